@@ -4,8 +4,11 @@
 //!
 //! `discover` reads the files of the clients, whose places and forms are in `apps`, with `source`. `translate` makes an
 //! entry of ours from each server in them; `variables` does that for its strings, by the `string_rules` of the client.
-//! `merge` puts the servers of all clients together, and with those that servers.json has. `report` says what was found, and `ask` asks.
-//! Then `plan` adds the new servers to servers.json, with `edit`.
+//! `merge` puts the servers of all clients together, and with those that servers.json has; `accounts` tells which are of
+//! different accounts. `client_rules` reads the rules for tools that clients have beside their servers, as `tool_rules`,
+//! and `not_carried` names those that are lost. `access` says which servers and tools each client may use, and
+//! `client_profiles` makes its `profiles`. `ask` asks, and `report` says what was found.
+//! Then `plan` adds the new servers and profiles to servers.json, with `edit`.
 //!
 //! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers (and in the list of
 //! `allowed` ones), `write` writes them, and `records` keeps what is needed to take that back. `own_entry` finds our entry
@@ -19,6 +22,7 @@
 //! - A file that is not valid is reported and never written. A file is replaced only if it is as it was read.
 //! - Nothing of an entry is lost silently: what has no counterpart is listed.
 //! - A record stays until everything in it is back, or until the user forgets it.
+//! - No client may use more tools of its servers than before, and no profile loses a server that it chooses.
 //! - Nothing is written without a yes: at the terminal, or as `--yes`.
 //! - A signal ends the command where it waits, never within the write of a file.
 
@@ -49,11 +53,15 @@ use plan::Plan;
 use undo::{forget_record, list_records, undo_changes};
 use write::absolute;
 
+mod access;
+mod accounts;
 mod allowed;
 pub(super) mod apps;
 mod ask;
 mod change_record;
 mod client_form;
+mod client_profiles;
+mod client_rules;
 mod comments;
 mod discover;
 pub(super) mod edit;
@@ -63,8 +71,10 @@ mod measure;
 mod measure_progress;
 mod merge;
 mod mode;
+mod not_carried;
 pub(super) mod own_entry;
 mod plan;
+mod profiles;
 mod put_back;
 mod records;
 mod replace;
@@ -73,6 +83,7 @@ mod secrets;
 pub(super) mod source;
 mod string_rules;
 mod timeouts;
+mod tool_rules;
 mod translate;
 mod undo;
 mod undo_step;

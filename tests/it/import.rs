@@ -16,6 +16,9 @@ use crate::support::base_env;
 #[cfg(unix)]
 use crate::support::{PipeReader, wait_for_child};
 
+mod accounts;
+mod bans;
+mod client_sets;
 // It has a keyring on a D-Bus.
 #[cfg(all(unix, not(target_os = "macos")))]
 mod keyring;
@@ -26,6 +29,7 @@ mod literal;
 mod measure;
 mod records;
 mod undo;
+mod variables;
 
 /// The variables that the files use.
 const VARIABLES: [&str; 12] = [
@@ -65,6 +69,24 @@ impl Home {
     /// A file that the tests name as it is called on Linux.
     fn file(&self, name: &str) -> PathBuf {
         self.path().join(on_this_system(name))
+    }
+
+    /// One with these files of clients.
+    fn of(files: &[(&str, Value)]) -> Self {
+        let home = Self::empty();
+        for (name, content) in files {
+            home.write(name, &content.to_string());
+        }
+        home
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.file(name).parent().unwrap()).unwrap();
+        fs::write(self.file(name), text).unwrap();
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.text(name)).unwrap()
     }
 
     fn text(&self, name: &str) -> String {
@@ -181,7 +203,7 @@ fn the_servers_of_every_client_are_imported_in_our_form() {
     // Some variables and paths are others on Windows.
     #[cfg(unix)]
     insta::assert_snapshot!("import_prints", printed);
-    assert!(printed.contains("18 servers for ~/.config/dynamic-mcp/servers.json:"), "{printed}");
+    assert!(printed.contains("19 servers for ~/.config/dynamic-mcp/servers.json:"), "{printed}");
     let file = home.file(".config/dynamic-mcp/servers.json");
     #[cfg(unix)]
     insta::assert_snapshot!("import_writes", home.shown(&fs::read_to_string(&file).unwrap()));
@@ -332,7 +354,9 @@ fn nothing_is_written_without_a_yes() {
     assert!(stderr(&output).contains("run this again with --yes"), "{}", stderr(&output));
     let printed = home.imported(&["--dry-run", "--write-client"]);
     assert!(
-        printed.contains("+      \"args\": [\"--config\", \"/HOME/.config/dynamic-mcp/servers.json\"]"),
+        printed.contains(
+            "+      \"args\": [\"--config\", \"/HOME/.config/dynamic-mcp/servers.json\", \"--profile\", "
+        ),
         "{printed}"
     );
     assert!(

@@ -177,6 +177,15 @@ impl ClientApp {
         matches!(self, Self::ClaudeCode | Self::Opencode | Self::Vscode)
     }
 
+    /// Whether the client shows its user what a server asks (form elicitation). `is_version_2`: OpenCode's second version.
+    pub(super) fn shows_questions(self, is_version_2: bool) -> bool {
+        match self {
+            Self::ClaudeDesktop | Self::Gemini => false,
+            Self::Opencode => is_version_2,
+            Self::ClaudeCode | Self::Cursor | Self::Vscode | Self::Codex | Self::Copilot => true,
+        }
+    }
+
     /// The names of the client's programs, as the system shows processes.
     pub(in crate::cli) fn programs(self) -> &'static [&'static str] {
         match self {

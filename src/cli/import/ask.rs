@@ -99,6 +99,7 @@ impl Answers {
         }
         let numbered: Vec<_> =
             options.iter().enumerate().map(|(index, option)| format!("{}) {option}", index + 1)).collect();
+        terminal::line("")?;
         loop {
             let answer = ask(&format!("{question} {} [1] ", numbered.join("  "))).await?;
             match answer.parse::<usize>() {

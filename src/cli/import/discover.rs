@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::apps::{ClientApp, HostOs, is_own_entry};
+use super::client_rules::{self, RuleFile};
 use super::source::{read_text, understood, value_at};
 use super::translate::{EntryContext, TranslatedEntry, translate};
 use crate::config::ConfigError;
@@ -58,11 +59,15 @@ pub(super) struct Discovery {
     pub(super) errors: Vec<(ClientApp, ConfigError)>,
     /// Directories of projects whose servers were left out, from `~/.claude.json`.
     pub(super) other_projects: Vec<String>,
+    /// The rules for tools, in the order in which the files count.
+    pub(super) rules: Vec<RuleFile>,
+    /// The directory of the project that is imported.
+    pub(super) project: Option<PathBuf>,
 }
 
 /// Reads the files of these clients, and those of the project in `project`.
 pub(super) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) -> Discovery {
-    let mut discovery = Discovery::default();
+    let mut discovery = Discovery { project: project.map(Path::to_owned), ..Discovery::default() };
     for &app in apps {
         for path in app.user_files(env, HostOs::CURRENT) {
             discovery.read(app, &path, None, project, env);
@@ -70,6 +75,15 @@ pub(super) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) ->
         for name in app.project_files() {
             if let Some(project) = project {
                 discovery.read(app, &project.join(name), Some(project), None, env);
+            }
+        }
+        for (path, is_project) in client_rules::settings_files(app, project, env) {
+            match read_text(&path).and_then(|text| text.map(|text| understood(&path, &text)).transpose()) {
+                Ok(root) => {
+                    let file = root.map(|root| client_rules::read(app, &path, is_project, &root));
+                    discovery.rules.extend(file);
+                }
+                Err(error) => discovery.errors.push((app, error)),
             }
         }
     }
@@ -89,6 +103,10 @@ impl Discovery {
             Ok(root) => root,
             Err(error) => return self.errors.push((app, error)),
         };
+        self.rules.push(client_rules::read(app, path, owner.is_some(), &root));
+        // Its part for a project has settings of the project.
+        let of_project = wanted.and_then(|dir| root.get("projects")?.get(dir.to_str()?));
+        self.rules.extend(of_project.map(|part| client_rules::read(app, path, true, part)));
         let mut places = vec![(app.servers_path(&root), owner.map(Path::to_owned))];
         if app == ClientApp::ClaudeCode && owner.is_none() {
             places.extend(self.claude_projects(&root, wanted));
@@ -134,10 +152,16 @@ fn find_servers(
     let mut place = Place { keys, project, servers: Vec::new(), staying: Vec::new(), own: None };
     let dir = path.parent().unwrap_or(path);
     let context = EntryContext { app, dir, project: place.project.as_deref(), env };
-    let servers = value_at(root, &place.keys).and_then(Value::as_object);
-    for (name, value) in servers.into_iter().flatten() {
+    let servers = value_at(root, &place.keys);
+    if servers.is_some_and(|servers| !servers.is_object()) {
+        place.staying.push((place.keys.join("."), "it is not an object".to_owned()));
+    }
+    for (name, value) in servers.and_then(Value::as_object).into_iter().flatten() {
         let Some(entry) = value.as_object() else {
-            // Beside its servers, `mcp` of OpenCode and Gemini CLI has settings.
+            // Beside its servers, `mcp` of OpenCode has a setting.
+            if app != ClientApp::Opencode || name != "timeout" {
+                place.staying.push((name.clone(), "its entry is not an object".to_owned()));
+            }
             continue;
         };
         if is_own_entry(value) {
@@ -174,11 +198,13 @@ fn add_defaults(app: ClientApp, root: &Value, name: &str, translated: &mut Trans
         translated.entry.insert("enabled".to_owned(), Value::Bool(false));
     }
     if app == ClientApp::Opencode && !translated.entry.contains_key("timeout") {
-        let default = root.pointer("/mcp/timeout").filter(|_| root.pointer("/mcp/servers").is_some());
-        if default.is_some() {
-            translated
-                .notes
-                .push("`mcp.timeout`, the default of all servers, is not carried over".to_owned());
+        let of_version_2 = root.pointer("/mcp/timeout").filter(|_| root.pointer("/mcp/servers").is_some());
+        let defaults = [
+            ("mcp.timeout", of_version_2),
+            ("experimental.mcp_timeout", root.pointer("/experimental/mcp_timeout")),
+        ];
+        for (name, _) in defaults.iter().filter(|(_, default)| default.is_some()) {
+            translated.notes.push(format!("`{name}`, the default of all servers, is not carried over"));
         }
     }
 }

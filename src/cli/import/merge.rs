@@ -1,18 +1,21 @@
 //! Puts the servers of several clients together, and with those of servers.json.
 //!
 //! A server is recognized by what it runs or contacts: its command with the arguments, or its URL. Servers of one name
-//! and one program are one server; where the clients' entries differ in other fields, the first client's value counts and
-//! the difference is a conflict. Servers of one name and different programs both stay, the later one under a name of
-//! its own. Servers of different names are one only if everything is equal.
+//! and one program are one server if they are of one account (`accounts`); where the clients' entries differ in other
+//! fields, the first client's value counts and the difference is a conflict. Servers of one name and different programs
+//! or accounts both stay, the later one under a name of its own, by which the next import finds it. Servers of different
+//! names are one only if everything is equal.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::accounts::{AccountDifference, KeyringValues};
 use super::apps::ClientApp;
 use super::discover::FoundServer;
-use super::variables::UsedVariables;
-use crate::config::notation::canonical;
+use super::tool_rules::ToolRuleSet;
+use super::translate::TranslatedEntry;
+use super::variables::{UsedVariables, comparable};
 
 /// A server that `import` writes, or that servers.json has already.
 #[derive(Clone, Debug)]
@@ -42,6 +45,12 @@ pub(super) struct Origin {
     pub(super) is_project: bool,
     /// The variables that it uses.
     pub(super) variables: UsedVariables,
+    /// Whether the client starts it.
+    pub(super) is_on: bool,
+    /// What its entry there says about its tools.
+    pub(super) rules: ToolRuleSet,
+    /// The server of the same name and program whose account is another one.
+    pub(super) other_account: Option<(String, AccountDifference)>,
 }
 
 /// A field in which the entries of two clients differ.
@@ -49,22 +58,25 @@ pub(super) struct Origin {
 pub(super) struct Conflict {
     /// The field, and within `env` and `headers` the member.
     pub(super) path: Vec<String>,
-    /// The value of the later client; `None` if it has none.
-    pub(super) other: Option<Value>,
+    /// The value of the later client.
+    pub(super) other: Value,
     /// The later client.
     pub(super) app: ClientApp,
+    /// Whether the later client's value counts.
+    pub(super) is_taken: bool,
 }
 
 /// The servers of servers.json and of the clients, put together one by one.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Merger {
     /// All servers, in the order in which they were added.
     pub(super) servers: Vec<PlannedServer>,
+    keyring: KeyringValues,
 }
 
 impl Merger {
     /// Begins with the servers that servers.json has.
-    pub(super) fn new(known: Option<&Map<String, Value>>) -> Self {
+    pub(super) fn new(known: Option<&Map<String, Value>>, keyring: KeyringValues) -> Self {
         let servers = known.into_iter().flatten().map(|(name, entry)| PlannedServer {
             name: name.clone(),
             entry: entry.as_object().cloned().unwrap_or_default(),
@@ -73,32 +85,45 @@ impl Merger {
             notes: Vec::new(),
             conflicts: Vec::new(),
         });
-        Self { servers: servers.collect() }
+        Self { servers: servers.collect(), keyring }
     }
 
     /// Adds a server of a client.
     pub(super) fn add(&mut self, app: ClientApp, found: FoundServer, is_project: bool) {
         let FoundServer { name, translated } = found;
-        let origin = Origin { app, name: name.clone(), is_project, variables: translated.variables };
-        let twin = self.servers.iter().position(|server| {
-            let is_same_program = is_same_program(&server.entry, &translated.entry);
-            is_same_program && (server.has_name(&name) || have_same_members(&server.entry, &translated.entry))
-        });
-        if let Some(twin) = twin.and_then(|index| self.servers.get_mut(index)) {
-            twin.merge(translated.entry, app);
-            twin.add_notes(app, translated.notes);
-            twin.origins.push(origin);
-            return;
+        let TranslatedEntry { mut entry, notes, variables } = translated;
+        let is_on = entry.shift_remove("enabled") != Some(Value::Bool(false));
+        let rules = ToolRuleSet::take_from(&mut entry);
+        let mut origin =
+            Origin { app, name: name.clone(), is_project, variables, is_on, rules, other_account: None };
+        for server in self.servers.iter_mut().filter(|server| is_same_program(&server.entry, &entry)) {
+            let is_twin = match server.has_name(&name) {
+                false => have_same_members(&without_rules(&server.entry), &entry),
+                true => match self.keyring.difference(&server.entry, &entry) {
+                    None => true,
+                    Some(difference) => {
+                        origin.other_account.get_or_insert_with(|| (server.name.clone(), difference));
+                        false
+                    }
+                },
+            };
+            if is_twin {
+                origin.other_account = None;
+                server.merge(entry, app);
+                server.add_notes(app, notes);
+                server.origins.push(origin);
+                return;
+            }
         }
         let mut server = PlannedServer {
             name: self.free_name(&name, app),
-            entry: translated.entry,
+            entry,
             is_known: false,
             origins: vec![origin],
             notes: Vec::new(),
             conflicts: Vec::new(),
         };
-        server.add_notes(app, translated.notes);
+        server.add_notes(app, notes);
         self.servers.push(server);
     }
 
@@ -113,9 +138,18 @@ impl Merger {
 }
 
 impl PlannedServer {
-    /// Whether this is its name, here or with one of the clients.
+    /// Whether this is its name, here or with one of the clients, or the name that an import gave it beside another one.
     fn has_name(&self, name: &str) -> bool {
-        self.name == name || self.origins.iter().any(|origin| origin.name == name)
+        let is_given = || {
+            let client = self.name.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+            client.is_some_and(|client| {
+                ClientApp::all()
+                    .iter()
+                    .filter_map(|app| client.strip_prefix(app.id()))
+                    .any(is_number_or_nothing)
+            })
+        };
+        self.name == name || self.origins.iter().any(|origin| origin.name == name) || is_given()
     }
 
     fn add_notes(&mut self, app: ClientApp, notes: Vec<String>) {
@@ -124,17 +158,9 @@ impl PlannedServer {
 
     /// Adds what only the other entry has, and notes the differences.
     fn merge(&mut self, other: Map<String, Value>, app: ClientApp) {
-        // Without it in one of them, the server is on there, or has no rules.
-        for name in ["enabled", "tools"] {
-            if self.entry.contains_key(name) != other.contains_key(name) {
-                let path = vec![name.to_owned()];
-                self.conflicts.push(Conflict { path, other: other.get(name).cloned(), app });
-            }
-        }
         for (name, theirs) in other {
-            let is_rule = matches!(name.as_str(), "enabled" | "tools");
             match self.entry.get_mut(&name) {
-                None if is_rule || self.is_known => {}
+                None if self.is_known => {}
                 None => drop(self.entry.insert(name, theirs)),
                 Some(ours) if is_same(ours, &theirs) => {}
                 Some(Value::Object(ours)) if matches!(name.as_str(), "env" | "headers") => {
@@ -146,28 +172,32 @@ impl PlannedServer {
                             Some(known) if is_same(known, &value) => {}
                             Some(_) => {
                                 let path = vec![name.clone(), member];
-                                self.conflicts.push(Conflict { path, other: Some(value), app });
+                                self.conflicts.push(Conflict { path, other: value, app, is_taken: false });
                             }
                         }
                     }
                 }
-                Some(_) => self.conflicts.push(Conflict { path: vec![name], other: Some(theirs), app }),
+                Some(_) => {
+                    self.conflicts.push(Conflict { path: vec![name], other: theirs, app, is_taken: false });
+                }
             }
         }
     }
 
     /// Takes the later client's value of a conflict.
-    pub(super) fn take_other(&mut self, conflict: &Conflict) {
-        match (conflict.path.as_slice(), &conflict.other) {
-            ([field, member], Some(value)) => {
+    pub(super) fn take_other(&mut self, index: usize) {
+        let Some(conflict) = self.conflicts.get_mut(index) else { return };
+        conflict.is_taken = true;
+        let other = conflict.other.clone();
+        match conflict.path.as_slice() {
+            [field, member] => {
                 let members = self.entry.entry(field.as_str()).or_insert_with(|| json!({}));
                 if let Value::Object(members) = members {
-                    members.insert(member.clone(), value.clone());
+                    members.insert(member.clone(), other);
                 }
             }
-            ([field, ..], Some(value)) => drop(self.entry.insert(field.clone(), value.clone())),
-            ([field, ..], None) => drop(self.entry.shift_remove(field)),
-            ([], _) => {}
+            [field, ..] => drop(self.entry.insert(field.clone(), other)),
+            [] => {}
         }
     }
 
@@ -176,6 +206,19 @@ impl PlannedServer {
         let origins = self.origins.iter().filter(|origin| origin.app == app);
         origins.flat_map(|origin| origin.variables.client.clone()).collect()
     }
+}
+
+/// An entry without what it says about its tools, and about whether it is on.
+fn without_rules(entry: &Map<String, Value>) -> Map<String, Value> {
+    let mut entry = entry.clone();
+    entry.shift_remove("enabled");
+    ToolRuleSet::take_from(&mut entry);
+    entry
+}
+
+/// Whether this is what `Merger::free_name` may put after the client.
+fn is_number_or_nothing(text: &str) -> bool {
+    text.is_empty() || text.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// Whether two entries run the same command, or contact the same server.
@@ -194,7 +237,7 @@ fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bo
 /// Whether two values are equal when they are read. A string can be written in several ways.
 fn is_same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
-        (Value::String(ours), Value::String(theirs)) => canonical(ours) == canonical(theirs),
+        (Value::String(ours), Value::String(theirs)) => comparable(ours) == comparable(theirs),
         (Value::Array(ours), Value::Array(theirs)) => {
             ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| is_same(ours, theirs))
         }
@@ -211,7 +254,6 @@ fn have_same_members(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::import::translate::TranslatedEntry;
 
     fn add(merger: &mut Merger, app: ClientApp, name: &str, entry: Value) {
         let entry = entry.as_object().unwrap().clone();
@@ -250,19 +292,44 @@ mod tests {
         let first = &merger.servers[0];
         assert_eq!(first.entry["env"], json!({"A": "1", "B": "3"}));
         let path = vec!["env".to_owned(), "A".to_owned()];
-        let conflict = Conflict { path, other: Some(json!("2")), app: ClientApp::Codex };
+        let conflict = Conflict { path, other: json!("2"), app: ClientApp::Codex, is_taken: false };
         assert_eq!(first.conflicts, std::slice::from_ref(&conflict));
         let origins: Vec<_> = merger.servers[1].origins.iter().map(|origin| origin.name.as_str()).collect();
         assert_eq!(origins, ["fs", "files"]);
-        merger.servers[0].take_other(&conflict);
+        merger.servers[0].take_other(0);
         assert_eq!(merger.servers[0].entry["env"]["A"], json!("2"));
+    }
+
+    #[test]
+    fn accounts_stay_apart_under_names_by_which_they_are_found_again() {
+        let entry = |token: &str| json!({"command": "gh", "env": {"GITHUB_TOKEN": token}});
+        let (work, home) = (entry("ghp_0123456789abcdefWORK"), entry("ghp_0123456789abcdefHOME"));
+        let clients = [(ClientApp::ClaudeCode, &work), (ClientApp::Cursor, &home), (ClientApp::Codex, &home)];
+        let mut merger = Merger::default();
+        for (app, entry) in clients {
+            add(&mut merger, app, "github", entry.clone());
+        }
+        assert_eq!(names(&merger), ["github", "github-cursor"]);
+        let other = merger.servers[1].origins[0].other_account.as_ref().unwrap();
+        assert_eq!(other.0, "github");
+        // Servers are known without their clients.
+        let known = json!({"github": work, "github-cursor": home});
+        let mut again = Merger::new(known.as_object(), KeyringValues::default());
+        for (app, entry) in clients {
+            add(&mut again, app, "github", entry.clone());
+        }
+        assert_eq!(names(&again), ["github", "github-cursor"]);
+        let counts: Vec<_> = again.servers.iter().map(|server| server.origins.len()).collect();
+        assert_eq!(counts, [1, 2]);
+        add(&mut again, ClientApp::Cursor, "github", entry("other-secret"));
+        assert_eq!(names(&again), ["github", "github-cursor", "github-cursor-2"]);
     }
 
     #[test]
     fn a_string_that_is_written_in_another_way_is_the_same() {
         let known =
             json!({"fs": {"command": "a", "args": ["$$5 $${A} {env:B} {{file:x}"], "env": {"A": "$$"}}});
-        let mut merger = Merger::new(known.as_object());
+        let mut merger = Merger::new(known.as_object(), KeyringValues::default());
         let imported = json!({"command": "a", "args": ["$5 $${A} ${B} {{file:x}"], "env": {"A": "$"}});
         add(&mut merger, ClientApp::Cursor, "fs", imported.clone());
         add(&mut merger, ClientApp::Cursor, "other-name", imported);
@@ -280,7 +347,7 @@ mod tests {
     #[test]
     fn what_servers_json_has_is_never_changed() {
         let known = json!({"fs": {"command": "a", "env": {"A": "1"}}, "x": {"command": "b"}});
-        let mut merger = Merger::new(known.as_object());
+        let mut merger = Merger::new(known.as_object(), KeyringValues::default());
         add(
             &mut merger,
             ClientApp::Cursor,
@@ -291,18 +358,5 @@ mod tests {
         assert_eq!(names(&merger), ["fs", "x", "x-cursor"]);
         assert_eq!(json!(merger.servers[0].entry), known["fs"]);
         assert_eq!(merger.servers[0].conflicts.len(), 1);
-    }
-
-    #[test]
-    fn a_server_that_one_client_disables_is_a_conflict() {
-        let mut merger = Merger::default();
-        add(&mut merger, ClientApp::Cursor, "a", json!({"command": "a", "enabled": false}));
-        add(&mut merger, ClientApp::Codex, "a", json!({"command": "a", "tools": {"allow": ["x"]}}));
-        let fields: Vec<_> =
-            merger.servers[0].conflicts.iter().map(|conflict| conflict.path[0].as_str()).collect();
-        assert_eq!(fields, ["enabled", "tools"]);
-        let conflict = merger.servers[0].conflicts[0].clone();
-        merger.servers[0].take_other(&conflict);
-        assert!(!merger.servers[0].entry.contains_key("enabled"));
     }
 }

@@ -5,17 +5,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::access::{ClientAccess, share_rules};
+use super::accounts::KeyringValues;
 use super::apps::{ClientApp, HostOs, OWN_NAME, short_path};
 use super::ask::{Answers, Replacement};
 use super::change_record::ChangeRecord;
+use super::client_profiles::{ClientProfiles, ProfileInput};
 use super::discover::Discovery;
 use super::edit::{ObjectEdit, edit};
 use super::keyring::{SecretMove, take_secrets};
 use super::measure::{MeasureContext, measure};
 use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
+use super::not_carried::RuleReview;
 use super::records::ChangeRecords;
 use super::replace::{ClientWrite, OwnProgram};
 use super::source::{read_text, servers_keys, understood, value_at};
@@ -37,6 +41,8 @@ pub(super) struct Plan {
     after: String,
     /// All servers: those of the file, and the new ones.
     servers: Vec<PlannedServer>,
+    /// The profiles that the clients use.
+    profiles: ClientProfiles,
     /// Secrets that move to the keyring.
     moves: Vec<SecretMove>,
     /// Values that must not be shown.
@@ -55,7 +61,9 @@ impl Plan {
         let text = before.as_deref().unwrap_or_default();
         let root = understood(&target, text)?;
         let keys = servers_keys(&target, &root);
-        let mut merger = Merger::new(value_at(&root, &keys).and_then(Value::as_object));
+        let known = value_at(&root, &keys).and_then(Value::as_object);
+        let entries = known.into_iter().flat_map(|known| known.values().filter_map(Value::as_object));
+        let mut merger = Merger::new(known, KeyringValues::read(entries, secret_store(env).as_ref()).await);
         for file in &discovery.files {
             for place in &file.places {
                 for server in &place.servers {
@@ -64,8 +72,13 @@ impl Plan {
             }
         }
         let mut servers = merger.servers;
-        terminal::print(&report::servers(&servers, &target, env))?;
         resolve_conflicts(&mut servers, mode.answers).await?;
+        let existing = root.get("profiles").and_then(Value::as_object).cloned().unwrap_or_default();
+        let profiles = settle_access(discovery, &mut servers, &existing, mode).await?;
+        let review = RuleReview { discovery, servers: &servers, profiles: &existing, env };
+        let (lost, general) = review.lines();
+        terminal::print(&report::servers(&servers, &target, env))?;
+        terminal::print(&report::access(&profiles, &lost, &general))?;
         let raw = discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root));
         let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(raw));
         let moves =
@@ -79,12 +92,18 @@ impl Plan {
         let new = servers.iter().filter(|server| !server.is_known);
         let set = new.map(|server| (server.name.clone(), Value::Object(server.entry.clone()))).collect();
         let addition = ObjectEdit { keys: keys.clone(), remove: Vec::new(), set };
-        let edits: Vec<ObjectEdit> =
-            std::iter::once(addition).chain(moves.iter().filter_map(|secret| secret.edit(&keys))).collect();
+        let new_profiles = ObjectEdit {
+            keys: vec!["profiles".to_owned()],
+            remove: Vec::new(),
+            set: profiles.changed.clone(),
+        };
+        let new_profiles = Some(new_profiles).filter(|edit| !edit.set.is_empty());
+        let moved = moves.iter().filter_map(|secret| secret.edit(&keys));
+        let edits: Vec<ObjectEdit> = std::iter::once(addition).chain(new_profiles).chain(moved).collect();
         let after = edit(&target, text, &edits);
         let after =
             after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", text::path(&target)))?;
-        Ok(Self { target, before, after, servers, moves, secrets })
+        Ok(Self { target, before, after, servers, profiles, moves, secrets })
     }
 
     /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
@@ -171,7 +190,9 @@ impl Plan {
 
     /// Whether servers.json changes.
     fn changes(&self) -> bool {
-        !self.moves.is_empty() || self.servers.iter().any(|server| !server.is_known)
+        !self.moves.is_empty()
+            || !self.profiles.changed.is_empty()
+            || self.servers.iter().any(|server| !server.is_known)
     }
 
     /// Stores the secrets and writes servers.json. Returns whether that was wanted.
@@ -181,7 +202,15 @@ impl Plan {
             terminal::paragraph(format_args!("There are no new servers for {target}."))?;
             return Ok(Replacement::Wanted);
         }
-        let new = report::counted(self.servers.iter().filter(|server| !server.is_known).count(), "server");
+        let servers = self.servers.iter().filter(|server| !server.is_known).count();
+        let profiles = self.profiles.changed.len();
+        let new = match (servers, profiles) {
+            (_, 0) => report::counted(servers, "server"),
+            (0, _) => report::counted(profiles, "profile"),
+            _ => {
+                format!("{} and {}", report::counted(servers, "server"), report::counted(profiles, "profile"))
+            }
+        };
         let question = match self.moves.len() {
             0 => format!("Add {new} to {target}?"),
             count => format!(
@@ -247,7 +276,12 @@ impl Plan {
         mode: &ImportMode,
         env: &Env,
     ) -> anyhow::Result<(Vec<ClientWrite>, bool)> {
-        let program = OwnProgram { command: own_command(env)?, config: &self.target, servers: &self.servers };
+        let program = OwnProgram {
+            command: own_command(env)?,
+            config: &self.target,
+            servers: &self.servers,
+            profiles: &self.profiles,
+        };
         let mut writes = Vec::new();
         let mut is_complete = true;
         for file in &discovery.files {
@@ -270,6 +304,14 @@ impl Plan {
             if let Some(path) = app.user_files(env, HostOs::CURRENT).pop() {
                 writes.push(program.new_file(app, path).map_err(anyhow::Error::msg)?);
             }
+        }
+        for client in writes.iter().filter(|client| !client.unpassed.is_empty()) {
+            terminal::line(format_args!(
+                "{} passes on no variables, and its servers need {}: write their values into `env` of `{OWN_NAME}` in {}",
+                client.app.label(),
+                client.unpassed.join(", "),
+                short_path(&client.path, env)
+            ))?;
         }
         Ok((writes, is_complete))
     }
@@ -338,15 +380,49 @@ impl Plan {
 async fn resolve_conflicts(servers: &mut [PlannedServer], answers: Answers) -> io::Result<()> {
     for server in servers.iter_mut().filter(|server| !server.is_known) {
         let first = server.origins.first().map_or("", |origin| origin.app.label());
-        for conflict in server.conflicts.clone() {
+        for (index, conflict) in server.conflicts.clone().into_iter().enumerate() {
             let field = conflict.path.join(".");
             let question = format!("{}: {field} differs. Take that of", text::name(&server.name));
             if answers.choose(&question, &[first, conflict.app.label()]).await? == 1 {
-                server.take_other(&conflict);
+                server.take_other(index);
             }
         }
     }
     Ok(())
+}
+
+/// Decides, and asks, which servers and tools each client may use.
+async fn settle_access(
+    discovery: &Discovery,
+    servers: &mut [PlannedServer],
+    existing: &Map<String, Value>,
+    mode: &ImportMode,
+) -> io::Result<ClientProfiles> {
+    let mut not_carried = Vec::new();
+    let mut clients = ClientAccess::collect(discovery, servers, &mut not_carried);
+    for client in &mut clients {
+        client.settle_questions(discovery, servers, mode.answers).await?;
+    }
+    share_rules(servers, &mut clients);
+    let mut input = ProfileInput {
+        discovery,
+        servers,
+        clients: &clients,
+        existing,
+        keeps_apart: true,
+        write_client: mode.write_client,
+    };
+    let counts = input.differing_clients();
+    if mode.write_client && !counts.is_empty() {
+        let question = format!(
+            "The clients have different servers: {}. Which of them does each see with dynamic-mcp?",
+            counts.join(", ")
+        );
+        input.keeps_apart = mode.answers.choose(&question, &["those that it has", "all"]).await? == 0;
+    }
+    let mut profiles = input.profiles();
+    profiles.not_carried.extend(not_carried);
+    Ok(profiles)
 }
 
 /// The path of this program, as PATH has it if it does: a package manager replaces what a link points to.

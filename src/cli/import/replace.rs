@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::access::ClientScope;
 use super::allowed::allow_own_entry;
 use super::apps::{ClientApp, OWN_NAME, OwnLaunch, is_own_entry};
 use super::change_record::{ChangeRecord, ChangedPlace};
+use super::client_profiles::ClientProfiles;
 use super::comments::{comments, missing_comments};
 use super::discover::{ClientFile, Place};
 use super::edit::{ObjectEdit, edit, edit_with_comments};
 use super::merge::{Origin, PlannedServer};
 use super::own_entry;
 use super::source::{literal, value_at};
+use super::variables::names_in;
 use super::write::missing_dirs;
-
-/// Variables that every client passes to servers.
-const ALWAYS_PASSED: &[&str] = &["HOME", "PATH", "USER", "USERPROFILE"];
 
 /// A change of a client's file.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(super) struct ClientWrite {
     pub(super) after: String,
     /// The names of the entries that ours replaces.
     pub(super) replaced: Vec<String>,
+    /// Variables that the servers need and the client cannot pass on.
+    pub(super) unpassed: Vec<String>,
     places: Vec<ChangedPlace>,
     /// The names that the replaced entries have in servers.json.
     servers: BTreeSet<String>,
@@ -68,27 +70,33 @@ pub(super) struct OwnProgram<'a> {
     pub(super) config: &'a Path,
     /// The servers in it.
     pub(super) servers: &'a [PlannedServer],
+    /// The profiles of the clients.
+    pub(super) profiles: &'a ClientProfiles,
 }
 
 impl OwnProgram<'_> {
     /// How this client starts it.
-    fn launch(&self, app: ClientApp) -> OwnLaunch {
-        let from_app = |server: &&PlannedServer| server.origins.iter().any(|origin| origin.app == app);
-        let servers = self.servers.iter().filter(from_app);
+    fn launch(&self, scope: ClientScope) -> OwnLaunch {
+        let app = scope.app;
         let mut launch = OwnLaunch {
             command: self.command.clone(),
             args: vec!["--config".to_owned(), self.config.to_string_lossy().into_owned()],
             ..OwnLaunch::default()
         };
-        for server in servers {
+        if let Some(profile) = self.profiles.names.get(&scope) {
+            launch.args.extend(["--profile".to_owned(), profile.clone()]);
+        }
+        for server in self.servers.iter().filter(|server| self.profiles.sees(scope, &server.name)) {
             launch
                 .env
                 .extend(server.client_variables(app).into_iter().map(|(name, text)| (name, text.into())));
-            for origin in server.origins.iter().filter(|origin| origin.app == app) {
-                let names =
-                    origin.variables.env.iter().filter(|name| !ALWAYS_PASSED.contains(&name.as_str()));
-                launch.variables.extend(names.cloned());
-            }
+            // Only its client knows what these are.
+            let of_client = |name: &String| {
+                server.origins.iter().any(|origin| origin.variables.client.contains_key(name))
+            };
+            let fields = server.entry.iter().filter(|(field, _)| *field != "tools");
+            let names = fields.flat_map(|(_, value)| names_in(value));
+            launch.variables.extend(names.filter(|name| !of_client(name)));
             let inherited = server.entry.get("inherit_env").and_then(Value::as_array).into_iter().flatten();
             launch.variables.extend(inherited.filter_map(Value::as_str).map(str::to_owned));
         }
@@ -110,10 +118,10 @@ impl OwnProgram<'_> {
         }
         // As the client writes them, for the record.
         let root = literal(&file.path, &file.text).map_err(|error| error.to_string())?;
-        let entry = file.app.entry(&root, &self.launch(file.app));
         let mut own_names = Vec::new();
         let mut changed = Vec::new();
         let mut edits = Vec::new();
+        let mut unpassed = Vec::new();
         for place in places {
             let known = value_at(&root, &place.keys).and_then(Value::as_object);
             let names = place.servers.iter().map(|server| server.name.clone());
@@ -121,9 +129,14 @@ impl OwnProgram<'_> {
                 names.filter(|name| known.is_some_and(|known| known.contains_key(name))).collect();
             let own = known.and_then(own_entry::name_among).unwrap_or(OWN_NAME).to_owned();
             let remove = removed.iter().filter(|name| **name != own).cloned().collect();
+            let launch = self.launch(ClientScope { app: file.app, is_project: place.project.is_some() });
+            let fresh = file.app.entry(&root, &launch);
+            unpassed.extend(launch.variables.into_iter().filter(|_| file.app == ClientApp::ClaudeDesktop));
             let known_own = known.and_then(|known| known.get(&own)).filter(|entry| is_own_entry(entry));
-            let entry = known_own
-                .map_or_else(|| Value::Object(entry.clone()), |known| own_entry::merged(known, &entry));
+            let entry = match known_own {
+                Some(known) => own_entry::merged(known, &fresh),
+                None => Value::Object(fresh),
+            };
             edits.push(ObjectEdit {
                 keys: place.keys.clone(),
                 remove,
@@ -144,6 +157,7 @@ impl OwnProgram<'_> {
             before,
             after,
             replaced,
+            unpassed,
             places: changed,
             servers,
             config,
@@ -165,12 +179,24 @@ impl OwnProgram<'_> {
     pub(super) fn new_file(&self, app: ClientApp, path: PathBuf) -> Result<ClientWrite, String> {
         let root = json!({});
         let keys = app.servers_path(&root);
-        let entry = Value::Object(app.entry(&root, &self.launch(app)));
+        let launch = self.launch(ClientScope { app, is_project: false });
+        let entry = Value::Object(app.entry(&root, &launch));
+        let unpassed = launch.variables.into_iter().filter(|_| app == ClientApp::ClaudeDesktop).collect();
         let set = vec![(OWN_NAME.to_owned(), entry.clone())];
         let after = edit(&path, "", &[ObjectEdit { keys: keys.clone(), remove: Vec::new(), set }])?;
         let own = Some(OWN_NAME.to_owned());
         let places = vec![ChangedPlace { keys, own, entry, removed: Vec::new() }];
         let (servers, config) = (BTreeSet::new(), self.config.to_owned());
-        Ok(ClientWrite { app, path, before: None, after, replaced: Vec::new(), places, servers, config })
+        Ok(ClientWrite {
+            app,
+            path,
+            before: None,
+            after,
+            replaced: Vec::new(),
+            unpassed,
+            places,
+            servers,
+            config,
+        })
     }
 }

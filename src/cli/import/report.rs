@@ -8,9 +8,11 @@ use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use super::apps::short_path;
+use super::client_profiles::ClientProfiles;
 use super::discover::Discovery;
 use super::merge::{Conflict, PlannedServer};
 use super::secrets::{hide, secret_values};
+use super::tool_rules::ToolRuleSet;
 use crate::cli::terminal::VisibleText;
 use crate::config::vars::Env;
 use crate::text::{self, name, quoted, visible};
@@ -60,6 +62,22 @@ pub(super) fn servers(servers: &[PlannedServer], target: &Path, env: &Env) -> Vi
     out
 }
 
+/// Says which clients get profiles, and what cannot be carried over.
+pub(super) fn access(profiles: &ClientProfiles, lost: &[String], general: &[String]) -> VisibleText {
+    let mut out = VisibleText::default();
+    if !profiles.lines.is_empty() {
+        out.paragraph("What each client may use:");
+        profiles.lines.iter().for_each(|line| out.line(format_args!("  {line}")));
+    }
+    let lost: Vec<_> = profiles.not_carried.iter().chain(lost).collect();
+    if !(lost.is_empty() && general.is_empty()) {
+        out.line("");
+    }
+    lost.iter().for_each(|line| out.line(format_args!("Not carried over: {line}")));
+    general.iter().for_each(|line| out.line(format_args!("Note: {line}")));
+    out
+}
+
 fn describe(out: &mut VisibleText, server: &PlannedServer) {
     let is_off = server.entry.get("enabled") == Some(&Value::Bool(false));
     let state = if is_off { " (disabled)" } else { "" };
@@ -83,6 +101,13 @@ fn describe(out: &mut VisibleText, server: &PlannedServer) {
         }
         _ => {}
     }
+    let rules = ToolRuleSet::read(server.entry.get("tools"));
+    if !rules.is_empty() {
+        out.line(format_args!("    tools: {}", rules.describe()));
+    }
+    for (other, difference) in server.origins.iter().filter_map(|origin| origin.other_account.as_ref()) {
+        out.line(format_args!("    {}", difference.describe(&name(other))));
+    }
     let first = server.origins.first().map_or("the first", |origin| origin.app.label());
     for conflict in &server.conflicts {
         out.line(format_args!("    {}", describe_conflict(conflict, first)));
@@ -104,7 +129,11 @@ fn describe(out: &mut VisibleText, server: &PlannedServer) {
 /// Says which value of a field counts, without the values.
 pub(super) fn describe_conflict(conflict: &Conflict, kept: &str) -> String {
     let field = conflict.path.iter().map(|part| visible(part)).collect::<Vec<_>>().join(".");
-    format!("conflict: {field} differs in {}; that of {kept} counts", conflict.app.label())
+    let app = conflict.app.label();
+    format!(
+        "conflict: {field} differs in {app}; that of {} counts",
+        if conflict.is_taken { app } else { kept }
+    )
 }
 
 /// The clients that have a server, with its name there if it is another one.

@@ -78,14 +78,17 @@ pub(super) fn is_secret(name: &str, value: &str) -> bool {
     if is_reference || secret.len() < MIN_LENGTH {
         return false;
     }
-    let words = words(name);
-    let has = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
     let is_path = secret.starts_with(['/', '~']) || secret.starts_with("./") || is_windows_path(secret);
-    let is_named =
-        has(SECRET_WORDS) && !words.last().is_some_and(|word| PUBLIC_WORDS.contains(&word.as_str()));
-    (is_named && !is_path)
+    (names_secret(name) && !is_path)
         || SECRET_PREFIXES.iter().any(|prefix| secret.starts_with(prefix) && secret.len() >= 16)
         || has_password(secret)
+}
+
+/// Returns whether what stands under this name is probably a secret, or a reference to one.
+pub(super) fn names_secret(name: &str) -> bool {
+    let words = words(name);
+    let is_public = words.last().is_some_and(|word| PUBLIC_WORDS.contains(&word.as_str()));
+    words.iter().any(|word| SECRET_WORDS.contains(&word.as_str())) && !is_public
 }
 
 /// The values in entries that are probably secrets, for output that must not show them.
@@ -153,7 +156,7 @@ fn has_password(value: &str) -> bool {
 }
 
 /// The words of a name, in lower case: of `GITHUB_TOKEN`, `X-Api-Key` and `apiKey`.
-fn words(name: &str) -> Vec<String> {
+pub(super) fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before_is_lower = false;
     for c in name.chars() {

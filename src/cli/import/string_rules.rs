@@ -16,6 +16,8 @@ pub(super) struct StringRules {
     pub(super) fields: Fields,
     /// The fields in which `~` before a separator, or alone, is the home directory. In a list, at the start of each string.
     pub(super) home_fields: &'static [&'static str],
+    /// Whether a variable that is not set is the empty string. Elsewhere it is an error, or stays as text.
+    pub(super) unset_is_empty: bool,
 }
 
 /// Where a `${` ends.
@@ -88,14 +90,20 @@ const VSCODE_NAMES: &[&str] = &[
     "workspaceFolderBasename:",
 ];
 
-const CLAUDE_DESKTOP: StringRules =
-    StringRules { forms: &[], braces: Braces::None, fields: Fields::Only(&[]), home_fields: &[] };
+const CLAUDE_DESKTOP: StringRules = StringRules {
+    forms: &[],
+    braces: Braces::None,
+    fields: Fields::Only(&[]),
+    home_fields: &[],
+    unset_is_empty: false,
+};
 
 const CLAUDE_CODE: StringRules = StringRules {
     forms: &[VariableForm::Braces],
     braces: Braces::First,
     fields: Fields::Only(&["command", "args", "env", "url", "headers"]),
     home_fields: &[],
+    unset_is_empty: false,
 };
 
 const OPENCODE: StringRules = StringRules {
@@ -103,6 +111,7 @@ const OPENCODE: StringRules = StringRules {
     braces: Braces::None,
     fields: Fields::All,
     home_fields: &[],
+    unset_is_empty: true,
 };
 
 const CURSOR: StringRules = StringRules {
@@ -110,6 +119,7 @@ const CURSOR: StringRules = StringRules {
     braces: Braces::First,
     fields: Fields::Only(&["command", "args", "env", "env_file", "url", "headers", "oauth"]),
     home_fields: &[],
+    unset_is_empty: false,
 };
 
 const VSCODE: StringRules = StringRules {
@@ -117,16 +127,23 @@ const VSCODE: StringRules = StringRules {
     braces: Braces::Balanced,
     fields: Fields::Only(&["command", "args", "env", "env_file", "cwd", "url", "headers", "oauth"]),
     home_fields: &["command", "args", "cwd"],
+    unset_is_empty: true,
 };
 
-const CODEX: StringRules =
-    StringRules { forms: &[VariableForm::Ours], braces: Braces::None, fields: Fields::All, home_fields: &[] };
+const CODEX: StringRules = StringRules {
+    forms: &[VariableForm::Ours],
+    braces: Braces::None,
+    fields: Fields::All,
+    home_fields: &[],
+    unset_is_empty: false,
+};
 
 const GEMINI: StringRules = StringRules {
     forms: &[VariableForm::Braces, VariableForm::BareName],
     braces: Braces::First,
     fields: Fields::All,
     home_fields: &[],
+    unset_is_empty: false,
 };
 
 const COPILOT: StringRules = StringRules {
@@ -134,6 +151,7 @@ const COPILOT: StringRules = StringRules {
     braces: Braces::First,
     fields: Fields::Only(&["command", "args", "env", "cwd", "headers"]),
     home_fields: &["cwd"],
+    unset_is_empty: false,
 };
 
 impl ClientApp {
@@ -190,7 +208,7 @@ mod tests {
         dir: &'a Path,
     }
 
-    /// The string has a variable that is not set. What clients make of that differs; for us it is an error.
+    /// The string has a variable that is not set, and the client does not make it empty. For us that is an error.
     struct Unset;
 
     impl Reader<'_> {
@@ -211,10 +229,7 @@ mod tests {
                 ClientApp::ClaudeCode => replaced(braces, text, |found| shell(&found[1], &found[0])),
                 ClientApp::Opencode => replaced(r"\{env:([^}]+)\}|\{file:([^}]+)\}", text, |found| {
                     match (found.get(1), &found[0]) {
-                        (Some(name), _) if is_identifier(name.as_str()) => {
-                            Self::env(name.as_str()).map(str::to_owned)
-                        }
-                        (Some(_), _) => Some(String::new()),
+                        (Some(name), _) => Some(Self::env(name.as_str()).unwrap_or_default().to_owned()),
                         (None, "{file:token}" | "{file:~/token}") => Some(TOKEN.to_owned()),
                         (None, _) => None,
                     }
@@ -257,7 +272,9 @@ mod tests {
                     Self::of_window(body)
                 }
                 _ => match body.strip_prefix("env:") {
-                    Some(name) if is_identifier(name) => return Self::env(name).map(str::to_owned),
+                    Some(name) if is_identifier(name) => {
+                        return Self::env(name).or_else(|| is_vscode.then_some("")).map(str::to_owned);
+                    }
                     Some(_) => Self::of_window(body),
                     None => whole.to_owned(),
                 },
@@ -395,6 +412,8 @@ mod tests {
             expected.iter().map(|(field, text)| means(field, text)).collect();
         match (expected, server) {
             (Err(Unset), server) => assert!(server.is_err(), "{app:?} {local}"),
+            // There is no program.
+            (Ok(expected), server) if expected[0].is_empty() => assert!(server.is_err(), "{app:?} {local}"),
             (Ok(expected), server) => {
                 let server = server.unwrap_or_else(|error| panic!("{app:?} {local}: {error}"));
                 let Endpoint::Stdio(stdio) = &server.endpoint else { panic!("{app:?} {local}") };

@@ -112,6 +112,9 @@ impl Translation<'_> {
         let known = fields::find(fields::SERVER, name).map(|field| field.name);
         match known {
             Some("command") => self.command(value),
+            Some("args") if !value.is_array() => {
+                self.note("`args` is not a list, so it is left out".to_owned());
+            }
             Some("args") => {
                 let mut args = self.take_list("args");
                 args.extend(self.strings("args", value).as_array().cloned().unwrap_or_default());
@@ -307,14 +310,7 @@ impl Translation<'_> {
         if let Some(reason) = self.out.variables.unusable_file {
             return Err(reason.to_owned());
         }
-        let mut ordered = Map::new();
-        for name in ORDER {
-            if let Some(value) = self.out.entry.shift_remove(*name) {
-                ordered.insert((*name).to_owned(), value);
-            }
-        }
-        ordered.append(&mut self.out.entry);
-        self.out.entry = ordered;
+        self.out.entry = in_order(self.out.entry);
         Ok(self.out)
     }
 
@@ -349,7 +345,10 @@ impl Translation<'_> {
 
     /// Names as globs that match only them.
     fn globs(&mut self, field: &str, names: &Value) -> Vec<Value> {
-        let Value::Array(names) = self.strings(field, names) else { return Vec::new() };
+        let Value::Array(names) = self.strings(field, names) else {
+            self.note(format!("`{field}` is not a list, so it is left out"));
+            return Vec::new();
+        };
         let names = names.iter().filter_map(Value::as_str);
         let glob =
             |name: &str| literal(name).map_or_else(|| name.to_owned(), |name| escape(&Glob::escape(&name)));
@@ -372,6 +371,14 @@ impl Translation<'_> {
             self.out.notes.push(note);
         }
     }
+}
+
+/// The entry with its fields in their usual order.
+pub(super) fn in_order(mut entry: Map<String, Value>) -> Map<String, Value> {
+    let known = ORDER.iter().filter_map(|name| Some(((*name).to_owned(), entry.shift_remove(*name)?)));
+    let mut ordered: Map<String, Value> = known.collect();
+    ordered.append(&mut entry);
+    ordered
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -6,8 +6,11 @@ use std::path::{Component, MAIN_SEPARATOR, Path};
 use serde_json::Value;
 
 use super::string_rules::{Braces, StringRules, VariableForm};
-use crate::config::notation::{Malformed, StringPart, is_env_name, parts, push, write};
+use crate::config::notation::{Malformed, StringPart, canonical, is_env_name, parts, push, write};
 use crate::config::vars::Env;
+
+/// Variables that every client passes to servers.
+pub(super) const ALWAYS_PASSED: &[&str] = &["HOME", "PATH", "USER", "USERPROFILE"];
 
 /// The variables that a server uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,12 +76,15 @@ impl StringTranslator<'_> {
             *first = rest.into();
             found.insert(0, home());
         }
-        for part in &found {
-            if let StringPart::Env { name, .. } = part
+        for part in &mut found {
+            if let StringPart::Env { name, default } = part
                 && !name.is_empty()
                 && !used.client.contains_key(&**name)
             {
                 used.env.insert(name.to_string());
+                if self.rules.unset_is_empty && default.is_none() && !ALWAYS_PASSED.contains(&&**name) {
+                    *default = Some("".into());
+                }
             }
         }
         found
@@ -115,7 +121,9 @@ impl StringTranslator<'_> {
             let mut parts = forms.iter().filter_map(|form| match form {
                 VariableForm::Braces => braces(body),
                 VariableForm::Editor => editor(body, used),
-                VariableForm::ClientOnly(names) => client_only(body, names, used),
+                VariableForm::ClientOnly(names) => {
+                    self.of_project(body).or_else(|| client_only(body, names, used))
+                }
                 VariableForm::Ours | VariableForm::BareName | VariableForm::OpenCode => None,
             });
             let unknown = || StringPart::Text(text[..text.len() - after.len()].into());
@@ -126,6 +134,16 @@ impl StringTranslator<'_> {
             VariableForm::OpenCode => self.opencode(text, used),
             _ => None,
         })
+    }
+
+    /// What the client knows about its window, where that is the project.
+    fn of_project(&self, body: &str) -> Option<StringPart<'static>> {
+        let dir = match body {
+            "workspaceFolder" => self.project?.as_os_str(),
+            "workspaceFolderBasename" => self.project?.file_name()?,
+            _ => return None,
+        };
+        Some(StringPart::Text(dir.to_string_lossy().into_owned().into()))
     }
 
     /// What stands in the braces of a `${…}`, and the text after it.
@@ -229,6 +247,35 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_word)
 }
 
+/// A string as it is written where a variable that is not set is empty, so that equal variables are equal.
+pub(super) fn comparable(text: &str) -> String {
+    let Ok(mut parts) = parts(text) else { return canonical(text) };
+    for part in &mut parts {
+        if let StringPart::Env { default, .. } = part {
+            default.take_if(|default| default.is_empty());
+        }
+    }
+    write(&parts)
+}
+
+/// The names of the variables of the environment in the strings of a value, but for those that every client passes.
+pub(super) fn names_in(value: &Value) -> BTreeSet<String> {
+    match value {
+        Value::String(text) => {
+            let parts = parts(text).unwrap_or_default();
+            let name = |part| match part {
+                StringPart::Env { name, .. } => Some(name.into_owned()),
+                _ => None,
+            };
+            let names = parts.into_iter().filter_map(name);
+            names.filter(|name| !name.is_empty() && !ALWAYS_PASSED.contains(&name.as_str())).collect()
+        }
+        Value::Array(list) => list.iter().flat_map(names_in).collect(),
+        Value::Object(members) => members.values().flat_map(names_in).collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
 impl UsedVariables {
     /// Adds a variable that only the client knows, by what stands in its braces.
     fn add_client(&mut self, body: &str) -> StringPart<'static> {
@@ -307,12 +354,17 @@ mod tests {
                 Opencode,
                 "{env:A} {file:./t} {file:~/t} ${A} {a}",
                 if cfg!(windows) {
-                    r"${A} {file:/c\./t} {file:~/t} $${A} {a}"
+                    r"${A:-} {file:/c\./t} {file:~/t} $${A} {a}"
                 } else {
-                    "${A} {file:/c/./t} {file:~/t} $${A} {a}"
+                    "${A:-} {file:/c/./t} {file:~/t} $${A} {a}"
                 },
             ),
-            (Opencode, "{{env:A} ${file:~/t} {{file:~/t}", "{${A} ${:-$}{file:~/t} {{{file:~/t}"),
+            (Opencode, "{{env:A} ${file:~/t} {{file:~/t}", "{${A:-} ${:-$}{file:~/t} {{{file:~/t}"),
+            (
+                Vscode,
+                "${env:A} ${userHome}",
+                if cfg!(windows) { "${A:-} ${USERPROFILE}" } else { "${A:-} ${HOME}" },
+            ),
             (Codex, "$$ ${A} {{file:x}", "$ ${A} {{file:x}"),
         ] {
             assert_eq!(translated(app, text).0, wanted, "{app:?} {text}");

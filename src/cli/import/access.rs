@@ -1,0 +1,193 @@
+//! What each client may use: its servers, and the rules for their tools.
+//!
+//! A client in the project is another one than the client elsewhere: its entry in the project's file replaces the one in
+//! the user's file, so it sees the servers of both. A rule that every client of a server has stands in the server's
+//! entry. The rules of one client, and which servers it has, are in its profile (`client_profiles`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use serde_json::{Value, json};
+
+use super::apps::{ClientApp, has_nested_servers};
+use super::ask::Answers;
+use super::client_rules::{ClientRule, RuleFile, rules_for};
+use super::discover::Discovery;
+use super::merge::{Origin, PlannedServer};
+use super::tool_rules::ToolRuleSet;
+use super::translate::in_order;
+use crate::text::{name, visible};
+
+/// A client, in the project or elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ClientScope {
+    /// The client.
+    pub(super) app: ClientApp,
+    /// Whether it is about the client in the project.
+    pub(super) is_project: bool,
+}
+
+impl ClientScope {
+    /// For texts.
+    pub(super) fn label(self) -> String {
+        format!("{}{}", self.app.label(), if self.is_project { " (project)" } else { "" })
+    }
+
+    /// Whether the client has a server of this origin in this scope.
+    fn has(self, origin: &Origin) -> bool {
+        self.app == origin.app && (self.is_project || !origin.is_project)
+    }
+
+    /// The rules of the files that count in this scope, in their order.
+    pub(super) fn rules(self, files: &[RuleFile]) -> impl Iterator<Item = (&RuleFile, &ClientRule)> {
+        let is_read = move |file: &&RuleFile| self.app == file.app && (self.is_project || !file.is_project);
+        files.iter().filter(is_read).flat_map(|file| file.rules.iter().map(move |rule| (file, rule)))
+    }
+}
+
+/// A server that a client has.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UsedServer {
+    /// Whether the client starts it.
+    pub(super) is_on: bool,
+    /// The rules for its tools that the server's entry does not have.
+    pub(super) rules: ToolRuleSet,
+}
+
+/// What a client has.
+#[derive(Clone, Debug)]
+pub(super) struct ClientAccess {
+    /// The client.
+    pub(super) scope: ClientScope,
+    /// Its servers, by their index.
+    pub(super) servers: BTreeMap<usize, UsedServer>,
+    /// Lines about what it gets.
+    pub(super) remarks: Vec<String>,
+}
+
+impl ClientAccess {
+    /// Finds out what each client has that has servers to import. `not_carried` gets what has no counterpart.
+    pub(super) fn collect(
+        discovery: &Discovery,
+        servers: &[PlannedServer],
+        not_carried: &mut Vec<String>,
+    ) -> Vec<Self> {
+        let origins = || {
+            servers
+                .iter()
+                .enumerate()
+                .flat_map(|(index, server)| server.origins.iter().map(move |origin| (index, origin)))
+        };
+        let scopes: BTreeSet<ClientScope> = origins()
+            .map(|(_, origin)| ClientScope { app: origin.app, is_project: origin.is_project })
+            .collect();
+        let access = |scope: ClientScope| {
+            let in_project: BTreeSet<&str> = origins()
+                .filter(|(_, origin)| origin.app == scope.app && origin.is_project)
+                .map(|(_, origin)| origin.name.as_str())
+                .collect();
+            // In the project, its own server of a name replaces the user's.
+            let is_used = |origin: &Origin| {
+                scope.has(origin)
+                    && (!scope.is_project || origin.is_project || !in_project.contains(origin.name.as_str()))
+            };
+            let mut used: BTreeMap<usize, UsedServer> = BTreeMap::new();
+            for (index, origin) in origins().filter(|(_, origin)| is_used(origin)) {
+                let rules = scope.rules(&discovery.rules).map(|(_, rule)| rule);
+                let (rules, incomplete) = rules_for(scope.app, &origin.name, rules);
+                for rule in incomplete {
+                    let line = format!(
+                        "{}: {} is an exception that a list cannot have; what another rule refuses of {} stays refused",
+                        scope.app.label(),
+                        rule.written,
+                        name(&origin.name)
+                    );
+                    if !not_carried.contains(&line) {
+                        not_carried.push(line);
+                    }
+                }
+                let server = used.entry(index).or_default();
+                server.is_on |= origin.is_on;
+                server.rules.join(origin.rules.clone());
+                server.rules.join(rules);
+            }
+            Self { scope, servers: used, remarks: Vec::new() }
+        };
+        scopes.into_iter().map(access).collect()
+    }
+
+    /// Asks what becomes of rules that ask, where the client shows no questions of servers.
+    pub(super) async fn settle_questions(
+        &mut self,
+        discovery: &Discovery,
+        servers: &[PlannedServer],
+        answers: Answers,
+    ) -> io::Result<()> {
+        let app = self.scope.app;
+        let mut files = discovery.files.iter().filter(|file| file.app == app);
+        let asking = self.servers.iter().filter(|(_, server)| server.rules.asked().next().is_some());
+        let asking: Vec<String> = asking
+            .map(|(index, server)| {
+                let globs: Vec<_> = server.rules.asked().map(visible).collect();
+                format!("{}: {}", name(&servers[*index].name), globs.join(", "))
+            })
+            .collect();
+        if asking.is_empty() || files.all(|file| app.shows_questions(has_nested_servers(&file.root))) {
+            return Ok(());
+        }
+        let question = format!(
+            "{} asks before it calls these tools, and shows no questions of servers, so that each call would be refused: {}. What becomes of them?",
+            self.scope.label(),
+            asking.join("; ")
+        );
+        let denies =
+            answers.choose(&question, &["they are denied", "they are called without a question"]).await? == 0;
+        self.servers.values_mut().for_each(|server| server.rules.without_questions(denies));
+        let outcome = if denies { "are denied" } else { "are called without a question" };
+        self.remarks.push(format!(
+            "asks before some tools, which dynamic-mcp cannot do there; they {outcome}: {}",
+            asking.join("; ")
+        ));
+        Ok(())
+    }
+}
+
+/// Writes into the entries of new servers what all of their clients agree on: whether they are on, and their rules.
+/// Rules that an entry has are taken from the clients.
+pub(super) fn share_rules(servers: &mut [PlannedServer], clients: &mut [ClientAccess]) {
+    for (index, server) in servers.iter_mut().enumerate().filter(|(_, server)| !server.origins.is_empty()) {
+        let is_on = clients.iter().any(|client| client.servers.get(&index).is_some_and(|used| used.is_on));
+        let used = clients.iter().filter_map(|client| client.servers.get(&index));
+        let users: Vec<&UsedServer> = used.filter(|used| used.is_on || !is_on).collect();
+        let first = users.first().map(|used| used.rules.clone()).unwrap_or_default();
+        let is_shared = users.iter().all(|used| used.rules == first);
+        if !server.is_known {
+            if !is_on {
+                server.entry.insert("enabled".to_owned(), json!(false));
+            }
+            if is_shared && !first.is_empty() {
+                let tools = server.entry.entry("tools").or_insert_with(|| json!({}));
+                if let Value::Object(tools) = tools {
+                    tools.extend(first.members());
+                }
+            }
+            server.entry = in_order(std::mem::take(&mut server.entry));
+        }
+        let in_entry = ToolRuleSet::read(server.entry.get("tools"));
+        for client in clients.iter_mut() {
+            let Some(used) = client.servers.get_mut(&index).filter(|used| used.is_on || !is_on) else {
+                continue;
+            };
+            if server.is_known && !in_entry.is_within(&used.rules) {
+                client.remarks.push(format!(
+                    "gets the rules that {} has in servers.json, too: {}",
+                    name(&server.name),
+                    in_entry.describe()
+                ));
+            }
+            if used.rules.is_within(&in_entry) {
+                used.rules = ToolRuleSet::default();
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The rules for tools that a client's files have beside the servers: which tools are denied, and before which the user
+//! is asked. What an entry says about its own tools is in `translate`.
+//!
+//! From the documentation and the source of the clients, as of November 2026. docs/clients.md has the same for users.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::apps::{ClientApp, HostOs};
+use super::tool_rules::{ToolEffect, ToolRuleSet, globs_after};
+use crate::config::vars::Env;
+
+/// A name that no server has. A pattern that matches all of its tools is about the tools of every server.
+const NO_SERVER: &str = "\u{0}";
+
+/// A rule of a client's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ClientRule {
+    /// The names of tools, as the client forms them. `*` stands for any text, `?` for any character.
+    pattern: String,
+    /// What it says about them.
+    pub(super) effect: ToolEffect,
+    /// Where it stands and what it is, for texts: "`permissions.deny`: mcp__github__delete".
+    pub(super) written: String,
+    /// The agent that it is for; `None`: all.
+    pub(super) agent: Option<String>,
+}
+
+/// The rules of one file, the later one before the earlier one.
+#[derive(Debug)]
+pub(super) struct RuleFile {
+    /// The client.
+    pub(super) app: ClientApp,
+    /// The file.
+    pub(super) path: PathBuf,
+    /// Whether it belongs to a project.
+    pub(super) is_project: bool,
+    /// Its rules.
+    pub(super) rules: Vec<ClientRule>,
+    /// What else it decides for all tools, such as "`approval_policy`".
+    pub(super) policies: Vec<String>,
+}
+
+/// The files with nothing but settings that have rules for tools.
+pub(super) fn settings_files(app: ClientApp, project: Option<&Path>, env: &Env) -> Vec<(PathBuf, bool)> {
+    let home = |dir: &str| env.home().map(|home| home.join(dir));
+    let (user, in_project): (Vec<PathBuf>, &[&str]) = match app {
+        ClientApp::ClaudeCode => {
+            let dir = env.get_non_empty("CLAUDE_CONFIG_DIR").map(PathBuf::from).or_else(|| home(".claude"));
+            let managed = PathBuf::from(match HostOs::CURRENT {
+                HostOs::Linux => "/etc/claude-code/managed-settings.json",
+                HostOs::MacOs => "/Library/Application Support/ClaudeCode/managed-settings.json",
+                HostOs::Windows => r"C:\Program Files\ClaudeCode\managed-settings.json",
+            });
+            let user = dir.map(|dir| dir.join("settings.json")).into_iter().chain([managed]);
+            (user.collect(), &[".claude/settings.json", ".claude/settings.local.json"])
+        }
+        ClientApp::Cursor => (home(".cursor/cli-config.json").into_iter().collect(), &[".cursor/cli.json"]),
+        _ => (Vec::new(), &[]),
+    };
+    let in_project = in_project.iter().filter_map(|name| Some((project?.join(name), true)));
+    user.into_iter().map(|path| (path, false)).chain(in_project).collect()
+}
+
+/// Reads the rules of a file with this content.
+pub(super) fn read(app: ClientApp, path: &Path, is_project: bool, root: &Value) -> RuleFile {
+    let mut file =
+        RuleFile { app, path: path.to_owned(), is_project, rules: Vec::new(), policies: Vec::new() };
+    match app {
+        ClientApp::Opencode => file.read_opencode(root),
+        ClientApp::ClaudeCode => file.read_claude_code(root),
+        ClientApp::Cursor => file.read_lists(root, &["permissions"], |rule| {
+            rule.strip_prefix("Mcp(")?.strip_suffix(')').map(str::to_owned)
+        }),
+        ClientApp::Gemini => {
+            let denied =
+                ["/tools/exclude", "/excludeTools"].iter().map(|key| (*key, strings(root.pointer(key))));
+            for (key, names) in denied {
+                let key = key.trim_start_matches('/').replace('/', ".");
+                names.for_each(|name| file.add(&key, name, name.to_owned(), ToolEffect::Deny));
+            }
+        }
+        ClientApp::Codex if root.get("approval_policy").is_some() => {
+            file.policies.push("`approval_policy`".to_owned());
+        }
+        _ => {}
+    }
+    file
+}
+
+impl RuleFile {
+    fn add(&mut self, key: &str, written: &str, pattern: String, effect: ToolEffect) {
+        self.rules.push(ClientRule { pattern, effect, written: format!("`{key}`: {written}"), agent: None });
+    }
+
+    /// Reads the lists `allow`, `ask` and `deny` of an object. What denies counts before what asks, and that before what
+    /// allows.
+    fn read_lists(&mut self, root: &Value, keys: &[&str], pattern: impl Fn(&str) -> Option<String>) {
+        let lists = keys.iter().try_fold(root, |value, key| value.get(key));
+        for (name, effect) in
+            [("allow", ToolEffect::Allow), ("ask", ToolEffect::Ask), ("deny", ToolEffect::Deny)]
+        {
+            for rule in strings(lists.and_then(|lists| lists.get(name))) {
+                if let Some(pattern) = pattern(rule) {
+                    self.add(&format!("{}.{name}", keys.join(".")), rule, pattern, effect);
+                }
+            }
+        }
+    }
+
+    fn read_claude_code(&mut self, root: &Value) {
+        self.read_lists(root, &["permissions"], |rule| Some(rule.to_owned()));
+        for key in ["disabledMcpServers", "disabledMcpjsonServers"] {
+            // In the user's settings, the name may be that of any project's server.
+            for name in strings(root.get(key)).filter(|_| self.is_project).collect::<Vec<_>>() {
+                self.add(key, name, format!("mcp__{}", in_tool_name(name)), ToolEffect::Deny);
+            }
+        }
+    }
+
+    /// Reads `tools`, `permission` and `permissions`, in the order in which they count, and those of single agents.
+    fn read_opencode(&mut self, root: &Value) {
+        self.read_opencode_object("", root);
+        for key in ["agent", "agents", "mode"] {
+            for (name, agent) in root.get(key).and_then(Value::as_object).into_iter().flatten() {
+                let first = self.rules.len();
+                self.read_opencode_object(&format!("{key}.{name}."), agent);
+                self.rules.iter_mut().skip(first).for_each(|rule| rule.agent = Some(name.clone()));
+            }
+        }
+    }
+
+    fn read_opencode_object(&mut self, at: &str, object: &Value) {
+        let members = |key: &str| object.get(key).and_then(Value::as_object).into_iter().flatten();
+        for (pattern, is_on) in members("tools").filter_map(|(name, is_on)| Some((name, is_on.as_bool()?))) {
+            let effect = if is_on { ToolEffect::Allow } else { ToolEffect::Deny };
+            self.add(&format!("{at}tools"), &format!("{pattern} {is_on}"), pattern.clone(), effect);
+        }
+        let all = object.get("permission").filter(|all| all.is_string()).map(|all| ("*", all));
+        let rules = members("permission").map(|(pattern, value)| (pattern.as_str(), value));
+        for (pattern, value) in all.into_iter().chain(rules) {
+            // The calls of a server's tools are the resource `*`.
+            self.add_opencode(&format!("{at}permission"), pattern, value.get("*").unwrap_or(value));
+        }
+        for rule in object.get("permissions").and_then(Value::as_array).into_iter().flatten() {
+            let text = |key: &str| rule.get(key).and_then(Value::as_str);
+            if let (Some(pattern), Some(effect), None | Some("*")) =
+                (text("action"), rule.get("effect"), text("resource"))
+            {
+                self.add_opencode(&format!("{at}permissions"), pattern, effect);
+            }
+        }
+    }
+
+    fn add_opencode(&mut self, key: &str, pattern: &str, effect: &Value) {
+        let (effect, name) = match effect.as_str() {
+            Some(name @ "allow") => (ToolEffect::Allow, name),
+            Some(name @ "ask") => (ToolEffect::Ask, name),
+            Some(name @ "deny") => (ToolEffect::Deny, name),
+            _ => return,
+        };
+        self.add(key, &format!("{pattern} {name}"), pattern.to_owned(), effect);
+    }
+}
+
+impl ClientRule {
+    /// Returns whether it is about the tools of every server, and so about those of dynamic-mcp too.
+    pub(super) fn is_policy(&self, app: ClientApp) -> bool {
+        self.globs(app, NO_SERVER) == ["*"]
+    }
+
+    /// Returns whether it can be about nothing but tools of servers.
+    pub(super) fn names_servers(&self, app: ClientApp) -> bool {
+        match app {
+            ClientApp::ClaudeCode | ClientApp::Gemini => self.pattern.starts_with("mcp_"),
+            ClientApp::Cursor => true,
+            _ => false,
+        }
+    }
+
+    /// The globs over the tools of a server that it names, by the name that the client has for the server.
+    pub(super) fn globs(&self, app: ClientApp, server: &str) -> Vec<String> {
+        let name = in_tool_name(server);
+        let mut globs = match app {
+            ClientApp::Opencode => globs_after(&format!("{name}_"), &self.pattern),
+            ClientApp::ClaudeCode if self.pattern == format!("mcp__{name}") => vec!["*".to_owned()],
+            ClientApp::ClaudeCode if !self.pattern.contains('(') => {
+                globs_after(&format!("mcp__{name}__"), &self.pattern)
+            }
+            ClientApp::Cursor => {
+                let parts = self.pattern.split_once(':').filter(|(of, _)| has_pattern(of, server));
+                parts.map_or_else(Vec::new, |(_, tools)| globs_after("", tools))
+            }
+            ClientApp::Gemini => {
+                let mut globs = globs_after(&format!("mcp_{name}_"), &self.pattern);
+                globs.extend(globs_after(&format!("{name}__"), &self.pattern));
+                globs
+            }
+            _ => Vec::new(),
+        };
+        if globs.iter().any(|glob| glob == "*") {
+            globs = vec!["*".to_owned()];
+        }
+        globs
+    }
+}
+
+/// The rules of a client for one of its servers, and those of them that have exceptions that cannot be said here.
+pub(super) fn rules_for<'r>(
+    app: ClientApp,
+    server: &str,
+    rules: impl IntoIterator<Item = &'r ClientRule>,
+) -> (ToolRuleSet, Vec<&'r ClientRule>) {
+    let mut set = ToolRuleSet::default();
+    let mut incomplete = Vec::new();
+    for rule in rules.into_iter().filter(|rule| rule.agent.is_none()) {
+        let globs = rule.globs(app, server);
+        // The client itself asks for, or allows, all tools of dynamic-mcp by the same rule.
+        let is_the_clients =
+            rule.is_policy(app) && (rule.effect != ToolEffect::Deny || app != ClientApp::Opencode);
+        // Without a question is not the same as only.
+        let lifts = rule.effect != ToolEffect::Allow || app == ClientApp::Opencode;
+        if !globs.is_empty() && lifts && !is_the_clients && set.add(&globs, rule.effect) {
+            incomplete.push(rule);
+        }
+    }
+    (set, incomplete)
+}
+
+/// Whether a pattern matches the whole name of a server.
+fn has_pattern(pattern: &str, server: &str) -> bool {
+    // The rest of the pattern is its end, or may match nothing before that.
+    globs_after(server, &format!("{pattern}\0")).iter().any(|rest| rest.trim_start_matches('*') == "\0")
+}
+
+/// The name of a server, as it stands before the names of its tools.
+fn in_tool_name(server: &str) -> String {
+    server
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '\0') { c } else { '_' })
+        .collect()
+}
+
+fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn rules(app: ClientApp, server: &str, root: &Value) -> Value {
+        let file = read(app, Path::new("/f"), false, root);
+        Value::Object(rules_for(app, server, &file.rules).0.members())
+    }
+
+    #[test]
+    fn the_rules_of_every_client_name_tools_of_its_servers() {
+        let opencode = json!({
+            "tools": {"gh_delete_repository": false, "write": false, "jira*": false, "jira_get": true},
+            "permission": {"*": "ask", "bash": {"*": "ask", "git *": "allow"}, "gh_merge*": "ask", "my_srv_x": {"*": "deny"}},
+            "permissions": [{"action": "gh_push", "resource": "*", "effect": "deny"}, {"action": "gh_x", "resource": "a", "effect": "deny"}],
+            "agent": {"plan": {"tools": {"gh_*": false}}}
+        });
+        let claude = json!({"permissions": {
+            "deny": ["mcp__gh__delete_repository", "mcp__jira", "Bash(rm *)", "mcp__*__drop*", "mcp__gh__x(a:b)"],
+            "ask": ["mcp__gh__merge_*", "mcp__*"],
+            "allow": ["mcp__gh__get", "mcp__my_srv"]
+        }});
+        let cursor = json!({"permissions": {"allow": ["Mcp(gh:get)"], "deny": ["Mcp(gh:del*)", "Mcp(*:x)", "Shell(rm)"]}});
+        let gemini =
+            json!({"tools": {"exclude": ["mcp_gh_del", "run_shell_command"]}, "excludeTools": ["gh__x"]});
+        for (app, server, root, expected) in [
+            (
+                ClientApp::Opencode,
+                "gh",
+                &opencode,
+                json!({"deny": ["delete_repository", "push"], "ask": ["merge*"]}),
+            ),
+            (ClientApp::Opencode, "jira", &opencode, json!({"allow": ["get"]})),
+            (ClientApp::Opencode, "my.srv", &opencode, json!({"deny": ["x"]})),
+            (ClientApp::Opencode, "fs", &opencode, json!({})),
+            (
+                ClientApp::ClaudeCode,
+                "gh",
+                &claude,
+                json!({"deny": ["*__drop*", "_drop*", "delete_repository", "drop*"], "ask": ["merge_*"]}),
+            ),
+            (ClientApp::ClaudeCode, "jira", &claude, json!({"deny": ["*"]})),
+            (ClientApp::ClaudeCode, "my.srv", &claude, json!({"deny": ["*__drop*", "_drop*", "drop*"]})),
+            (ClientApp::Cursor, "gh", &cursor, json!({"deny": ["del*", "x"]})),
+            (ClientApp::Gemini, "gh", &gemini, json!({"deny": ["del", "x"]})),
+        ] {
+            assert_eq!(rules(app, server, root), expected, "{app:?} {server}");
+        }
+    }
+
+    #[test]
+    fn a_rule_for_everything_is_a_policy() {
+        let root = json!({"permission": "ask", "permissions": [{"action": "gh_*", "effect": "ask"}]});
+        let file = read(ClientApp::Opencode, Path::new("/f"), false, &root);
+        let policies: Vec<_> = file.rules.iter().map(|rule| rule.is_policy(ClientApp::Opencode)).collect();
+        assert_eq!(policies, [true, false]);
+        let denied = json!({"permission": {"*": "deny", "gh_get": "allow"}});
+        assert_eq!(rules(ClientApp::Opencode, "gh", &denied), json!({"allow": ["get"]}));
+        assert_eq!(rules(ClientApp::Opencode, "fs", &denied), json!({"deny": ["*"]}));
+    }
+}

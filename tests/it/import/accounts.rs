@@ -1,0 +1,126 @@
+//! Servers of one name that are of different accounts stay apart.
+
+use serde_json::{Value, json};
+
+use super::Home;
+#[cfg(unix)]
+use crate::shell::at_terminal;
+
+const WORK: &str = "ghp_workworkworkworkworkworkwork12WORK";
+const PRIVATE: &str = "ghp_privateprivateprivateprivate12PRIV";
+
+/// GitHub's server as its documentation has it, with a token.
+fn github(token: &str) -> Value {
+    json!({
+        "command": "npx",
+        "args": ["-y", "@modelcontextprotocol/server-github"],
+        "env": {"GITHUB_PERSONAL_ACCESS_TOKEN": token, "LOG_LEVEL": "info"}
+    })
+}
+
+fn two_accounts() -> Home {
+    let mut slow = github(WORK);
+    slow["env"]["LOG_LEVEL"] = json!("debug");
+    Home::of(&[
+        (".config/Claude/claude_desktop_config.json", json!({"mcpServers": {"github": github(WORK)}})),
+        (".cursor/mcp.json", json!({"mcpServers": {"github": github(PRIVATE)}})),
+        (".gemini/settings.json", json!({"mcpServers": {"github": slow}})),
+    ])
+}
+
+fn tokens(home: &Home) -> Vec<(String, Value)> {
+    let servers = home.servers();
+    let token = |(name, entry): (&String, &Value)| {
+        (name.clone(), entry["env"]["GITHUB_PERSONAL_ACCESS_TOKEN"].clone())
+    };
+    servers.as_object().unwrap().iter().map(token).collect()
+}
+
+#[test]
+fn two_tokens_are_two_servers_also_with_yes_and_the_next_import_finds_both() {
+    let home = two_accounts();
+    let printed = home.imported(&["--yes"]);
+    let expected = [("github".to_owned(), json!(WORK)), ("github-cursor".to_owned(), json!(PRIVATE))];
+    assert_eq!(tokens(&home), expected);
+    // What else differs is merged as it was: the first client counts.
+    assert_eq!(home.servers()["github"]["env"]["LOG_LEVEL"], "info");
+    assert!(
+        printed.contains(
+            "another account than github: env.GITHUB_PERSONAL_ACCESS_TOKEN is …PRIV here, and …WORK there"
+        ),
+        "{printed}"
+    );
+    assert!(!printed.contains("workwork") && !printed.contains("privateprivate"), "{printed}");
+    let before = home.text(".config/dynamic-mcp/servers.json");
+    assert!(home.imported(&["--yes"]).contains("There are no new servers"));
+    assert_eq!(home.text(".config/dynamic-mcp/servers.json"), before);
+}
+
+#[test]
+fn a_client_whose_account_is_not_the_one_of_servers_json_keeps_its_own() {
+    let home = Home::of(&[
+        (".config/dynamic-mcp/servers.json", json!({"mcpServers": {"github": github(WORK)}})),
+        (".cursor/mcp.json", json!({"mcpServers": {"github": github(PRIVATE)}})),
+    ]);
+    for _ in 0..2 {
+        home.imported(&["--yes"]);
+        let expected = [("github".to_owned(), json!(WORK)), ("github-cursor".to_owned(), json!(PRIVATE))];
+        assert_eq!(tokens(&home), expected);
+    }
+}
+
+#[test]
+fn a_header_the_name_of_an_account_and_the_url_are_of_an_account_too_and_short_secrets_are_not_shown() {
+    let remote = |headers: Value, url: &str| json!({"type": "http", "url": url, "headers": headers});
+    let url = "https://mcp.example.com/mcp";
+    let cases = [
+        (
+            json!({"Authorization": "Bearer s3cret-one"}),
+            json!({"Authorization": "Bearer s3cret-two"}),
+            url,
+            true,
+        ),
+        (json!({"Authorization": "Bearer ${WORK}"}), json!({}), url, true),
+        (json!({"X-Organization": "acme"}), json!({"X-Organization": "me"}), url, true),
+        (json!({}), json!({}), "https://mcp.example.com/mcp?team=me", true),
+        (json!({"X-Region": "eu"}), json!({"X-Region": "us"}), url, false),
+    ];
+    for (ours, theirs, their_url, is_apart) in cases {
+        let home = Home::of(&[
+            (".claude.json", json!({"mcpServers": {"wiki": remote(ours.clone(), url)}})),
+            (".copilot/mcp-config.json", json!({"mcpServers": {"wiki": remote(theirs, their_url)}})),
+        ]);
+        let printed = home.imported(&["--yes"]);
+        let servers = home.servers();
+        let names: Vec<_> = servers.as_object().unwrap().keys().collect();
+        let expected: &[&str] = if is_apart { &["wiki", "wiki-copilot"] } else { &["wiki"] };
+        assert_eq!(names, expected, "{ours} {printed}");
+        assert!(!printed.contains("s3cret") && !printed.contains("-two"), "{printed}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn questions_come_before_the_list_and_never_about_an_account() {
+    let (code, shown) = at_terminal(two_accounts().command(&[]), "\ny\n");
+    assert_eq!(code, 0, "{shown}");
+    assert_eq!(shown.matches("differs. Take that of").count(), 1, "{shown}");
+    let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}"));
+    assert!(at("env.LOG_LEVEL differs. Take that of") < at("2 servers for "), "{shown}");
+}
+
+// It has a keyring on a D-Bus.
+#[cfg(all(unix, not(target_os = "macos")))]
+#[test]
+fn secrets_that_moved_to_the_keyring_are_still_those_of_their_servers() {
+    let Some(desktop) = crate::oauth::keyring::Desktop::start() else { return };
+    let home = two_accounts();
+    for args in [&["--secrets", "--yes"][..], &["--yes"]] {
+        let mut command = home.command(args);
+        let output = command.envs(desktop.shell_env()).stdin(std::process::Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let names: Vec<_> = tokens(&home).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["github", "github-cursor"], "{output:?}");
+    }
+    assert!(!home.text(".config/dynamic-mcp/servers.json").contains("ghp_"));
+}

@@ -1,0 +1,162 @@
+//! Each client goes on to see the servers that it had.
+
+use serde_json::{Value, json};
+
+use super::Home;
+#[cfg(unix)]
+use crate::shell::at_terminal;
+
+const SERVERS: &str = ".config/dynamic-mcp/servers.json";
+const CURSOR: &str = ".cursor/mcp.json";
+const COPILOT: &str = ".copilot/mcp-config.json";
+
+fn servers(names: &[&str]) -> Value {
+    let entry = |name: &&str| ((*name).to_owned(), json!({"command": format!("{name}-mcp")}));
+    json!({"mcpServers": names.iter().map(entry).collect::<serde_json::Map<_, _>>()})
+}
+
+/// The arguments of the entry for dynamic-mcp, without the config file.
+fn args(home: &Home, file: &str) -> Vec<String> {
+    let entry = &home.json(file)["mcpServers"]["dyn"];
+    let args = entry["args"].as_array().unwrap_or_else(|| panic!("{file}: {entry}"));
+    args.iter().skip(2).map(|arg| arg.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn with_yes_each_client_keeps_its_own_set_and_later_servers_appear_everywhere() {
+    let home = Home::of(&[
+        (SERVERS, servers(&["mine"])),
+        (CURSOR, servers(&["fs", "git"])),
+        (COPILOT, servers(&["fs", "wiki[1]"])),
+        (".gemini/settings.json", servers(&["fs", "git", "wiki[1]"])),
+    ]);
+    let printed = home.imported(&["--yes", "--write-client"]);
+    let expected = json!({"cursor": ["*", "!wiki[[]1[]]"], "copilot": ["*", "!git"]});
+    assert_eq!(home.json(SERVERS)["profiles"], expected);
+    assert_eq!(args(&home, CURSOR), ["--profile", "cursor"]);
+    assert_eq!(args(&home, COPILOT), ["--profile", "copilot"]);
+    assert_eq!(args(&home, ".gemini/settings.json"), [""; 0]);
+    assert!(printed.contains("Cursor gets the profile cursor: all servers but wiki[1]"), "{printed}");
+    assert!(printed.contains("Added 3 servers and 2 profiles to"), "{printed}");
+    // A server that is added to a client later is seen by all.
+    let mut file = home.json(CURSOR);
+    file["mcpServers"]["new"] = json!({"command": "new-mcp"});
+    home.write(CURSOR, &file.to_string());
+    let printed = home.imported(&["--yes", "--write-client"]);
+    assert_eq!(home.json(SERVERS)["profiles"], expected, "{printed}");
+    assert_eq!(home.servers()["new"]["command"], "new-mcp");
+    assert_eq!(args(&home, CURSOR), ["--profile", "cursor"]);
+    assert!(home.json(CURSOR)["mcpServers"].get("new").is_none());
+    assert!(
+        printed.contains("Copilot CLI uses dynamic-mcp already, and sees the new servers too: new"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn clients_with_the_same_servers_need_no_profile() {
+    let home = Home::of(&[(CURSOR, servers(&["fs"])), (COPILOT, servers(&["fs"]))]);
+    home.imported(&["--yes", "--write-client"]);
+    assert_eq!(home.json(SERVERS).get("profiles"), None);
+    assert_eq!(args(&home, CURSOR), [""; 0]);
+}
+
+#[test]
+fn a_server_that_is_off_in_one_client_is_on_in_the_other_alone() {
+    let mut off = servers(&["fs", "git"]);
+    off["mcpServers"]["git"]["disabled"] = json!(true);
+    let home = Home::of(&[(CURSOR, off.clone()), (COPILOT, servers(&["fs", "git"]))]);
+    home.imported(&["--yes", "--write-client"]);
+    assert_eq!(home.servers()["git"].get("enabled"), None);
+    assert_eq!(home.json(SERVERS)["profiles"], json!({"cursor": ["*", "!git"]}));
+    let home = Home::of(&[(CURSOR, off)]);
+    home.imported(&["--yes", "--write-client"]);
+    assert_eq!(home.servers()["git"]["enabled"], false);
+}
+
+#[test]
+fn a_users_own_profiles_and_entries_stay_as_they_are() {
+    let mut own = servers(&["mine"]);
+    own["profiles"] = json!({"cursor": ["mine"], "work": ["m*"]});
+    let home = Home::of(&[(SERVERS, own), (CURSOR, servers(&["fs"])), (COPILOT, servers(&["git"]))]);
+    home.imported(&["--yes", "--write-client"]);
+    let profiles = home.json(SERVERS)["profiles"].clone();
+    let expected =
+        json!({"cursor": ["mine"], "work": ["m*"], "copilot": ["*", "!fs"], "cursor-2": ["*", "!git"]});
+    assert_eq!(profiles, expected);
+    assert_eq!(args(&home, CURSOR), ["--profile", "cursor-2"]);
+    // The user chooses another profile in the entry, and adds a server to the client's file.
+    let mut file = home.json(CURSOR);
+    let entry = &mut file["mcpServers"]["dyn"];
+    entry["args"][3] = json!("work");
+    entry["args"].as_array_mut().unwrap().push(json!("--idle-timeout=5m"));
+    entry["env"] = json!({"HTTPS_PROXY": "http://proxy"});
+    file["mcpServers"]["new"] = json!({"command": "new-mcp"});
+    home.write(CURSOR, &file.to_string());
+    home.imported(&["--yes", "--write-client"]);
+    assert_eq!(args(&home, CURSOR), ["--profile", "work", "--idle-timeout=5m"]);
+    assert_eq!(home.json(CURSOR)["mcpServers"]["dyn"]["env"], json!({"HTTPS_PROXY": "http://proxy"}));
+    let mut expected = expected;
+    expected["work"] = json!(["m*", "new"]);
+    assert_eq!(home.json(SERVERS)["profiles"], expected, "its client goes on to see what it had");
+}
+
+#[test]
+fn a_projects_servers_are_seen_in_the_project_alone() {
+    let home = Home::of(&[
+        (CURSOR, servers(&["fs"])),
+        ("app/.cursor/mcp.json", servers(&["shop"])),
+        (COPILOT, servers(&["fs", "git"])),
+    ]);
+    home.imported(&["--yes", "--write-client", "--project=app"]);
+    let expected =
+        json!({"cursor": ["*", "!shop", "!git"], "cursor-app": ["*", "!git"], "copilot": ["*", "!shop"]});
+    let profiles = home.json(SERVERS)["profiles"].clone();
+    for (name, profile) in expected.as_object().unwrap() {
+        let sorted = |profile: &Value| {
+            let mut globs: Vec<_> = profile.as_array().unwrap().iter().map(ToString::to_string).collect();
+            globs.sort();
+            globs
+        };
+        assert_eq!(sorted(&profiles[name]), sorted(profile), "{profiles}");
+    }
+    assert_eq!(args(&home, CURSOR), ["--profile", "cursor"]);
+    assert_eq!(args(&home, "app/.cursor/mcp.json"), ["--profile", "cursor-app"]);
+    // Also those that are added to the project later.
+    let mut file = home.json("app/.cursor/mcp.json");
+    file["mcpServers"]["pay"] = json!({"command": "pay-mcp"});
+    home.write("app/.cursor/mcp.json", &file.to_string());
+    home.imported(&["--yes", "--write-client", "--project=app"]);
+    let profiles = home.json(SERVERS)["profiles"].clone();
+    let has_pay = ["cursor", "cursor-app", "copilot"]
+        .map(|name| !profiles[name].as_array().unwrap().contains(&json!("!pay")));
+    assert_eq!(has_pay, [false, true, false], "{profiles}");
+    // So are those of a project that is imported later.
+    home.write("two/.cursor/mcp.json", &servers(&["two"]).to_string());
+    home.imported(&["--yes", "--write-client", "--project=two"]);
+    let profiles = home.json(SERVERS)["profiles"].clone();
+    for name in ["cursor", "cursor-app", "copilot"] {
+        assert!(profiles[name].as_array().unwrap().contains(&json!("!two")), "{profiles}");
+    }
+    assert_eq!(
+        profiles["cursor-two"],
+        json!(["*", "!shop", "!git", "!pay"]),
+        "it sees what Cursor sees elsewhere"
+    );
+    assert_eq!(args(&home, "two/.cursor/mcp.json"), ["--profile", "cursor-two"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn one_answer_gives_every_client_all_servers() {
+    for (answer, profiles) in
+        [("1", Some(json!({"cursor": ["*", "!git"], "copilot": ["*", "!fs"]}))), ("2", None)]
+    {
+        let home = Home::of(&[(CURSOR, servers(&["fs"])), (COPILOT, servers(&["git"]))]);
+        let (code, shown) = at_terminal(home.command(&["--write-client"]), &format!("{answer}\ny\ny\ny\n"));
+        assert_eq!(code, 0, "{shown}");
+        let question = "The clients have different servers: Cursor 1, Copilot CLI 1. Which of them does each see with dynamic-mcp?";
+        assert!(shown.find(question).unwrap() < shown.find("2 servers for ").unwrap(), "{shown}");
+        assert_eq!(home.json(SERVERS).get("profiles").cloned(), profiles);
+    }
+}
