@@ -3,11 +3,11 @@
 //! # Theory of operation
 //!
 //! `discover` reads the files of the clients, whose places and forms are in `apps`, with `source`. `translate` makes an
-//! entry of ours from each server in them; `variables` does that for its strings, by the `string_rules` of the client.
+//! entry of ours from each server in them, if its values have the types that they must have (`shape`); `variables` does that for its strings, by the `string_rules` of the client.
 //! `merge` puts the servers of all clients together, and with those that servers.json has; `accounts` tells which are of
 //! different accounts. `client_rules` reads the rules for tools that clients have beside their servers, as `tool_rules`,
 //! and `not_carried` names those that are lost. `access` says which servers and tools each client may use, and
-//! `client_profiles` makes its `profiles`. `ask` asks, and `report` says what was found.
+//! `client_profiles` makes its `profiles`. `questions` asks, with `ask`, and `report` says what was found.
 //! Then `plan` adds the new servers and profiles to servers.json, with `edit`.
 //!
 //! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers (and in the list of
@@ -76,10 +76,12 @@ pub(super) mod own_entry;
 mod plan;
 mod profiles;
 mod put_back;
+mod questions;
 mod records;
 mod replace;
 pub(super) mod report;
 mod secrets;
+mod shape;
 pub(super) mod source;
 mod string_rules;
 mod timeouts;

@@ -80,6 +80,7 @@ impl Home {
         home
     }
 
+    /// Writes a file of a client.
     fn write(&self, name: &str, text: &str) {
         fs::create_dir_all(self.file(name).parent().unwrap()).unwrap();
         fs::write(self.file(name), text).unwrap();

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::apps::{ClientApp, HostOs, is_own_entry};
 use super::client_rules::{self, RuleFile};
+use super::shape;
 use super::source::{read_text, understood, value_at};
 use super::translate::{EntryContext, TranslatedEntry, translate};
 use crate::config::ConfigError;
@@ -152,17 +153,20 @@ fn find_servers(
     let mut place = Place { keys, project, servers: Vec::new(), staying: Vec::new(), own: None };
     let dir = path.parent().unwrap_or(path);
     let context = EntryContext { app, dir, project: place.project.as_deref(), env };
-    let servers = value_at(root, &place.keys);
-    if servers.is_some_and(|servers| !servers.is_object()) {
-        place.staying.push((place.keys.join("."), "it is not an object".to_owned()));
-    }
-    for (name, value) in servers.and_then(Value::as_object).into_iter().flatten() {
-        let Some(entry) = value.as_object() else {
+    let servers = value_at(root, &place.keys).filter(|servers| !servers.is_null()).map(shape::object);
+    let servers = servers.transpose().unwrap_or_else(|reason| {
+        place.staying.push((place.keys.join("."), reason));
+        None
+    });
+    for (name, value) in servers.into_iter().flatten() {
+        let entry = match shape::object(value) {
+            Ok(entry) => entry,
             // Beside its servers, `mcp` of OpenCode has a setting.
-            if app != ClientApp::Opencode || name != "timeout" {
-                place.staying.push((name.clone(), "its entry is not an object".to_owned()));
+            Err(_) if app == ClientApp::Opencode && name == "timeout" => continue,
+            Err(reason) => {
+                place.staying.push((name.clone(), reason));
+                continue;
             }
-            continue;
         };
         if is_own_entry(value) {
             place.staying.push((name.clone(), "it is dynamic-mcp".to_owned()));

@@ -5,14 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::access::{ClientAccess, share_rules};
 use super::accounts::KeyringValues;
 use super::apps::{ClientApp, HostOs, OWN_NAME, short_path};
 use super::ask::{Answers, Replacement};
 use super::change_record::ChangeRecord;
-use super::client_profiles::{ClientProfiles, ProfileInput};
+use super::client_profiles::ClientProfiles;
 use super::discover::Discovery;
 use super::edit::{ObjectEdit, edit};
 use super::keyring::{SecretMove, take_secrets};
@@ -20,6 +19,7 @@ use super::measure::{MeasureContext, measure};
 use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
 use super::not_carried::RuleReview;
+use super::questions::{resolve_conflicts, settle_access};
 use super::records::ChangeRecords;
 use super::replace::{ClientWrite, OwnProgram};
 use super::source::{read_text, servers_keys, understood, value_at};
@@ -374,55 +374,6 @@ impl Plan {
         }
         Ok(())
     }
-}
-
-/// Asks which value counts where clients differ.
-async fn resolve_conflicts(servers: &mut [PlannedServer], answers: Answers) -> io::Result<()> {
-    for server in servers.iter_mut().filter(|server| !server.is_known) {
-        let first = server.origins.first().map_or("", |origin| origin.app.label());
-        for (index, conflict) in server.conflicts.clone().into_iter().enumerate() {
-            let field = conflict.path.join(".");
-            let question = format!("{}: {field} differs. Take that of", text::name(&server.name));
-            if answers.choose(&question, &[first, conflict.app.label()]).await? == 1 {
-                server.take_other(index);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Decides, and asks, which servers and tools each client may use.
-async fn settle_access(
-    discovery: &Discovery,
-    servers: &mut [PlannedServer],
-    existing: &Map<String, Value>,
-    mode: &ImportMode,
-) -> io::Result<ClientProfiles> {
-    let mut not_carried = Vec::new();
-    let mut clients = ClientAccess::collect(discovery, servers, &mut not_carried);
-    for client in &mut clients {
-        client.settle_questions(discovery, servers, mode.answers).await?;
-    }
-    share_rules(servers, &mut clients);
-    let mut input = ProfileInput {
-        discovery,
-        servers,
-        clients: &clients,
-        existing,
-        keeps_apart: true,
-        write_client: mode.write_client,
-    };
-    let counts = input.differing_clients();
-    if mode.write_client && !counts.is_empty() {
-        let question = format!(
-            "The clients have different servers: {}. Which of them does each see with dynamic-mcp?",
-            counts.join(", ")
-        );
-        input.keeps_apart = mode.answers.choose(&question, &["those that it has", "all"]).await? == 0;
-    }
-    let mut profiles = input.profiles();
-    profiles.not_carried.extend(not_carried);
-    Ok(profiles)
 }
 
 /// The path of this program, as PATH has it if it does: a package manager replaces what a link points to.

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::apps::{ClientApp, is_windows_path};
-use super::timeouts;
 use super::variables::{StringTranslator, UsedVariables};
+use super::{shape, timeouts};
 use crate::config::fields;
 use crate::config::glob::Glob;
 use crate::config::notation::{StringPart, escape, literal, write};
@@ -90,6 +90,7 @@ pub(super) fn translate(
     entry: &Map<String, Value>,
     context: &EntryContext<'_>,
 ) -> Result<TranslatedEntry, String> {
+    shape::check(entry)?;
     let mut translation =
         Translation { context, out: TranslatedEntry::default(), allow: Vec::new(), deny: Vec::new() };
     for (name, value) in entry.iter().filter(|(_, value)| !value.is_null()) {
@@ -112,9 +113,6 @@ impl Translation<'_> {
         let known = fields::find(fields::SERVER, name).map(|field| field.name);
         match known {
             Some("command") => self.command(value),
-            Some("args") if !value.is_array() => {
-                self.note("`args` is not a list, so it is left out".to_owned());
-            }
             Some("args") => {
                 let mut args = self.take_list("args");
                 args.extend(self.strings("args", value).as_array().cloned().unwrap_or_default());
@@ -345,10 +343,7 @@ impl Translation<'_> {
 
     /// Names as globs that match only them.
     fn globs(&mut self, field: &str, names: &Value) -> Vec<Value> {
-        let Value::Array(names) = self.strings(field, names) else {
-            self.note(format!("`{field}` is not a list, so it is left out"));
-            return Vec::new();
-        };
+        let Value::Array(names) = self.strings(field, names) else { return Vec::new() };
         let names = names.iter().filter_map(Value::as_str);
         let glob =
             |name: &str| literal(name).map_or_else(|| name.to_owned(), |name| escape(&Glob::escape(&name)));

@@ -12,12 +12,6 @@ pub(super) const CURSOR: &str = ".cursor/mcp.json";
 const GEMINI: &str = ".gemini/settings.json";
 
 impl Home {
-    /// Writes a file of a client.
-    pub(super) fn write(&self, name: &str, text: &str) {
-        fs::create_dir_all(self.file(name).parent().unwrap()).unwrap();
-        fs::write(self.file(name), text).unwrap();
-    }
-
     /// `import --undo --yes`: its exit code, and what it printed.
     pub(super) fn undone(&self) -> (Option<i32>, String) {
         let output = self.import(&["--undo", "--yes"]);

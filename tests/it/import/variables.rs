@@ -93,25 +93,31 @@ fn the_directory_of_the_project_is_filled_in() {
 }
 
 #[test]
-fn what_is_malformed_is_named() {
+fn what_is_malformed_is_named_and_stays() {
+    let servers = json!({
+        "good": {"command": "x"},
+        "k5": "str",
+        "a": {"command": "a", "args": "oops"},
+        "b": {"command": "b", "excludeTools": "delete"},
+        "off": {"command": "x", "disabled": "true"},
+    });
     let home = Home::of(&[
-        (
-            ".cursor/mcp.json",
-            json!({"mcpServers": {
-                "k5": "str",
-                "a": {"command": "a", "args": "oops"},
-                "b": {"command": "b", "excludeTools": "delete"}
-            }}),
-        ),
+        (".cursor/mcp.json", json!({ "mcpServers": servers })),
         (".copilot/mcp-config.json", json!({"mcpServers": ["x"]})),
     ]);
-    let printed = home.imported(&["--yes"]);
+    let printed = home.imported(&["--write-client", "--yes"]);
     for line in [
-        "k5 stays there: its entry is not an object",
-        "mcpServers stays there: it is not an object",
-        "note: Cursor: `args` is not a list, so it is left out",
-        "note: Cursor: `excludeTools` is not a list, so it is left out",
+        "k5 stays there: expected an object, found a string",
+        "a stays there: `args`: expected a list, found a string",
+        "b stays there: `excludeTools`: expected a list, found a string",
+        "off stays there: `disabled`: expected true or false, found a string",
+        "mcpServers stays there: expected an object, found a list",
     ] {
         assert!(printed.contains(line), "{line}: {printed}");
+    }
+    assert_eq!(home.servers(), json!({"good": {"command": "x"}}));
+    let after = &home.json(".cursor/mcp.json")["mcpServers"];
+    for name in ["k5", "a", "b", "off"] {
+        assert_eq!(after[name], servers[name], "{name}");
     }
 }
