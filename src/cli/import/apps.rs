@@ -278,6 +278,9 @@ pub(super) fn has_nested_servers(root: &Value) -> bool {
     !servers.contains_key("command") && !servers.contains_key("url") && servers.values().all(Value::is_object)
 }
 
+/// The name of our packages on npm and PyPI, as Cargo.toml has it.
+pub(super) const PUBLISHED_NAME: &str = "dynamic-mcp-proxy";
+
 /// Returns whether an entry starts this program, itself or by its package.
 pub(super) fn is_own_entry(entry: &Value) -> bool {
     let command = entry.get("command");
@@ -290,7 +293,7 @@ pub(super) fn is_own_entry(entry: &Value) -> bool {
     let Some((program, args)) = words.split_first() else { return false };
     // npm writes a version as `@1`, uv as `==1` and `@1`.
     let is_package = |word: &String| {
-        let version = word.strip_prefix("dynamic-mcp-proxy");
+        let version = word.strip_prefix(PUBLISHED_NAME);
         version.is_some_and(|version| version.is_empty() || version.starts_with(['@', '=']))
     };
     match program_name(program) {

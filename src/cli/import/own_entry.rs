@@ -158,6 +158,7 @@ fn merged_args(known: &[Value], new: &[Value]) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::import::apps::PUBLISHED_NAME;
     use serde_json::json;
 
     #[test]
@@ -171,16 +172,16 @@ mod tests {
                 json!({"command": "/new/dynamic-mcp", "args": ["--profile", "work", "--config", "/new.json"], "env": {"A": "mine", "B": "${B}"}, "x": 1, "tools": ["*"]}),
             ),
             (
-                json!({"command": "npx", "args": ["-y", "dynamic-mcp-proxy@1", "--config=/old.json"], "tools": ["a"]}),
-                json!({"command": "npx", "args": ["-y", "dynamic-mcp-proxy@1", "--config=/new.json"], "tools": ["a"], "env": {"A": "${A}", "B": "${B}"}}),
+                json!({"command": "npx", "args": ["-y", format!("{PUBLISHED_NAME}@1"), "--config=/old.json"], "tools": ["a"]}),
+                json!({"command": "npx", "args": ["-y", format!("{PUBLISHED_NAME}@1"), "--config=/new.json"], "tools": ["a"], "env": {"A": "${A}", "B": "${B}"}}),
             ),
         ] {
             assert!(is_own_entry(&known), "{known}");
             assert_eq!(merged(&known, new), expected);
         }
-        let opencode = json!({"command": ["uvx", "dynamic-mcp-proxy==1.2"], "enabled": true});
+        let opencode = json!({"command": ["uvx", format!("{PUBLISHED_NAME}==1.2")], "enabled": true});
         let new = json!({"type": "local", "command": ["/new/dynamic-mcp", "--config", "/new.json"]});
-        let expected = json!({"command": ["uvx", "dynamic-mcp-proxy==1.2", "--config", "/new.json"], "enabled": true, "type": "local"});
+        let expected = json!({"command": ["uvx", format!("{PUBLISHED_NAME}==1.2"), "--config", "/new.json"], "enabled": true, "type": "local"});
         assert_eq!(merged(&opencode, new.as_object().unwrap()), expected);
     }
 
