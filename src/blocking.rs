@@ -5,9 +5,11 @@
 //! that finds no free thread waits for one, in our code as in the libraries that use the same threads (DNS lookups,
 //! D-Bus). [`run`] limits that wait together with the work.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
@@ -119,11 +121,17 @@ pub fn discard<T: Send + 'static>(value: T) {
     }
 }
 
-/// Returns whether the system lets us start two threads, for libraries that panic if they cannot start one. Two,
-/// because a thread that has just ended may still count.
+/// Returns whether the system lets us start some threads beside each other, for libraries that panic if they cannot start
+/// one: by then, other processes under the same limit may have taken the room of a few.
 pub fn can_start_threads() -> bool {
-    let start = || std::thread::Builder::new().spawn(|| ());
-    let started = [start(), start()];
+    const SPARE_THREADS: usize = 6;
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock();
+    let started: [_; SPARE_THREADS] = std::array::from_fn(|_| {
+        let gate = gate.clone();
+        std::thread::Builder::new().spawn(move || drop(gate.lock()))
+    });
+    drop(closed);
     let ok = started.iter().all(Result::is_ok);
     started.into_iter().flatten().for_each(|thread| drop(thread.join()));
     ok

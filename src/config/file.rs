@@ -159,7 +159,7 @@ pub struct ServerEntry {
     #[schemars(schema_with = "object_or_list::<ToolsEntry>")]
     #[schemars(extend("examples" = [{"allow": ["get_*"], "ask": ["delete_*"]}]))]
     pub tools: Option<ToolsEntry>,
-    /// The only tools that may be used, by name, as Gemini CLI writes it. Added to `tools.allow`. Also `enabledTools`.
+    /// The only tools that may be used, by name, as Gemini CLI writes it; an empty list allows none. Added to `tools.allow`. Also `enabledTools`.
     #[serde(rename = "includeTools")]
     #[schemars(extend("examples" = [["get_issue"]]))]
     pub include_tools: Option<Vec<String>>,

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::tool_rules::ToolRuleSet;
 use crate::config::glob::Glob;
 use crate::config::notation::{escape, literal};
+use crate::text::name as visible_name;
 
 /// A profile, as the file has it or will have it.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +80,9 @@ impl Profile {
                 Some(true) if !adapted.chooses(name) => {
                     adapted.servers.retain(|known| *known != exclusion);
                     if !adapted.chooses(name) {
-                        adapted.servers.push(glob);
+                        // A glob that begins with `!` excludes.
+                        let mark = if glob.starts_with('!') { "\\" } else { "" };
+                        adapted.servers.push(format!("{mark}{glob}"));
                     }
                     if !adapted.chooses(name) {
                         return None;
@@ -118,7 +121,8 @@ impl Profile {
     pub(super) fn describe(&self) -> String {
         let (out, chosen): (Vec<_>, Vec<_>) = self.servers.iter().partition(|glob| glob.starts_with('!'));
         let names = |globs: &[&String]| {
-            globs.iter().map(|glob| plain_name(glob.trim_start_matches('!'))).collect::<Vec<_>>().join(", ")
+            let name = |glob: &&String| visible_name(&plain_name(glob.strip_prefix('!').unwrap_or(glob)));
+            globs.iter().map(name).collect::<Vec<_>>().join(", ")
         };
         let chosen = if chosen == ["*"] { "all servers".to_owned() } else { names(&chosen) };
         if out.is_empty() { chosen } else { format!("{chosen} but {}", names(&out)) }
@@ -169,6 +173,8 @@ mod tests {
                 json!(["*", "!a"]),
             ),
             (json!(["*", "!a"]), &[candidate("a", old, Some(true))], json!(["*"])),
+            (json!(["a"]), &[candidate("!x", new, Some(true))], json!(["a", "\\!x"])),
+            (json!(["*"]), &[candidate("!x", new, Some(false))], json!(["*", "!!x"])),
             (
                 json!(["work*"]),
                 &[candidate("a", new, Some(true)), candidate("work1", old, None)],
@@ -190,6 +196,9 @@ mod tests {
         assert!(profile.add_rules("fs", &rules(&["b"])));
         let expected = json!({"servers": ["*"], "tools": {"gh": {"deny": ["a"]}, "fs": {"deny": ["b"]}}});
         assert_eq!(profile.value(), expected);
-        assert_eq!(Profile::of_all().without(["a", "b[1]"]).describe(), "all servers but a, b[1]");
+        assert_eq!(
+            Profile::of_all().without(["a", "b[1]", "!x", ""]).describe(),
+            r#"all servers but a, "b[1]", "!x", """#
+        );
     }
 }

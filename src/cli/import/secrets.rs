@@ -23,6 +23,7 @@ const SECRET_WORDS: &[&str] = &[
     "pat",
     "pgpassword",
     "private",
+    "pw",
     "pwd",
     "secret",
     "session",
@@ -114,13 +115,26 @@ pub(super) fn secret_values<'e>(
             if is_secret(name.trim_start_matches('-'), value) && !value.starts_with('-') {
                 values.insert(value.to_owned());
             }
+            // A header, as `--header "Authorization: Bearer …"`.
+            let header = arg.split_once(": ").filter(|(name, value)| is_secret(name, value));
+            values.extend(header.map(|(_, value)| value.to_owned()));
+            values.extend(secrets_of_query(arg));
             before = if arg.starts_with('-') { arg } else { "" };
         }
         if let Some(url) = entry.get("url").and_then(Value::as_str).filter(|url| has_password(url)) {
             values.insert(url.to_owned());
         }
+        values.extend(entry.get("url").and_then(Value::as_str).into_iter().flat_map(secrets_of_query));
     }
     values
+}
+
+/// The values in the query of a URL that are probably secrets.
+fn secrets_of_query(url: &str) -> impl Iterator<Item = String> {
+    let query =
+        url.split_once("://").and_then(|(_, rest)| rest.split_once('?')).map_or("", |(_, query)| query);
+    let pairs = query.split(['&', '#']).filter_map(|pair| pair.split_once('='));
+    pairs.filter(|(name, value)| is_secret(name, value)).map(|(_, value)| value.to_owned())
 }
 
 /// Every object in a value: the servers of a file are somewhere among them.
@@ -213,12 +227,21 @@ mod tests {
 
     #[test]
     fn secrets_are_hidden_in_a_text() {
-        let entry = json!({"env": {"A_TOKEN": "s3cret\"x", "B": "plain-text"}, "args": ["--api-key", "s3cret-arg", "--token=s3cret-too"]});
+        let args =
+            ["--api-key", "s3cret-arg", "--token=s3cret-too", "--header", "Authorization: Bearer s3cret-h"];
+        let entry = json!({
+            "env": {"A_TOKEN": "s3cret\"x", "B": "plain-text"},
+            "args": args,
+            "url": "https://e.example/a?page=s-public&key=s3cret-url",
+        });
         let secrets = secret_values([entry.as_object().unwrap()]);
-        assert_eq!(secrets.len(), 3, "{secrets:?}");
+        assert_eq!(secrets.len(), 5, "{secrets:?}");
         let shown = hide(&entry.to_string(), &secrets);
         assert!(
-            !shown.contains("s3cret") && shown.contains("plain-text") && shown.contains("•••"),
+            !shown.contains("s3cret")
+                && shown.contains("plain-text")
+                && shown.contains("s-public")
+                && shown.contains("•••"),
             "{shown}"
         );
     }

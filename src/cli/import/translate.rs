@@ -140,6 +140,9 @@ impl Translation<'_> {
             Some("tools") => self.tools(value),
             Some("includeTools") => {
                 let globs = self.globs("includeTools", value);
+                if globs.is_empty() {
+                    self.deny.push(json!("*"));
+                }
                 self.allow.extend(globs);
             }
             Some("excludeTools") => {

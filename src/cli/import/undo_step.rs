@@ -107,6 +107,11 @@ impl UndoStep {
                 step.outcome = if old.is_some() { Undone::Restored } else { Undone::Removed };
                 step.then = old;
             }
+            // Somebody has made a removed file again, for its old content.
+            (Some(now), Some(old)) if is_blank(now) => {
+                step.outcome = Undone::Restored;
+                step.then = Some(old);
+            }
             (Some(now), old) => {
                 let now = now.clone();
                 step.revert(record, &now, &old.unwrap_or_default()).map_err(|reason| {
@@ -209,6 +214,12 @@ impl UndoStep {
             self.made_dirs.iter().for_each(|dir| drop(fs::remove_dir(dir)));
         }
     }
+}
+
+/// Whether a file has no content.
+fn is_blank(text: &str) -> bool {
+    let rest: String = text.chars().filter(|c| !c.is_whitespace() && *c != '\u{feff}').collect();
+    rest.is_empty() || rest == "{}"
 }
 
 /// What is done in one place of a file.

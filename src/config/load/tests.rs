@@ -294,3 +294,19 @@ fn asking_for_shared_servers_is_a_warning_where_there_are_none() {
     let expected = if cfg!(target_os = "linux") { 0 } else { 2 };
     assert_eq!(config.warnings.len(), expected, "{:?}", config.warnings);
 }
+
+#[test]
+fn an_empty_list_of_a_client_allows_no_tool_and_ours_all() {
+    let allows = |list: &str| {
+        let config = load_text(&format!(r#"{{"mcpServers": {{"a": {{"command": "x", {list}}}}}}}"#));
+        server(&config, "a").rules().allows("t")
+    };
+    for (list, is_allowed) in [
+        (r#""includeTools": []"#, false),
+        (r#""enabledTools": ["t"]"#, true),
+        (r#""includeTools": null"#, true),
+        (r#""tools": {"allow": []}"#, true),
+    ] {
+        assert_eq!(allows(list), is_allowed, "{list}");
+    }
+}

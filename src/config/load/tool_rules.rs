@@ -27,9 +27,11 @@ pub(super) fn resolve_tool_rules(
     };
     let of_profile = |field: fn(&ProfileToolsEntry) -> &Vec<GlobPattern>| patterns(profile.map(field));
     let own_allow = [configured(|tools| tools.allow.as_ref()), names(&entry.include_tools)].concat();
+    // An empty `allow` of ours allows all tools. Clients whose list this is allow none then.
+    let is_limited = !own_allow.is_empty() || entry.include_tools.is_some();
     let profile_allow = profile.map(|profile| patterns(Some(&profile.allow)));
     ToolRules {
-        allow: Some(own_allow).filter(|own| !own.is_empty()).into_iter().chain(profile_allow).collect(),
+        allow: is_limited.then_some(own_allow).into_iter().chain(profile_allow).collect(),
         deny: [
             configured(|tools| tools.deny.as_ref()),
             names(&entry.exclude_tools),

@@ -47,6 +47,19 @@ fn what_opencode_denies_is_denied() {
 }
 
 #[test]
+fn a_client_that_allows_no_tool_allows_none() {
+    let home = Home::of(&[(
+        ".gemini/settings.json",
+        json!({"mcpServers": {"gh": {"command": "github", "includeTools": []}}}),
+    )]);
+    home.write(".codex/config.toml", "[mcp_servers.fs]\ncommand = 'fs'\nenabled_tools = []\n");
+    home.imported(&["--yes"]);
+    for name in ["gh", "fs"] {
+        assert_eq!(home.servers()[name]["tools"], json!({"deny": ["*"]}), "{name}");
+    }
+}
+
+#[test]
 fn the_second_version_of_opencode_asks_and_the_last_rule_counts() {
     let servers = json!({"gh": {"type": "local", "command": ["npx", "github"]}, "jira": {"type": "remote", "url": "https://jira.example/mcp"}});
     let home = Home::of(&[(

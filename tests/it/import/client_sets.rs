@@ -36,7 +36,7 @@ fn with_yes_each_client_keeps_its_own_set_and_later_servers_appear_everywhere() 
     assert_eq!(args(&home, CURSOR), ["--profile", "cursor"]);
     assert_eq!(args(&home, COPILOT), ["--profile", "copilot"]);
     assert_eq!(args(&home, ".gemini/settings.json"), [""; 0]);
-    assert!(printed.contains("Cursor gets the profile cursor: all servers but wiki[1]"), "{printed}");
+    assert!(printed.contains("Cursor gets the profile cursor: all servers but \"wiki[1]\""), "{printed}");
     assert!(printed.contains("Added 3 servers and 2 profiles to"), "{printed}");
     // A server that is added to a client later is seen by all.
     let mut file = home.json(CURSOR);
