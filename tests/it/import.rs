@@ -393,6 +393,12 @@ fn at_a_terminal_conflicts_and_files_are_asked_for() {
     assert_eq!(home.servers()["fs"]["env"]["A"], "2");
     let has_own = files.map(|file| home.text(file).contains("\"dyn\""));
     assert_eq!(has_own, [false, true]);
+    assert!(shown.contains("Restart the clients."), "{shown}");
+    let home =
+        Home::of(&[(".cursor/mcp.json", serde_json::json!({"mcpServers": {"fs": {"command": "fs"}}}))]);
+    let (code, shown) = at_terminal(home.command(&["--write-client"]), "y\nn\n");
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("in place of") && !shown.contains("Restart the clients."), "{shown}");
 }
 
 #[cfg(unix)]

@@ -5,7 +5,9 @@
 
 use std::path::Path;
 
-use jsonc_parser::cst::{CstComment, CstInputValue, CstObject, CstRootNode};
+use jsonc_parser::cst::{
+    CstArray, CstComment, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode,
+};
 use serde_json::{Map, Value};
 use toml_edit::{InlineTable, Item, TableLike};
 
@@ -88,10 +90,58 @@ fn apply(object: &CstObject, edit: &ObjectEdit, with_comments: bool) {
     }
     for (name, value) in &edit.set {
         match object.get(name) {
-            Some(property) => property.set_value(input(value)),
+            Some(property) => change(&property, value),
             None => drop(object.append(name, input(value))),
         }
     }
+}
+
+/// Gives a member a value. What the old value has of it stays as it is written, with the comments there.
+fn change(property: &CstObjectProp, value: &Value) {
+    let Some(node) = property.value() else { return property.set_value(input(value)) };
+    if let (Some(object), Value::Object(members)) = (node.as_object(), value) {
+        for member in object.properties() {
+            if member.decoded_name().is_none_or(|name| !members.contains_key(&name)) {
+                member.remove();
+            }
+        }
+        for (name, value) in members {
+            match object.get(name) {
+                Some(member) => change(&member, value),
+                None => drop(object.append(name, input(value))),
+            }
+        }
+        return;
+    }
+    let is_changed = match (node.as_array(), value) {
+        (Some(array), Value::Array(list)) => change_list(&array, list),
+        _ => value_of(&node).as_ref() == Some(value),
+    };
+    if !is_changed {
+        property.set_value(input(value));
+    }
+}
+
+/// Removes and appends elements so that a list is as wanted. Returns false if that is not enough.
+fn change_list(array: &CstArray, wanted: &[Value]) -> bool {
+    let elements: Vec<_> =
+        array.elements().into_iter().map(|element| (value_of(&element), element)).collect();
+    let is_wanted = |value: &Option<Value>| value.as_ref().is_some_and(|value| wanted.contains(value));
+    let staying: Vec<_> = elements.iter().filter(|(value, _)| is_wanted(value)).collect();
+    let stays = |(at, value): (usize, &Value)| staying[at].0.as_ref() == Some(value);
+    if staying.len() > wanted.len() || !wanted.iter().take(staying.len()).enumerate().all(stays) {
+        return false;
+    }
+    let count = staying.len();
+    elements.into_iter().filter(|(value, _)| !is_wanted(value)).for_each(|(_, element)| element.remove());
+    wanted[count..].iter().for_each(|value| drop(array.append(input(value))));
+    true
+}
+
+/// The value that a node of JSON stands for.
+fn value_of(node: &CstNode) -> Option<Value> {
+    let wrapped = literal(Path::new("value.json"), &format!("{{\"value\": {node}}}")).ok()?;
+    wrapped.get("value").cloned()
 }
 
 /// Removes a comment, and its line if it stands alone in it.
@@ -227,6 +277,20 @@ mod tests {
             set: set.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
         };
         edit(Path::new(name), text, &[edit_of]).unwrap()
+    }
+
+    #[test]
+    fn a_changed_value_keeps_what_stays_of_it_as_it_is_written() {
+        let text =
+            "{ \"p\": {\n  // mine\n  \"a\": [ \"x\", // why\n    \"y\" ], \"b\":1, \"c\": [1,2]\n} }\n";
+        let changed = |value: Value| edited("x.json", text, &[], &[], &[("p", value)]);
+        let same = json!({"a": ["x", "y"], "b": 1, "c": [1, 2]});
+        assert_eq!(changed(same), text);
+        let more = changed(json!({"a": ["x", "z"], "b": 2, "c": [2, 1]}));
+        for part in ["// mine", "// why", "\"b\":2", "[2, 1]"] {
+            assert!(more.contains(part), "{part}: {more}");
+        }
+        assert_eq!(changed(json!([1])), "{ \"p\": [1] }\n");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::mode::ImportMode;
 use super::not_carried::RuleReview;
 use super::questions::{resolve_conflicts, settle_access};
 use super::records::ChangeRecords;
-use super::replace::{ClientWrite, OwnProgram};
+use super::replace::{ClientWrite, OwnProgram, own_command};
 use super::source::{read_text, servers_keys, understood, value_at};
 use super::{report, secrets, write};
 use crate::cli::paths::secret_store;
@@ -47,6 +47,16 @@ pub(super) struct Plan {
     moves: Vec<SecretMove>,
     /// Values that must not be shown.
     secrets: BTreeSet<String>,
+}
+
+/// What became of a client's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientOutcome {
+    Written,
+    /// The user said no.
+    Declined,
+    /// The reason was said.
+    Failed,
 }
 
 impl Plan {
@@ -145,15 +155,25 @@ impl Plan {
             terminal::line("Nothing was written.")?;
             return Ok(is_written == Replacement::Declined);
         }
+        let mut has_written = false;
         for client in &writes {
-            is_complete &= self.write_client(client, mode.answers, env).await?;
+            match self.write_client(client, mode.answers, env).await? {
+                ClientOutcome::Written => has_written = true,
+                ClientOutcome::Declined => {}
+                ClientOutcome::Failed => is_complete = false,
+            }
         }
-        self.say_what_next(mode, &writes, discovery, env)?;
+        self.say_what_next(mode, has_written, discovery, env)?;
         Ok(is_complete)
     }
 
-    /// Writes a client's file. Returns whether it is written, or was not wanted.
-    async fn write_client(&self, client: &ClientWrite, answers: Answers, env: &Env) -> anyhow::Result<bool> {
+    /// Writes a client's file.
+    async fn write_client(
+        &self,
+        client: &ClientWrite,
+        answers: Answers,
+        env: &Env,
+    ) -> anyhow::Result<ClientOutcome> {
         let path = short_path(&client.path, env);
         let what = match client.replaced.len() {
             0 => format!("Add `{OWN_NAME}` to"),
@@ -162,8 +182,8 @@ impl Plan {
         let question = format!("{what} {path} ({})?", client.app.label());
         match answers.confirm_replacement(&client.path, env, &question).await? {
             Replacement::Wanted => {}
-            Replacement::Declined => return Ok(true),
-            Replacement::ReadOnly => return Ok(false),
+            Replacement::Declined => return Ok(ClientOutcome::Declined),
+            Replacement::ReadOnly => return Ok(ClientOutcome::Failed),
         }
         let mut records = ChangeRecords::of_user(env)?;
         let mut record = client.record();
@@ -178,14 +198,14 @@ impl Plan {
         {
             records.remove(id)?;
             terminal::message(format_args!("{path} cannot be written: {error}"));
-            return Ok(false);
+            return Ok(ClientOutcome::Failed);
         }
         terminal::line(format_args!(
             "{}: wrote {path}; its old content is kept in {}.",
             client.app.label(),
             short_path(&records.path(id), env)
         ))?;
-        Ok(true)
+        Ok(ClientOutcome::Written)
     }
 
     /// Whether servers.json changes.
@@ -348,13 +368,13 @@ impl Plan {
     fn say_what_next(
         &self,
         mode: &ImportMode,
-        writes: &[ClientWrite],
+        has_written: bool,
         discovery: &Discovery,
         env: &Env,
     ) -> anyhow::Result<()> {
         let has_servers =
             discovery.files.iter().flat_map(|file| &file.places).any(|place| !place.servers.is_empty());
-        if !writes.is_empty() {
+        if has_written {
             terminal::line(
                 "Restart the clients. `dynamic-mcp import --undo` takes the changes in their files back.",
             )?;
@@ -374,14 +394,4 @@ impl Plan {
         }
         Ok(())
     }
-}
-
-/// The path of this program, as PATH has it if it does: a package manager replaces what a link points to.
-fn own_command(env: &Env) -> anyhow::Result<String> {
-    let own = std::env::current_exe().context("the path of this program is not known")?;
-    let dirs = std::env::split_paths(env.get("PATH").unwrap_or_default()).collect::<Vec<_>>();
-    let name = if cfg!(windows) { "dynamic-mcp.exe" } else { "dynamic-mcp" };
-    let in_path = dirs.iter().filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));
-    let is_own = |path: &PathBuf| path.canonicalize().is_ok_and(|path| Some(path) == own.canonicalize().ok());
-    Ok(in_path.into_iter().find(is_own).unwrap_or(own).to_string_lossy().into_owned())
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::access::ClientScope;
@@ -18,6 +19,7 @@ use super::own_entry;
 use super::source::{literal, value_at};
 use super::variables::names_in;
 use super::write::missing_dirs;
+use crate::config::vars::Env;
 
 /// A change of a client's file.
 #[derive(Debug)]
@@ -199,4 +201,18 @@ impl OwnProgram<'_> {
             config,
         })
     }
+}
+
+/// The path of this program, as PATH has it if it does: a package manager replaces what a link points to.
+///
+/// # Errors
+///
+/// Fails if the system does not tell it.
+pub(super) fn own_command(env: &Env) -> anyhow::Result<String> {
+    let own = std::env::current_exe().context("the path of this program is not known")?;
+    let dirs = std::env::split_paths(env.get("PATH").unwrap_or_default()).collect::<Vec<_>>();
+    let name = if cfg!(windows) { "dynamic-mcp.exe" } else { "dynamic-mcp" };
+    let in_path = dirs.iter().filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));
+    let is_own = |path: &PathBuf| path.canonicalize().is_ok_and(|path| Some(path) == own.canonicalize().ok());
+    Ok(in_path.into_iter().find(is_own).unwrap_or(own).to_string_lossy().into_owned())
 }
