@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use nix::unistd::geteuid;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -24,7 +24,8 @@ fn keep_stopped(warden: u32, is_done: &AtomicBool) {
     let is_warden =
         || fs::read_to_string(format!("/proc/{warden}/comm")).is_ok_and(|name| name == "dmcp-warden\n");
     while is_warden() && is_alive(warden) && !is_done.load(Ordering::Relaxed) {
-        send_signal(warden, Signal::SIGSTOP);
+        // It may end at this moment.
+        kill(Pid::from_raw(warden.cast_signed()), Signal::SIGSTOP).ok();
         std::thread::sleep(Duration::from_micros(200));
     }
 }
