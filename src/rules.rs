@@ -1,9 +1,10 @@
 //! Which tools of a group may be used, and how: the rules of its config entry, compiled.
 //!
 //! Each rule is a list of globs over the names that the server gives its tools, so what `tools.override` names a tool
-//! changes nothing about it. Callers name a tool as clients see it. A tool must match `tools.allow` (if
-//! that is not empty) and must not match `tools.deny`, of the entry and of the profile in use. Every route to a tool asks the same [`Rules`]: the lists,
-//! search, descriptions and calls. `tools.ask`, `tools.read_only` and `expose` only change how an allowed tool is used.
+//! changes nothing about it. Callers name a tool as clients see it. A tool must match `tools.allow` (if that is not empty)
+//! and must not match `tools.deny`, of the entry and of the profile in use. Every route to a tool asks the same [`Rules`]:
+//! the lists, search, descriptions and calls. `tools.ask`, `tools.read_only` and `expose` only change how an allowed tool
+//! is used.
 
 use crate::config::ServerConfig;
 use crate::config::glob::Glob;

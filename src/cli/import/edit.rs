@@ -113,11 +113,11 @@ fn change(property: &CstObjectProp, value: &Value) {
         }
         return;
     }
-    let is_changed = match (node.as_array(), value) {
+    let is_done = match (node.as_array(), value) {
         (Some(array), Value::Array(list)) => change_list(&array, list),
         _ => value_of(&node).as_ref() == Some(value),
     };
-    if !is_changed {
+    if !is_done {
         property.set_value(input(value));
     }
 }

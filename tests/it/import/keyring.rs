@@ -4,10 +4,21 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use super::{Home, stderr, stdout};
+use crate::oauth::keyring::Desktop;
+
+/// Runs `import` with the keyring of a desktop. Returns its exit code, stdout and stderr, which have no secret.
+fn import(home: &Home, desktop: &Desktop, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+    command.arg("import").args(args).env_clear().env("HOME", home.path()).envs(desktop.shell_env());
+    let output = command.current_dir(home.path()).stdin(Stdio::null()).output().unwrap();
+    let (stdout, stderr) = (stdout(&output), stderr(&output));
+    assert!(!stdout.contains("s3cret") && !stderr.contains("s3cret"), "{stdout}{stderr}");
+    (output.status.code(), stdout, stderr)
+}
 
 #[test]
 fn secrets_move_to_the_keyring_and_stand_in_no_file_of_ours() {
-    let Some(desktop) = crate::oauth::keyring::Desktop::start() else { return };
+    let Some(desktop) = Desktop::start() else { return };
     let home = Home::empty();
     let text = r#"{"mcpServers": {
         "wiki": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer s3cret-header"}},
@@ -15,14 +26,7 @@ fn secrets_move_to_the_keyring_and_stand_in_no_file_of_ours() {
     }}"#;
     fs::create_dir(home.file(".cursor")).unwrap();
     fs::write(home.file(".cursor/mcp.json"), text).unwrap();
-    let import = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.arg("import").args(args).env_clear().env("HOME", home.path()).envs(desktop.shell_env());
-        let output = command.current_dir(home.path()).stdin(Stdio::null()).output().unwrap();
-        let (stdout, stderr) = (stdout(&output), stderr(&output));
-        assert!(!stdout.contains("s3cret") && !stderr.contains("s3cret"), "{stdout}{stderr}");
-        (output.status.code(), stdout, stderr)
-    };
+    let import = |args: &[&str]| import(&home, &desktop, args);
     let (code, stdout, _) = import(&["--secrets", "--dry-run"]);
     assert_eq!(code, Some(0));
     assert!(
@@ -49,15 +53,11 @@ fn secrets_move_to_the_keyring_and_stand_in_no_file_of_ours() {
 
 #[test]
 fn values_that_move_to_the_keyring_leave_the_records_and_come_back_with_undo() {
-    let Some(desktop) = crate::oauth::keyring::Desktop::start() else { return };
+    let Some(desktop) = Desktop::start() else { return };
     let home = Home::empty();
     let import = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.arg("import").args(args).env_clear().env("HOME", home.path()).envs(desktop.shell_env());
-        let output = command.current_dir(home.path()).stdin(Stdio::null()).output().unwrap();
-        let (stdout, stderr) = (stdout(&output), stderr(&output));
-        assert!(!stdout.contains("s3cret") && !stderr.contains("s3cret"), "{stdout}{stderr}");
-        (output.status.code(), stdout + &stderr)
+        let (code, stdout, stderr) = import(&home, &desktop, args);
+        (code, stdout + &stderr)
     };
     let cursor = r#"{"mcpServers": {"db": {"command": "db", "env": {"DB_PASSWORD": "s3cret-\"quoted\""}}}}"#;
     let gemini = r#"{"mcpServers": {"wiki": {"httpUrl": "https://x/mcp", "headers": {"Authorization": "Bearer s3cret-header"}}}}"#;
