@@ -73,6 +73,7 @@ mod merge;
 mod mode;
 mod not_carried;
 pub(super) mod own_entry;
+mod own_profiles;
 mod plan;
 mod profiles;
 mod put_back;
@@ -213,6 +214,7 @@ async fn import_into(
     }
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
     let mut discovery = discover(&mode.apps, project.as_deref(), env);
+    discovery.read_others(&mode.apps, env);
     for (app, error) in &discovery.errors {
         terminal::message(format_args!("{}: {error}; the file is left as it is", app.label()));
     }

@@ -7,13 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::apps::{ClientApp, has_nested_servers};
 use super::ask::Answers;
 use super::client_rules::{ClientRule, RuleFile, rules_for};
 use super::discover::Discovery;
 use super::merge::{Origin, PlannedServer};
+use super::own_profiles::own_profiles;
+use super::profiles::Profile;
 use super::tool_rules::ToolRuleSet;
 use super::translate::in_order;
 use crate::text::{name, visible};
@@ -34,8 +36,27 @@ impl ClientScope {
     }
 
     /// Whether the client has a server of this origin in this scope.
-    fn has(self, origin: &Origin) -> bool {
+    pub(super) fn has(self, origin: &Origin) -> bool {
         self.app == origin.app && (self.is_project || !origin.is_project)
+    }
+
+    /// What a client in the project sees of servers.json elsewhere, if it uses this program there already: the indexes of
+    /// the servers, and the rules of its profile for each.
+    fn seen_elsewhere<'a>(
+        self,
+        discovery: &Discovery,
+        servers: &'a [PlannedServer],
+        existing: &Map<String, Value>,
+    ) -> impl Iterator<Item = (usize, ToolRuleSet)> + 'a {
+        let elsewhere = Self { is_project: false, ..self };
+        let is_user = |scope| own_profiles(discovery).find(|(user, _)| *user == scope);
+        let own = is_user(elsewhere).filter(|_| self.is_project && is_user(self).is_none());
+        let profile = own.map(|(_, own)| own.and_then(|own| Profile::read(existing.get(&own)?)));
+        let indexed = servers.iter().enumerate().filter(|(_, server)| server.is_known);
+        indexed.filter_map(move |(index, server)| match profile.as_ref()? {
+            None => Some((index, ToolRuleSet::default())),
+            Some(profile) => profile.chooses(&server.name).then(|| (index, profile.rules(&server.name))),
+        })
     }
 
     /// The rules of the files that count in this scope, in their order.
@@ -70,6 +91,7 @@ impl ClientAccess {
     pub(super) fn collect(
         discovery: &Discovery,
         servers: &[PlannedServer],
+        existing: &Map<String, Value>,
         not_carried: &mut Vec<String>,
     ) -> Vec<Self> {
         let origins = || {
@@ -81,6 +103,19 @@ impl ClientAccess {
         let scopes: BTreeSet<ClientScope> = origins()
             .map(|(_, origin)| ClientScope { app: origin.app, is_project: origin.is_project })
             .collect();
+        let mut exceptions = |scope: ClientScope, server: &str, rules: Vec<&ClientRule>| {
+            for rule in rules {
+                let line = format!(
+                    "{}: {} is an exception that a list cannot have; what another rule refuses of {} stays refused",
+                    scope.app.label(),
+                    rule.written,
+                    name(server)
+                );
+                if !not_carried.contains(&line) {
+                    not_carried.push(line);
+                }
+            }
+        };
         let access = |scope: ClientScope| {
             let in_project: BTreeSet<&str> = origins()
                 .filter(|(_, origin)| origin.app == scope.app && origin.is_project)
@@ -95,21 +130,28 @@ impl ClientAccess {
             for (index, origin) in origins().filter(|(_, origin)| is_used(origin)) {
                 let rules = scope.rules(&discovery.rules).map(|(_, rule)| rule);
                 let (rules, incomplete) = rules_for(scope.app, &origin.name, rules);
-                for rule in incomplete {
-                    let line = format!(
-                        "{}: {} is an exception that a list cannot have; what another rule refuses of {} stays refused",
-                        scope.app.label(),
-                        rule.written,
-                        name(&origin.name)
-                    );
-                    if !not_carried.contains(&line) {
-                        not_carried.push(line);
-                    }
-                }
+                exceptions(scope, &origin.name, incomplete);
                 let server = used.entry(index).or_default();
                 server.is_on |= origin.is_on;
                 server.rules.join(origin.rules.clone());
                 server.rules.join(rules);
+            }
+            let seen = scope.seen_elsewhere(discovery, servers, existing);
+            for (index, in_profile) in
+                seen.filter(|(index, _)| !in_project.contains(servers[*index].name_in(scope.app)))
+            {
+                if used.contains_key(&index) {
+                    continue;
+                }
+                let alias = servers[index].name_in(scope.app);
+                let of_project = scope.rules(&discovery.rules).filter(|(file, _)| file.is_project);
+                let (mut rules, incomplete) = rules_for(scope.app, alias, of_project.map(|(_, rule)| rule));
+                exceptions(scope, alias, incomplete);
+                rules.join(in_profile);
+                if rules.is_within(&ToolRuleSet::read(servers[index].entry.get("tools"))) {
+                    rules = ToolRuleSet::default();
+                }
+                used.insert(index, UsedServer { is_on: true, rules });
             }
             Self { scope, servers: used, remarks: Vec::new() }
         };

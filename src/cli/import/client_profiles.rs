@@ -1,15 +1,17 @@
 //! The profile that each client uses, so that it goes on to see the servers that it had, by its own rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::access::{ClientAccess, ClientScope, UsedServer};
+use super::access::{ClientAccess, ClientScope};
 use super::apps::ClientApp;
-use super::discover::{Discovery, FoundServer};
+use super::discover::Discovery;
 use super::merge::PlannedServer;
+use super::own_profiles::own_profiles;
 use super::profiles::{Profile, ProfileCandidate};
+use super::tool_rules::ToolRuleSet;
 use crate::text::name;
 
 /// The profiles of an import.
@@ -19,6 +21,8 @@ pub(super) struct ClientProfiles {
     pub(super) names: BTreeMap<ClientScope, String>,
     /// All profiles that servers.json will have.
     all: BTreeMap<String, Profile>,
+    /// The clients that use this program already, and whose entries change: each gets a profile, or sees new servers.
+    pub(super) updated: BTreeSet<ClientScope>,
     /// The profiles to write, by their names.
     pub(super) changed: Vec<(String, Value)>,
     /// What is said about them.
@@ -32,6 +36,12 @@ impl ClientProfiles {
     pub(super) fn sees(&self, scope: ClientScope, server: &str) -> bool {
         let profile = self.names.get(&scope).and_then(|name| self.all.get(name));
         profile.is_none_or(|profile| profile.chooses(server))
+    }
+
+    /// The rules for the tools of a server in a client's profile.
+    pub(super) fn rules(&self, scope: ClientScope, server: &str) -> ToolRuleSet {
+        let profile = self.names.get(&scope).and_then(|name| self.all.get(name));
+        profile.map(|profile| profile.rules(server)).unwrap_or_default()
     }
 }
 
@@ -61,103 +71,145 @@ impl ProfileInput<'_> {
             .filter_map(|(name, value)| Some((name.clone(), Profile::read(value)?)))
             .collect();
         let before = known.clone();
-        for (scope, own) in own_profiles(self.discovery) {
-            let client = self.clients.iter().find(|client| client.scope == scope);
-            self.keep(scope, own.as_deref(), client, &mut known, &mut profiles);
+        let users: BTreeMap<ClientScope, Option<String>> = own_profiles(self.discovery).collect();
+        for (scope, own) in &users {
+            if let Some(own) = own {
+                self.keep(*scope, own, &users, &mut known, &mut profiles);
+            }
         }
-        self.leave_out_project_servers(&mut known, &profiles);
-        self.mention_new_servers(&known, &mut profiles);
+        self.leave_out_of_unused(&users, &mut known);
+        for (scope, own) in &users {
+            if own.is_none() {
+                self.make(&self.with_known_servers(*scope), &mut known, &mut profiles);
+            }
+        }
         for client in self.clients {
-            let is_own = own_profiles(self.discovery).any(|(scope, _)| scope == client.scope);
-            if !is_own {
+            if !users.contains_key(&client.scope) {
                 self.make(client, &mut known, &mut profiles);
             }
-            profiles
-                .lines
-                .extend(client.remarks.iter().map(|remark| format!("{} {remark}", client.scope.label())));
+            let remarks = client.remarks.iter().map(|remark| format!("{} {remark}", client.scope.label()));
+            profiles.lines.extend(remarks);
         }
         let changed = known.iter().filter(|(name, profile)| before.get(*name) != Some(*profile));
         profiles.changed = changed.map(|(name, profile)| (name.clone(), profile.value())).collect();
         profiles.all = known;
+        self.look_at_users(&users, &mut profiles);
         profiles
+    }
+
+    /// Whether a client has a server, and starts it.
+    fn use_of(&self, scope: ClientScope, index: usize) -> Option<bool> {
+        match self.clients.iter().find(|client| client.scope == scope) {
+            Some(client) => client.servers.get(&index).map(|used| used.is_on),
+            None => {
+                let origins = self.servers[index].origins.iter().filter(|origin| scope.has(origin));
+                origins.map(|origin| origin.is_on).reduce(|one, other| one || other)
+            }
+        }
+    }
+
+    /// Whether a server is one of other clients: this one does not have it, or it is off here alone.
+    fn is_of_others(&self, used: Option<bool>, index: usize) -> bool {
+        let mut others = self.clients.iter().filter_map(|client| client.servers.get(&index));
+        self.keeps_apart
+            && !self.servers[index].origins.is_empty()
+            && used != Some(true)
+            && others.any(|other| other.is_on || used.is_none())
     }
 
     /// Whether this client does not see a server: it is one of other clients, or, in the project, one that the client does
     /// not see elsewhere.
-    fn is_left_out(&self, client: &ClientAccess, index: usize, server: &PlannedServer) -> bool {
-        let is_on = |client: &ClientAccess| client.servers.get(&index).is_some_and(|used| used.is_on);
+    fn is_left_out(&self, client: &ClientAccess, index: usize) -> bool {
         let elsewhere = ClientScope { is_project: false, ..client.scope };
         let elsewhere =
             own_profiles(self.discovery).find(|(scope, _)| client.scope.is_project && *scope == elsewhere);
         let elsewhere = elsewhere.and_then(|(_, profile)| Profile::read(self.existing.get(&profile?)?));
-        let is_unseen = elsewhere.is_some_and(|profile| !profile.chooses(&server.name));
-        self.keeps_apart && !is_on(client) && (is_unseen || self.clients.iter().any(is_on))
+        let is_unseen = elsewhere.is_some_and(|profile| !profile.chooses(&self.servers[index].name));
+        let used = client.servers.get(&index).map(|used| used.is_on);
+        (self.keeps_apart && is_unseen && used != Some(true)) || self.is_of_others(used, index)
     }
 
-    /// Leaves the new servers of the project out of the profiles of clients elsewhere.
-    fn leave_out_project_servers(&self, known: &mut BTreeMap<String, Profile>, profiles: &ClientProfiles) {
-        let is_used_there =
-            |name: &String| profiles.names.iter().any(|(scope, profile)| scope.is_project && profile == name);
-        let is_of_client = |name: &str| {
-            let mut rests = ClientApp::all().iter().filter_map(|app| name.strip_prefix(app.id()));
-            rests.any(|rest| rest.is_empty() || rest.starts_with('-'))
-        };
-        let is_of_project = |server: &&PlannedServer| {
-            !server.is_known
-                && !server.origins.is_empty()
-                && server.origins.iter().all(|origin| origin.is_project)
-        };
-        for server in self.servers.iter().filter(is_of_project).filter(|_| self.keeps_apart) {
-            for (name, profile) in known.iter_mut() {
-                if is_of_client(name) && !is_used_there(name) && profile.chooses(&server.name) {
+    /// Leaves new servers out of the profiles that are a client's by their name and in no entry that was read, such as those
+    /// of other projects.
+    fn leave_out_of_unused(
+        &self,
+        users: &BTreeMap<ClientScope, Option<String>>,
+        known: &mut BTreeMap<String, Profile>,
+    ) {
+        let is_used = |name: &String| users.values().any(|profile| profile.as_ref() == Some(name));
+        for (name, profile) in known.iter_mut().filter(|(name, _)| !is_used(name)) {
+            let Some(app) = app_of_profile(name) else { continue };
+            let scope = ClientScope { app, is_project: false };
+            for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| !server.is_known) {
+                if self.is_of_others(self.use_of(scope, index), index) && profile.chooses(&server.name) {
                     *profile = profile.clone().without([server.name.as_str()]);
                 }
             }
         }
     }
 
-    /// Says which clients that use this program already see new servers of other clients.
-    fn mention_new_servers(&self, known: &BTreeMap<String, Profile>, profiles: &mut ClientProfiles) {
-        for (scope, own) in own_profiles(self.discovery).filter(|_| self.keeps_apart) {
-            let client = self.clients.iter().find(|client| client.scope == scope);
-            let profile = own.and_then(|own| known.get(&own));
-            let is_other = |index: usize| client.is_none_or(|client| !client.servers.contains_key(&index));
-            let sees = |(index, server): &(usize, &PlannedServer)| {
-                let is_chosen = profile.is_none_or(|profile| profile.chooses(&server.name));
-                !server.is_known && is_other(*index) && is_chosen
-            };
-            let new: Vec<_> =
-                self.servers.iter().enumerate().filter(sees).map(|(_, server)| name(&server.name)).collect();
-            if !new.is_empty() {
+    /// Finds out what the clients that use this program already see of the new servers: their entries need the variables
+    /// of these, and who sees servers of others is told so.
+    fn look_at_users(&self, users: &BTreeMap<ClientScope, Option<String>>, profiles: &mut ClientProfiles) {
+        for (&scope, own) in users {
+            let new = self.servers.iter().enumerate().filter(|(_, server)| !server.is_known);
+            let seen: Vec<_> = new.filter(|(_, server)| profiles.sees(scope, &server.name)).collect();
+            if own.is_none() && profiles.names.contains_key(&scope) || !seen.is_empty() {
+                profiles.updated.insert(scope);
+            }
+            let others =
+                seen.iter().filter(|(index, _)| self.is_of_others(self.use_of(scope, *index), *index));
+            let others: Vec<_> = others.map(|(_, server)| name(&server.name)).collect();
+            if !others.is_empty() {
                 profiles.lines.push(format!(
                     "{} uses dynamic-mcp already, and sees the new servers too: {}",
                     scope.label(),
-                    new.join(", ")
+                    others.join(", ")
                 ));
             }
         }
     }
 
-    /// The clients without an entry for this program, with the number of servers that each has, if some have not all.
+    /// The clients with the number of servers that each has, if some have not all.
     pub(super) fn differing_clients(&self) -> Vec<String> {
-        let is_new =
-            |client: &&ClientAccess| own_profiles(self.discovery).all(|(scope, _)| scope != client.scope);
-        let count = |client: &ClientAccess| client.servers.values().filter(|used| used.is_on).count();
-        match self.clients.iter().filter(is_new).any(|client| !self.of_others(client).is_empty()) {
-            true => self
-                .clients
-                .iter()
-                .map(|client| format!("{} {}", client.scope.label(), count(client)))
-                .collect(),
-            false => Vec::new(),
+        let users: BTreeMap<ClientScope, Option<String>> = own_profiles(self.discovery).collect();
+        let chooses = |own: &Option<String>, server: &str| {
+            let profile = own.as_ref().and_then(|own| Profile::read(self.existing.get(own)?));
+            profile.is_none_or(|profile| profile.chooses(server))
+        };
+        let users: Vec<(ClientAccess, &Option<String>)> =
+            users.iter().map(|(scope, own)| (self.with_known_servers(*scope), own)).collect();
+        let indexed = || self.servers.iter().enumerate();
+        let differs_from_new = |(client, own): &(ClientAccess, &Option<String>)| {
+            let new = indexed().filter(|(_, server)| !server.is_known && chooses(own, &server.name));
+            new.into_iter().any(|(index, _)| self.is_left_out(client, index))
+        };
+        let fresh = || {
+            let is_user = |client: &ClientAccess| users.iter().any(|(user, _)| user.scope == client.scope);
+            self.clients.iter().filter(move |client| !is_user(client))
+        };
+        let differs =
+            fresh().any(|client| !self.of_others(client).is_empty()) || users.iter().any(differs_from_new);
+        if !differs {
+            return Vec::new();
         }
+        let has = |client: &ClientAccess, own: &Option<String>, index: usize, server: &PlannedServer| {
+            client.servers.get(&index).is_some_and(|used| used.is_on)
+                && (!server.is_known || chooses(own, &server.name))
+        };
+        let all =
+            fresh().map(|client| (client, &None)).chain(users.iter().map(|(client, own)| (client, *own)));
+        let count = |client: &ClientAccess, own: &Option<String>| {
+            indexed().filter(|(index, server)| has(client, own, *index, server)).count()
+        };
+        all.map(|(client, own)| format!("{} {}", client.scope.label(), count(client, own))).collect()
     }
 
     /// The servers that other clients have and this one has not.
     fn of_others(&self, client: &ClientAccess) -> Vec<&str> {
         let indexed = self.servers.iter().enumerate();
         indexed
-            .filter(|(index, server)| self.is_left_out(client, *index, server))
+            .filter(|(index, _)| self.is_left_out(client, *index))
             .map(|(_, server)| server.name.as_str())
             .collect()
     }
@@ -171,7 +223,9 @@ impl ProfileInput<'_> {
     ) {
         let has_rules = client.servers.values().any(|used| used.is_on && !used.rules.is_empty());
         let others = self.of_others(client);
-        if !has_rules && (others.is_empty() || !self.write_client) {
+        let is_written =
+            self.write_client && self.discovery.files.iter().any(|file| file.app == client.scope.app);
+        if !has_rules && (others.is_empty() || !is_written) {
             return;
         }
         let candidates: Vec<_> = self
@@ -201,41 +255,48 @@ impl ProfileInput<'_> {
             Some((name, profile))
         });
         let Some((name, profile)) = found else { return };
-        let verb = if self.write_client { "gets" } else { "has its rules in" };
+        let verb = if is_written { "gets" } else { "has its rules in" };
         profiles.lines.push(format!("{} {verb} {}", client.scope.label(), describe(&name, &profile)));
         self.describe_rules(client, profiles);
         profiles.names.insert(client.scope, name.clone());
         known.insert(name, profile);
     }
 
-    /// Keeps the profile of a client that uses this program already: it goes on to choose what it chooses, and its new
-    /// servers.
+    /// Keeps the profile of a client that uses this program already: it goes on to choose what it chooses, and the new
+    /// servers of its clients.
     fn keep(
         &self,
         scope: ClientScope,
-        own: Option<&str>,
-        client: Option<&ClientAccess>,
+        own: &str,
+        users: &BTreeMap<ClientScope, Option<String>>,
         known: &mut BTreeMap<String, Profile>,
         profiles: &mut ClientProfiles,
     ) {
-        let own_servers = |index: &usize| client.is_some_and(|client| client.servers.contains_key(index));
-        let Some(own) = own else {
-            if let Some(client) =
-                client.filter(|client| client.servers.values().any(|used| !used.rules.is_empty()))
-            {
-                self.make(&ClientAccess { servers: self.all_for(client), ..client.clone() }, known, profiles);
-            }
-            return;
-        };
+        let client = self.clients.iter().find(|client| client.scope == scope);
         profiles.names.insert(scope, own.to_owned());
         let Some(profile) = known.get(own) else { return };
+        // Several clients may use one profile.
+        let clients: Vec<_> = users
+            .iter()
+            .filter(|(_, profile)| profile.as_deref() == Some(own))
+            .map(|(scope, _)| *scope)
+            .collect();
+        let is_wanted = |index: usize, server: &PlannedServer| {
+            let used = clients.iter().filter_map(|scope| self.use_of(*scope, index));
+            let used = used.reduce(|one, other| one || other);
+            match self.is_of_others(used, index) {
+                true => (!server.is_known).then_some(false),
+                false => used.map(|_| true),
+            }
+        };
         let candidates: Vec<_> = self
             .servers
             .iter()
             .enumerate()
-            .map(|(index, server)| {
-                let is_wanted = own_servers(&index).then_some(true);
-                ProfileCandidate { name: &server.name, is_new: !server.is_known, is_wanted }
+            .map(|(index, server)| ProfileCandidate {
+                name: &server.name,
+                is_new: !server.is_known,
+                is_wanted: is_wanted(index, server),
             })
             .collect();
         let Some(mut adapted) = profile.adapted(&candidates) else {
@@ -263,13 +324,15 @@ impl ProfileInput<'_> {
         }
     }
 
-    /// All servers for a client that sees all, with its own rules.
-    fn all_for(&self, client: &ClientAccess) -> BTreeMap<usize, UsedServer> {
-        let used = |index: usize| {
-            let used = client.servers.get(&index).cloned().unwrap_or_default();
-            (index, UsedServer { is_on: true, ..used })
-        };
-        (0..self.servers.len()).map(used).collect()
+    /// A client that uses this program already, with the servers that servers.json has beside its own.
+    fn with_known_servers(&self, scope: ClientScope) -> ClientAccess {
+        let found = self.clients.iter().find(|client| client.scope == scope).cloned();
+        let mut client =
+            found.unwrap_or(ClientAccess { scope, servers: BTreeMap::new(), remarks: Vec::new() });
+        for (index, _) in self.servers.iter().enumerate().filter(|(_, server)| server.is_known) {
+            client.servers.entry(index).or_default().is_on = true;
+        }
+        client
     }
 
     /// Adds the client's rules. Returns the servers for which the profile has others.
@@ -295,26 +358,12 @@ fn describe(profile: &str, chosen: &Profile) -> String {
     format!("the profile {}: {}", name(profile), chosen.describe())
 }
 
-/// The clients whose files have an entry for this program, with the profile that it names.
-pub(super) fn own_profiles(discovery: &Discovery) -> impl Iterator<Item = (ClientScope, Option<String>)> {
-    discovery.files.iter().flat_map(|file| {
-        file.places.iter().filter_map(|place| {
-            let scope = ClientScope { app: file.app, is_project: place.project.is_some() };
-            Some((scope, profile_of(place.own.as_ref()?)))
-        })
-    })
-}
-
-/// The profile that an entry for this program names.
-fn profile_of(own: &FoundServer) -> Option<String> {
-    let entry = &own.translated.entry;
-    let args = entry.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    let args: Vec<&str> = args.collect();
-    let follows = |pair: &[&str]| (pair[0] == "--profile").then(|| pair[1].to_owned());
-    let in_args = args.windows(2).find_map(follows);
-    let in_args =
-        in_args.or_else(|| args.iter().find_map(|arg| Some(arg.strip_prefix("--profile=")?.to_owned())));
-    in_args.or_else(|| Some(entry.get("env")?.get("DYNAMIC_MCP_PROFILE")?.as_str()?.to_owned()))
+/// The client whose profile this is, by its name.
+fn app_of_profile(profile: &str) -> Option<ClientApp> {
+    let is_of = |app: &ClientApp| {
+        profile.strip_prefix(app.id()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    ClientApp::all().iter().copied().find(is_of)
 }
 
 /// The name of a client's profile.

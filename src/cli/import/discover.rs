@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::access::ClientScope;
 use super::apps::{ClientApp, HostOs, is_own_entry};
 use super::client_rules::{self, RuleFile};
 use super::shape;
@@ -42,6 +43,13 @@ pub(super) struct Place {
     pub(super) own: Option<FoundServer>,
 }
 
+impl Place {
+    /// The client that reads it.
+    pub(super) fn scope(&self, app: ClientApp) -> ClientScope {
+        ClientScope { app, is_project: self.project.is_some() }
+    }
+}
+
 /// A server of a client.
 #[derive(Clone, Debug)]
 pub(super) struct FoundServer {
@@ -56,6 +64,8 @@ pub(super) struct FoundServer {
 pub(super) struct Discovery {
     /// The files that were read.
     pub(super) files: Vec<ClientFile>,
+    /// The user's files of clients that are not imported from: they may use this program already.
+    pub(super) other_files: Vec<ClientFile>,
     /// Files that cannot be read or parsed.
     pub(super) errors: Vec<(ClientApp, ConfigError)>,
     /// Directories of projects whose servers were left out, from `~/.claude.json`.
@@ -92,6 +102,12 @@ pub(super) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) ->
 }
 
 impl Discovery {
+    /// Reads the user's files of the clients that are not among `apps`. One that cannot be read has no part in the import.
+    pub(super) fn read_others(&mut self, apps: &[ClientApp], env: &Env) {
+        let others: Vec<_> = ClientApp::all().iter().copied().filter(|app| !apps.contains(app)).collect();
+        self.other_files = discover(&others, None, env).files;
+    }
+
     /// Reads one file. `owner` is the project that the whole file is for, `wanted` the one whose part of the user's file
     /// counts.
     fn read(&mut self, app: ClientApp, path: &Path, owner: Option<&Path>, wanted: Option<&Path>, env: &Env) {

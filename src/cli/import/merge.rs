@@ -152,6 +152,13 @@ impl PlannedServer {
         self.name == name || self.origins.iter().any(|origin| origin.name == name) || is_given()
     }
 
+    /// The name by which a client that has it no more is likely to have known it: without what an import added.
+    pub(super) fn name_in(&self, app: ClientApp) -> &str {
+        let added = format!("-{}", app.id());
+        let known = self.name.rsplit_once(added.as_str()).filter(|(name, _)| !name.is_empty());
+        known.filter(|(_, number)| is_number_or_nothing(number)).map_or(&self.name, |(name, _)| name)
+    }
+
     fn add_notes(&mut self, app: ClientApp, notes: Vec<String>) {
         self.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", app.label())));
     }

@@ -1,15 +1,13 @@
 //! What the clients' rules for tools have that dynamic-mcp does not carry over: a line for each, with the file that it is
 //! in and what to do.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value};
-
+use super::access::ClientScope;
 use super::apps::{ClientApp, short_path};
-use super::client_profiles::own_profiles;
+use super::client_profiles::ClientProfiles;
 use super::client_rules::{ClientRule, RuleFile, rules_for};
 use super::discover::Discovery;
 use super::merge::PlannedServer;
+use super::own_profiles::own_profiles;
 use super::tool_rules::{ToolEffect, ToolRuleSet};
 use crate::config::vars::Env;
 use crate::text::name;
@@ -20,8 +18,8 @@ pub(super) struct RuleReview<'a> {
     pub(super) discovery: &'a Discovery,
     /// The servers of servers.json, with the new ones.
     pub(super) servers: &'a [PlannedServer],
-    /// The profiles that servers.json has.
-    pub(super) profiles: &'a Map<String, Value>,
+    /// The profiles that servers.json will have.
+    pub(super) profiles: &'a ClientProfiles,
     /// The environment.
     pub(super) env: &'a Env,
 }
@@ -92,44 +90,54 @@ impl RuleReview<'_> {
         file.is_project && !origins.any(|origin| origin.app == file.app && origin.is_project)
     }
 
+    /// The client that the file's rules are for, if it uses this program already.
+    fn user(&self, file: &RuleFile) -> Option<ClientScope> {
+        let users = own_profiles(self.discovery).map(|(scope, _)| scope);
+        users.filter(|scope| scope.app == file.app && (file.is_project || !scope.is_project)).max()
+    }
+
     /// Why a rule that names none of the client's servers is not carried over. `None` if it holds already, or is not about
     /// servers.
     fn unused(&self, file: &RuleFile, rule: &ClientRule) -> Option<String> {
-        let aliases = |server: &PlannedServer| {
-            let short = server.name.strip_suffix(&format!("-{}", file.app.id())).map(str::to_owned);
-            [Some(server.name.clone()), short]
+        let app = file.app;
+        let seen: Vec<(ClientScope, &PlannedServer)> = self.user(file).map_or_else(Vec::new, |user| {
+            let known = self.servers.iter().filter(|server| server.is_known);
+            known
+                .filter(|server| self.profiles.sees(user, &server.name))
+                .map(|server| (user, server))
+                .collect()
+        });
+        // The client's own account has its name there.
+        let is_of_another = |server: &PlannedServer| {
+            seen.iter().any(|(_, own)| own.name != server.name && own.name_in(app) == server.name)
         };
-        let known = self.servers.iter().filter(|server| server.is_known);
-        let named: BTreeMap<&str, ToolRuleSet> = known
-            .flat_map(|server| aliases(server).into_iter().flatten().map(move |alias| (server, alias)))
-            .filter(|(_, alias)| !rule.globs(file.app, alias).is_empty())
-            .map(|(server, alias)| (server.name.as_str(), rules_for(file.app, &alias, [rule]).0))
-            .collect();
-        if named.is_empty() {
-            return rule
-                .names_servers(file.app)
-                .then(|| format!("it names no server that {} has", file.app.label()));
+        let named = || {
+            let named = seen.iter().filter(|(_, server)| !rule.globs(app, server.name_in(app)).is_empty());
+            named.filter(|(_, server)| !is_of_another(server))
+        };
+        if named().next().is_none() {
+            return rule.names_servers(app).then(|| format!("it names no server that {} has", app.label()));
         }
-        let missing = named.iter().find(|(server, rules)| !self.holds(file.app, server, rules))?;
+        let missing = named().find(|(user, server)| !self.holds(*user, server, rule))?;
         Some(format!(
             "it names {}, which servers.json has already; write it into the `tools` of that server or of a profile",
-            name(missing.0)
+            name(&missing.1.name)
         ))
     }
 
-    /// Whether servers.json has these rules for a server, in its entry or in a profile that the client uses.
-    fn holds(&self, app: ClientApp, server: &str, rules: &ToolRuleSet) -> bool {
-        let entry = self.servers.iter().find(|known| known.name == server);
-        let in_entry = entry.and_then(|known| known.entry.get("tools"));
-        let own = own_profiles(self.discovery).filter(|(scope, _)| scope.app == app);
-        let in_profiles =
-            own.filter_map(|(_, profile)| self.profiles.get(&profile?)?.get("tools")?.get(server));
-        let mut denies = rules.clone();
-        denies.without_questions(true);
-        // What asks may have become a denial.
-        in_entry.into_iter().chain(in_profiles).any(|tools| {
-            let tools = ToolRuleSet::read(Some(tools));
-            rules.is_within(&tools) || denies.is_within(&tools)
-        })
+    /// Whether servers.json has a rule for a server, in its entry or in the profile of the client, or all that the client's
+    /// rules say in the end, where a later one lifts it.
+    fn holds(&self, user: ClientScope, server: &PlannedServer, rule: &ClientRule) -> bool {
+        let mut in_force = ToolRuleSet::read(server.entry.get("tools"));
+        in_force.join(self.profiles.rules(user, &server.name));
+        let is_in_force = |mut rules: ToolRuleSet| {
+            let is_as_written = rules.is_within(&in_force);
+            // What asks may have become a denial.
+            rules.without_questions(true);
+            is_as_written || rules.is_within(&in_force)
+        };
+        let alias = server.name_in(user.app);
+        let all = user.rules(&self.discovery.rules).map(|(_, rule)| rule);
+        is_in_force(rules_for(user.app, alias, all).0) || is_in_force(rules_for(user.app, alias, [rule]).0)
     }
 }

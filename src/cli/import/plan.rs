@@ -85,7 +85,7 @@ impl Plan {
         resolve_conflicts(&mut servers, mode.answers).await?;
         let existing = root.get("profiles").and_then(Value::as_object).cloned().unwrap_or_default();
         let profiles = settle_access(discovery, &mut servers, &existing, mode).await?;
-        let review = RuleReview { discovery, servers: &servers, profiles: &existing, env };
+        let review = RuleReview { discovery, servers: &servers, profiles: &profiles, env };
         let (lost, general) = review.lines();
         terminal::print(&report::servers(&servers, &target, env))?;
         terminal::print(&report::access(&profiles, &lost, &general))?;
@@ -176,6 +176,7 @@ impl Plan {
     ) -> anyhow::Result<ClientOutcome> {
         let path = short_path(&client.path, env);
         let what = match client.replaced.len() {
+            0 if client.is_update => format!("Change `{OWN_NAME}` in"),
             0 => format!("Add `{OWN_NAME}` to"),
             count => format!("Put `{OWN_NAME}` in place of {} in", report::counted(count, "server")),
         };

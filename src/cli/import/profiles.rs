@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tool_rules::ToolRuleSet;
+use crate::config::ServerPattern;
 use crate::config::glob::Glob;
 use crate::config::notation::{escape, literal};
 use crate::text::name as visible_name;
@@ -64,9 +65,8 @@ impl Profile {
 
     /// Returns whether it chooses a server.
     pub(super) fn chooses(&self, server: &str) -> bool {
-        let matches = |glob: &str| Glob::parse(&text(glob)).is_ok_and(|glob| glob.matches(server));
-        let is_out = self.servers.iter().filter_map(|glob| glob.strip_prefix('!')).any(matches);
-        !is_out && self.servers.iter().any(|glob| !glob.starts_with('!') && matches(glob))
+        let patterns = self.servers.iter().filter_map(|glob| ServerPattern::try_from(text(glob)).ok());
+        ServerPattern::choose(patterns.collect::<Vec<_>>().iter(), server)
     }
 
     /// Chooses the wanted servers too, and leaves out new ones that are not wanted. `None` if that is impossible because a

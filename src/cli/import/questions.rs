@@ -36,7 +36,7 @@ pub(super) async fn settle_access(
     mode: &ImportMode,
 ) -> io::Result<ClientProfiles> {
     let mut not_carried = Vec::new();
-    let mut clients = ClientAccess::collect(discovery, servers, &mut not_carried);
+    let mut clients = ClientAccess::collect(discovery, servers, existing, &mut not_carried);
     for client in &mut clients {
         client.settle_questions(discovery, servers, mode.answers).await?;
     }

@@ -34,6 +34,8 @@ pub(super) struct ClientWrite {
     pub(super) after: String,
     /// The names of the entries that ours replaces.
     pub(super) replaced: Vec<String>,
+    /// Whether the file has our entry already.
+    pub(super) is_update: bool,
     /// Variables that the servers need and the client cannot pass on.
     pub(super) unpassed: Vec<String>,
     places: Vec<ChangedPlace>,
@@ -107,13 +109,17 @@ impl OwnProgram<'_> {
         launch
     }
 
-    /// Replaces the servers of a client's file that are in servers.json now. `None` if there are none, unless `always`.
+    /// Replaces the servers of a client's file that are in servers.json now, and updates our entry. `None` if there is
+    /// nothing to do, unless `always`.
     ///
     /// # Errors
     ///
     /// Says why the file cannot be edited.
     pub(super) fn replace_in(&self, file: &ClientFile, always: bool) -> Result<Option<ClientWrite>, String> {
-        let is_replaced = |place: &Place| !place.servers.is_empty() || (always && place.project.is_none());
+        let is_replaced = |place: &Place| {
+            let is_updated = || place.own.is_some() && self.profiles.updated.contains(&place.scope(file.app));
+            !place.servers.is_empty() || (always && place.project.is_none()) || is_updated()
+        };
         let places: Vec<&Place> = file.places.iter().filter(|place| is_replaced(place)).collect();
         if places.is_empty() {
             return Ok(None);
@@ -124,6 +130,7 @@ impl OwnProgram<'_> {
         let mut changed = Vec::new();
         let mut edits = Vec::new();
         let mut unpassed = Vec::new();
+        let is_update = places.iter().all(|place| place.own.is_some());
         for place in places {
             let known = value_at(&root, &place.keys).and_then(Value::as_object);
             let names = place.servers.iter().map(|server| server.name.clone());
@@ -131,7 +138,7 @@ impl OwnProgram<'_> {
                 names.filter(|name| known.is_some_and(|known| known.contains_key(name))).collect();
             let own = known.and_then(own_entry::name_among).unwrap_or(OWN_NAME).to_owned();
             let remove = removed.iter().filter(|name| **name != own).cloned().collect();
-            let launch = self.launch(ClientScope { app: file.app, is_project: place.project.is_some() });
+            let launch = self.launch(place.scope(file.app));
             let fresh = file.app.entry(&root, &launch);
             unpassed.extend(launch.variables.into_iter().filter(|_| file.app == ClientApp::ClaudeDesktop));
             let known_own = known.and_then(|known| known.get(&own)).filter(|entry| is_own_entry(entry));
@@ -159,6 +166,7 @@ impl OwnProgram<'_> {
             before,
             after,
             replaced,
+            is_update,
             unpassed,
             places: changed,
             servers,
@@ -195,6 +203,7 @@ impl OwnProgram<'_> {
             before: None,
             after,
             replaced: Vec::new(),
+            is_update: false,
             unpassed,
             places,
             servers,

@@ -262,6 +262,16 @@ pub(crate) struct ServerPattern {
     pub written: String,
 }
 
+impl ServerPattern {
+    /// Returns whether these choose a server: one matches its name, and none excludes it.
+    pub(crate) fn choose<'p>(patterns: impl Iterator<Item = &'p Self> + Clone, server: &str) -> bool {
+        let is_matched = |by_exclusion| {
+            patterns.clone().any(|pattern| pattern.excludes == by_exclusion && pattern.glob.matches(server))
+        };
+        is_matched(false) && !is_matched(true)
+    }
+}
+
 impl TryFrom<String> for ServerPattern {
     type Error = String;
 

@@ -16,6 +16,7 @@ use std::path::Path;
 
 use super::entry::NamedEntry;
 use super::parse_profiles::NamedProfile;
+use crate::config::file::values::ServerPattern;
 use crate::config::nearest::nearest;
 use crate::config::{ConfigError, GroupName, ProfileInUse};
 use crate::text;
@@ -26,11 +27,7 @@ mod tests;
 impl NamedProfile {
     /// Returns whether a server is used.
     fn chooses(&self, server: &str) -> bool {
-        let patterns = || self.content.servers.iter().map(|pattern| &pattern.value);
-        let is_matched = |by_exclusion| {
-            patterns().any(|pattern| pattern.excludes == by_exclusion && pattern.glob.matches(server))
-        };
-        is_matched(false) && !is_matched(true)
+        ServerPattern::choose(self.content.servers.iter().map(|pattern| &pattern.value), server)
     }
 
     /// A warning for each glob that matches none of these servers, and for rules that are for none of them.

@@ -202,6 +202,60 @@ fn a_rule_for_a_server_that_was_imported_before_is_named_unless_it_holds() {
 }
 
 #[test]
+fn a_further_import_names_no_rule_that_holds_or_is_about_another_account() {
+    let github = |token: &str| {
+        let mut entry = program("github");
+        entry["env"] = json!({"GITHUB_TOKEN": token});
+        entry
+    };
+    let (path, mut file) = opencode(json!({
+        "permission": {"gh_*": "deny", "gh_get": "allow", "wiki_drop": "deny"}
+    }));
+    file["mcp"]["wiki"] = json!({"type": "local", "command": ["wiki"], "environment": {"WIKI_TOKEN": "one"}});
+    let home = Home::of(&[
+        (path, file),
+        (
+            ".cursor/mcp.json",
+            json!({"mcpServers": {"wiki": {"command": "wiki", "env": {"WIKI_TOKEN": "two"}}}}),
+        ),
+        (".claude.json", json!({"mcpServers": {"github": github("work")}})),
+        (".copilot/mcp-config.json", json!({"mcpServers": {"github": github("home")}})),
+        (
+            ".claude/settings.json",
+            json!({"permissions": {"deny": ["mcp__github__delete", "mcp__wiki__drop"]}}),
+        ),
+    ]);
+    let printed = home.imported(&["--yes", "--write-client"]);
+    assert_eq!(printed.matches("Not carried over").count(), 1, "{printed}");
+    let named = "mcp__wiki__drop: it names no server that Claude Code has";
+    assert!(printed.contains(named), "{printed}");
+    // Claude Code sees neither the other account nor the servers of the others.
+    let printed = home.imported(&["--yes", "--write-client"]);
+    assert_eq!(printed.matches("Not carried over").count(), 1, "{printed}");
+    assert!(printed.contains(named), "{printed}");
+}
+
+#[test]
+fn a_projects_rules_hold_for_servers_that_the_client_has_elsewhere() {
+    let home = Home::of(&[
+        (".claude.json", json!({"mcpServers": {"db": program("db"), "github": program("github")}})),
+        (".cursor/mcp.json", json!({"mcpServers": {"github": program("github"), "own": program("own")}})),
+        (".claude/settings.json", json!({"permissions": {"deny": ["mcp__github__delete"]}})),
+    ]);
+    home.imported(&["--yes", "--write-client"]);
+    home.write("app/.mcp.json", &json!({"mcpServers": {"shop": program("shop")}}).to_string());
+    home.write("app/.claude/settings.json", &json!({"disabledMcpjsonServers": ["db"]}).to_string());
+    let printed = home.imported(&["--yes", "--write-client", "--project=app"]);
+    assert!(!printed.contains("Not carried over"), "{printed}");
+    let expected = json!({
+        "servers": ["*", "!own"],
+        "tools": {"db": {"deny": ["*"]}, "github": {"deny": ["delete"]}}
+    });
+    assert_eq!(home.json(SERVERS)["profiles"]["claude-code-app"], expected, "{printed}");
+    assert_eq!(home.json("app/.mcp.json")["mcpServers"]["dyn"]["args"][3], "claude-code-app");
+}
+
+#[test]
 fn what_cannot_be_carried_over_is_a_line_of_its_own() {
     let home = Home::of(&[
         opencode(json!({

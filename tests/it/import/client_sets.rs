@@ -9,6 +9,7 @@ use crate::shell::at_terminal;
 const SERVERS: &str = ".config/dynamic-mcp/servers.json";
 const CURSOR: &str = ".cursor/mcp.json";
 const COPILOT: &str = ".copilot/mcp-config.json";
+const GEMINI: &str = ".gemini/settings.json";
 
 fn servers(names: &[&str]) -> Value {
     let entry = |name: &&str| ((*name).to_owned(), json!({"command": format!("{name}-mcp")}));
@@ -23,34 +24,64 @@ fn args(home: &Home, file: &str) -> Vec<String> {
 }
 
 #[test]
-fn with_yes_each_client_keeps_its_own_set_and_later_servers_appear_everywhere() {
+fn with_yes_each_client_keeps_its_own_set_also_in_a_further_import() {
     let home = Home::of(&[
         (SERVERS, servers(&["mine"])),
         (CURSOR, servers(&["fs", "git"])),
         (COPILOT, servers(&["fs", "wiki[1]"])),
-        (".gemini/settings.json", servers(&["fs", "git", "wiki[1]"])),
+        (GEMINI, servers(&["fs", "git", "wiki[1]"])),
     ]);
     let printed = home.imported(&["--yes", "--write-client"]);
     let expected = json!({"cursor": ["*", "!wiki[[]1[]]"], "copilot": ["*", "!git"]});
     assert_eq!(home.json(SERVERS)["profiles"], expected);
     assert_eq!(args(&home, CURSOR), ["--profile", "cursor"]);
     assert_eq!(args(&home, COPILOT), ["--profile", "copilot"]);
-    assert_eq!(args(&home, ".gemini/settings.json"), [""; 0]);
+    assert_eq!(args(&home, GEMINI), [""; 0]);
     assert!(printed.contains("Cursor gets the profile cursor: all servers but \"wiki[1]\""), "{printed}");
     assert!(printed.contains("Added 3 servers and 2 profiles to"), "{printed}");
-    // A server that is added to a client later is seen by all.
+    // So is a server that a client gets later, and the other client that had all.
+    let mut file = home.json(CURSOR);
+    file["mcpServers"]["new"] = json!({"command": "new-mcp", "env": {"NEW_KEY": "${env:NEW_KEY}"}});
+    home.write(CURSOR, &file.to_string());
+    let printed = home.imported(&["--yes", "--write-client"]);
+    let expected = json!({
+        "cursor": ["*", "!wiki[[]1[]]"], "copilot": ["*", "!git", "!new"], "gemini": ["*", "!new"]
+    });
+    assert_eq!(home.json(SERVERS)["profiles"], expected, "{printed}");
+    assert_eq!(home.servers()["new"]["command"], "new-mcp");
+    for (file, profile) in [(CURSOR, "cursor"), (COPILOT, "copilot"), (GEMINI, "gemini")] {
+        assert_eq!(args(&home, file), ["--profile", profile], "{printed}");
+    }
+    assert!(home.json(CURSOR)["mcpServers"].get("new").is_none());
+    assert_eq!(home.json(CURSOR)["mcpServers"]["dyn"]["env"]["NEW_KEY"], "${env:NEW_KEY}");
+    assert!(!home.text(COPILOT).contains("NEW_KEY") && !home.text(GEMINI).contains("NEW_KEY"));
+    assert!(!printed.contains("uses dynamic-mcp already"), "{printed}");
+    let before = home.text(SERVERS);
+    assert!(home.imported(&["--yes", "--write-client"]).contains("There are no new servers"));
+    assert_eq!(home.text(SERVERS), before);
+    // One answer gives everything back as it was.
+    home.imported(&["--undo", "--yes"]);
+    assert_eq!(home.json(GEMINI), servers(&["fs", "git", "wiki[1]"]));
+}
+
+#[test]
+fn clients_that_are_not_imported_from_keep_their_sets_or_are_named() {
+    let home = Home::of(&[
+        (CURSOR, servers(&["fs"])),
+        (COPILOT, servers(&["git"])),
+        (GEMINI, servers(&["fs", "git"])),
+    ]);
+    home.imported(&["--yes", "--write-client"]);
+    let gemini = home.text(GEMINI);
     let mut file = home.json(CURSOR);
     file["mcpServers"]["new"] = json!({"command": "new-mcp"});
     home.write(CURSOR, &file.to_string());
-    let printed = home.imported(&["--yes", "--write-client"]);
+    let printed = home.imported(&["cursor", "--yes", "--write-client"]);
+    let expected = json!({"cursor": ["*", "!git"], "copilot": ["*", "!fs", "!new"]});
     assert_eq!(home.json(SERVERS)["profiles"], expected, "{printed}");
-    assert_eq!(home.servers()["new"]["command"], "new-mcp");
-    assert_eq!(args(&home, CURSOR), ["--profile", "cursor"]);
-    assert!(home.json(CURSOR)["mcpServers"].get("new").is_none());
-    assert!(
-        printed.contains("Copilot CLI uses dynamic-mcp already, and sees the new servers too: new"),
-        "{printed}"
-    );
+    assert_eq!(home.text(GEMINI), gemini);
+    let line = "Gemini CLI uses dynamic-mcp already, and sees the new servers too: new";
+    assert!(printed.contains(line), "{printed}");
 }
 
 #[test]
@@ -69,9 +100,11 @@ fn a_server_that_is_off_in_one_client_is_on_in_the_other_alone() {
     home.imported(&["--yes", "--write-client"]);
     assert_eq!(home.servers()["git"].get("enabled"), None);
     assert_eq!(home.json(SERVERS)["profiles"], json!({"cursor": ["*", "!git"]}));
-    let home = Home::of(&[(CURSOR, off)]);
+    // A server that is off in all of its clients is none of another client's, also if it is switched on later.
+    let home = Home::of(&[(CURSOR, off), (COPILOT, servers(&["fs"]))]);
     home.imported(&["--yes", "--write-client"]);
     assert_eq!(home.servers()["git"]["enabled"], false);
+    assert_eq!(home.json(SERVERS)["profiles"], json!({"copilot": ["*", "!git"]}));
 }
 
 #[test]
@@ -98,6 +131,7 @@ fn a_users_own_profiles_and_entries_stay_as_they_are() {
     assert_eq!(home.json(CURSOR)["mcpServers"]["dyn"]["env"], json!({"HTTPS_PROXY": "http://proxy"}));
     let mut expected = expected;
     expected["work"] = json!(["m*", "new"]);
+    expected["copilot"] = json!(["*", "!fs", "!new"]);
     assert_eq!(home.json(SERVERS)["profiles"], expected, "its client goes on to see what it had");
 }
 
@@ -159,4 +193,20 @@ fn one_answer_gives_every_client_all_servers() {
         assert!(shown.find(question).unwrap() < shown.find("2 servers for ").unwrap(), "{shown}");
         assert_eq!(home.json(SERVERS).get("profiles").cloned(), profiles);
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn one_answer_of_a_further_import_gives_every_client_the_new_servers_with_their_variables() {
+    let home = Home::of(&[(CURSOR, servers(&["fs"])), (COPILOT, servers(&["fs"]))]);
+    home.imported(&["--yes", "--write-client"]);
+    let mut file = home.json(CURSOR);
+    file["mcpServers"]["new"] = json!({"command": "new-mcp", "env": {"NEW_KEY": "${env:NEW_KEY}"}});
+    home.write(CURSOR, &file.to_string());
+    let (code, shown) = at_terminal(home.command(&["--write-client"]), "2\ny\ny\ny\n");
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("The clients have different servers: Cursor 2, Copilot CLI 1."), "{shown}");
+    assert!(shown.contains("Change `dyn` in ~/.copilot/mcp-config.json (Copilot CLI)?"), "{shown}");
+    assert_eq!(home.json(SERVERS).get("profiles"), None);
+    assert!(home.json(COPILOT)["mcpServers"]["dyn"]["env"].get("NEW_KEY").is_some(), "{shown}");
 }
