@@ -132,6 +132,30 @@ fn the_entry_of_a_client_gives_variables_and_the_config() {
     let own = |env: Value| {
         let entry =
             json!({"command": "/bin/dynamic-mcp", "args": ["--config", config, "--no-such"], "env": env});
+/// Gemini CLI passes on the text of a variable that it does not have.
+#[test]
+#[cfg_attr(windows, ignore = "the files of clients are in other places")]
+fn a_variable_that_the_client_does_not_have_is_unset_as_check_says() {
+    let fallback = merged(scripted_upstream(&[]), json!({"env": {"A": "${GREETING:-hello}"}}));
+    let mut by_default = scripted_upstream(&[]);
+    let program = by_default["command"].as_str().unwrap().to_owned();
+    by_default["command"] = json!(format!("${{PROGRAM:-{program}}}"));
+    let needs = merged(scripted_upstream(&[]), json!({"env": {"A": "${NO_TOKEN}"}}));
+    let shell = Shell::new(&config_of([("a", fallback), ("b", by_default), ("c", needs)]));
+    let names = ["GREETING", "PROGRAM", "NO_TOKEN"].map(|name| (name, format!("${{{name}}}")));
+    let env: serde_json::Map<_, _> = names.iter().map(|(name, text)| ((*name).into(), json!(text))).collect();
+    let own = json!({"mcpServers": {"dyn": {"command": "/bin/dynamic-mcp", "env": env}}});
+    client_file(&shell, ".gemini/settings.json", &own.to_string());
+    let started = output_of(shell.command(&["check"]).envs(names));
+    let (code, checked) = checked_as(&shell, "gemini", true);
+    let started_text = String::from_utf8(started.stdout).unwrap();
+    for (code, stdout) in [(started.status.code().unwrap(), started_text), (code, checked)] {
+        assert_eq!(code, 1, "{stdout}");
+        assert!(stdout.contains("2 of 3 servers work\n"), "{stdout}");
+        assert!(stdout.contains("the variable `NO_TOKEN` is not defined"), "{stdout}");
+    }
+}
+
         json!({"servers": {"files": {"command": "x"}, "my": entry}}).to_string()
     };
     client_file(&shell, ".config/Code/User/mcp.json", &own(json!({"DYN_KEY": "${input:key}", "PLAIN": "p"})));
