@@ -48,6 +48,16 @@ fn each_server_is_started_and_each_failure_says_what_to_do() {
 }
 
 #[test]
+fn a_name_is_quoted_once_in_the_table_and_never_in_json() {
+    let shell = Shell::new(&config_of([("my files", scripted_upstream(&[]))]));
+    let (_, table, _) = shell.run(&["check"]);
+    assert!(table.contains("\n\"my files\"  ok "), "{table}");
+    let (_, report, _) = shell.run(&["check", "--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["servers"][0]["name"], "my files");
+}
+
+#[test]
 fn what_is_doubtful_about_tools_is_noted() {
     let record = InputRecord::new();
     let file = record.path("definitions");
@@ -122,16 +132,6 @@ fn a_client_gives_what_it_passes_on() {
     assert!(code == 0 && stdout.contains("the entry is `dyn` in ~/.codex/config.toml\n"), "{stdout}");
 }
 
-#[test]
-#[cfg_attr(windows, ignore = "the files of clients are in other places")]
-fn the_entry_of_a_client_gives_variables_and_the_config() {
-    let entry = merged(scripted_upstream(&[]), json!({"env": {"A": "${DYN_KEY}", "B": "${PLAIN}"}}));
-    let shell = Shell::new(&config_of([("unused", json!({"command": "nowhere"}))]));
-    let config = shell.home().join("other.json");
-    std::fs::write(&config, config_of([("g", entry)]).to_string()).unwrap();
-    let own = |env: Value| {
-        let entry =
-            json!({"command": "/bin/dynamic-mcp", "args": ["--config", config, "--no-such"], "env": env});
 /// Gemini CLI passes on the text of a variable that it does not have.
 #[test]
 #[cfg_attr(windows, ignore = "the files of clients are in other places")]
@@ -156,6 +156,16 @@ fn a_variable_that_the_client_does_not_have_is_unset_as_check_says() {
     }
 }
 
+#[test]
+#[cfg_attr(windows, ignore = "the files of clients are in other places")]
+fn the_entry_of_a_client_gives_variables_and_the_config() {
+    let entry = merged(scripted_upstream(&[]), json!({"env": {"A": "${DYN_KEY}", "B": "${PLAIN}"}}));
+    let shell = Shell::new(&config_of([("unused", json!({"command": "nowhere"}))]));
+    let config = shell.home().join("other.json");
+    std::fs::write(&config, config_of([("g", entry)]).to_string()).unwrap();
+    let own = |env: Value| {
+        let entry =
+            json!({"command": "/bin/dynamic-mcp", "args": ["--config", config, "--no-such"], "env": env});
         json!({"servers": {"files": {"command": "x"}, "my": entry}}).to_string()
     };
     client_file(&shell, ".config/Code/User/mcp.json", &own(json!({"DYN_KEY": "${input:key}", "PLAIN": "p"})));

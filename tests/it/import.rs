@@ -347,6 +347,48 @@ fn an_invalid_file_is_reported_and_never_touched() {
 }
 
 #[test]
+fn a_key_of_servers_that_is_there_twice_is_an_error_before_anything_is_written() {
+    let server = r#"{"a": {"command": "a"}}"#;
+    for (name, text, key, first) in [
+        (
+            ".cursor/mcp.json",
+            format!("{{\n \"mcpServers\": {server},\n \"mcpServers\": {{}}}}"),
+            "mcpServers",
+            "2:2",
+        ),
+        (
+            ".config/Code/User/mcp.json",
+            format!("{{\"servers\": {{}},\n \n \"servers\": {server}}}"),
+            "servers",
+            "1:2",
+        ),
+        (
+            ".config/opencode/opencode.json",
+            format!("{{\"mcp\": {{\"servers\": {server},\n\n \"servers\": {{}}}}}}"),
+            "servers",
+            "1:10",
+        ),
+        (
+            ".claude.json",
+            format!("{{\"projects\": {{\"/x\": {{\"mcpServers\": {server},\n\n \"mcpServers\": {{}}}}}}}}"),
+            "mcpServers",
+            "1:22",
+        ),
+    ] {
+        let home = Home::empty();
+        home.write(name, &text);
+        let output = home.import(&["--yes", "--write-client"]);
+        assert_eq!(output.status.code(), Some(78), "{output:?}");
+        let errors = home.shown(&stderr(&output));
+        let error =
+            format!("`{key}` is there twice, first at {first} (put the members of both into one of them)");
+        assert!(errors.contains(&error) && errors.contains(":3:2: "), "{errors}");
+        assert_eq!(home.text(name), text);
+        assert!(!home.file(".config/dynamic-mcp").exists() && home.records().is_empty(), "{name}");
+    }
+}
+
+#[test]
 fn nothing_is_written_without_a_yes() {
     let home = Home::with("home");
     let before = home.client_files();

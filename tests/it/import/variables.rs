@@ -105,6 +105,11 @@ fn what_is_malformed_is_named_and_stays() {
         (".cursor/mcp.json", json!({ "mcpServers": servers })),
         (".copilot/mcp-config.json", json!({"mcpServers": ["x"]})),
     ]);
+        "": {"command": "x"},
+        "dynamic-mcp": {"command": "x"},
+        "program": {"command": ""},
+        "empty": {"url": ""},
+        "files": {"url": "ftp://example.com/mcp"},
     let printed = home.imported(&["--write-client", "--yes"]);
     for line in [
         "k5 stays there: expected an object, found a string",
@@ -117,7 +122,12 @@ fn what_is_malformed_is_named_and_stays() {
     }
     assert_eq!(home.servers(), json!({"good": {"command": "x"}}));
     let after = &home.json(".cursor/mcp.json")["mcpServers"];
-    for name in ["k5", "a", "b", "off"] {
+        "\"\" stays there: the server's name is empty",
+        "dynamic-mcp stays there: the name `dynamic-mcp` is reserved for dynamic-mcp itself",
+        "program stays there: `command` is empty",
+        "empty stays there: `url`: expected an address that starts with http:// or https:// and names a host",
+        "files stays there: `url`: expected an address",
+    for name in ["k5", "a", "b", "off", "", "dynamic-mcp", "program", "empty", "files"] {
         assert_eq!(after[name], servers[name], "{name}");
     }
 }
