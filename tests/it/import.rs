@@ -418,21 +418,22 @@ fn at_a_terminal_conflicts_and_files_are_asked_for() {
     let files = [".cursor/mcp.json", ".gemini/settings.json"];
     for (file, value) in files.iter().zip(["1", "2"]) {
         fs::create_dir_all(home.file(file).parent().unwrap()).unwrap();
-        let servers = format!(r#"{{"mcpServers": {{"fs": {{"command": "x", "env": {{"A": "{value}"}}}}}}}}"#);
+        let servers =
+            format!(r#"{{"mcpServers": {{"fs": {{"command": "x", "env": {{"DEBUG": "{value}"}}}}}}}}"#);
         fs::write(home.file(file), servers).unwrap();
     }
     // Which value counts, servers.json, Cursor, Gemini CLI.
     let (code, shown) = at_terminal(home.command(&["--write-client"]), "2\ny\nn\ny\n");
     assert_eq!(code, 0, "{shown}");
     for question in [
-        "fs: env.A differs. Take that of 1) Cursor  2) Gemini CLI [1] ",
+        "fs: env.DEBUG differs. Take that of 1) Cursor  2) Gemini CLI [1] ",
         "Add 1 server to ~/.config/dynamic-mcp/servers.json? [y/N] ",
         "Put `dyn` in place of 1 server in ~/.cursor/mcp.json (Cursor)? [y/N] ",
         "Put `dyn` in place of 1 server in ~/.gemini/settings.json (Gemini CLI)? [y/N] ",
     ] {
         assert!(shown.contains(question), "{question}: {shown}");
     }
-    assert_eq!(home.servers()["fs"]["env"]["A"], "2");
+    assert_eq!(home.servers()["fs"]["env"]["DEBUG"], "2");
     let has_own = files.map(|file| home.text(file).contains("\"dyn\""));
     assert_eq!(has_own, [false, true]);
     assert!(shown.contains("Restart the clients."), "{shown}");
