@@ -14,7 +14,7 @@
 //! `allowed` ones), `write` writes them, and `records` keeps what is needed to take that back. `own_entry` finds our entry
 //! there, also for `check`. `undo` goes through the records: `undo_step` finds out what each of them does to its file,
 //! `put_back` and `comments` put entries back as they were written, and `leaving` names the servers that no client has
-//! then, in its `client_form`. `measure` starts the servers for `--measure`, and `measure_progress` says how far it is. `secrets` knows which values must not be shown,
+//! then, in its `client_form`. `other_content` knows what a file had beside its servers. `measure` starts the servers for `--measure`, and `measure_progress` says how far it is. `secrets` knows which values must not be shown,
 //! and `keyring` moves them to the system's keyring for `--secrets`.
 //!
 //! # Invariants
@@ -72,6 +72,7 @@ mod measure_progress;
 mod merge;
 mod mode;
 mod not_carried;
+mod other_content;
 pub(super) mod own_entry;
 mod plan;
 mod profiles;
