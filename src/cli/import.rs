@@ -217,7 +217,7 @@ async fn import_into(
     for (app, error) in &discovery.errors {
         terminal::message(format_args!("{}: {error}; the file is left as it is", app.label()));
     }
-    terminal::print(&report::files(&discovery, env))?;
+    terminal::print(&report::files(&discovery, env).wrapped())?;
     if discovery.files.is_empty() && discovery.errors.is_empty() {
         let names: Vec<_> = mode.apps.iter().map(|app| app.label()).collect();
         terminal::line(format_args!(

@@ -96,7 +96,7 @@ impl Undo<'_> {
                 terminal::line(&what)?;
                 self.show_diff(&step)?;
             } else {
-                let question = format!("{what}. Do it?");
+                let question = step.question(self.env);
                 match self.mode.answers.confirm_replacement(&step.file, self.env, &question).await? {
                     Replacement::Wanted => step.apply()?,
                     Replacement::Declined => return Ok(()),

@@ -293,7 +293,9 @@ fn a_file_that_is_read_only_is_left_unless_a_person_says_otherwise() {
         let (code, shown) = at_terminal(home.command(&["--undo"]), "y\n");
         assert_eq!(code, 0, "{shown}");
         assert!(
-            shown.contains("~/.cursor/mcp.json is read-only. ~/.cursor/mcp.json gets its old content."),
+            shown.contains(
+                "Restore the old content of ~/.cursor/mcp.json, although the file is read-only? [y/N] "
+            ),
             "{shown}"
         );
         assert_eq!((home.text(CURSOR), home.records()), (github("ghp_cursor_0123456789"), vec![]));
