@@ -65,8 +65,7 @@ fn hide_from_other_processes() {
 }
 
 fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode> {
-    let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let process_env = ProcessEnv { vars: std::env::vars_os().collect(), cwd };
+    let process_env = ProcessEnv::of_process();
     let utf8_vars = process_env.vars.iter().filter_map(|(key, value)| Some((key.to_str()?, value.to_str()?)));
     let env = Env::new(utf8_vars, process_env.cwd.clone());
     let serves = cli.command.is_none();

@@ -226,7 +226,7 @@ fn is_decided(group: &Upstream) -> bool {
 
 fn checked(group: &Upstream, runs: Option<String>, processes: &LazyCell<ProcessTree>) -> CheckedServer {
     let snapshot = group.snapshot();
-    let mut server = CheckedServer { name: group.name.to_string(), runs, ..CheckedServer::default() };
+    let mut server = CheckedServer { name: group.name.as_str().to_owned(), runs, ..CheckedServer::default() };
     let (State::Connected, Some(catalog)) = (&snapshot.state, &snapshot.catalog) else {
         let error = snapshot.last_failure().map(ToString::to_string);
         let limit = CHECK_TIMEOUT.as_secs();

@@ -14,7 +14,7 @@
 //! `allowed` ones), `write` writes them, and `records` keeps what is needed to take that back. `own_entry` finds our entry
 //! there, also for `check`. `undo` goes through the records: `undo_step` finds out what each of them does to its file,
 //! `put_back` and `comments` put entries back as they were written, and `leaving` names the servers that no client has
-//! then, in its `client_form`. `measure` starts the servers for `--measure`, and `measure_progress` says how far it is. `secrets` knows which values must not be shown,
+//! then, in its `client_form`. `other_content` knows what a file had beside its servers. `measure` starts the servers for `--measure`, and `measure_progress` says how far it is. `secrets` knows which values must not be shown,
 //! and `keyring` moves them to the system's keyring for `--secrets`.
 //!
 //! # Invariants
@@ -72,6 +72,7 @@ mod measure_progress;
 mod merge;
 mod mode;
 mod not_carried;
+mod other_content;
 pub(super) mod own_entry;
 mod own_profiles;
 mod plan;
@@ -218,7 +219,7 @@ async fn import_into(
     for (app, error) in &discovery.errors {
         terminal::message(format_args!("{}: {error}; the file is left as it is", app.label()));
     }
-    terminal::print(&report::files(&discovery, env))?;
+    terminal::print(&report::files(&discovery, env).wrapped())?;
     if discovery.files.is_empty() && discovery.errors.is_empty() {
         let names: Vec<_> = mode.apps.iter().map(|app| app.label()).collect();
         terminal::line(format_args!(

@@ -59,6 +59,14 @@ impl VisibleText {
         self.0.push('\n');
     }
 
+    /// The text with its long lines broken between words. Where stdout is no terminal, as it is.
+    pub(super) fn wrapped(self) -> Self {
+        match width() {
+            Some(width) => Self(wrap(&self.0, usize::from(width))),
+            None => self,
+        }
+    }
+
     /// Adds an empty line and another one.
     pub(super) fn paragraph(&mut self, line: impl Display) {
         self.line("");
@@ -87,6 +95,39 @@ impl Display for VisibleText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Breaks lines that are longer than this number of columns between words. What continues a line stands two columns further
+/// in.
+fn wrap(text: &str, width: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let content = line.trim_end_matches('\n');
+        if content.chars().count() <= width {
+            out.push_str(line);
+            continue;
+        }
+        let indent = content.chars().take_while(|c| *c == ' ').count();
+        out.push_str(&content[..indent]);
+        let (mut column, mut is_first) = (indent, true);
+        for word in content[indent..].split(' ') {
+            let length = word.chars().count();
+            if is_first {
+                is_first = false;
+            } else if column + 1 + length > width {
+                out.push('\n');
+                out.push_str(&" ".repeat(indent + CONTINUED.len()));
+                column = indent + CONTINUED.len();
+            } else {
+                out.push(' ');
+                column += 1;
+            }
+            out.push_str(word);
+            column += length;
+        }
+        out.push_str(&line[content.len()..]);
+    }
+    out
 }
 
 /// Prints lines on stdout.
@@ -224,6 +265,14 @@ impl Drop for ProgressLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        let text = "  one two three four\n\nshort\n  a_word_that_is_longer_than_a_line b\nend  of";
+        let wrapped =
+            "  one two\n    three\n    four\n\nshort\n  a_word_that_is_longer_than_a_line\n    b\nend  of";
+        assert_eq!(wrap(text, 10), wrapped);
+    }
 
     #[test]
     fn every_character_is_visible_and_only_the_writer_makes_lines_and_styles() {

@@ -19,9 +19,11 @@ use std::sync::Arc;
 
 pub use self::client_files::{is_toml, parse_client_file};
 use self::entry::NamedEntry;
+pub(crate) use self::findings::name_error;
 pub use self::json_text::PARSE_OPTIONS;
 use self::profiles::Profiles;
 use self::resolve::ServerDefaults;
+pub(crate) use self::resolve::{URL_ERROR, is_http_url};
 use super::file::{DiscoveryValue, SettingsEntry, SurfaceValue};
 use super::referenced::ReferencedFiles;
 use super::vars::Env;

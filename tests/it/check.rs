@@ -48,6 +48,16 @@ fn each_server_is_started_and_each_failure_says_what_to_do() {
 }
 
 #[test]
+fn a_name_is_quoted_once_in_the_table_and_never_in_json() {
+    let shell = Shell::new(&config_of([("my files", scripted_upstream(&[]))]));
+    let (_, table, _) = shell.run(&["check"]);
+    assert!(table.contains("\n\"my files\"  ok "), "{table}");
+    let (_, report, _) = shell.run(&["check", "--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["servers"][0]["name"], "my files");
+}
+
+#[test]
 fn what_is_doubtful_about_tools_is_noted() {
     let record = InputRecord::new();
     let file = record.path("definitions");
@@ -120,6 +130,30 @@ fn a_client_gives_what_it_passes_on() {
     client_file(&shell, ".codex/config.toml", own);
     let (code, stdout) = checked_as(&shell, "codex", true);
     assert!(code == 0 && stdout.contains("the entry is `dyn` in ~/.codex/config.toml\n"), "{stdout}");
+}
+
+/// Gemini CLI passes on the text of a variable that it does not have.
+#[test]
+#[cfg_attr(windows, ignore = "the files of clients are in other places")]
+fn a_variable_that_the_client_does_not_have_is_unset_as_check_says() {
+    let fallback = merged(scripted_upstream(&[]), json!({"env": {"A": "${GREETING:-hello}"}}));
+    let mut by_default = scripted_upstream(&[]);
+    let program = by_default["command"].as_str().unwrap().to_owned();
+    by_default["command"] = json!(format!("${{PROGRAM:-{program}}}"));
+    let needs = merged(scripted_upstream(&[]), json!({"env": {"A": "${NO_TOKEN}"}}));
+    let shell = Shell::new(&config_of([("a", fallback), ("b", by_default), ("c", needs)]));
+    let names = ["GREETING", "PROGRAM", "NO_TOKEN"].map(|name| (name, format!("${{{name}}}")));
+    let env: serde_json::Map<_, _> = names.iter().map(|(name, text)| ((*name).into(), json!(text))).collect();
+    let own = json!({"mcpServers": {"dyn": {"command": "/bin/dynamic-mcp", "env": env}}});
+    client_file(&shell, ".gemini/settings.json", &own.to_string());
+    let started = output_of(shell.command(&["check"]).envs(names));
+    let (code, checked) = checked_as(&shell, "gemini", true);
+    let started_text = String::from_utf8(started.stdout).unwrap();
+    for (code, stdout) in [(started.status.code().unwrap(), started_text), (code, checked)] {
+        assert_eq!(code, 1, "{stdout}");
+        assert!(stdout.contains("2 of 3 servers work\n"), "{stdout}");
+        assert!(stdout.contains("the variable `NO_TOKEN` is not defined"), "{stdout}");
+    }
 }
 
 #[test]

@@ -347,6 +347,48 @@ fn an_invalid_file_is_reported_and_never_touched() {
 }
 
 #[test]
+fn a_key_of_servers_that_is_there_twice_is_an_error_before_anything_is_written() {
+    let server = r#"{"a": {"command": "a"}}"#;
+    for (name, text, key, first) in [
+        (
+            ".cursor/mcp.json",
+            format!("{{\n \"mcpServers\": {server},\n \"mcpServers\": {{}}}}"),
+            "mcpServers",
+            "2:2",
+        ),
+        (
+            ".config/Code/User/mcp.json",
+            format!("{{\"servers\": {{}},\n \n \"servers\": {server}}}"),
+            "servers",
+            "1:2",
+        ),
+        (
+            ".config/opencode/opencode.json",
+            format!("{{\"mcp\": {{\"servers\": {server},\n\n \"servers\": {{}}}}}}"),
+            "servers",
+            "1:10",
+        ),
+        (
+            ".claude.json",
+            format!("{{\"projects\": {{\"/x\": {{\"mcpServers\": {server},\n\n \"mcpServers\": {{}}}}}}}}"),
+            "mcpServers",
+            "1:22",
+        ),
+    ] {
+        let home = Home::empty();
+        home.write(name, &text);
+        let output = home.import(&["--yes", "--write-client"]);
+        assert_eq!(output.status.code(), Some(78), "{output:?}");
+        let errors = home.shown(&stderr(&output));
+        let error =
+            format!("`{key}` is there twice, first at {first} (put the members of both into one of them)");
+        assert!(errors.contains(&error) && errors.contains(":3:2: "), "{errors}");
+        assert_eq!(home.text(name), text);
+        assert!(!home.file(".config/dynamic-mcp").exists() && home.records().is_empty(), "{name}");
+    }
+}
+
+#[test]
 fn nothing_is_written_without_a_yes() {
     let home = Home::with("home");
     let before = home.client_files();
@@ -376,21 +418,22 @@ fn at_a_terminal_conflicts_and_files_are_asked_for() {
     let files = [".cursor/mcp.json", ".gemini/settings.json"];
     for (file, value) in files.iter().zip(["1", "2"]) {
         fs::create_dir_all(home.file(file).parent().unwrap()).unwrap();
-        let servers = format!(r#"{{"mcpServers": {{"fs": {{"command": "x", "env": {{"A": "{value}"}}}}}}}}"#);
+        let servers =
+            format!(r#"{{"mcpServers": {{"fs": {{"command": "x", "env": {{"DEBUG": "{value}"}}}}}}}}"#);
         fs::write(home.file(file), servers).unwrap();
     }
     // Which value counts, servers.json, Cursor, Gemini CLI.
     let (code, shown) = at_terminal(home.command(&["--write-client"]), "2\ny\nn\ny\n");
     assert_eq!(code, 0, "{shown}");
     for question in [
-        "fs: env.A differs. Take that of 1) Cursor  2) Gemini CLI [1] ",
+        "fs: env.DEBUG differs. Take that of 1) Cursor  2) Gemini CLI [1] ",
         "Add 1 server to ~/.config/dynamic-mcp/servers.json? [y/N] ",
         "Put `dyn` in place of 1 server in ~/.cursor/mcp.json (Cursor)? [y/N] ",
         "Put `dyn` in place of 1 server in ~/.gemini/settings.json (Gemini CLI)? [y/N] ",
     ] {
         assert!(shown.contains(question), "{question}: {shown}");
     }
-    assert_eq!(home.servers()["fs"]["env"]["A"], "2");
+    assert_eq!(home.servers()["fs"]["env"]["DEBUG"], "2");
     let has_own = files.map(|file| home.text(file).contains("\"dyn\""));
     assert_eq!(has_own, [false, true]);
     assert!(shown.contains("Restart the clients."), "{shown}");

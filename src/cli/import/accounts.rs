@@ -1,8 +1,9 @@
-//! Whether two entries of one program are of one account.
+//! Whether two entries of one program are of one account and about the same thing.
 //!
-//! They are of two if they differ in a secret, in a variable or header that names an account, or in `oauth`. Only a
-//! variable that one entry passes on under its own name (`"TOKEN": "${TOKEN}"`) may be absent in the other. Secrets that
-//! `--secrets` moved are compared by their values, if the keyring gives them without a question.
+//! They are not if they differ in `env`, `env_file`, `headers` or `oauth`: a token, a project, the address of a database.
+//! Only how a server runs makes no difference, such as its log and its timeouts (`is_harmless`), and a variable that one
+//! entry passes on under its own name (`"TOKEN": "${TOKEN}"`) may be absent in the other. Secrets that `--secrets` moved
+//! are compared by their values, if the keyring gives them without a question.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,27 +14,68 @@ use super::variables::comparable;
 use crate::auth::secret_store::SecretStore;
 use crate::config::notation::{escape, literal};
 
-/// Words in the names of variables and headers that say which account is meant.
-const ACCOUNT_WORDS: &[&str] = &[
-    "account",
-    "customer",
-    "email",
-    "login",
-    "org",
-    "organisation",
-    "organization",
-    "profile",
-    "subscription",
-    "team",
-    "tenant",
-    "user",
-    "username",
-    "workspace",
+/// Variables and headers that say how a server runs, and how it reaches the network, in lower case.
+const HARMLESS_NAMES: &[&str] = &[
+    "accept",
+    "accept-language",
+    "all_proxy",
+    "ci",
+    "clicolor",
+    "colorterm",
+    "content-type",
+    "debug",
+    "do_not_track",
+    "force_color",
+    "http_proxy",
+    "https_proxy",
+    "lang",
+    "language",
+    "log",
+    "loglevel",
+    "no_color",
+    "no_proxy",
+    "node_env",
+    "node_extra_ca_certs",
+    "node_options",
+    "path",
+    "pythonioencoding",
+    "pythonunbuffered",
+    "pythonutf8",
+    "requests_ca_bundle",
+    "rust_backtrace",
+    "rust_log",
+    "ssl_cert_dir",
+    "ssl_cert_file",
+    "temp",
+    "term",
+    "tmp",
+    "tmpdir",
+    "tz",
+    "user-agent",
+    "verbose",
+    "x-client",
+    "x-client-name",
+    "x-client-version",
+];
+/// Words at the end of the names of other ones.
+const HARMLESS_ENDS: &[&[&str]] = &[
+    &["debug"],
+    &["log", "dir"],
+    &["log", "file"],
+    &["log", "format"],
+    &["log", "level"],
+    &["telemetry"],
+    &["timeout"],
+    &["timeout", "ms"],
+    &["timeout", "sec"],
+    &["timeout", "seconds"],
+    &["verbose"],
+    &["verbosity"],
 ];
 /// The least length of a secret of which the last four characters may be shown, in characters.
 const MIN_SHOWN: usize = 20;
 
-/// A field in which two entries name different accounts.
+/// A field by which two entries are about different things.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AccountDifference {
     /// The field, such as `env.TOKEN`.
@@ -49,8 +91,8 @@ impl AccountDifference {
     pub(super) fn describe(&self, other: &str) -> String {
         let Self { field, ours, theirs } = self;
         match ours == theirs {
-            true => format!("another account than {other}: {field} has another value"),
-            false => format!("another account than {other}: {field} is {theirs} here, and {ours} there"),
+            true => format!("kept apart from {other}: {field} has another value"),
+            false => format!("kept apart from {other}: {field} is {theirs} here, and {ours} there"),
         }
     }
 }
@@ -82,27 +124,34 @@ impl KeyringValues {
         Self(values)
     }
 
-    /// The first difference between the accounts of two entries. `ours` may be one of servers.json.
+    /// The first field by which two entries are about different things. `ours` may be one of servers.json.
     pub(super) fn difference(
         &self,
         ours: &Map<String, Value>,
         theirs: &Map<String, Value>,
     ) -> Option<AccountDifference> {
+        if !is_same_text(ours.get("env_file"), theirs.get("env_file")) {
+            let [ours, theirs] = [ours, theirs].map(|entry| match entry.get("env_file") {
+                Some(_) => "another file".to_owned(),
+                None => "absent".to_owned(),
+            });
+            return Some(AccountDifference { field: "env_file".to_owned(), ours, theirs });
+        }
         for field in ["env", "headers", "oauth"] {
             let members = |entry: &Map<String, Value>| entry.get(field).and_then(Value::as_object).cloned();
             let (ours, theirs) = (members(ours).unwrap_or_default(), members(theirs).unwrap_or_default());
             let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
             for name in names {
                 let pair = [&ours, &theirs].map(|members| members.get(name).map(|value| self.text(value)));
-                let is_of_account = field == "oauth"
-                    || is_account_name(name)
+                let counts = field == "oauth"
+                    || !is_harmless(name)
                     || pair.iter().flatten().any(|text| is_plain_secret(name, text));
                 let is_passed_on = |text: &String| field == "env" && *text == format!("${{{name}}}");
                 let is_same = match &pair {
                     [Some(ours), Some(theirs)] => ours == theirs,
                     [one, other] => one.iter().chain(other).all(is_passed_on),
                 };
-                if is_of_account && !is_same {
+                if counts && !is_same {
                     let [ours, theirs] = pair.map(|text| shown(text.as_deref()));
                     return Some(AccountDifference { field: format!("{field}.{name}"), ours, theirs });
                 }
@@ -126,10 +175,20 @@ fn keyring_name(text: &str) -> Option<&str> {
     rest.split_once('}').map(|(name, _)| name).filter(|_| !before.ends_with('{'))
 }
 
-fn is_account_name(name: &str) -> bool {
-    let words = words(name);
-    let names_account = words.iter().any(|word| ACCOUNT_WORDS.contains(&word.as_str()));
-    (names_account && !words.iter().any(|word| word == "agent")) || names_secret(name)
+/// Whether two entries have the same string, or none.
+fn is_same_text(ours: Option<&Value>, theirs: Option<&Value>) -> bool {
+    let [ours, theirs] = [ours, theirs].map(|value| value.and_then(Value::as_str).map(comparable));
+    ours == theirs
+}
+
+/// Whether what stands under this name says only how a server runs.
+fn is_harmless(name: &str) -> bool {
+    let (lower, words) = (name.to_lowercase(), words(name));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    !names_secret(name)
+        && (HARMLESS_NAMES.contains(&lower.as_str())
+            || lower.starts_with("lc_")
+            || HARMLESS_ENDS.iter().any(|end| words.ends_with(end)))
 }
 
 fn is_plain_secret(name: &str, text: &str) -> bool {
@@ -168,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_names_of_accounts_tell_accounts_apart_and_nothing_else_does() {
+    fn all_but_how_a_server_runs_tells_entries_apart() {
         let long = |end: &str| format!("ghp_0123456789abcdef{end}");
         let header = |name: &str, value: &str| json!({"headers": {name: value}});
         for (ours, theirs, expected) in [
@@ -208,18 +267,42 @@ mod tests {
                 json!({"env": {"OTHER": "x"}}),
                 "env.OTHER is another value here, and …WORK there",
             ),
+            (header("X-Region", "eu"), json!({}), "headers.X-Region is absent here, and another value there"),
+            (
+                json!({"env": {"DB_HOST": "db.test", "PROJECT_ID": "x"}}),
+                json!({"env": {"DB_HOST": "db.live", "PROJECT_ID": "x"}}),
+                "env.DB_HOST has another value",
+            ),
+            (
+                json!({"env": {"KUBECONFIG": "/a"}}),
+                json!({"env": {"KUBECONFIG": "${KUBECONFIG}"}}),
+                "env.KUBECONFIG is ${KUBECONFIG} here, and another value there",
+            ),
+            (
+                json!({"env": {"LOG_GROUP": "a"}}),
+                json!({"env": {"LOG_GROUP": "b"}}),
+                "env.LOG_GROUP has another value",
+            ),
+            (json!({"env_file": "/a.env"}), json!({}), "env_file is absent here, and another file there"),
         ] {
             let found = difference(ours, theirs).unwrap_or_else(|| panic!("{expected}"));
-            assert_eq!(found, format!("another account than `a`: {expected}"));
+            assert_eq!(found, format!("kept apart from `a`: {expected}"));
         }
+    }
+
+    #[test]
+    fn how_a_server_runs_makes_no_difference() {
+        let header = |name: &str, value: &str| json!({"headers": {name: value}});
         for (ours, theirs) in [
-            (json!({"env": {"LOG": "debug"}}), json!({"env": {"LOG": "info"}})),
+            (
+                json!({"env": {"LOG_LEVEL": "debug", "PATH": "/a", "DEBUG": "1", "MCP_TIMEOUT": "5"}}),
+                json!({"env": {"LOG_LEVEL": "info", "NODE_OPTIONS": "-x", "LC_ALL": "C", "FETCH_TIMEOUT_MS": "5"}}),
+            ),
             (json!({"env": {"TOKEN": "${TOKEN}"}}), json!({})),
             (json!({"env": {"TOKEN": "${env:TOKEN}"}}), json!({"env": {"TOKEN": "${TOKEN}"}})),
             (json!({"env": {"TOKEN": "${TOKEN:-}"}}), json!({"env": {"TOKEN": "${TOKEN}"}})),
             (json!({"env": {"TOKEN": "a$$b"}}), json!({"env": {"TOKEN": "a$b"}})),
             (header("User-Agent", "x"), header("User-Agent", "y")),
-            (header("X-Region", "eu"), json!({})),
         ] {
             assert_eq!(difference(ours.clone(), theirs), None, "{ours}");
         }

@@ -74,15 +74,18 @@ impl Answers {
         question: &str,
     ) -> io::Result<Replacement> {
         let is_read_only = is_read_only(file);
-        let path = short_path(file, env);
         if is_read_only && self == Self::Yes {
+            let path = short_path(file, env);
             terminal::message(format_args!(
                 "{path} is read-only, so it is left as it is; make it writable, or answer without --yes"
             ));
             return Ok(Replacement::ReadOnly);
         }
-        let note = if is_read_only { format!("{path} is read-only. ") } else { String::new() };
-        Ok(match self.confirm(&format!("{note}{question}")).await? {
+        let question = match question.strip_suffix('?').filter(|_| is_read_only) {
+            Some(question) => format!("{question}, although the file is read-only?"),
+            None => question.to_owned(),
+        };
+        Ok(match self.confirm(&question).await? {
             true => Replacement::Wanted,
             false => Replacement::Declined,
         })

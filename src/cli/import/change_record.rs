@@ -13,6 +13,7 @@ use super::apps::ClientApp;
 use super::put_back::{ReturningEntries, put_back};
 use super::source::literal;
 use crate::clock::unix_time_s;
+use crate::text;
 
 /// One change of a client's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub(super) struct ChangeRecord {
     /// The names that the replaced entries have in the config file.
     #[serde(default)]
     pub(super) servers: BTreeSet<String>,
+    /// What else the file had before it was made again, and that is not back.
+    #[serde(default)]
+    pub(super) content: Vec<OtherContent>,
     /// Comments that the change removed, and that are not back.
     #[serde(default)]
     pub(super) comments: Vec<String>,
@@ -62,6 +66,31 @@ pub(super) struct ChangedPlace {
     pub(super) entry: Value,
     /// The names of the entries that ours replaced.
     pub(super) removed: Vec<String>,
+}
+
+/// Members of a file that are no servers of a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OtherContent {
+    /// The keys that lead to them.
+    pub(super) keys: Vec<String>,
+    /// Their names.
+    pub(super) names: Vec<String>,
+}
+
+impl OtherContent {
+    /// Where they are.
+    fn place(&self) -> ReturningEntries {
+        ReturningEntries { keys: self.keys.clone(), remove: None, names: self.names.clone() }
+    }
+
+    /// Each with the keys that lead to it, for texts.
+    pub(super) fn paths(&self) -> impl Iterator<Item = String> {
+        let path = |name: &String| {
+            let keys: Vec<_> = self.keys.iter().chain([name]).map(|key| text::name(key)).collect();
+            keys.join(".")
+        };
+        self.names.iter().map(path)
+    }
 }
 
 /// The variables that the user wrote into our entry.
@@ -121,8 +150,8 @@ impl ChangeRecord {
         self.after.as_ref() == Some(&digest(bytes))
     }
 
-    /// What is left of the record when everything but these entries is back. `own`: our entries that are removed now, from
-    /// the text `now`.
+    /// What is left of the record when everything but these entries and this content is back. `own`: our entries that are
+    /// removed now, from the text `now`.
     ///
     /// # Errors
     ///
@@ -130,6 +159,7 @@ impl ChangeRecord {
     pub(super) fn remainder(
         &self,
         entries: &[(Vec<String>, String)],
+        content: Vec<OtherContent>,
         own: &[OwnVariables],
         now: &str,
     ) -> Result<Self, String> {
@@ -149,11 +179,12 @@ impl ChangeRecord {
             remove: None,
             names: place.removed.clone(),
         });
-        let returning: Vec<_> = returning.chain(self.own_variables.iter().map(OwnVariables::place)).collect();
+        let returning = returning.chain(self.own_variables.iter().map(OwnVariables::place));
+        let returning: Vec<_> = returning.chain(content.iter().map(OtherContent::place)).collect();
         let before = put_back(&self.file, "", self.before.as_deref().unwrap_or_default(), &returning)?;
         let own_places: Vec<_> = own.iter().map(OwnVariables::place).collect();
         let before = put_back(&self.file, &before, now, &own_places)?;
-        let mut rest = Self { after: None, places, ..self.clone() };
+        let mut rest = Self { after: None, places, content, ..self.clone() };
         rest.own_variables.extend_from_slice(own);
         rest.stored_values.retain(|value| before.contains(&value.mark));
         rest.before = Some(before);
@@ -232,7 +263,9 @@ mod tests {
 
     #[test]
     fn what_is_left_of_a_record_is_what_is_not_back() {
-        let rest = record().remainder(&[(vec!["mcpServers".to_owned()], "b".to_owned())], &[], "").unwrap();
+        let rest = record()
+            .remainder(&[(vec!["mcpServers".to_owned()], "b".to_owned())], Vec::new(), &[], "")
+            .unwrap();
         assert!(rest.is_incomplete() && !rest.left(b"after"));
         let before = rest.before.unwrap();
         assert!(

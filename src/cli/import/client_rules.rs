@@ -63,7 +63,7 @@ pub(super) fn settings_files(app: ClientApp, project: Option<&Path>, env: &Env) 
     user.into_iter().map(|path| (path, false)).chain(in_project).collect()
 }
 
-/// Reads the rules of a file with this content.
+/// Reads the rules of a file with this content, as the client writes it.
 pub(super) fn read(app: ClientApp, path: &Path, is_project: bool, root: &Value) -> RuleFile {
     let mut file =
         RuleFile { app, path: path.to_owned(), is_project, rules: Vec::new(), policies: Vec::new() };
@@ -81,9 +81,7 @@ pub(super) fn read(app: ClientApp, path: &Path, is_project: bool, root: &Value) 
                 names.for_each(|name| file.add(&key, name, name.to_owned(), ToolEffect::Deny));
             }
         }
-        ClientApp::Codex if root.get("approval_policy").is_some() => {
-            file.policies.push("`approval_policy`".to_owned());
-        }
+        ClientApp::Codex => file.read_codex(root),
         _ => {}
     }
     file
@@ -115,6 +113,34 @@ impl RuleFile {
             // In the user's settings, the name may be that of any project's server.
             for name in strings(root.get(key)).filter(|_| self.is_project).collect::<Vec<_>>() {
                 self.add(key, name, format!("mcp__{}", in_tool_name(name)), ToolEffect::Deny);
+            }
+        }
+    }
+
+    /// Reads the tools that go without a question although their server asks. The other rules are in its entry.
+    fn read_codex(&mut self, root: &Value) {
+        if root.get("approval_policy").is_some() {
+            self.policies.push("`approval_policy`".to_owned());
+        }
+        let servers = root.get("mcp_servers").and_then(Value::as_object).into_iter().flatten();
+        let asks =
+            |server: &Value| server.get("default_tools_approval_mode").is_some_and(|mode| mode == "prompt");
+        // Of a server whose tools are named, the entry asks for the others by name.
+        for (server, entry) in
+            servers.filter(|(_, entry)| asks(entry) && entry.get("enabled_tools").is_none())
+        {
+            let tools = entry.get("tools").and_then(Value::as_object).into_iter().flatten();
+            let mode = |tool: &Value| Some(tool.get("approval_mode")?.as_str()?.to_owned());
+            let modes = tools.filter_map(|(tool, settings)| Some((tool, mode(settings)?)));
+            for (tool, mode) in modes.filter(|(_, mode)| mode != "prompt") {
+                self.add(
+                    "default_tools_approval_mode",
+                    "prompt",
+                    format!("mcp__{server}__*"),
+                    ToolEffect::Ask,
+                );
+                let key = format!("mcp_servers.{server}.tools.{tool}.approval_mode");
+                self.add(&key, &mode, format!("mcp__{server}__{tool}"), ToolEffect::Allow);
             }
         }
     }
@@ -197,6 +223,7 @@ impl ClientRule {
                 globs.extend(globs_after(&format!("{name}__"), &self.pattern));
                 globs
             }
+            ClientApp::Codex => globs_after(&format!("mcp__{server}__"), &self.pattern),
             _ => Vec::new(),
         };
         if globs.iter().any(|glob| glob == "*") {
@@ -219,8 +246,8 @@ pub(super) fn rules_for<'r>(
         // The client itself asks for, or allows, all tools of dynamic-mcp by the same rule.
         let is_the_clients =
             rule.is_policy(app) && (rule.effect != ToolEffect::Deny || app != ClientApp::Opencode);
-        // Without a question is not the same as only.
-        let lifts = rule.effect != ToolEffect::Allow || app == ClientApp::Opencode;
+        // Without a question is not the same as only. Codex says so only of exceptions.
+        let lifts = rule.effect != ToolEffect::Allow || matches!(app, ClientApp::Opencode | ClientApp::Codex);
         if !globs.is_empty() && lifts && !is_the_clients && set.add(&globs, rule.effect) {
             incomplete.push(rule);
         }

@@ -8,9 +8,10 @@ use super::access::ClientScope;
 use super::apps::{ClientApp, HostOs, is_own_entry};
 use super::client_rules::{self, RuleFile};
 use super::shape;
-use super::source::{read_text, understood, value_at};
+use super::source::{literal, read_text, understood, value_at};
 use super::translate::{EntryContext, TranslatedEntry, translate};
 use crate::config::ConfigError;
+use crate::config::load::name_error;
 use crate::config::vars::Env;
 
 /// A client's file that was read.
@@ -37,7 +38,7 @@ pub(super) struct Place {
     pub(super) project: Option<PathBuf>,
     /// The servers in it that can be imported.
     pub(super) servers: Vec<FoundServer>,
-    /// ListEntries that stay as they are, each with the reason.
+    /// Entries that stay as they are, each with the reason.
     pub(super) staying: Vec<(String, String)>,
     /// The entry that starts this program.
     pub(super) own: Option<FoundServer>,
@@ -120,7 +121,8 @@ impl Discovery {
             Ok(root) => root,
             Err(error) => return self.errors.push((app, error)),
         };
-        self.rules.push(client_rules::read(app, path, owner.is_some(), &root));
+        let written = literal(path, &text).unwrap_or_default();
+        self.rules.push(client_rules::read(app, path, owner.is_some(), &written));
         // Its part for a project has settings of the project.
         let of_project = wanted.and_then(|dir| root.get("projects")?.get(dir.to_str()?));
         self.rules.extend(of_project.map(|part| client_rules::read(app, path, true, part)));
@@ -188,6 +190,10 @@ fn find_servers(
             place.staying.push((name.clone(), "it is dynamic-mcp".to_owned()));
             let own = translate(entry, &context).ok();
             place.own = own.map(|translated| FoundServer { name: name.clone(), translated }).or(place.own);
+            continue;
+        }
+        if let Some((reason, _)) = name_error(name, false) {
+            place.staying.push((name.clone(), reason));
             continue;
         }
         match translate(entry, &context) {

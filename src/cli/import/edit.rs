@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use toml_edit::{InlineTable, Item, TableLike};
 
 use super::comments::comments_above;
-use super::source::{literal, parse_toml};
+use super::source::{item_value, literal, parse_toml};
 use crate::config::load::{PARSE_OPTIONS, is_toml};
 
 /// Changes of the members of one object in a file.
@@ -226,6 +226,10 @@ fn apply_to_table(table: &mut dyn TableLike, is_inline: bool, edit: &ObjectEdit)
             table.insert(name, toml_value(value).map_or(Item::None, Item::Value));
             continue;
         };
+        if let Some(known) = table.get_mut(name).and_then(Item::as_table_like_mut) {
+            change_table(known, members);
+            continue;
+        }
         if is_inline {
             table.insert(name, Item::Value(toml_edit::Value::InlineTable(inline(members))));
             continue;
@@ -243,6 +247,33 @@ fn apply_to_table(table: &mut dyn TableLike, is_inline: bool, edit: &ObjectEdit)
             new.set_position(position);
         }
         table.insert(name, Item::Table(new));
+    }
+}
+
+/// Gives a table these members. What stays of it, stays as it is written, with the comments there.
+fn change_table(table: &mut dyn TableLike, members: &Map<String, Value>) {
+    let names = table.iter().map(|(name, _)| name.to_owned());
+    let gone: Vec<String> = names.filter(|name| !members.contains_key(name)).collect();
+    for name in gone {
+        table.remove(&name);
+    }
+    for (name, value) in members {
+        let known = table.get_mut(name);
+        if known.as_deref().is_some_and(|known| item_value(known) == *value) {
+            continue;
+        }
+        match (known, value) {
+            (Some(Item::Table(known)), Value::Object(members)) => change_table(known, members),
+            (Some(Item::Value(known)), value) => {
+                let Some(mut new) = toml_value(value) else { continue };
+                *new.decor_mut() = known.decor().clone();
+                *known = new;
+            }
+            (_, value) => {
+                let Some(new) = toml_value(value) else { continue };
+                table.insert(name, Item::Value(new));
+            }
+        }
     }
 }
 
@@ -315,6 +346,16 @@ mod tests {
         let edited = edited("c.toml", text, &["mcp_servers"], &["a", "b"], &[("dyn", dyn_entry)]);
         let wanted = "# Codex\nmodel = \"m\" # best\n\n# My servers\n[mcp_servers.dyn]\ncommand = \"d\"\nargs = [\"x\"]\nenv = { A = \"b\" }\n\n[tui]\nx   = [ 1,2 ]\n";
         assert_eq!(edited, wanted);
+    }
+
+    #[test]
+    fn a_changed_table_of_toml_keeps_its_comments() {
+        let text = "[mcp_servers.a]\ncommand = \"a\"\n\n# mine\n[mcp_servers.dyn]\n# of the program\ncommand = \"d\" # old\nargs = [ \"x\" ]\nold = 1\n\n[mcp_servers.dyn.env]\n# of A\nA = 'b'\n\n[tui]\nx = 1\n";
+        let dyn_entry =
+            json!({"command": "e", "args": ["x"], "env": {"A": "b", "B": "c"}, "env_vars": ["D"]});
+        let edited = edited("c.toml", text, &["mcp_servers"], &["a"], &[("dyn", dyn_entry)]);
+        let wanted = "# mine\n[mcp_servers.dyn]\n# of the program\ncommand = \"e\" # old\nargs = [ \"x\" ]\nenv_vars = [\"D\"]\n\n[mcp_servers.dyn.env]\n# of A\nA = 'b'\nB = \"c\"\n\n[tui]\nx = 1\n";
+        assert_eq!(edited.trim_start(), wanted);
     }
 
     #[test]

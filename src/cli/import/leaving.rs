@@ -54,9 +54,10 @@ pub(super) fn after_undo(
         }
         let names: Vec<_> = added.iter().map(|(server, _)| name(server)).collect();
         out.paragraph(format_args!(
-            "No client has {} of {}: {}.",
+            "{} of {} {} in no client now: {}.",
             counted(added.len(), "server"),
             short_path(config, env),
+            if added.len() == 1 { "is" } else { "are" },
             names.join(", ")
         ));
         for app in &apps {

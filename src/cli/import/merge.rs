@@ -1,7 +1,7 @@
 //! Puts the servers of several clients together, and with those of servers.json.
 //!
 //! A server is recognized by what it runs or contacts: its command with the arguments, or its URL. Servers of one name
-//! and one program are one server if they are of one account (`accounts`); where the clients' entries differ in other
+//! and one program are one server if they are about the same thing (`accounts`); where the clients' entries differ in other
 //! fields, the first client's value counts and the difference is a conflict. Servers of one name and different programs
 //! or accounts both stay, the later one under a name of its own, by which the next import finds it. Servers of different
 //! names are one only if everything is equal.
@@ -49,7 +49,7 @@ pub(super) struct Origin {
     pub(super) is_on: bool,
     /// What its entry there says about its tools.
     pub(super) rules: ToolRuleSet,
-    /// The server of the same name and program whose account is another one.
+    /// The server of the same name and program that is about something else.
     pub(super) other_account: Option<(String, AccountDifference)>,
 }
 
@@ -279,13 +279,13 @@ mod tests {
             &mut merger,
             ClientApp::Cursor,
             "fs",
-            json!({"command": "npx", "args": ["fs"], "env": {"A": "1"}}),
+            json!({"command": "npx", "args": ["fs"], "env": {"LOG_LEVEL": "1"}}),
         );
         add(
             &mut merger,
             ClientApp::Codex,
             "fs",
-            json!({"command": "npx", "args": ["fs"], "env": {"A": "2", "B": "3"}}),
+            json!({"command": "npx", "args": ["fs"], "env": {"LOG_LEVEL": "2", "DEBUG": "3"}}),
         );
         add(&mut merger, ClientApp::Gemini, "fs", json!({"command": "npx", "args": ["other"]}));
         add(&mut merger, ClientApp::Copilot, "files", json!({"command": "npx", "args": ["other"]}));
@@ -297,14 +297,14 @@ mod tests {
         );
         assert_eq!(names(&merger), ["fs", "fs-gemini", "work"]);
         let first = &merger.servers[0];
-        assert_eq!(first.entry["env"], json!({"A": "1", "B": "3"}));
-        let path = vec!["env".to_owned(), "A".to_owned()];
+        assert_eq!(first.entry["env"], json!({"LOG_LEVEL": "1", "DEBUG": "3"}));
+        let path = vec!["env".to_owned(), "LOG_LEVEL".to_owned()];
         let conflict = Conflict { path, other: json!("2"), app: ClientApp::Codex, is_taken: false };
         assert_eq!(first.conflicts, std::slice::from_ref(&conflict));
         let origins: Vec<_> = merger.servers[1].origins.iter().map(|origin| origin.name.as_str()).collect();
         assert_eq!(origins, ["fs", "files"]);
         merger.servers[0].take_other(0);
-        assert_eq!(merger.servers[0].entry["env"]["A"], json!("2"));
+        assert_eq!(merger.servers[0].entry["env"]["LOG_LEVEL"], json!("2"));
     }
 
     #[test]
@@ -353,13 +353,13 @@ mod tests {
 
     #[test]
     fn what_servers_json_has_is_never_changed() {
-        let known = json!({"fs": {"command": "a", "env": {"A": "1"}}, "x": {"command": "b"}});
+        let known = json!({"fs": {"command": "a", "env": {"LOG_LEVEL": "1"}}, "x": {"command": "b"}});
         let mut merger = Merger::new(known.as_object(), KeyringValues::default());
         add(
             &mut merger,
             ClientApp::Cursor,
             "fs",
-            json!({"command": "a", "args": [], "env": {"A": "2", "B": "1"}, "cwd": "/"}),
+            json!({"command": "a", "args": [], "env": {"LOG_LEVEL": "2", "DEBUG": "1"}, "cwd": "/"}),
         );
         add(&mut merger, ClientApp::Cursor, "x", json!({"command": "other"}));
         assert_eq!(names(&merger), ["fs", "x", "x-cursor"]);

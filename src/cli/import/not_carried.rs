@@ -42,7 +42,7 @@ impl RuleReview<'_> {
                             lost.push(format!("{at}: {}: it is for one agent, and dynamic-mcp knows no agents", rule.written));
                         }
                     }
-                    ToolEffect::Allow if file.app != ClientApp::Opencode => {
+                    ToolEffect::Allow if !matches!(file.app, ClientApp::Opencode | ClientApp::Codex) => {
                         if is_used && !is_policy {
                             allowed.push(rule.written.clone());
                         }

@@ -43,6 +43,8 @@ pub(super) struct Plan {
     servers: Vec<PlannedServer>,
     /// The profiles that the clients use.
     profiles: ClientProfiles,
+    /// The names of the profiles that the file has.
+    known_profiles: BTreeSet<String>,
     /// Secrets that move to the keyring.
     moves: Vec<SecretMove>,
     /// Values that must not be shown.
@@ -87,8 +89,8 @@ impl Plan {
         let profiles = settle_access(discovery, &mut servers, &existing, mode).await?;
         let review = RuleReview { discovery, servers: &servers, profiles: &profiles, env };
         let (lost, general) = review.lines();
-        terminal::print(&report::servers(&servers, &target, env))?;
-        terminal::print(&report::access(&profiles, &lost, &general))?;
+        terminal::print(&report::servers(&servers, &target, env).wrapped())?;
+        terminal::print(&report::access(&profiles, &lost, &general).wrapped())?;
         let raw = discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root));
         let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(raw));
         let moves =
@@ -113,7 +115,8 @@ impl Plan {
         let after = edit(&target, text, &edits);
         let after =
             after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", text::path(&target)))?;
-        Ok(Self { target, before, after, servers, profiles, moves, secrets })
+        let known_profiles = existing.keys().cloned().collect();
+        Ok(Self { target, before, after, servers, profiles, known_profiles, moves, secrets })
     }
 
     /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
@@ -211,9 +214,17 @@ impl Plan {
 
     /// Whether servers.json changes.
     fn changes(&self) -> bool {
-        !self.moves.is_empty()
-            || !self.profiles.changed.is_empty()
-            || self.servers.iter().any(|server| !server.is_known)
+        !self.moves.is_empty() || self.config_changes().describe("", "", "").is_some()
+    }
+
+    fn config_changes(&self) -> report::ConfigChanges {
+        let changed = self.profiles.changed.iter().filter(|(name, _)| self.known_profiles.contains(name));
+        let changed_profiles = changed.count();
+        report::ConfigChanges {
+            servers: self.servers.iter().filter(|server| !server.is_known).count(),
+            profiles: self.profiles.changed.len() - changed_profiles,
+            changed_profiles,
+        }
     }
 
     /// Stores the secrets and writes servers.json. Returns whether that was wanted.
@@ -223,21 +234,12 @@ impl Plan {
             terminal::paragraph(format_args!("There are no new servers for {target}."))?;
             return Ok(Replacement::Wanted);
         }
-        let servers = self.servers.iter().filter(|server| !server.is_known).count();
-        let profiles = self.profiles.changed.len();
-        let new = match (servers, profiles) {
-            (_, 0) => report::counted(servers, "server"),
-            (0, _) => report::counted(profiles, "profile"),
-            _ => {
-                format!("{} and {}", report::counted(servers, "server"), report::counted(profiles, "profile"))
-            }
-        };
-        let question = match self.moves.len() {
-            0 => format!("Add {new} to {target}?"),
-            count => format!(
-                "Add {new} to {target}, and move {} to the system's keyring?",
-                report::counted(count, "secret")
-            ),
+        let changes = self.config_changes();
+        let secrets = report::counted(self.moves.len(), "secret");
+        let question = match (changes.describe("Add", "Change", &target), self.moves.len()) {
+            (Some(change), 0) => format!("{change}?"),
+            (Some(change), _) => format!("{change}, and move {secrets} to the system's keyring?"),
+            (None, _) => format!("Move {secrets} of {target} to the system's keyring?"),
         };
         terminal::line("")?;
         let answer = mode.answers.confirm_replacement(&self.target, env, &question).await?;
@@ -253,9 +255,10 @@ impl Plan {
         let before = self.before.as_deref().map(str::as_bytes);
         let written = write::replace(&self.target, before, self.after.as_bytes());
         written.with_context(|| format!("{target} cannot be written"))?;
-        terminal::line(format_args!("Added {new} to {target}."))?;
+        if let Some(change) = changes.describe("Added", "Changed", &target) {
+            terminal::line(format_args!("{change}."))?;
+        }
         if !self.moves.is_empty() {
-            let secrets = report::counted(self.moves.len(), "secret");
             terminal::line(format_args!("Moved {secrets} to the system's keyring."))?;
             self.remove_values_from_records(env)?;
         }

@@ -11,6 +11,9 @@ use crate::config::glob::Glob;
 use crate::config::notation::{escape, literal};
 use crate::text::name as visible_name;
 
+/// How many servers of a profile are named.
+const MAX_NAMED: usize = 8;
+
 /// A profile, as the file has it or will have it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Profile {
@@ -122,7 +125,13 @@ impl Profile {
         let (out, chosen): (Vec<_>, Vec<_>) = self.servers.iter().partition(|glob| glob.starts_with('!'));
         let names = |globs: &[&String]| {
             let name = |glob: &&String| visible_name(&plain_name(glob.strip_prefix('!').unwrap_or(glob)));
-            globs.iter().map(name).collect::<Vec<_>>().join(", ")
+            let names: Vec<_> = globs.iter().map(name).collect();
+            match names.len() {
+                ..=MAX_NAMED => names.join(", "),
+                count => {
+                    format!("{} and {} others", names[..MAX_NAMED - 2].join(", "), count - MAX_NAMED + 2)
+                }
+            }
         };
         let chosen = if chosen == ["*"] { "all servers".to_owned() } else { names(&chosen) };
         if out.is_empty() { chosen } else { format!("{chosen} but {}", names(&out)) }
@@ -196,6 +205,10 @@ mod tests {
         assert!(profile.add_rules("fs", &rules(&["b"])));
         let expected = json!({"servers": ["*"], "tools": {"gh": {"deny": ["a"]}, "fs": {"deny": ["b"]}}});
         assert_eq!(profile.value(), expected);
+        assert_eq!(
+            Profile::of_all().without(["a"; 19]).describe(),
+            "all servers but a, a, a, a, a, a and 13 others"
+        );
         assert_eq!(
             Profile::of_all().without(["a", "b[1]", "!x", ""]).describe(),
             r#"all servers but a, "b[1]", "!x", """#

@@ -27,6 +27,8 @@ use crate::{dirs, private_files, text};
 const MAX_RECORD_BYTES: u64 = 64 << 20;
 /// Has all records of earlier versions.
 const OLD_FILE: &str = "changes.json";
+/// Has the last number that a record has had.
+const LAST_NUMBER: &str = "last-number";
 /// How long another process may write its record.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -135,6 +137,12 @@ impl ChangeRecords {
         Ok(entries.flatten().filter_map(|entry| id(&entry.path())).collect())
     }
 
+    /// The last number that a record has had, or 0. A user may still have a number in mind whose record is gone.
+    fn last_number(&self) -> anyhow::Result<u32> {
+        let noted: Option<u32> = read_json(&self.dir.join(LAST_NUMBER))?;
+        Ok(self.ids()?.last().copied().max(noted).unwrap_or_default())
+    }
+
     /// The file of a record.
     pub(super) fn path(&self, id: u32) -> PathBuf {
         self.dir.join(format!("{id}.json"))
@@ -171,7 +179,8 @@ impl ChangeRecords {
     pub(super) fn add(&mut self, record: ChangeRecord) -> anyhow::Result<u32> {
         let _lock = self.lock()?;
         self.carry_over()?;
-        let id = self.ids()?.last().map_or(1, |last| last + 1);
+        let id = self.last_number()? + 1;
+        private_files::replace(&self.dir.join(LAST_NUMBER), id.to_string().as_bytes(), true)?;
         self.write(id, &record)?;
         self.records.insert(id, record);
         Ok(id)
@@ -198,6 +207,8 @@ impl ChangeRecords {
     pub(super) fn remove(&mut self, id: u32) -> anyhow::Result<()> {
         let _lock = self.lock()?;
         self.carry_over()?;
+        let last = self.last_number()?;
+        private_files::replace(&self.dir.join(LAST_NUMBER), last.to_string().as_bytes(), true)?;
         let path = self.path(id);
         fs::remove_file(&path).with_context(|| format!("{} cannot be removed", text::path(&path)))?;
         self.records.remove(&id);
@@ -294,6 +305,10 @@ mod tests {
         assert_eq!((records.add(record()).unwrap(), other.add(record()).unwrap()), (3, 4));
         let ids: Vec<_> = ChangeRecords::read(records.dir.clone()).unwrap().all().map(|(id, _)| id).collect();
         assert_eq!(ids, [2, 3, 4]);
+        other.remove(4).unwrap();
+        let id = records.add(record()).unwrap();
+        assert_eq!(id, 5, "no number is used again");
+        records.remove(id).unwrap();
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
@@ -303,7 +318,7 @@ mod tests {
         // One that is damaged does not keep the others.
         private_files::replace(&records.path(3), b"{", false).unwrap();
         let read = ChangeRecords::read(records.dir.clone()).unwrap();
-        assert_eq!((read.all().count(), read.errors.len()), (2, 1));
+        assert_eq!((read.all().count(), read.errors.len()), (1, 1));
         assert!(read.errors[0].to_string().ends_with("3.json is damaged"), "{:?}", read.errors);
     }
 

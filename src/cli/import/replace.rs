@@ -104,6 +104,10 @@ impl OwnProgram<'_> {
             let inherited = server.entry.get("inherit_env").and_then(Value::as_array).into_iter().flatten();
             launch.variables.extend(inherited.filter_map(Value::as_str).map(str::to_owned));
         }
+        // Before version 1.0.10, Copilot CLI passes nothing but PATH.
+        if app == ClientApp::Copilot {
+            launch.variables.push(if cfg!(windows) { "USERPROFILE" } else { "HOME" }.to_owned());
+        }
         launch.variables.sort();
         launch.variables.dedup();
         launch

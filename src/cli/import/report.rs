@@ -182,6 +182,35 @@ pub(super) fn diff(path: &Path, before: &str, after: &str, secrets: &BTreeSet<St
     out
 }
 
+/// How many servers and profiles servers.json gets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ConfigChanges {
+    /// The new servers.
+    pub(super) servers: usize,
+    /// The new profiles.
+    pub(super) profiles: usize,
+    /// The profiles that change.
+    pub(super) changed_profiles: usize,
+}
+
+impl ConfigChanges {
+    /// Says what is written into a file, with these verbs for what is new and what changes. `None`: nothing.
+    pub(super) fn describe(self, add: &str, change: &str, file: &str) -> Option<String> {
+        let new = [(self.servers, "server"), (self.profiles, "profile")];
+        let new: Vec<_> =
+            new.iter().filter(|(count, _)| *count > 0).map(|(count, noun)| counted(*count, noun)).collect();
+        let new = (!new.is_empty()).then(|| format!("{add} {} to {file}", new.join(" and ")));
+        let changed = (self.changed_profiles > 0).then(|| counted(self.changed_profiles, "profile"));
+        match (new, changed) {
+            (Some(new), Some(changed)) => {
+                Some(format!("{new}, and {} {changed} there", change.to_lowercase()))
+            }
+            (None, Some(changed)) => Some(format!("{change} {changed} in {file}")),
+            (new, None) => new,
+        }
+    }
+}
+
 /// A number with its noun.
 pub(in crate::cli) fn counted(count: usize, noun: &str) -> String {
     match count {
@@ -193,6 +222,18 @@ pub(in crate::cli) fn counted(count: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_new_and_what_changes_is_said_apart() {
+        let said = |servers, profiles, changed_profiles| {
+            let changes = ConfigChanges { servers, profiles, changed_profiles };
+            changes.describe("Added", "Changed", "x.json").unwrap_or_default()
+        };
+        assert_eq!(said(1, 0, 0), "Added 1 server to x.json");
+        assert_eq!(said(2, 1, 1), "Added 2 servers and 1 profile to x.json, and changed 1 profile there");
+        assert_eq!(said(0, 0, 2), "Changed 2 profiles in x.json");
+        assert_eq!(said(0, 0, 0), "");
+    }
 
     #[test]
     fn a_difference_shows_backslashes_tabs_and_hidden_characters() {

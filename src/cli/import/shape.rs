@@ -4,6 +4,8 @@
 use serde_json::{Map, Value};
 
 use crate::config::fields;
+use crate::config::load::{URL_ERROR, is_http_url};
+use crate::config::notation::literal;
 
 /// Checks the fields of an entry that are translated.
 ///
@@ -25,6 +27,22 @@ pub(super) fn check(entry: &Map<String, Value>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Checks the command or the URL of an entry in our form. What has variables may be anything.
+///
+/// # Errors
+///
+/// Says why it can start or reach no server.
+pub(super) fn check_destination(entry: &Map<String, Value>) -> Result<(), String> {
+    let text = |name: &str| entry.get(name).and_then(Value::as_str).and_then(literal);
+    if text("command").is_some_and(|command| command.is_empty()) {
+        return Err("`command` is empty".to_owned());
+    }
+    match text("url") {
+        Some(url) if !is_http_url(&url) => Err(URL_ERROR.to_owned()),
+        _ => Ok(()),
+    }
 }
 
 /// Says what a value is, if it is not the object that it must be.

@@ -87,7 +87,7 @@ fn error(path: &Path, message: String) -> ConfigError {
 }
 
 /// The content of TOML as JSON. Dates are strings.
-fn item_value(item: &Item) -> Value {
+pub(super) fn item_value(item: &Item) -> Value {
     if let Some(table) = item.as_table_like() {
         return Value::Object(table.iter().map(|(name, item)| (name.to_owned(), item_value(item))).collect());
     }

@@ -190,7 +190,7 @@ mod tests {
     use crate::cli::import::translate::{EntryContext, TranslatedEntry, translate};
     use crate::config::load::load;
     use crate::config::vars::Env;
-    use crate::config::{ConfigError, Endpoint, Overrides, ServerConfig};
+    use crate::config::{Endpoint, Overrides, ServerConfig};
     use proptest::prelude::*;
     use regex_lite::{Captures, Regex};
     use serde_json::{Map, Value, json};
@@ -348,11 +348,7 @@ mod tests {
     }
 
     /// The entry of a client, imported into the user's own servers.json, and read from there.
-    fn imported(
-        app: ClientApp,
-        dir: &Path,
-        entry: &Map<String, Value>,
-    ) -> Result<Arc<ServerConfig>, ConfigError> {
+    fn imported(app: ClientApp, dir: &Path, entry: &Map<String, Value>) -> Result<Arc<ServerConfig>, String> {
         let home = dir.to_str().unwrap();
         let env = Env::new(SET.into_iter().chain([("HOME", home), ("USERPROFILE", home)]), dir);
         let path = dir.join(if app == ClientApp::Codex { "config.toml" } else { "client.json" });
@@ -365,7 +361,7 @@ mod tests {
         let root = understood(&path, &text).unwrap();
         let entry = root[key]["s"].as_object().unwrap();
         let context = EntryContext { app, dir, project: None, env: &env };
-        let TranslatedEntry { entry, variables, .. } = translate(entry, &context).unwrap();
+        let TranslatedEntry { entry, variables, .. } = translate(entry, &context)?;
         let own = env.config_dir().unwrap();
         std::fs::create_dir_all(&own).unwrap();
         let own = own.join("servers.json");
@@ -377,7 +373,7 @@ mod tests {
         let env = env.with(known.iter().map(|(name, value)| (*name, value.as_str())));
         let config = load(&[own], &env, &Overrides::default());
         assert_eq!(config.errors, []);
-        config.servers.into_iter().next().unwrap().1
+        config.servers.into_iter().next().unwrap().1.map_err(|error| error.to_string())
     }
 
     fn toml_text(value: &Value) -> String {

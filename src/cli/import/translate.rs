@@ -290,6 +290,7 @@ impl Translation<'_> {
             (false, false) => return Err("it has neither `command` nor `url`".to_owned()),
             _ => {}
         }
+        shape::check_destination(&self.out.entry)?;
         let is_local = has("command");
         let mut rules = match self.out.entry.shift_remove("tools") {
             Some(Value::Object(rules)) => rules,

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 
 use super::apps::{ClientApp, short_path};
 use super::ask::Replacement;
-use super::change_record::ChangeRecord;
+use super::change_record::{ChangeRecord, OtherContent};
 use super::leaving::{UndoneFiles, after_undo};
 use super::mode::ImportMode;
 use super::records::ChangeRecords;
@@ -96,7 +96,7 @@ impl Undo<'_> {
                 terminal::line(&what)?;
                 self.show_diff(&step)?;
             } else {
-                let question = format!("{what}. Do it?");
+                let question = step.question(self.env);
                 match self.mode.answers.confirm_replacement(&step.file, self.env, &question).await? {
                     Replacement::Wanted => step.apply()?,
                     Replacement::Declined => return Ok(()),
@@ -164,6 +164,12 @@ impl Undo<'_> {
                 Leftover::File => out.line("  Not put back: its old content, because the file was removed."),
                 Leftover::Entry(entry, reason) => {
                     out.line(format_args!("  Not put back: {}, because {reason}.", name(entry)));
+                }
+                Leftover::Content(paths) => {
+                    out.line(format_args!(
+                        "  Not put back: {}, because the file was made again.",
+                        paths.join(", ")
+                    ));
                 }
                 Leftover::Variables(own, names) => {
                     let names: Vec<_> = names.iter().map(|variable| visible(variable)).collect();
@@ -235,7 +241,8 @@ fn describe_record(record: &ChangeRecord, env: &Env) -> String {
         (true, count) if count > 0 => vec![report::counted(count, "comment")],
         _ => Vec::new(),
     };
-    let kept = [removed, comments, own.collect()].concat().join(", ");
+    let content = record.content.iter().flat_map(OtherContent::paths).collect();
+    let kept = [removed, content, comments, own.collect()].concat().join(", ");
     match (&record.before, record.is_incomplete()) {
         (None, _) => format!("{path}: there was no file"),
         (Some(_), false) if kept.is_empty() => format!("{path}: its old content"),

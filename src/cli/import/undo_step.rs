@@ -13,9 +13,10 @@ use serde_json::{Map, Value};
 
 use super::allowed::disallow_own_entries;
 use super::apps::{is_own_entry, short_path};
-use super::change_record::{ChangeRecord, ChangedPlace, OwnVariables};
+use super::change_record::{ChangeRecord, ChangedPlace, OtherContent, OwnVariables};
 use super::comments::{comments, missing_comments};
 use super::edit::edit;
+use super::other_content::other_content;
 use super::put_back::{ReturningEntries, put_back};
 use super::source::{literal, value_at};
 use super::write;
@@ -44,6 +45,8 @@ pub(super) enum Leftover {
     Entry(String, String),
     /// A comment of an entry.
     Comment(String),
+    /// What else the file had before it was made again.
+    Content(Vec<String>),
     /// Variables that the user wrote into our entry, and its name.
     Variables(String, Vec<String>),
 }
@@ -150,6 +153,7 @@ impl UndoStep {
         if let Some(allowed) = allowed {
             then = edit(&record.file, &then, &[allowed])?;
         }
+        let content = other_content(record, &root, &old_root);
         let entries: Vec<_> = left.iter().map(|(keys, name, _)| (keys.clone(), name.clone())).collect();
         // Where nothing is back, the record stays whole: the file may become again as it was left.
         let count: usize = record.places.iter().map(|place| place.removed.len()).sum();
@@ -157,13 +161,16 @@ impl UndoStep {
         let rest = match is_untouched {
             true => record.clone(),
             false => {
-                let rest = record.remainder(&entries, &variables, now)?;
+                let rest = record.remainder(&entries, content.clone(), &variables, now)?;
                 let lost = lost_comments(record, old, &then, rest.before.as_deref().unwrap_or_default());
                 self.left.extend(lost.iter().cloned().map(Leftover::Comment));
                 ChangeRecord { comments: lost, ..rest }
             }
         };
         self.left.splice(0..0, left.into_iter().map(|(_, name, reason)| Leftover::Entry(name, reason)));
+        if !content.is_empty() {
+            self.left.push(Leftover::Content(content.iter().flat_map(OtherContent::paths).collect()));
+        }
         let variables = rest.own_variables.iter();
         self.left.extend(variables.map(|own| Leftover::Variables(own.own.clone(), own.names.clone())));
         self.rest = (!self.left.is_empty()).then_some(rest);
@@ -190,6 +197,22 @@ impl UndoStep {
             (Undone::Reverted, true, _) => {
                 format!("{path} was changed since: {} put back", names(&self.back))
             }
+        }
+    }
+
+    /// Asks whether that is wanted.
+    pub(super) fn question(&self, env: &Env) -> String {
+        let path = short_path(&self.file, env);
+        let names = |names: &[String]| names.iter().map(|one| name(one)).collect::<Vec<_>>().join(", ");
+        let changed = format!("{path} was changed since the import.");
+        match (&self.outcome, self.own.is_empty(), self.back.is_empty()) {
+            (Undone::Removed, ..) => format!("Remove {path}, which did not exist before the import?"),
+            (Undone::Reverted, false, true) => format!("{changed} Remove {} from it?", names(&self.own)),
+            (Undone::Reverted, false, false) => {
+                format!("{changed} Remove {} from it, and put back {}?", names(&self.own), names(&self.back))
+            }
+            (Undone::Reverted, true, _) => format!("{changed} Put back {} in it?", names(&self.back)),
+            (Undone::Restored | Undone::Unchanged, ..) => format!("Restore the old content of {path}?"),
         }
     }
 

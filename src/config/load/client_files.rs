@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use jsonc_parser::ast::{Array, Object, ObjectProp, ObjectPropName, StringLit, Value};
-use jsonc_parser::common::Range;
+use jsonc_parser::common::{Range, Ranged};
 
 use super::codex;
 use super::json_text::parse_json;
@@ -23,6 +23,9 @@ const SETTINGS_FILES: &[&str] = &[
     "settings.json",
 ];
 
+/// The keys that lead to servers. `projects` has those of Claude Code.
+const CONTAINERS: &[&str] = &["mcpServers", "servers", "mcp", "projects"];
+
 /// Returns whether a file has more than servers, so that its other members mean nothing here.
 pub(super) fn is_settings_file(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| SETTINGS_FILES.contains(&name))
@@ -37,14 +40,42 @@ pub fn is_toml(path: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// Fails if the text is not what its name says, with line and column.
+/// Fails if the text is not what its name says, or if a key that leads to servers is there twice, with line and column.
 pub fn parse_client_file(path: &Path, text: &str) -> Result<serde_json::Value, ConfigError> {
     let text = SourceText::new(path, text);
     let root = match is_toml(path) {
         true => codex::parse(&text)?,
         false => parse_json(&text)?,
     };
+    refuse_repeated_keys(&text, &root, CONTAINERS)?;
     Ok(to_json(&Value::Object(root)))
+}
+
+/// Refuses a key of servers that is there twice: the client reads only one of them, and an edit could change the other.
+fn refuse_repeated_keys(text: &SourceText, object: &Object<'_>, keys: &[&str]) -> Result<(), ConfigError> {
+    let mut seen: Vec<&ObjectPropName<'_>> = Vec::new();
+    for member in object.properties.iter().filter(|member| keys.contains(&member.name.as_str())) {
+        let key = member.name.as_str();
+        if let Some(first) = seen.iter().find(|name| name.as_str() == key) {
+            let (line, column) = text.position(first.start());
+            let message = format!("`{key}` is there twice, first at {line}:{column}");
+            let hint = "put the members of both into one of them".to_owned();
+            return Err(text.error(member.name.start(), message, Some(hint)));
+        }
+        seen.push(&member.name);
+        match (key, &member.value) {
+            ("mcp", Value::Object(mcp)) => refuse_repeated_keys(text, mcp, &["servers"])?,
+            ("projects", Value::Object(projects)) => {
+                let dirs: Vec<_> = projects.properties.iter().map(|project| project.name.as_str()).collect();
+                refuse_repeated_keys(text, projects, &dirs)?;
+                for project in projects.properties.iter().filter_map(|project| project.value.as_object()) {
+                    refuse_repeated_keys(text, project, &["mcpServers"])?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Makes plain JSON of a syntax tree. Of equal names, the last one counts, as with the clients.

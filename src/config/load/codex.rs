@@ -197,25 +197,36 @@ fn translate_timeouts(server: &mut Object<'_>) {
     }
 }
 
-/// Makes `tools.ask` of the approval modes that ask.
+/// Makes `tools.ask` of the approval modes that ask. A list has no exceptions: a tool that the server's mode asks for and
+/// its own does not is left out only if the tools in use are named.
 fn translate_approvals(server: &mut Object<'_>) {
     let default = server.take("default_tools_approval_mode");
     let tools = server.take("tools");
     let asks = |value: &Value<'_>| value.as_string_lit().is_some_and(|mode| mode.value == "prompt");
+    let range = default.as_ref().or(tools.as_ref()).map(|member| member.range);
+    let modes = match tools.map(|member| member.value) {
+        Some(Value::Object(modes)) => modes.properties,
+        _ => Vec::new(),
+    };
+    let mode = |tool: &ObjectProp<'_>| Some(asks(&tool.value.as_object()?.get("approval_mode")?.value));
+    let glob = |name: &str| escape(&Glob::escape(name));
     let mut asked = Vec::new();
-    if let Some(member) = default.as_ref().filter(|member| asks(&member.value)) {
-        asked.push(string(member.range, "*".to_owned()));
-    }
-    let tools_range = tools.as_ref().map(|member| member.range);
-    if let Some(Value::Object(modes)) = tools.map(|member| member.value) {
-        for tool in modes.properties {
-            let mode = tool.value.as_object().and_then(|tool| tool.get("approval_mode"));
-            if mode.is_some_and(|mode| asks(&mode.value)) {
-                asked.push(string(tool.range, escape(&Glob::escape(tool.name.as_str()))));
+    if let Some(member) = default.filter(|member| asks(&member.value)) {
+        let is_excepted =
+            |name: &str| modes.iter().any(|tool| tool.name.as_str() == name && mode(tool) == Some(false));
+        let enabled = server.get("enabled_tools").and_then(|member| member.value.as_array());
+        let enabled = enabled.map(|names| names.elements.iter().filter_map(Value::as_string_lit));
+        match enabled.filter(|_| modes.iter().any(|tool| mode(tool) == Some(false))) {
+            Some(enabled) => {
+                let names = enabled.filter_map(|name| Some((name.range, literal(&name.value)?)));
+                let names = names.filter(|(_, name)| !is_excepted(name));
+                asked.extend(names.map(|(range, name)| string(range, glob(&name))));
             }
+            None => asked.push(string(member.range, "*".to_owned())),
         }
     }
-    let range = default.map(|member| member.range).or(tools_range);
+    let asking = modes.iter().filter(|tool| mode(tool) == Some(true));
+    asked.extend(asking.map(|tool| string(tool.range, glob(tool.name.as_str()))));
     if let Some(range) = range.filter(|_| !asked.is_empty()) {
         let asked = Value::Array(Array { range, elements: asked });
         let rules = Object { range, properties: vec![property(range, "ask".to_owned(), asked)] };

@@ -49,7 +49,7 @@ pub(super) fn syntax_error(text: &SourceText, error: &ParseError) -> ConfigError
 }
 
 /// What is wrong with the name of a server, and what to do about it.
-pub(super) fn name_error(name: &str, is_disabled: bool) -> Option<(String, Option<String>)> {
+pub(crate) fn name_error(name: &str, is_disabled: bool) -> Option<(String, Option<String>)> {
     if name.trim().is_empty() {
         return Some(("the server's name is empty".to_owned(), None));
     }

@@ -267,8 +267,7 @@ fn resolve_http(
     }
     let url = entry.url.or(entry.http_url).unwrap_or_default();
     if !is_http_url(&url) {
-        let message = "`url`: expected an address that starts with http:// or https:// and names a host";
-        errors.add(URL_FIELDS, message, None);
+        errors.add(URL_FIELDS, URL_ERROR, None);
     }
     let oauth = resolve_oauth(entry.oauth, entry.oauth_client_id, entry.oauth_scopes);
     if let Some(message) = oauth.as_ref().and_then(missing_credential) {
@@ -286,8 +285,12 @@ fn resolve_http(
     HttpConfig { url, kind, headers: headers.into_iter().collect(), ca_file, oauth }
 }
 
+/// What is wrong with a `url` that is no [`is_http_url`].
+pub(crate) const URL_ERROR: &str =
+    "`url`: expected an address that starts with http:// or https:// and names a host";
+
 /// Returns whether this can be the address of a server. A connection shows everything else that is wrong with it.
-fn is_http_url(url: &str) -> bool {
+pub(crate) fn is_http_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
     let host = authority.rsplit('@').next().unwrap_or(authority);

@@ -46,7 +46,7 @@ fn two_tokens_are_two_servers_also_with_yes_and_the_next_import_finds_both() {
     assert_eq!(home.servers()["github"]["env"]["LOG_LEVEL"], "info");
     assert!(
         printed.contains(
-            "another account than github: env.GITHUB_PERSONAL_ACCESS_TOKEN is …PRIV here, and …WORK there"
+            "kept apart from github: env.GITHUB_PERSONAL_ACCESS_TOKEN is …PRIV here, and …WORK there"
         ),
         "{printed}"
     );
@@ -83,7 +83,8 @@ fn a_header_the_name_of_an_account_and_the_url_are_of_an_account_too_and_short_s
         (json!({"Authorization": "Bearer ${WORK}"}), json!({}), url, true),
         (json!({"X-Organization": "acme"}), json!({"X-Organization": "me"}), url, true),
         (json!({}), json!({}), "https://mcp.example.com/mcp?team=me", true),
-        (json!({"X-Region": "eu"}), json!({"X-Region": "us"}), url, false),
+        (json!({"X-Region": "eu"}), json!({"X-Region": "us"}), url, true),
+        (json!({"User-Agent": "a"}), json!({"User-Agent": "b"}), url, false),
     ];
     for (ours, theirs, their_url, is_apart) in cases {
         let home = Home::of(&[
@@ -96,6 +97,37 @@ fn a_header_the_name_of_an_account_and_the_url_are_of_an_account_too_and_short_s
         let expected: &[&str] = if is_apart { &["wiki", "wiki-copilot"] } else { &["wiki"] };
         assert_eq!(names, expected, "{ours} {printed}");
         assert!(!printed.contains("s3cret") && !printed.contains("-two"), "{printed}");
+    }
+}
+
+/// Two databases, two clusters, two projects: what a server is about stands in its variables.
+#[test]
+fn variables_that_say_what_a_server_is_about_keep_entries_apart() {
+    let server = |env: Value| json!({"mcpServers": {"db": {"command": "db-mcp", "env": env}}});
+    for (name, is_apart) in [
+        ("DB_HOST", true),
+        ("PROJECT_ID", true),
+        ("KUBECONFIG", true),
+        ("JIRA_API_URL", true),
+        ("AWS_PROFILE", true),
+        ("LOG_LEVEL", false),
+        ("DEBUG", false),
+        ("NODE_OPTIONS", false),
+        ("PATH", false),
+        ("MCP_TIMEOUT", false),
+    ] {
+        let home = Home::of(&[
+            (".cursor/mcp.json", server(json!({name: "one"}))),
+            (".gemini/settings.json", server(json!({name: "other"}))),
+        ]);
+        let printed = home.imported(&["--yes"]);
+        let servers = home.servers();
+        let names: Vec<_> = servers.as_object().unwrap().keys().collect();
+        let expected: &[&str] = if is_apart { &["db", "db-gemini"] } else { &["db"] };
+        assert_eq!(names, expected, "{name} {printed}");
+        let line = format!("kept apart from db: env.{name} has another value\n");
+        assert_eq!(printed.contains(&line), is_apart, "{printed}");
+        assert!(home.imported(&["--yes"]).contains("There are no new servers"));
     }
 }
 

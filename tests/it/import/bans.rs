@@ -306,3 +306,44 @@ fn at_a_terminal_a_rule_that_asks_may_be_left_out_where_it_cannot_be_asked() {
         assert_eq!(home.servers()["gh"]["tools"], expected, "{shown}");
     }
 }
+
+/// A server of Codex that asks for all tools but one.
+#[test]
+fn an_exception_of_codex_holds_where_tools_are_named_and_is_a_line_elsewhere() {
+    let home = Home::empty();
+    let server = |name: &str, enabled: &str| {
+        format!(
+            "[mcp_servers.{name}]\ncommand = '{name}'\n{enabled}default_tools_approval_mode = 'prompt'\n\
+             [mcp_servers.{name}.tools.get]\napproval_mode = 'approve'\n"
+        )
+    };
+    home.write(".codex/config.toml", &(server("gh", "") + &server("fs", "enabled_tools = ['get', 'put']\n")));
+    let printed = home.imported(&["--yes"]);
+    assert_eq!(home.servers()["gh"]["tools"], json!({"ask": ["*"]}));
+    assert_eq!(home.servers()["fs"]["tools"], json!({"allow": ["get", "put"], "ask": ["put"]}));
+    let line = "Not carried over: Codex: `mcp_servers.gh.tools.get.approval_mode`: approve is an exception \
+                that a list cannot have; what another rule refuses of gh stays refused\n";
+    assert!(printed.contains(line), "{printed}");
+    assert_eq!(printed.matches("approval_mode`").count(), 1, "{printed}");
+}
+
+#[test]
+fn a_further_import_keeps_the_comments_above_dyn_in_toml() {
+    let home = Home::empty();
+    home.write(".codex/config.toml", "[mcp_servers.a]\ncommand = 'a'\n");
+    home.imported(&["--yes", "--write-client"]);
+    let text = home.text(".codex/config.toml");
+    let text = text.replace("[mcp_servers.dyn]", "# my proxy\n[mcp_servers.dyn]")
+        + "\n# new\n[mcp_servers.b]\ncommand = 'b'\nenv_vars = ['TOKEN']\n";
+    home.write(".codex/config.toml", &text);
+    home.imported(&["--yes", "--write-client"]);
+    let after = home.text(".codex/config.toml");
+    assert!(
+        after.contains("# my proxy\n[mcp_servers.dyn]") && after.contains("env_vars = [\"TOKEN\"]"),
+        "{after}"
+    );
+    assert_eq!(home.undone().0, Some(0));
+    let back = "# my proxy\n[mcp_servers.a]\ncommand = 'a'\n\n\
+                # new\n[mcp_servers.b]\ncommand = 'b'\nenv_vars = ['TOKEN']\n";
+    assert_eq!(home.text(".codex/config.toml"), back);
+}

@@ -36,7 +36,7 @@ fn undo_names_the_clients_to_restart_and_prints_the_servers_that_none_has() {
     for printed in [&planned, &shown] {
         for text in [
             "Restart OpenCode, VS Code, Codex.\n",
-            "No client has 2 servers of ~/.config/dynamic-mcp/servers.json: late, docs.\n",
+            "2 servers of ~/.config/dynamic-mcp/servers.json are in no client now: late, docs.\n",
             "For OpenCode, in ~/.config/opencode/opencode.json:\n  {\n    \"mcp\": {\n      \"late\": {\n        \"type\": \"local\",\n        \"command\": [\"late\", \"--dir\", \"{env:HOME}\"],\n        \"environment\": {\n          \"LATE_TOKEN\": \"•••\",\n          \"KEY\": \"{env:KEY}\"\n",
             "For VS Code, in ~/.config/Code/User/mcp.json:\n  {\n    \"servers\": {\n      \"late\": {\n        \"type\": \"stdio\",\n        \"command\": \"late\",\n        \"args\": [\"--dir\", \"${env:HOME}\"],\n",
             "      \"docs\": {\n        \"type\": \"http\",\n        \"url\": \"https://docs.example.com/mcp\"\n",
@@ -65,7 +65,7 @@ fn servers_that_came_from_clients_or_that_one_has_are_not_printed() {
     home.write(file, &config.to_string());
     let (code, shown) = home.undone();
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("Restart ") && !shown.contains("No client has"), "{shown}");
+    assert!(shown.contains("Restart ") && !shown.contains("in no client now"), "{shown}");
 }
 
 /// The commands of the page.

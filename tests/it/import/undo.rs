@@ -108,6 +108,67 @@ fn the_content_of_a_file_that_was_removed_is_kept_and_named() {
     assert_eq!(home.records(), []);
 }
 
+#[test]
+fn the_other_content_of_a_file_that_was_made_again_stays_in_its_record() {
+    let home = Home::empty();
+    let original = json!({
+        "theme": "dark", "$schema": "x", "ui": {"size": 1, "font": "f"},
+        "mcpServers": {"fs": {"command": "fs"}, "broken": "str"}
+    });
+    home.write(CURSOR, &original.to_string());
+    home.imported(&["--yes", "--write-client"]);
+    home.write(CURSOR, r#"{"$schema": "x", "ui": {"size": 2}}"#);
+    for is_first in [true, false] {
+        let (code, shown) = home.undone();
+        assert_eq!(code, Some(1), "{shown}");
+        assert_eq!(shown.contains("was changed since: fs put back."), is_first, "{shown}");
+        let line = "  Not put back: theme, ui.font, mcpServers.broken, because the file was made again.\n  Record 1 keeps it: ";
+        assert!(shown.contains(line), "{shown}");
+        let (_, record) = &home.records()[0];
+        assert!(record.contains("dark") && !record.contains("\\\"fs\\\""), "{record}");
+        let now = json!({"$schema": "x", "ui": {"size": 2}, "mcpServers": {"fs": {"command": "fs"}}});
+        assert_eq!(home.json(CURSOR), now);
+    }
+    let listed = home.imported(&["--undo", "--list"]);
+    assert!(listed.ends_with("not back yet: theme, ui.font, mcpServers.broken\n"), "{listed}");
+    let mut copied = home.json(CURSOR);
+    copied["theme"] = json!("dark");
+    home.write(CURSOR, &copied.to_string());
+    let (_, shown) = home.undone();
+    assert!(shown.contains("Not put back: ui.font, mcpServers.broken,"), "{shown}");
+    home.imported(&["--forget", "1", "--yes"]);
+    assert_eq!(home.undone().0, Some(0));
+    assert_eq!(home.json(CURSOR), copied);
+    // No record gets the number of one that is gone.
+    home.imported(&["--yes", "--write-client"]);
+    assert_eq!(home.records()[0].0, "2.json");
+}
+
+/// Clients change their own values in files that they keep.
+#[test]
+fn a_file_whose_dyn_was_removed_by_hand_has_everything_else() {
+    let home = Home::empty();
+    home.write(CURSOR, r#"{"starts": 1, "theme": "dark", "mcpServers": {"fs": {"command": "fs"}}}"#);
+    home.imported(&["--yes", "--write-client"]);
+    home.write(CURSOR, r#"{"starts": 2, "theme": "dark", "mcpServers": {}}"#);
+    let (code, shown) = home.undone();
+    assert_eq!((code, home.records()), (Some(0), vec![]), "{shown}");
+}
+
+#[test]
+fn an_import_after_an_undo_uses_the_profiles_that_are_there() {
+    let home = Home::of(&[
+        (CURSOR, json!({"mcpServers": {"fs": {"command": "fs"}}})),
+        (GEMINI, json!({"mcpServers": {"fs": {"command": "fs"}, "wiki": {"command": "wiki"}}})),
+    ]);
+    for _ in 0..2 {
+        home.imported(&["--yes", "--write-client"]);
+        let profiles = &home.json(".config/dynamic-mcp/servers.json")["profiles"];
+        assert_eq!(*profiles, json!({"cursor": ["*", "!wiki"]}));
+        assert_eq!(home.undone().0, Some(0));
+    }
+}
+
 /// Claude Code has projects in its file, and forgets them.
 #[test]
 fn the_servers_of_a_project_that_is_gone_stay_in_their_record() {
@@ -232,7 +293,9 @@ fn a_file_that_is_read_only_is_left_unless_a_person_says_otherwise() {
         let (code, shown) = at_terminal(home.command(&["--undo"]), "y\n");
         assert_eq!(code, 0, "{shown}");
         assert!(
-            shown.contains("~/.cursor/mcp.json is read-only. ~/.cursor/mcp.json gets its old content."),
+            shown.contains(
+                "Restore the old content of ~/.cursor/mcp.json, although the file is read-only? [y/N] "
+            ),
             "{shown}"
         );
         assert_eq!((home.text(CURSOR), home.records()), (github("ghp_cursor_0123456789"), vec![]));

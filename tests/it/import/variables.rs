@@ -25,13 +25,18 @@ fn every_clients_entry_passes_on_what_the_servers_that_it_sees_need() {
     let printed = home.imported(&["--yes", "--write-client"]);
     let env = |file: &str| home.json(file)["mcpServers"]["dyn"]["env"].clone();
     let names = ["OWN_INHERITED", "OWN_KEY", "OWN_TOKEN"];
-    for (file, before, after) in [
-        (".cursor/mcp.json", "${env:", "}"),
-        (".gemini/settings.json", "${", "}"),
-        (".copilot/mcp-config.json", "${", "}"),
+    let home_name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+    for (file, before, after, more) in [
+        (".cursor/mcp.json", "${env:", "}", None),
+        (".gemini/settings.json", "${", "}", None),
+        // Its early versions pass nothing but PATH.
+        (".copilot/mcp-config.json", "${", "}", Some(&home_name)),
     ] {
-        let expected: serde_json::Map<_, _> =
-            names.iter().map(|name| ((*name).to_owned(), json!(format!("{before}{name}{after}")))).collect();
+        let expected: serde_json::Map<_, _> = names
+            .iter()
+            .chain(more)
+            .map(|name| ((*name).to_owned(), json!(format!("{before}{name}{after}"))))
+            .collect();
         assert_eq!(env(file), Value::Object(expected), "{file}");
     }
     let codex = home.text(".codex/config.toml");
@@ -100,6 +105,11 @@ fn what_is_malformed_is_named_and_stays() {
         "a": {"command": "a", "args": "oops"},
         "b": {"command": "b", "excludeTools": "delete"},
         "off": {"command": "x", "disabled": "true"},
+        "": {"command": "x"},
+        "dynamic-mcp": {"command": "x"},
+        "program": {"command": ""},
+        "empty": {"url": ""},
+        "files": {"url": "ftp://example.com/mcp"},
     });
     let home = Home::of(&[
         (".cursor/mcp.json", json!({ "mcpServers": servers })),
@@ -112,12 +122,17 @@ fn what_is_malformed_is_named_and_stays() {
         "b stays there: `excludeTools`: expected a list, found a string",
         "off stays there: `disabled`: expected true or false, found a string",
         "mcpServers stays there: expected an object, found a list",
+        "\"\" stays there: the server's name is empty",
+        "dynamic-mcp stays there: the name `dynamic-mcp` is reserved for dynamic-mcp itself",
+        "program stays there: `command` is empty",
+        "empty stays there: `url`: expected an address that starts with http:// or https:// and names a host",
+        "files stays there: `url`: expected an address",
     ] {
         assert!(printed.contains(line), "{line}: {printed}");
     }
     assert_eq!(home.servers(), json!({"good": {"command": "x"}}));
     let after = &home.json(".cursor/mcp.json")["mcpServers"];
-    for name in ["k5", "a", "b", "off"] {
+    for name in ["k5", "a", "b", "off", "", "dynamic-mcp", "program", "empty", "files"] {
         assert_eq!(after[name], servers[name], "{name}");
     }
 }
