@@ -111,11 +111,20 @@ pub fn lost_state(group: &GroupName) -> String {
     )
 }
 
-/// Arguments that do not fit the tool's schema. `signature`: what would fit.
+/// Arguments that no server with the tool's schema can take. `signature`: what would fit.
 pub fn invalid_arguments(group: &GroupName, tool: &str, mismatch: &str, signature: &str) -> String {
     let tool = quoted(tool);
     format!(
         "The arguments do not fit tool {tool} of group {group}, so it was not called:\n{mismatch}\n\
+         Its signature: {signature}"
+    )
+}
+
+/// An error of a call whose arguments do not fit the tool's schema. `signature`: what would fit.
+pub fn failed_with_misfit(group: &GroupName, tool: &str, mismatch: &str, signature: &str) -> String {
+    let tool = quoted(tool);
+    format!(
+        "The arguments do not fit the schema of tool {tool} of group {group}, which may be the cause:\n{mismatch}\n\
          Its signature: {signature}"
     )
 }

@@ -183,7 +183,7 @@ fn a_call_prints_its_text_or_its_bytes_and_the_exit_code_says_who_failed() {
         (5, String::new(), "oops\n".to_owned())
     );
     for (args, code, why) in [
-        (&["g", "echo", r#"{"text":1,"x":2}"#][..], 1, "The arguments do not fit tool \"echo\""),
+        (&["g", "echo", r#"{"text":[],"x":2}"#][..], 1, "The arguments do not fit tool \"echo\""),
         (&["g", "nope"], 1, "Group g has no tool \"nope\""),
         (&["nope", "x"], 1, "There is no group \"nope\""),
         (&["broken", "x"], 1, "> no such database"),

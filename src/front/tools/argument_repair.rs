@@ -1,26 +1,39 @@
-//! What happens to arguments that do not fit the tool's schema: they are repaired if there is one way to do so, else the
-//! model is told what is wrong.
+//! What happens to arguments that do not fit the tool's schema: what has one reading is repaired, what no server can take
+//! is refused, and the server decides about the rest. If it answers with an error, the answer gets what does not fit.
 //!
 //! A call whose arguments fit never comes here.
 
 use super::found_tool::FoundTool;
 use crate::front::interaction::context::RequestContext;
+use crate::front::results::content::text_block;
 use crate::front::{changed_tools, tool_errors};
+use crate::protocol::code;
 use crate::schema::signature::signature;
-use crate::schema::validate::ArgumentVerdict;
+use crate::schema::validate::{ArgumentVerdict, Violations};
 use crate::text::{quoted_list, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{CatalogSource, Tool};
-use crate::wire::{Raw, raw};
+use crate::wire::{Raw, Reply, json_string, raw};
 
 /// How many characters of a signature an error shows.
 const MAX_SIGNATURE: usize = 4000;
+/// The member of an error's `data` with what does not fit.
+const ERROR_MEMBER: &str = "dynamic-mcp/arguments";
 
 /// Arguments that do not fit, as far as is known.
 pub struct ArgumentMisfit {
     verdict: ArgumentVerdict,
     /// The tool's definition.
     definition: Raw,
+}
+
+/// What becomes of arguments that do not fit.
+#[derive(Default)]
+pub(super) struct ResolvedArguments {
+    /// The arguments to send in place of those that were given.
+    pub(super) repaired: Option<Raw>,
+    /// What does not fit of the arguments that are sent. Behind a pointer, because few calls have it.
+    pub(super) misfit: Option<Box<Violations>>,
 }
 
 /// Checks arguments against the schema in the live catalog. `None` if they fit, or if that is not known: a cached catalog
@@ -33,48 +46,111 @@ pub(super) fn find_misfit(
 ) -> Option<ArgumentMisfit> {
     let CatalogSource::Live(_) = tool.catalog.source else { return None };
     let definition = tool.definition()?;
-    let label = format_args!("{}__{}", group.name.as_str(), tool.name);
-    match context.session.validator.validate(label, definition, args) {
+    match validate(context, group, tool, definition, args) {
         ArgumentVerdict::Fits | ArgumentVerdict::Unknown => None,
         verdict => Some(ArgumentMisfit { verdict, definition: definition.clone() }),
     }
 }
 
-/// Returns the arguments to send in place of `args`; `None` to send `args`. The catalog is read again before a call is
-/// rejected or repaired, because the server may have changed the schema without a notification.
+/// Decides what becomes of `args`. The catalog is read again before a call is refused or repaired, because the server may
+/// have changed the schema without a notification.
 ///
 /// # Errors
 ///
-/// The text for the model.
+/// No server can take the arguments. The text for the model.
 pub(super) async fn resolve(
     context: &RequestContext,
     group: &Upstream,
     tool: &FoundTool,
     args: &Raw,
     misfit: ArgumentMisfit,
-) -> Result<Option<Raw>, String> {
-    if misfit.verdict == ArgumentVerdict::OptionalNulls {
-        return Ok(repair(context, group, tool, args, &misfit.definition));
+) -> Result<ResolvedArguments, String> {
+    let drops_only_nulls = misfit.verdict == ArgumentVerdict::OptionalNulls;
+    let resolved = correct(context, group, tool, args, misfit);
+    let is_fatal = resolved.misfit.as_ref().is_some_and(|violations| violations.are_fatal());
+    if drops_only_nulls || resolved.repaired.is_none() && !is_fatal {
+        return Ok(resolved);
     }
     group.refresh().await;
     // The error would show the new definition.
     changed_tools::refusal(&group.name, &group.snapshot(), &tool.name).map_or(Ok(()), Err)?;
-    let Some(tool) = FoundTool::named(group, &tool.name) else { return Ok(None) };
-    let Some(ArgumentMisfit { verdict, definition }) = find_misfit(context, group, &tool, args) else {
-        return Ok(None);
+    let Some(tool) = FoundTool::named(group, &tool.name) else { return Ok(ResolvedArguments::default()) };
+    let Some(misfit) = find_misfit(context, group, &tool, args) else {
+        return Ok(ResolvedArguments::default());
     };
-    let repaired = repair(context, group, &tool, args, &definition);
-    match verdict {
-        ArgumentVerdict::Misfit(violations) if repaired.is_none() => {
-            let signature = shorten(&signature(&definition).call, MAX_SIGNATURE);
-            let violations = violations.to_string();
+    let definition = misfit.definition.clone();
+    let resolved = correct(context, group, &tool, args, misfit);
+    match &resolved.misfit {
+        Some(violations) if violations.are_fatal() => {
+            let (violations, signature) = (violations.to_string(), shown_signature(&definition));
             Err(tool_errors::invalid_arguments(&group.name, &tool.name, &violations, &signature))
         }
-        _ => Ok(repaired),
+        _ => Ok(resolved),
     }
 }
 
-/// Returns the only repair of arguments that do not fit, if there is one.
+/// Adds what does not fit of the arguments to the server's answer, if that is an error that they may have caused.
+pub(super) fn explain(group: &Upstream, tool: &FoundTool, misfit: &Violations, reply: Reply) -> Reply {
+    let finding = || {
+        let signature = tool.definition().map(shown_signature).unwrap_or_default();
+        tool_errors::failed_with_misfit(&group.name, &tool.name, &misfit.to_string(), &signature)
+    };
+    match reply {
+        Ok(result) if raw::get(&result, "isError").is_some_and(|value| &value[..] == b"true") => {
+            let mut content = raw::elements(&result, "content").unwrap_or_default();
+            content.push(text_block(&finding()));
+            Ok(raw::set(&result, "content", &raw::array(&content)))
+        }
+        Err(error) if raw::error_code(&error) == Some(code::INVALID_PARAMS) => {
+            let data = raw::get(&error, "data").unwrap_or(Raw::from_static(b"null"));
+            let data = match &data[..] {
+                b"null" | b"\"\"" => raw::set_str(&Raw::from_static(b"{}"), ERROR_MEMBER, &finding()),
+                [b'{', ..] => raw::set_str(&data, ERROR_MEMBER, &finding()),
+                _ => raw::array(&[data, json_string(&finding())]),
+            };
+            Err(raw::set(&error, "data", &data))
+        }
+        reply => reply,
+    }
+}
+
+fn shown_signature(definition: &Raw) -> String {
+    shorten(&signature(definition).call, MAX_SIGNATURE)
+}
+
+fn validate(
+    context: &RequestContext,
+    group: &Upstream,
+    tool: &Tool,
+    definition: &Raw,
+    args: &Raw,
+) -> ArgumentVerdict {
+    let label = format_args!("{}__{}", group.name.as_str(), tool.name);
+    context.session.validator.validate(label, definition, args)
+}
+
+/// Repairs what can be repaired, and finds what does not fit then.
+fn correct(
+    context: &RequestContext,
+    group: &Upstream,
+    tool: &Tool,
+    args: &Raw,
+    misfit: ArgumentMisfit,
+) -> ResolvedArguments {
+    let ArgumentMisfit { verdict, definition } = misfit;
+    let repaired = repair(context, group, tool, args, &definition);
+    let verdict = match &repaired {
+        Some(repaired) => validate(context, group, tool, &definition, repaired),
+        None => verdict,
+    };
+    let misfit = match verdict {
+        ArgumentVerdict::Misfit(violations) => Some(Box::new(violations)),
+        _ => None,
+    };
+    ResolvedArguments { repaired, misfit }
+}
+
+/// Returns the arguments with the values repaired that have exactly one repair, if there are any.
 fn repair(
     context: &RequestContext,
     group: &Upstream,

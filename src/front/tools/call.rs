@@ -1,10 +1,14 @@
 //! `call_dynamic_tool`: finds the tool, checks the arguments, and forwards the call. The result passes unaltered.
+//!
+//! A call of an upstream's tool under its exposed name takes the same way, but its arguments pass as they are: its caller
+//! has the schema, and wants what a direct call gives.
 
 use super::apps::AppUris;
+use super::argument_repair::{self, ResolvedArguments};
 use super::arguments::{CallArguments, SelectArgument};
 use super::found_tool::{self, FoundTool, find_tool};
 use super::large_results::{self, ReceivedResult};
-use super::{argument_repair, stored_result};
+use super::stored_result;
 use crate::config::{GroupName, OWN_GROUP};
 use crate::front::errors::{self, LISTS_TOOK_TOO_LONG, RpcError};
 use crate::front::interaction::approval::{self, ApprovalOutcome};
@@ -108,7 +112,7 @@ async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, Ca
         asks_for_task: call.params.has("task"),
         takes_select: false,
         store_above: None,
-        repaired: None,
+        resolved: ResolvedArguments::default(),
         approved: None,
         carried: None,
         tool: None,
@@ -116,7 +120,11 @@ async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, Ca
     let forwarded = forward(&call.context, group, &mut outgoing).await;
     let forwarded =
         forwarded.map_err(|stop| stop.for_tool(outgoing.tool.as_ref().map_or(name, |tool| &tool.name)))?;
-    let result = match forwarded.reply {
+    let result = match (&outgoing.tool, &outgoing.resolved.misfit, forwarded.reply) {
+        (Some(tool), Some(misfit), reply) => argument_repair::explain(&forwarded.group, tool, misfit, reply),
+        (_, _, reply) => reply,
+    };
+    let result = match result {
         Ok(result) => result,
         Err(error) => return Ok(Err(error)),
     };
@@ -163,8 +171,8 @@ struct OutgoingCall<'a> {
     takes_select: bool,
     /// The bytes of text above which the result is stored.
     store_above: Option<NonZeroUsize>,
-    /// The arguments in place of those that do not fit the tool.
-    repaired: Option<Raw>,
+    /// What becomes of arguments that do not fit the tool, and of hidden ones.
+    resolved: ResolvedArguments,
     /// The tool and the arguments for which the user has approved the call. Behind a pointer, because few calls need it.
     approved: Option<Box<(String, Raw)>>,
     /// Who wanted the approval that the result has to carry to the next round, if it has to.
@@ -196,9 +204,10 @@ impl Outgoing for OutgoingCall<'_> {
         if self.select().is_some() && self.asks_for_task {
             return Err(tool_errors::SELECT_OF_TASK.to_owned().into());
         }
-        let (context, args) = (&self.call.context, self.given_args());
-        self.repaired = match argument_repair::find_misfit(context, group, &tool, args) {
-            None => None,
+        let (call, context, args) = (self.call, &self.call.context, self.given_args());
+        let find_misfit = || argument_repair::find_misfit(context, group, &tool, args);
+        self.resolved = match call.by_our_tool.then(find_misfit).flatten() {
+            None => ResolvedArguments::default(),
             Some(misfit) => Box::pin(argument_repair::resolve(context, group, &tool, args, misfit)).await?,
         };
         self.replace_hidden(group, &tool)?;
@@ -209,14 +218,14 @@ impl Outgoing for OutgoingCall<'_> {
             }
             None => None,
         };
-        let call = self.call;
         let approved = match demand {
             Some(demand) => self.approve(group, &tool, demand).await?,
             None => None,
         };
         let params = approved.as_ref().unwrap_or(&call.params);
-        let members =
-            [("name", self.name_as_json(rules.own_name(&tool.name))), ("arguments", self.args().clone())];
+        let name = ("name", self.name_as_json(rules.own_name(&tool.name)));
+        // A call under the tool's own name may have none.
+        let has_args = call.by_our_tool || self.resolved.repaired.is_some() || call.params.has("arguments");
         let is_stateful = server.is_some_and(|server| server.stateful);
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
@@ -224,7 +233,10 @@ impl Outgoing for OutgoingCall<'_> {
             repeatable: !is_stateful && rules.accepts_claim(&tool.name, tool.read_only || tool.idempotent),
             may_become_task: self.asks_for_task,
             run_as_task: tool.requires_task && tasks::must_create(group, lease, params),
-            params: params.with(members),
+            params: match has_args {
+                true => params.with([name, ("arguments", self.args().clone())]),
+                false => params.with([name]),
+            },
         };
         self.tool = Some(tool);
         Ok(prepared)
@@ -251,7 +263,7 @@ impl OutgoingCall<'_> {
                 return Err(tool_errors::hidden_argument(&group.name, &tool.name, &name, &written));
             }
             if let Some(value) = value {
-                self.repaired = Some(raw::set(self.args(), &name, &value));
+                self.resolved.repaired = Some(raw::set(self.args(), &name, &value));
             }
         }
         Ok(())
@@ -265,7 +277,7 @@ impl OutgoingCall<'_> {
 
     /// The arguments that are sent.
     fn args(&self) -> &Raw {
-        self.repaired.as_ref().unwrap_or_else(|| self.given_args())
+        self.resolved.repaired.as_ref().unwrap_or_else(|| self.given_args())
     }
 
     /// The arguments for the tool as the caller wrote them.

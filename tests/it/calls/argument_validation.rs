@@ -1,4 +1,4 @@
-//! Arguments are checked against the tool's schema before the call is sent to the upstream.
+//! Arguments that do not fit the tool's schema: what is refused, repaired, and left to the server.
 
 use serde_json::{Value, json};
 
@@ -23,33 +23,90 @@ fn call_exposed(proxy: &mut Proxy, name: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn invalid_arguments_are_refused_with_the_violation_and_the_signature() {
+fn what_no_server_can_take_is_refused_with_the_violation_and_the_signature() {
     let (mut proxy, record) = recorded_proxy();
     for (args, violation) in [
         (json!({}), "\n- query is missing\n"),
-        (json!({"query": true}), "\n- query: true is not of type \"string\"\n"),
-        (json!({"query": "a", "limit": 6}), "\n- limit: 6 is greater than the maximum of 5\n"),
-        (
-            json!({"query": "a", "limits": 6}),
-            "\n- limits: there is no such parameter; did you mean `limit`?\n",
-        ),
+        (json!({"query": {}}), "\n- query: {} is not of type \"string\"\n"),
+        (json!({"query": "a", "limit": [6]}), "\n- limit: [6] is not of type \"integer\"\n"),
     ] {
-        for result in [
-            proxy.call_tool("g", "added_strict", args.clone()),
-            call_exposed(&mut proxy, "g__added_strict", args),
-        ] {
-            assert_eq!(result["isError"], true, "{result}");
-            let text = text_of(&result);
-            assert!(text.starts_with("The arguments do not fit tool \"added_strict\" of group g"), "{text}");
-            assert!(text.contains(violation), "{text}");
-            let signature = "Its signature: added_strict(query: string, limit?: integer /* <= 5 */)";
-            assert!(text.ends_with(signature), "{text}");
-        }
+        let text = proxy.call_failure("g", "added_strict", args);
+        assert!(text.starts_with("The arguments do not fit tool \"added_strict\" of group g"), "{text}");
+        assert!(text.contains(violation), "{text}");
+        let signature = "Its signature: added_strict(query: string, limit?: integer /* <= 5 */)";
+        assert!(text.ends_with(signature), "{text}");
     }
     assert_eq!(record.lines_of("tools/call").len(), 0, "the upstream gets no call");
     assert!(proxy.call_failure("g", "added_parameters", json!({})).contains("- a is missing"));
     assert_eq!(proxy.call_text("g", "added_strict", json!({"query": "a"})), r#"{"query":"a"}"#);
     assert_eq!(record.lines_of("tools/call").len(), 1);
+}
+
+#[test]
+fn the_server_decides_about_everything_else() {
+    let (mut proxy, record) = recorded_proxy();
+    for args in [
+        r#"{"query":true}"#,
+        r#"{"query":"a", "limit":6}"#,
+        r#"{"query":"a","limits":6}"#,
+        r#"{"query":null,"limit":1.5}"#,
+        r#"{"query":"a","limit":"ten"}"#,
+    ] {
+        let call = proxy.send_raw_call("g", "added_strict", args);
+        assert_eq!(
+            proxy.response(call).json()["result"],
+            json!({"content": [{"type": "text", "text": args}]}),
+            "a result without an error is not touched"
+        );
+    }
+    assert_eq!(record.lines_of("tools/call").len(), 5);
+    assert_eq!(record.lines_of("tools/list").len(), 1, "the list is not read again for such a call");
+}
+
+#[test]
+fn an_error_of_the_server_gets_what_does_not_fit() {
+    let (mut proxy, _record) = recorded_proxy();
+    let finding = "The arguments do not fit the schema of tool \"fail\" of group g, which may be the cause:\n\
+                   - text: true is not of type \"string\"\nIts signature: fail(text?: string)";
+    assert_eq!(
+        proxy.call_tool("g", "fail", json!({"text": true})),
+        json!({"content": [{"type": "text", "text": "it failed"}, {"type": "text", "text": finding}], "isError": true})
+    );
+    let fitting = json!({"content": [{"type": "text", "text": "x"}], "isError": true});
+    assert_eq!(proxy.call_tool("g", "fail", json!({"text": "x"})), fitting);
+    let mut error_of = |args: &str| {
+        let call = proxy.send_raw_call("g", "rpc_error", args);
+        proxy.response(call).json()["error"].take()
+    };
+    let member = "dynamic-mcp/arguments";
+    for (data, rest) in [("null", None), ("\"\"", None), (r#"{"a":1}"#, Some(json!(1)))] {
+        let error = error_of(&format!(r#"{{"code":-32602,"message":true,"data":{data}}}"#));
+        assert!(error["data"][member].as_str().unwrap().contains("- message: true is not"), "{error}");
+        assert_eq!(error["data"].get("a").cloned(), rest);
+    }
+    let error = error_of(r#"{"code":-32602,"message":true,"data":"why"}"#);
+    assert_eq!(error["data"][0], "why");
+    assert!(error["data"][1].as_str().unwrap().contains("- message: true is not"), "{error}");
+    let error = error_of(r#"{"code":-32000,"message":true,"data":{"a":1}}"#);
+    assert_eq!(error["data"], json!({"a": 1}), "an error that is not about the params");
+}
+
+#[test]
+fn arguments_of_a_call_by_exposed_name_pass_untouched() {
+    let (mut proxy, record) = recorded_proxy();
+    for args in
+        [r#"{"query":7, "limit" : "30"}"#, "{}", r#"{"query":[1],"x":null}"#, r#"{"input":{"query":"a"}}"#]
+    {
+        let params = format!(r#"{{"name":"g__added_strict","arguments":{args}}}"#);
+        let id = proxy.send_raw_request("tools/call", &params);
+        assert_eq!(text_of(&proxy.response(id).json()["result"]), args);
+    }
+    let id = proxy.send_raw_request("tools/call", r#"{"name":"g__params"}"#);
+    let params = proxy.response(id).json();
+    assert!(!text_of(&params["result"]).contains("arguments"), "{params}");
+    let error = call_exposed(&mut proxy, "g__fail", json!({"text": true}));
+    assert_eq!(error["content"].as_array().unwrap().len(), 1, "{error}");
+    assert_eq!(record.lines_of("tools/list").len(), 1);
 }
 
 #[test]
@@ -100,25 +157,14 @@ fn arguments_that_do_not_fit_arrive_repaired_and_those_that_fit_unchanged() {
         ("added_find", r#"{ "query":"5","limit" :30,"x":null}"#, r#"{ "query":"5","limit" :30,"x":null}"#),
         ("added_update", r#"{"id":"7","owner":null}"#, r#"{"id":7,"owner":null}"#),
         ("added_update", r#"{"id":7,"owner":null}"#, r#"{"id":7,"owner":null}"#),
+        ("added_find", r#"{"query":5,"limit":"x"}"#, r#"{"query":"5","limit":"x"}"#),
     ] {
-        let calls = [
-            format!(
-                r#"{{"name":"call_dynamic_tool","arguments":{{"group":"g","name":"{tool}","args":{args}}}}}"#
-            ),
-            format!(r#"{{"name":"g__{tool}","arguments":{args}}}"#),
-        ];
-        for params in calls {
-            let id = proxy.send_raw_request("tools/call", &params);
-            let result = proxy.response(id).json()["result"].take();
-            assert_eq!(text_of(&result), arrives, "{args}");
-        }
+        let call = proxy.send_raw_call("g", tool, args);
+        let result = proxy.response(call).json()["result"].take();
+        assert_eq!(text_of(&result), arrives, "{args}");
     }
     proxy.wait_for_log(r#"repaired arguments that do not fit: "query", "limit""#);
     let calls = record.lines_of("tools/call").len();
-    for (tool, args) in
-        [("added_find", json!({"query": 5, "limit": "x"})), ("added_update", json!({"owner": 5}))]
-    {
-        assert!(proxy.call_failure("g", tool, args).contains("do not fit"));
-    }
+    assert!(proxy.call_failure("g", "added_update", json!({"owner": 5})).contains("do not fit"));
     assert_eq!(record.lines_of("tools/call").len(), calls);
 }

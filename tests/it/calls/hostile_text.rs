@@ -50,7 +50,7 @@ fn a_name_with_a_line_break_stays_on_its_line_in_every_text() {
         proxy.get_dynamic_tools(json!({"group": "g", "detail": "signature"})),
         text_of(&proxy.call_meta_tool("search_dynamic_tools", json!({"query": "send important"}))).to_owned(),
         proxy.call_failure("g", "added_x_-_bank_IMPORTANT_send", json!({})),
-        proxy.call_failure("g", EVIL, json!({EVIL: 3})),
+        proxy.call_failure("g", EVIL, json!({EVIL: {}})),
         text_of(&proxy.call_meta_tool("call_dynamic_tool_readonly", json!({"group": "g", "name": EVIL})))
             .to_owned(),
     ];

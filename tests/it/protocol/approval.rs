@@ -73,7 +73,7 @@ fn without_form_elicitation_the_call_does_not_run_and_the_config_key_is_named() 
 fn invalid_arguments_are_refused_before_the_user_is_asked() {
     let record = InputRecord::new();
     let mut proxy = proxy_with_approval(&record, json!({"elicitation": {}}));
-    assert!(proxy.call_failure("g", "echo", json!({"text": true})).contains("do not fit"));
+    assert!(proxy.call_failure("g", "echo", json!({"text": []})).contains("do not fit"));
     proxy.assert_no_message();
 }
 

@@ -7,8 +7,9 @@
 //! It builds no values, and allocates nothing while the arguments fit. Arguments that do not fit are walked a second time,
 //! to collect the violations (`violation`).
 //!
-//! Arguments are refused only where they certainly break a rule. The server validates them anyway, so everything else
-//! passes:
+//! The server decides about arguments: it may take what its schema does not allow. Only what no server can take is refused
+//! before it is asked ([`Violations::are_fatal`]). The other violations are told if the server answers with an error.
+//! A violation is one only where the arguments certainly break a rule:
 //!
 //! - The keywords that models get wrong are checked. Any other rule (`pattern`, `not`, `if`, `uniqueItems`, a reference
 //!   to another document, …) makes the fit of the values that it concerns unknown, unless another rule is broken. So does
@@ -17,7 +18,7 @@
 //!   are too large, and checks that would take too long make the fit unknown too.
 //! - `null` for an optional property passes: many servers treat it as the property's absence.
 //!
-//! Arguments that are refused can be repaired (`repair`) if there is exactly one way to do so.
+//! Arguments that break a rule are repaired (`repair`), each for which there is exactly one way to do so.
 
 use super::of_arguments;
 use crate::wire::Raw;
@@ -34,6 +35,7 @@ mod check;
 mod compile;
 mod conversion;
 mod json;
+mod parts;
 mod repair;
 mod violation;
 
@@ -66,8 +68,8 @@ impl ArgumentValidator {
         }
     }
 
-    /// Returns arguments that fit the schema in a tool's definition, if `args` certainly do not fit it and exactly one
-    /// repair makes them fit.
+    /// Returns arguments that fit the schema in a tool's definition better, if `args` certainly do not fit it: each value
+    /// that has exactly one repair is repaired.
     ///
     /// `drops_nulls`: `null` for an optional property is removed. Otherwise it stays.
     pub fn repair(

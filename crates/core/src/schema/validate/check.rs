@@ -5,7 +5,7 @@
 
 use super::compile::{NodeId, SchemaNode};
 use super::json::{JsonNumber, JsonReader, TypeSet, decode};
-use super::violation::{BrokenRule, MAX_VIOLATIONS, Violation, Violations, nearest, of_alternatives, shown};
+use super::violation::{BrokenRule, MAX_VIOLATIONS, Violation, Violations, nearest, of_alternatives};
 use std::collections::HashSet;
 use std::fmt::Display;
 
@@ -230,14 +230,14 @@ impl<'a> Walk<'a> {
         let before = self.violations.len();
         let fit = f(self);
         for violation in &mut self.violations[before..] {
-            violation.path = format!("/{segment}{}", violation.path);
+            violation.move_into(segment);
         }
         fit
     }
 
     fn violation(&mut self, given: &[u8], rule: impl FnOnce() -> BrokenRule) -> Fit {
         if self.explains && self.violations.len() <= MAX_VIOLATIONS {
-            self.violations.push(Violation { path: String::new(), given: shown(given), rule: rule() });
+            self.violations.push(Violation::new(given, rule()));
         }
         Fit::Misfit
     }

@@ -236,7 +236,7 @@ impl TypeSet {
         self.0 & !other.0 == 0
     }
 
-    pub(super) fn union(self, other: Self) -> Self {
+    pub(super) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 

@@ -5,7 +5,8 @@
 //! A value is repaired only where it certainly breaks a rule, and only if exactly one other value fits there. First the
 //! [`conversions`] of the value are tried as they are. If none fits, the parts of the value and of its conversions are
 //! repaired, each by itself: the members of an object, the elements of an array. A schema with alternatives is tried with
-//! each of them. Where two different values fit, nothing is repaired: the model has to say which it means.
+//! each of them. Where two different values fit, nothing is repaired: the model has to say which it means. Arguments that
+//! cannot be repaired stay beside those that can.
 //!
 //! The work is done on the bytes of the arguments. What is not repaired keeps its bytes, and numbers keep their digits.
 //!
@@ -17,9 +18,7 @@ use super::check::{self, ArgumentVerdict, Fit};
 use super::compile::{NodeId, SchemaNode};
 use super::conversion::{container, conversions};
 use super::json::{JsonReader, TypeSet, decode};
-use std::borrow::Cow;
-use std::collections::HashSet;
-use std::ops::Range;
+use super::parts::{Edit, Part, joined, parts_of};
 
 /// The depth to which a repair follows nested values and alternatives.
 const MAX_DEPTH: usize = 24;
@@ -50,8 +49,8 @@ impl Repairs {
     }
 }
 
-/// Returns arguments that fit, if exactly one repair makes them fit. `None` also for arguments that fit, and for those
-/// that the check cannot decide.
+/// Returns the arguments with each value repaired that has exactly one repair. `None` if there is no such value, for
+/// arguments that fit, and for those that the check cannot decide.
 ///
 /// `drops_nulls`: `null` for an optional property is removed. Otherwise it stays where the check lets it pass.
 pub(super) fn repair(nodes: &[SchemaNode], args: &[u8], drops_nulls: bool) -> Option<Vec<u8>> {
@@ -60,8 +59,15 @@ pub(super) fn repair(nodes: &[SchemaNode], args: &[u8], drops_nulls: bool) -> Op
         ArgumentVerdict::OptionalNulls if drops_nulls => {}
         _ => return None,
     }
-    match (Repairer { nodes, drops_nulls, work: MAX_WORK, depth: 0 }).arguments(args.trim_ascii()) {
+    let args = args.trim_ascii();
+    let repairer = || Repairer { nodes, drops_nulls, work: MAX_WORK, depth: 0 };
+    match repairer().arguments(args) {
         Repairs::One(repaired) => Some(repaired),
+        Repairs::None | Repairs::Several if args.starts_with(b"{") && unwrapped(args).is_none() => {
+            let mut repairer = repairer();
+            let schemas = repairer.schemas(0).all;
+            repairer.some_parts(Target::Arguments, &schemas, args)
+        }
         Repairs::None | Repairs::Several => None,
     }
 }
@@ -95,23 +101,6 @@ enum Target {
     Value(NodeId),
 }
 
-/// A member of an object, or an element of an array.
-struct Part<'a> {
-    /// The name of the member; `None` for an element.
-    key: Option<Cow<'a, str>>,
-    /// Where it is, with its name.
-    whole: Range<usize>,
-    /// Where its value is.
-    value: Range<usize>,
-}
-
-/// What happens to a part.
-enum Edit {
-    Keep,
-    Replace(Vec<u8>),
-    Drop,
-}
-
 impl<'n> Repairer<'n> {
     /// Repairs all arguments: in place, or by removing a wrapper.
     fn arguments(&mut self, args: &[u8]) -> Repairs {
@@ -128,6 +117,36 @@ impl<'n> Repairer<'n> {
         };
         self.depth -= 1;
         in_place.or(unwrapped)
+    }
+
+    /// Repairs the parts of a value that can be repaired, each by itself, and leaves the others to the server. `None` if
+    /// there is none.
+    fn some_parts(&mut self, target: Target, schemas: &[NodeId], value: &[u8]) -> Option<Vec<u8>> {
+        let parts = parts_of(value).filter(|_| self.depth < MAX_DEPTH)?;
+        self.depth += 1;
+        let edit = |part: &Part<'_>| {
+            let value = &value[part.value.clone()];
+            if let Ok(edit) = self.edit(target, schemas, part, value) {
+                return edit;
+            }
+            let of_part = self.of_part(schemas, part);
+            let all: Vec<NodeId> = of_part.iter().flat_map(|id| self.schemas(*id).all).collect();
+            let target = Target::Value(all.first().copied().unwrap_or_default());
+            self.some_parts(target, &all, value).map_or(Edit::Keep, Edit::Replace)
+        };
+        let edits: Vec<Edit> = parts.iter().map(edit).collect();
+        self.depth -= 1;
+        let is_changed = edits.iter().any(|edit| !matches!(edit, Edit::Keep));
+        is_changed.then(|| joined(value, &parts, &edits))
+    }
+
+    /// The schemas that apply to a part of a value to which `schemas` apply.
+    fn of_part(&self, schemas: &[NodeId], part: &Part<'_>) -> Vec<NodeId> {
+        let of_part = |id: &NodeId| match &part.key {
+            Some(key) => self.nodes[*id].properties.get(&**key).copied().or(self.nodes[*id].additional),
+            None => self.nodes[*id].items,
+        };
+        schemas.iter().filter_map(of_part).collect()
     }
 
     /// Repairs a value that does not fit a schema: by a conversion if no value of its type fits, else in its parts.
@@ -225,11 +244,7 @@ impl<'n> Repairer<'n> {
         let is_required =
             |id: &NodeId| part.key.as_ref().is_some_and(|key| self.nodes[*id].required.contains(&**key));
         let is_optional = schemas.iter().any(|id| own(id).is_some()) && !schemas.iter().any(is_required);
-        let of_part = |id: &NodeId| match part.key {
-            Some(_) => own(id).copied().or(self.nodes[*id].additional),
-            None => self.nodes[*id].items,
-        };
-        let of_part: Vec<NodeId> = schemas.iter().filter_map(of_part).collect();
+        let of_part = self.of_part(schemas, part);
         let mut broken = None;
         for id in &of_part {
             if self.fit(*id, value).ok_or(Repairs::Several)? == Fit::Misfit {
@@ -326,56 +341,4 @@ fn unwrapped(args: &[u8]) -> Option<Vec<u8>> {
         b'"' => container(&decode(value)?).filter(|json| json.starts_with(b"{")),
         _ => None,
     }
-}
-
-/// Finds the parts of an object or an array. `None` for other values, for text that is not JSON, and for an object that
-/// has a key twice.
-fn parts_of(value: &[u8]) -> Option<Vec<Part<'_>>> {
-    let mut reader = JsonReader { text: value, at: 0 };
-    let is_object = match reader.types()? {
-        TypeSet::OBJECT => true,
-        TypeSet::ARRAY => false,
-        _ => return None,
-    };
-    let (mut parts, mut keys) = (Vec::new(), HashSet::new());
-    while reader.next_item(if is_object { b'}' } else { b']' })? {
-        let start = reader.at;
-        let key = if is_object { Some(reader.key()?) } else { None };
-        if key.as_ref().is_some_and(|key| !keys.insert(key.clone())) {
-            return None;
-        }
-        let value_start = reader.at;
-        reader.skip()?;
-        parts.push(Part { key, whole: start..reader.at, value: value_start..reader.at });
-    }
-    Some(parts)
-}
-
-/// Writes a value with the edits of its parts. All other bytes stay.
-fn joined(value: &[u8], parts: &[Part<'_>], edits: &[Edit]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(value.len());
-    let (mut end, mut is_first) = (0, true);
-    for (part, edit) in parts.iter().zip(edits) {
-        let between = &value[end..part.whole.start];
-        end = part.whole.end;
-        let replacement = match edit {
-            Edit::Drop if part.whole.start == parts[0].whole.start => {
-                // The bracket.
-                out.extend_from_slice(between);
-                continue;
-            }
-            Edit::Drop => continue,
-            Edit::Keep => &value[part.value.clone()],
-            Edit::Replace(replacement) => replacement,
-        };
-        // What stands before the first part that stays is the bracket, which is written, and then a comma.
-        if !(is_first && part.whole.start != parts[0].whole.start) {
-            out.extend_from_slice(between);
-        }
-        is_first = false;
-        out.extend_from_slice(&value[part.whole.start..part.value.start]);
-        out.extend_from_slice(replacement);
-    }
-    out.extend_from_slice(&value[end..]);
-    out
 }

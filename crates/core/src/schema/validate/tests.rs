@@ -14,6 +14,52 @@ fn verdict(schema: &Value, args: &str) -> ArgumentVerdict {
     ArgumentValidator::default().validate("t", &definition_of(schema), args.as_bytes())
 }
 
+#[test]
+fn only_what_no_server_can_take_is_fatal() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "n": {"type": "integer", "maximum": 3},
+            "b": {"type": "boolean"},
+            "e": {"enum": ["open"]},
+            "s": {"type": ["string", "null"]},
+            "o": {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]},
+            "l": {"type": "array", "items": {"type": "string"}},
+            "u": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+            "any": {"anyOf": [{"type": "string"}, {"type": "array", "maxItems": 1}]},
+        },
+        "required": ["n"],
+        "additionalProperties": false,
+    });
+    let are_fatal = |args: &str| match verdict(&schema, args) {
+        ArgumentVerdict::Misfit(violations) => Some(violations.are_fatal()),
+        _ => None,
+    };
+    for (args, expected) in [
+        (r#"{"n":1}"#, None),
+        ("{}", Some(true)),
+        (r#"{"n":[1]}"#, Some(true)),
+        (r#"{"n":{}}"#, Some(true)),
+        (r#"{"n":1,"s":[]}"#, Some(true)),
+        (r#"{"n":1,"u":{}}"#, Some(true)),
+        (r#"{"n":1,"o":"x"}"#, Some(true)),
+        (r#"{"n":1,"l":true}"#, Some(true)),
+        (r#"{"n":1,"o":[]}"#, Some(false)),
+        (r#"{"n":1,"o":{}}"#, Some(false)),
+        (r#"{"n":1,"l":[{}]}"#, Some(false)),
+        (r#"{"n":1,"any":{}}"#, Some(false)),
+        (r#"{"n":null}"#, Some(false)),
+        (r#"{"n":9}"#, Some(false)),
+        (r#"{"n":1.5}"#, Some(false)),
+        (r#"{"n":1,"b":0}"#, Some(false)),
+        (r#"{"n":1,"b":"yes"}"#, Some(false)),
+        (r#"{"n":1,"e":"OPEN"}"#, Some(false)),
+        (r#"{"n":1,"x":{}}"#, Some(false)),
+    ] {
+        assert_eq!(are_fatal(args), expected, "{args}");
+    }
+}
+
 /// The text about arguments that do not fit.
 fn message(schema: &Value, args: &str) -> Option<String> {
     match verdict(schema, args) {

@@ -1,6 +1,6 @@
 //! Violations of a schema, and their text for a model.
 
-use super::json::TypeSet;
+use super::json::{JsonReader, TypeSet};
 use crate::text::{shorten, visible};
 use std::fmt;
 
@@ -18,9 +18,45 @@ const MIN_NAME_SIMILARITY: f64 = 0.8;
 pub struct Violation {
     /// The names and indexes that lead to the value, or to the missing property: `/tags/1`.
     pub(super) path: String,
+    /// How many names and indexes these are.
+    depth: usize,
     /// The value, as [`shown`].
-    pub(super) given: String,
+    given: String,
+    /// The types of the value; none if there is no value.
+    given_types: TypeSet,
     pub(super) rule: BrokenRule,
+}
+
+impl Violation {
+    /// A violation of the whole value `given`.
+    pub(super) fn new(given: &[u8], rule: BrokenRule) -> Self {
+        let given_types = JsonReader { text: given, at: 0 }.types().unwrap_or_default();
+        Self { path: String::new(), depth: 0, given: shown(given), given_types, rule }
+    }
+
+    /// Puts a name or an index before the path.
+    pub(super) fn move_into(&mut self, segment: &impl fmt::Display) {
+        self.path = format!("/{segment}{}", self.path);
+        self.depth += 1;
+    }
+
+    /// Whether no server can take an argument with this violation.
+    fn is_fatal(&self) -> bool {
+        const CONTAINERS: TypeSet = TypeSet::ARRAY.union(TypeSet::OBJECT);
+        const SCALARS: TypeSet = TypeSet::STRING.union(TypeSet::BOOLEAN).union(TypeSet::NUMBER);
+        self.depth == 1
+            && match self.rule {
+                BrokenRule::Required => true,
+                BrokenRule::Type(TypeSet::NONE) => false,
+                BrokenRule::Type(types) if self.given_types.intersects(CONTAINERS) => {
+                    !types.intersects(CONTAINERS)
+                }
+                BrokenRule::Type(types) => {
+                    self.given_types.intersects(SCALARS) && types.is_subset(CONTAINERS)
+                }
+                _ => false,
+            }
+    }
 }
 
 /// What a value does not fit.
@@ -70,6 +106,14 @@ impl fmt::Display for Violation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations(pub(super) Vec<Violation>);
 
+impl Violations {
+    /// Whether no server can take the arguments: a required one is missing, or one is an object or an array where a
+    /// scalar is required, or the reverse.
+    pub fn are_fatal(&self) -> bool {
+        self.0.iter().any(Violation::is_fatal)
+    }
+}
+
 /// Writes a line for each violation.
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,7 +162,7 @@ pub(super) fn of_alternatives(given: &[u8], alternatives: Vec<Vec<Violation>>) -
             BrokenRule::NoAlternative(reasons.join("; "))
         }
     };
-    vec![Violation { path: String::new(), given: shown(given), rule }]
+    vec![Violation::new(given, rule)]
 }
 
 /// The candidate that is most similar to `name`. Case, underscores and hyphens make no difference.
@@ -131,7 +175,7 @@ pub(super) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c Strin
 }
 
 /// A value as a message repeats it: whole if it is short, else its beginning or its kind.
-pub(super) fn shown(value: &[u8]) -> String {
+fn shown(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
     match value.first() {
         _ if text.chars().count() <= MAX_VALUE_CHARACTERS => text.into_owned(),

@@ -1,0 +1,75 @@
+//! The parts of JSON text: the members of an object, the elements of an array, and the text with edits of them.
+
+use super::json::{JsonReader, TypeSet};
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// A member of an object, or an element of an array.
+pub(super) struct Part<'a> {
+    /// The name of the member; `None` for an element.
+    pub(super) key: Option<Cow<'a, str>>,
+    /// Where it is, with its name.
+    whole: Range<usize>,
+    /// Where its value is.
+    pub(super) value: Range<usize>,
+}
+
+/// What happens to a part.
+pub(super) enum Edit {
+    Keep,
+    Replace(Vec<u8>),
+    Drop,
+}
+
+/// Finds the parts of an object or an array. `None` for other values, for text that is not JSON, and for an object that
+/// has a key twice.
+pub(super) fn parts_of(value: &[u8]) -> Option<Vec<Part<'_>>> {
+    let mut reader = JsonReader { text: value, at: 0 };
+    let is_object = match reader.types()? {
+        TypeSet::OBJECT => true,
+        TypeSet::ARRAY => false,
+        _ => return None,
+    };
+    let (mut parts, mut keys) = (Vec::new(), HashSet::new());
+    while reader.next_item(if is_object { b'}' } else { b']' })? {
+        let start = reader.at;
+        let key = if is_object { Some(reader.key()?) } else { None };
+        if key.as_ref().is_some_and(|key| !keys.insert(key.clone())) {
+            return None;
+        }
+        let value_start = reader.at;
+        reader.skip()?;
+        parts.push(Part { key, whole: start..reader.at, value: value_start..reader.at });
+    }
+    Some(parts)
+}
+
+/// Writes a value with the edits of its parts. All other bytes stay.
+pub(super) fn joined(value: &[u8], parts: &[Part<'_>], edits: &[Edit]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len());
+    let (mut end, mut is_first) = (0, true);
+    for (part, edit) in parts.iter().zip(edits) {
+        let between = &value[end..part.whole.start];
+        end = part.whole.end;
+        let replacement = match edit {
+            Edit::Drop if part.whole.start == parts[0].whole.start => {
+                // The bracket.
+                out.extend_from_slice(between);
+                continue;
+            }
+            Edit::Drop => continue,
+            Edit::Keep => &value[part.value.clone()],
+            Edit::Replace(replacement) => replacement,
+        };
+        // What stands before the first part that stays is the bracket, which is written, and then a comma.
+        if !(is_first && part.whole.start != parts[0].whole.start) {
+            out.extend_from_slice(between);
+        }
+        is_first = false;
+        out.extend_from_slice(&value[part.whole.start..part.value.start]);
+        out.extend_from_slice(replacement);
+    }
+    out.extend_from_slice(&value[end..]);
+    out
+}
