@@ -24,7 +24,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use file::values::ServerPattern;
 pub use referenced::FileStamp;
 pub use server::{
     Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Launcher, Mode, OAuthConfig,

@@ -3,19 +3,21 @@
 //! # Theory of operation
 //!
 //! `discover` reads the files of the clients, whose places and forms are in `apps`, with `source`. `translate` makes an
-//! entry of ours from each server in them, if its values have the types that they must have (`shape`); `variables` does that for its strings, by the `string_rules` of the client.
-//! `merge` puts the servers of all clients together, and with those that servers.json has; `accounts` tells which are of
-//! different accounts. `client_rules` reads the rules for tools that clients have beside their servers, as `tool_rules`,
-//! and `not_carried` names those that are lost. `access` says which servers and tools each client may use, and
-//! `client_profiles` makes its `profiles`. `questions` asks, with `ask`, and `report` says what was found.
-//! Then `plan` adds the new servers and profiles to servers.json, with `edit`.
+//! entry of ours from each server in them, if its values have the types that they must have (`shape`); `variables` does
+//! that for its strings, by the `string_rules` of the client. `merge` puts the servers of all clients together, and
+//! with those that servers.json has; `accounts` tells which are of different accounts. `client_rules` reads the rules
+//! for tools that clients have beside their servers, as `tool_rules`, and `not_carried` names those that are lost.
+//! `access` says which servers and tools each client (`client_scope`) may use; `own_profiles` knows those that use this
+//! program already, and `client_profiles` makes its `profiles`. `questions` asks, with `ask`, and `report` says what
+//! was found. Then `plan` adds the new servers and profiles to servers.json, with `edit`.
 //!
 //! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers (and in the list of
-//! `allowed` ones), `write` writes them, and `records` keeps what is needed to take that back. `own_entry` finds our entry
-//! there, also for `check`. `undo` goes through the records: `undo_step` finds out what each of them does to its file,
-//! `put_back` and `comments` put entries back as they were written, and `leaving` names the servers that no client has
-//! then, in its `client_form`. `other_content` knows what a file had beside its servers. `measure` starts the servers for `--measure`, and `measure_progress` says how far it is. `secrets` knows which values must not be shown,
-//! and `keyring` moves them to the system's keyring for `--secrets`.
+//! `allowed` ones), `write` writes them, and `records` keeps what is needed to take that back. `own_entry` finds our
+//! entry there, also for `check`. `undo` goes through the records: `undo_step` finds out what each of them does to its
+//! file, `put_back` and `comments` put entries back as they were written, and `leaving` names the servers that no
+//! client has then, in its `client_form`. `other_content` knows what a file had beside its servers. `measure` starts
+//! the servers for `--measure`, and `measure_progress` says how far it is. `secrets` knows which values must not be
+//! shown, and `keyring` moves them to the system's keyring for `--secrets`.
 //!
 //! # Invariants
 //!
@@ -62,6 +64,7 @@ mod change_record;
 mod client_form;
 mod client_profiles;
 mod client_rules;
+mod client_scope;
 mod comments;
 mod discover;
 pub(super) mod edit;

@@ -24,7 +24,7 @@ use values::{
 
 pub(super) mod profiles;
 pub(super) mod tools;
-pub(super) mod values;
+pub(crate) mod values;
 
 /// The JSON Schema of config files, made from the types below.
 pub const SCHEMA: &str = include_str!("../../config-schema.json");

@@ -9,9 +9,10 @@ use std::io;
 
 use serde_json::{Map, Value, json};
 
-use super::apps::{ClientApp, has_nested_servers};
+use super::apps::has_nested_servers;
 use super::ask::Answers;
-use super::client_rules::{ClientRule, RuleFile, rules_for};
+use super::client_rules::{ClientRule, rules_for};
+use super::client_scope::ClientScope;
 use super::discover::Discovery;
 use super::merge::{Origin, PlannedServer};
 use super::own_profiles::own_profiles;
@@ -19,52 +20,6 @@ use super::profiles::Profile;
 use super::tool_rules::ToolRuleSet;
 use super::translate::in_order;
 use crate::text::{name, visible};
-
-/// A client, in the project or elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ClientScope {
-    /// The client.
-    pub(super) app: ClientApp,
-    /// Whether it is about the client in the project.
-    pub(super) is_project: bool,
-}
-
-impl ClientScope {
-    /// For texts.
-    pub(super) fn label(self) -> String {
-        format!("{}{}", self.app.label(), if self.is_project { " (project)" } else { "" })
-    }
-
-    /// Whether the client has a server of this origin in this scope.
-    pub(super) fn has(self, origin: &Origin) -> bool {
-        self.app == origin.app && (self.is_project || !origin.is_project)
-    }
-
-    /// What a client in the project sees of servers.json elsewhere, if it uses this program there already: the indexes of
-    /// the servers, and the rules of its profile for each.
-    fn seen_elsewhere<'a>(
-        self,
-        discovery: &Discovery,
-        servers: &'a [PlannedServer],
-        existing: &Map<String, Value>,
-    ) -> impl Iterator<Item = (usize, ToolRuleSet)> + 'a {
-        let elsewhere = Self { is_project: false, ..self };
-        let is_user = |scope| own_profiles(discovery).find(|(user, _)| *user == scope);
-        let own = is_user(elsewhere).filter(|_| self.is_project && is_user(self).is_none());
-        let profile = own.map(|(_, own)| own.and_then(|own| Profile::read(existing.get(&own)?)));
-        let indexed = servers.iter().enumerate().filter(|(_, server)| server.is_known);
-        indexed.filter_map(move |(index, server)| match profile.as_ref()? {
-            None => Some((index, ToolRuleSet::default())),
-            Some(profile) => profile.chooses(&server.name).then(|| (index, profile.rules(&server.name))),
-        })
-    }
-
-    /// The rules of the files that count in this scope, in their order.
-    pub(super) fn rules(self, files: &[RuleFile]) -> impl Iterator<Item = (&RuleFile, &ClientRule)> {
-        let is_read = move |file: &&RuleFile| self.app == file.app && (self.is_project || !file.is_project);
-        files.iter().filter(is_read).flat_map(|file| file.rules.iter().map(move |rule| (file, rule)))
-    }
-}
 
 /// A server that a client has.
 #[derive(Clone, Debug, Default)]
@@ -103,19 +58,6 @@ impl ClientAccess {
         let scopes: BTreeSet<ClientScope> = origins()
             .map(|(_, origin)| ClientScope { app: origin.app, is_project: origin.is_project })
             .collect();
-        let mut exceptions = |scope: ClientScope, server: &str, rules: Vec<&ClientRule>| {
-            for rule in rules {
-                let line = format!(
-                    "{}: {} is an exception that a list cannot have; what another rule refuses of {} stays refused",
-                    scope.app.label(),
-                    rule.written,
-                    name(server)
-                );
-                if !not_carried.contains(&line) {
-                    not_carried.push(line);
-                }
-            }
-        };
         let access = |scope: ClientScope| {
             let in_project: BTreeSet<&str> = origins()
                 .filter(|(_, origin)| origin.app == scope.app && origin.is_project)
@@ -130,13 +72,13 @@ impl ClientAccess {
             for (index, origin) in origins().filter(|(_, origin)| is_used(origin)) {
                 let rules = scope.rules(&discovery.rules).map(|(_, rule)| rule);
                 let (rules, incomplete) = rules_for(scope.app, &origin.name, rules);
-                exceptions(scope, &origin.name, incomplete);
+                name_exceptions(scope, &origin.name, incomplete, not_carried);
                 let server = used.entry(index).or_default();
                 server.is_on |= origin.is_on;
                 server.rules.join(origin.rules.clone());
                 server.rules.join(rules);
             }
-            let seen = scope.seen_elsewhere(discovery, servers, existing);
+            let seen = seen_elsewhere(scope, discovery, servers, existing);
             for (index, in_profile) in
                 seen.filter(|(index, _)| !in_project.contains(servers[*index].name_in(scope.app)))
             {
@@ -146,7 +88,7 @@ impl ClientAccess {
                 let alias = servers[index].name_in(scope.app);
                 let of_project = scope.rules(&discovery.rules).filter(|(file, _)| file.is_project);
                 let (mut rules, incomplete) = rules_for(scope.app, alias, of_project.map(|(_, rule)| rule));
-                exceptions(scope, alias, incomplete);
+                name_exceptions(scope, alias, incomplete, not_carried);
                 rules.join(in_profile);
                 if rules.is_within(&ToolRuleSet::read(servers[index].entry.get("tools"))) {
                     rules = ToolRuleSet::default();
@@ -192,6 +134,40 @@ impl ClientAccess {
         ));
         Ok(())
     }
+}
+
+/// Adds a line for each rule that has an exception that cannot be said here.
+fn name_exceptions(scope: ClientScope, server: &str, rules: Vec<&ClientRule>, not_carried: &mut Vec<String>) {
+    for rule in rules {
+        let line = format!(
+            "{}: {} is an exception that a list cannot have; what another rule refuses of {} stays refused",
+            scope.app.label(),
+            rule.written,
+            name(server)
+        );
+        if !not_carried.contains(&line) {
+            not_carried.push(line);
+        }
+    }
+}
+
+/// What a client in the project sees of servers.json elsewhere, if it uses this program there already: the indexes of
+/// the servers, and the rules of its profile for each.
+fn seen_elsewhere<'a>(
+    scope: ClientScope,
+    discovery: &Discovery,
+    servers: &'a [PlannedServer],
+    existing: &Map<String, Value>,
+) -> impl Iterator<Item = (usize, ToolRuleSet)> + 'a {
+    let elsewhere = ClientScope { is_project: false, ..scope };
+    let is_user = |scope| own_profiles(discovery).find(|(user, _)| *user == scope);
+    let own = is_user(elsewhere).filter(|_| scope.is_project && is_user(scope).is_none());
+    let profile = own.map(|(_, own)| own.and_then(|own| Profile::read(existing.get(&own)?)));
+    let indexed = servers.iter().enumerate().filter(|(_, server)| server.is_known);
+    indexed.filter_map(move |(index, server)| match profile.as_ref()? {
+        None => Some((index, ToolRuleSet::default())),
+        Some(profile) => profile.chooses(&server.name).then(|| (index, profile.rules(&server.name))),
+    })
 }
 
 /// Writes into the entries of new servers what all of their clients agree on: whether they are on, and their rules.

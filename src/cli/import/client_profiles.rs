@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::access::{ClientAccess, ClientScope};
+use super::access::ClientAccess;
 use super::apps::ClientApp;
+use super::client_scope::ClientScope;
 use super::discover::Discovery;
 use super::merge::PlannedServer;
 use super::own_profiles::own_profiles;

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::access::ClientScope;
 use super::apps::{ClientApp, HostOs, is_own_entry};
 use super::client_rules::{self, RuleFile};
 use super::shape;
@@ -42,13 +41,6 @@ pub(super) struct Place {
     pub(super) staying: Vec<(String, String)>,
     /// The entry that starts this program.
     pub(super) own: Option<FoundServer>,
-}
-
-impl Place {
-    /// The client that reads it.
-    pub(super) fn scope(&self, app: ClientApp) -> ClientScope {
-        ClientScope { app, is_project: self.project.is_some() }
-    }
 }
 
 /// A server of a client.

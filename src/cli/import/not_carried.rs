@@ -1,10 +1,10 @@
 //! What the clients' rules for tools have that dynamic-mcp does not carry over: a line for each, with the file that it is
 //! in and what to do.
 
-use super::access::ClientScope;
 use super::apps::{ClientApp, short_path};
 use super::client_profiles::ClientProfiles;
 use super::client_rules::{ClientRule, RuleFile, rules_for};
+use super::client_scope::ClientScope;
 use super::discover::Discovery;
 use super::merge::PlannedServer;
 use super::own_profiles::own_profiles;

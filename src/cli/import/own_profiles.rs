@@ -2,13 +2,15 @@
 
 use serde_json::Value;
 
-use super::access::ClientScope;
+use super::client_scope::ClientScope;
 use super::discover::{Discovery, FoundServer};
 
 /// The clients whose files have an entry for this program, with the profile that it names.
 pub(super) fn own_profiles(discovery: &Discovery) -> impl Iterator<Item = (ClientScope, Option<String>)> {
     discovery.files.iter().chain(&discovery.other_files).flat_map(|file| {
-        file.places.iter().filter_map(|place| Some((place.scope(file.app), profile_of(place.own.as_ref()?))))
+        file.places
+            .iter()
+            .filter_map(|place| Some((ClientScope::of(file.app, place), profile_of(place.own.as_ref()?))))
     })
 }
 

@@ -178,12 +178,7 @@ impl Plan {
         env: &Env,
     ) -> anyhow::Result<ClientOutcome> {
         let path = short_path(&client.path, env);
-        let what = match client.replaced.len() {
-            0 if client.is_update => format!("Change `{OWN_NAME}` in"),
-            0 => format!("Add `{OWN_NAME}` to"),
-            count => format!("Put `{OWN_NAME}` in place of {} in", report::counted(count, "server")),
-        };
-        let question = format!("{what} {path} ({})?", client.app.label());
+        let question = format!("{} {path} ({})?", client.describe(), client.app.label());
         match answers.confirm_replacement(&client.path, env, &question).await? {
             Replacement::Wanted => {}
             Replacement::Declined => return Ok(ClientOutcome::Declined),

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tool_rules::ToolRuleSet;
-use crate::config::ServerPattern;
+use crate::config::file::values::ServerPattern;
 use crate::config::glob::Glob;
 use crate::config::notation::{escape, literal};
 use crate::text::name as visible_name;

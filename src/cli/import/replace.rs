@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::access::ClientScope;
 use super::allowed::allow_own_entry;
 use super::apps::{ClientApp, OWN_NAME, OwnLaunch, is_own_entry};
 use super::change_record::{ChangeRecord, ChangedPlace};
 use super::client_profiles::ClientProfiles;
+use super::client_scope::ClientScope;
 use super::comments::{comments, missing_comments};
 use super::discover::{ClientFile, Place};
 use super::edit::{ObjectEdit, edit, edit_with_comments};
 use super::merge::{Origin, PlannedServer};
 use super::own_entry;
+use super::report::counted;
 use super::source::{literal, value_at};
 use super::variables::names_in;
 use super::write::missing_dirs;
@@ -35,7 +36,7 @@ pub(super) struct ClientWrite {
     /// The names of the entries that ours replaces.
     pub(super) replaced: Vec<String>,
     /// Whether the file has our entry already.
-    pub(super) is_update: bool,
+    is_update: bool,
     /// Variables that the servers need and the client cannot pass on.
     pub(super) unpassed: Vec<String>,
     places: Vec<ChangedPlace>,
@@ -57,6 +58,15 @@ impl ClientWrite {
             comments: missing_comments(comments(before.unwrap_or_default()), comments(&self.after)),
             made_dirs: missing_dirs(&self.path),
             ..ChangeRecord::new(self.app, &self.path, before, &self.after)
+        }
+    }
+
+    /// What is done to the file, before its path.
+    pub(super) fn describe(&self) -> String {
+        match self.replaced.len() {
+            0 if self.is_update => format!("Change `{OWN_NAME}` in"),
+            0 => format!("Add `{OWN_NAME}` to"),
+            count => format!("Put `{OWN_NAME}` in place of {} in", counted(count, "server")),
         }
     }
 
@@ -121,7 +131,8 @@ impl OwnProgram<'_> {
     /// Says why the file cannot be edited.
     pub(super) fn replace_in(&self, file: &ClientFile, always: bool) -> Result<Option<ClientWrite>, String> {
         let is_replaced = |place: &Place| {
-            let is_updated = || place.own.is_some() && self.profiles.updated.contains(&place.scope(file.app));
+            let is_updated =
+                || place.own.is_some() && self.profiles.updated.contains(&ClientScope::of(file.app, place));
             !place.servers.is_empty() || (always && place.project.is_none()) || is_updated()
         };
         let places: Vec<&Place> = file.places.iter().filter(|place| is_replaced(place)).collect();
@@ -142,7 +153,7 @@ impl OwnProgram<'_> {
                 names.filter(|name| known.is_some_and(|known| known.contains_key(name))).collect();
             let own = known.and_then(own_entry::name_among).unwrap_or(OWN_NAME).to_owned();
             let remove = removed.iter().filter(|name| **name != own).cloned().collect();
-            let launch = self.launch(place.scope(file.app));
+            let launch = self.launch(ClientScope::of(file.app, place));
             let fresh = file.app.entry(&root, &launch);
             unpassed.extend(launch.variables.into_iter().filter(|_| file.app == ClientApp::ClaudeDesktop));
             let known_own = known.and_then(|known| known.get(&own)).filter(|entry| is_own_entry(entry));

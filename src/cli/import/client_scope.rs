@@ -1,0 +1,39 @@
+//! A client, in the project that is imported or elsewhere: its entry in the project's file replaces the one in the user's
+//! file.
+
+use super::apps::ClientApp;
+use super::client_rules::{ClientRule, RuleFile};
+use super::discover::Place;
+use super::merge::Origin;
+
+/// A client, in the project or elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ClientScope {
+    /// The client.
+    pub(super) app: ClientApp,
+    /// Whether it is about the client in the project.
+    pub(super) is_project: bool,
+}
+
+impl ClientScope {
+    /// The client that reads this place.
+    pub(super) fn of(app: ClientApp, place: &Place) -> Self {
+        Self { app, is_project: place.project.is_some() }
+    }
+
+    /// For texts.
+    pub(super) fn label(self) -> String {
+        format!("{}{}", self.app.label(), if self.is_project { " (project)" } else { "" })
+    }
+
+    /// Whether the client has a server of this origin in this scope.
+    pub(super) fn has(self, origin: &Origin) -> bool {
+        self.app == origin.app && (self.is_project || !origin.is_project)
+    }
+
+    /// The rules of the files that count in this scope, in their order.
+    pub(super) fn rules(self, files: &[RuleFile]) -> impl Iterator<Item = (&RuleFile, &ClientRule)> {
+        let is_read = move |file: &&RuleFile| self.app == file.app && (self.is_project || !file.is_project);
+        files.iter().filter(is_read).flat_map(|file| file.rules.iter().map(move |rule| (file, rule)))
+    }
+}
