@@ -56,6 +56,14 @@ pub(super) fn url_and_key(group: &GroupName, http: &HttpConfig) -> Result<(Url, 
     Ok((url, key))
 }
 
+/// The name of the variable for the key of a group's server.
+fn variable_name(group: &str) -> String {
+    let name: String =
+        group.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+    let prefix = if name.starts_with(|first: char| first.is_ascii_digit()) { "_" } else { "" };
+    format!("{prefix}{name}_TOKEN")
+}
+
 impl Account {
     /// Makes the account of a group's server. Nothing is read yet.
     ///
@@ -93,6 +101,21 @@ impl Account {
                 AuthError::Refused(format!("{reason}: check `oauth` in the config"))
             }
         }
+    }
+
+    /// The error that tells the user to configure a key.
+    pub(super) fn key_needed(&self) -> AuthError {
+        let what = match self.headers.is_empty() {
+            true => "the server wants a key (HTTP 401), and there is nothing to log in to",
+            false => {
+                "the server does not accept \"headers\" of its config entry as a key (HTTP 401), and there is nothing to log in to"
+            }
+        };
+        let variable = variable_name(self.group.as_str());
+        AuthError::KeyNeeded(format!(
+            "{what}: write \"headers\": {{\"Authorization\": \"Bearer ${{{variable}}}\"}} in its config entry, or the header that \
+             its documentation names, and set {variable} to the key"
+        ))
     }
 
     /// The error for a login whose tokens are no longer refreshed. `reason`: the words of the authorization server.
@@ -148,5 +171,16 @@ impl Account {
     pub(super) fn update_cache(&self, modified: Option<SystemTime>, login: Option<StoredLogin>) {
         let cached = CachedLogin { checked_at: Instant::now(), modified, login };
         *self.cached.lock() = Some(cached);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_of_a_key_has_a_valid_name() {
+        assert_eq!(variable_name("git-hub.x"), "GIT_HUB_X_TOKEN");
+        assert_eq!(variable_name("1x"), "_1X_TOKEN");
     }
 }

@@ -35,7 +35,7 @@ impl Account {
         sent: Option<Secret>,
     ) -> Result<RetryDecision, AuthError> {
         if !is_forbidden {
-            return self.handle_unauthorized(sent).await;
+            return self.handle_unauthorized(challenge, sent).await;
         }
         let challenge = challenge.map(|text| WWWAuthenticateParams::parse(text, &self.url));
         match challenge {
@@ -47,14 +47,21 @@ impl Account {
         }
     }
 
-    async fn handle_unauthorized(self: &Arc<Self>, sent: Option<Secret>) -> Result<RetryDecision, AuthError> {
+    async fn handle_unauthorized(
+        self: &Arc<Self>,
+        challenge: Option<&str>,
+        sent: Option<Secret>,
+    ) -> Result<RetryDecision, AuthError> {
         // Not from the cache: another process may have refreshed the token, or the user logged in, a moment ago.
         let login = self.read_login().await?;
         let has_token = login.as_ref().is_some_and(|login| login.access_token.is_some());
         if !has_token && !self.uses_client_credentials() {
             return Err(match login.and_then(|login| login.ended) {
                 Some(reason) => self.login_ended(Some(&reason)),
-                None => self.login_needed("the server requires a login"),
+                None => {
+                    self.check_may_log_in(challenge).await?;
+                    self.login_needed("the server requires a login")
+                }
             });
         }
         if let Some(login) = &login

@@ -159,6 +159,8 @@ fn remote_error(error: &AuthError) -> RemoteError {
         AuthError::Unreachable(why) => {
             RemoteError::unreachable(&format!("its login cannot be refreshed: {why}"))
         }
+        // Not `login_needed`: no login is possible.
+        AuthError::KeyNeeded(how) => RemoteError::config(how),
         AuthError::Refused(why) => RemoteError::login_failed(why),
         // Not `login_failed`: another login would not help.
         AuthError::Store(why) => RemoteError::config(format!("its login cannot be used: {why}")),

@@ -11,6 +11,11 @@ use reqwest::{StatusCode, Url};
 use rmcp::transport::auth::AuthError as RmcpError;
 use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a refused request waits to learn whether a login is possible.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// An authorization server whose metadata has been read and checked.
 pub(super) struct AuthorizationServer {
@@ -20,6 +25,8 @@ pub(super) struct AuthorizationServer {
     pub(super) egress: Arc<Egress>,
     /// What the server says about itself.
     pub(super) metadata: AuthorizationMetadata,
+    /// Whether there is no metadata, so that the endpoints are those that MCP 2025-03-26 assumes.
+    is_assumed: bool,
 }
 
 impl AuthorizationServer {
@@ -109,7 +116,38 @@ impl Account {
             self.check_pkce(&metadata)?;
         }
         manager.set_metadata(metadata.clone());
-        Ok(AuthorizationServer { manager, egress, metadata })
+        Ok(AuthorizationServer { manager, egress, metadata, is_assumed: !can_announce_pkce })
+    }
+
+    /// Checks that there is something to log in to: a server that only wants a key has no page for logins.
+    ///
+    /// # Errors
+    ///
+    /// `KeyNeeded` if there is not.
+    pub(super) async fn check_has_logins(&self, server: &AuthorizationServer) -> Result<(), AuthError> {
+        if !server.is_assumed {
+            return Ok(());
+        }
+        let request = Request::get(&server.metadata.authorization_endpoint).body(Vec::new());
+        let request = request.map_err(|error| AuthError::Refused(error.to_string()))?;
+        let status = server.egress.send(request).await?.status();
+        match status.as_u16() {
+            401 | 403 | 404 | 405 | 410 => Err(self.key_needed()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if the server that refused a request has nothing to log in to. `challenge`: its `WWW-Authenticate` header.
+    pub(super) async fn check_may_log_in(&self, challenge: Option<&str>) -> Result<(), AuthError> {
+        if self.oauth.client_id.is_some() {
+            return Ok(());
+        }
+        let check = async { self.check_has_logins(&self.discover(challenge).await?).await };
+        match timeout(DISCOVERY_TIMEOUT, check).await {
+            Ok(Err(error @ AuthError::KeyNeeded(_))) => Err(error),
+            // A login says what else is wrong.
+            _ => Ok(()),
+        }
     }
 
     /// Checks that the server announces PKCE with S256 (RFC 7636). A server that does not announce it may not check it,

@@ -8,6 +8,9 @@ pub enum AuthError {
     /// The user has to log in.
     #[error("{0}")]
     LoginNeeded(String),
+    /// The server wants a key that the config has to name: there is nothing to log in to.
+    #[error("{0}")]
+    KeyNeeded(String),
     /// A server cannot be reached or reports an internal error. A later attempt may succeed.
     #[error("{0}")]
     Unreachable(String),

@@ -56,6 +56,7 @@ impl Account {
             Ok(server) if is_open && server.issuer().is_none() => return Ok(LoginStart::NotNeeded),
             server => server?,
         };
+        self.check_has_logins(&server).await?;
         // Before a client is registered and the user is asked: both would be in vain.
         self.store.check_writable().await?;
         let callback = CallbackServer::listen(self.oauth.redirect_port).await?;

@@ -61,9 +61,11 @@ impl From<AuthError> for CommandError {
         let exit_code = match error {
             AuthError::LoginNeeded(_) => EXIT_LOGIN_NEEDED,
             AuthError::Unreachable(_) => EXIT_UNREACHABLE,
-            AuthError::Refused(_) | AuthError::Store(_) | AuthError::Busy(_) | AuthError::Keyring(..) => {
-                EXIT_FAILURE
-            }
+            AuthError::KeyNeeded(_)
+            | AuthError::Refused(_)
+            | AuthError::Store(_)
+            | AuthError::Busy(_)
+            | AuthError::Keyring(..) => EXIT_FAILURE,
         };
         Self::new(exit_code, error.to_string())
     }

@@ -219,6 +219,7 @@ fn reply(state: &mut ServerState, origin: &str, request: &Request) -> Option<Rep
             }
             json_reply(&client)
         }
+        "/as/authorize" if query.is_empty() => Some(Reply::status(400)),
         "/as/authorize" => authorize_reply(state, origin, parse_form(query)),
         "/as/token" => token_reply(state, request),
         "/as/revoke" => {

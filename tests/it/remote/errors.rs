@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Reply, Server, proxy, remote};
+use crate::shell::Shell;
 use crate::support::{Proxy, TEST_TIMEOUT, merged, text_of};
 
 /// How long a failed group is not retried after its failure.
@@ -56,7 +57,11 @@ fn status_cases(elsewhere: &Server) -> Vec<Case> {
     let gateway = server_replying(|| Reply::text(502, "text/html", "<h1>"));
     let moved = server_replying(move || Reply::status(307).with_header("Location", &other_origin));
     vec![
-        final_case("login", login.url(), "login needed: run `dynamic-mcp login login "),
+        final_case(
+            "login",
+            login.url(),
+            "write \"headers\": {\"Authorization\": \"Bearer ${LOGIN_TOKEN}\"} in its config",
+        ),
         final_case("forbidden", forbidden.url(), "HTTP 403 Forbidden: \"not for you\""),
         final_case("problem", problem.url(), "HTTP 403 Forbidden: \"Your plan has no API\""),
         final_case("text", text.url(), "HTTP 403 Forbidden: \"blocked by the firewall\""),
@@ -268,13 +273,26 @@ fn an_expired_login_is_reported_at_once_and_ends_the_connection() {
     proxy.call_text("g", "echo", json!({}));
     expired.store(true, Ordering::Relaxed);
     let failure = proxy.call_failure("g", "echo", json!({}));
-    assert!(failure.contains("login needed: run `dynamic-mcp login g "), "{failure}");
-    assert!(failure.contains("Tell the user.") && !failure.contains("Call again in"), "{failure}");
+    assert!(failure.contains("\"Bearer ${G_TOKEN}\""), "{failure}");
+    assert!(failure.contains("tell the user.") && !failure.contains("Call again in"), "{failure}");
     assert_eq!(server.requests_of("tools/call").len(), 2);
     assert_eq!(proxy.group_status("g")["state"], "failed");
     expired.store(false, Ordering::Relaxed);
     std::thread::sleep(COOL_DOWN);
     assert_eq!(proxy.call_text("g", "echo", json!({"text": "back"})), "back");
+}
+
+#[test]
+fn a_server_that_wants_a_key_is_not_logged_in_to() {
+    let server = server_replying(|| Reply::status(401).with_header("WWW-Authenticate", "Bearer"));
+    let config = remote(&server, json!({"headers": {"X-Project": "p"}}));
+    let advice = "write \"headers\": {\"Authorization\": \"Bearer ${G_TOKEN}\"} in its config entry";
+    let failure = Proxy::new(&config).call_failure("g", "echo", json!({}));
+    assert!(failure.contains(advice) && !failure.contains("dynamic-mcp login"), "{failure}");
+    assert!(failure.contains("does not accept \"headers\" of its config entry as a key"), "{failure}");
+    let (code, stdout, stderr) = Shell::new(&config).run(&["login", "g"]);
+    assert!(code == 1 && stderr.contains(advice), "{stdout}{stderr}");
+    assert!(server.requests_of("POST").iter().all(|post| post.path == "/mcp"), "no client is registered");
 }
 
 #[test]
