@@ -49,6 +49,9 @@ struct Variant {
     /// What exceeds a limit.
     #[serde(default, skip_serializing_if = "LeftOff::is_empty")]
     left_off: LeftOff,
+    /// What to know of the server although it works.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<String>,
     /// The bytes of all definitions.
     bytes: usize,
 }
@@ -81,6 +84,7 @@ impl Variants {
         let file = dir.join(definitions_file(launch, &variant.content));
         let mut catalog = Catalog::cached(variant.info, variant.tools, file, variant.bytes, source);
         catalog.left_off = variant.left_off;
+        catalog.findings = variant.findings;
         catalog.connect_time = variant.connect_ms.map(Duration::from_millis);
         catalog.hashes = variant.hashes;
         Some(Arc::new(catalog))
@@ -117,6 +121,7 @@ impl Variants {
             info: catalog.info.clone(),
             tools: catalog.tools.clone(),
             left_off: catalog.left_off.clone(),
+            findings: catalog.findings.clone(),
             bytes: catalog.bytes,
         };
         self.0.insert(0, variant);

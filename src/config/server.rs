@@ -266,6 +266,22 @@ pub enum HttpTransportKind {
     Sse,
 }
 
+impl HttpTransportKind {
+    /// What to say where a server speaks this transport and its config demands the other one.
+    pub fn is_not_as_configured(self) -> &'static str {
+        match self {
+            Self::Streamable => {
+                "it does not speak HTTP+SSE as its config entry says, but Streamable HTTP, which is used: write \"type\": \
+                 \"http\" in place of \"sse\""
+            }
+            Self::Sse => {
+                "it does not speak Streamable HTTP as its config entry says, but HTTP+SSE, which is used: write \"type\": \
+                 \"sse\" in place of \"http\", and its address as \"url\""
+            }
+        }
+    }
+}
+
 /// How to log in to a remote server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OAuthConfig {

@@ -23,6 +23,7 @@ pub mod definitions;
 pub mod describe;
 pub mod duplicate_servers;
 mod found_tool;
+mod group_status;
 pub mod large_results;
 pub mod protocol_extensions;
 pub mod render;

@@ -15,7 +15,7 @@ pub enum OpenError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// The process was not spawned within this time.
-    #[error("the process was not started within {} s", .0.as_secs_f32())]
+    #[error("the process was not started within {} s (timeout.connect in its config entry)", .0.as_secs_f32())]
     TimedOut(Duration),
     /// The remote server's config entry cannot be used, or its credentials cannot be had.
     #[error(transparent)]

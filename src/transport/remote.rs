@@ -23,7 +23,7 @@
 
 use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
 use super::error::OpenError;
-use crate::config::HttpConfig;
+use crate::config::{HttpConfig, HttpTransportKind};
 use crate::wire::Raw;
 use crate::wire::lines::{LineReader, UNLIMITED};
 use crate::wire::output::Output;
@@ -75,6 +75,8 @@ pub struct Remote(Arc<DriverHandle>);
 struct DriverHandle {
     /// Why nothing more can be sent; set by the driver.
     end_reason: Arc<OnceLock<RemoteError>>,
+    /// The transport that the server speaks, if the config demands the other one; set by the driver.
+    other_transport: Arc<OnceLock<HttpTransportKind>>,
     /// The streams that the server's requests came on.
     request_streams: RequestStreams,
     /// Stops the driver within the time that is sent. Closed when the driver has ended.
@@ -108,6 +110,7 @@ impl Remote {
         let connection =
             RemoteConnection::new(http, config.kind, max_message_bytes, messages, failed_requests);
         let end_reason = connection.end_reason();
+        let other_transport = connection.other_transport.clone();
         let request_streams = connection.request_streams.clone();
         let (peer_end, driver_end) = tokio::io::duplex(UNSENT_BUFFER_BYTES);
         let (output, writer) = Output::any(peer_end);
@@ -120,7 +123,13 @@ impl Remote {
             input: Box::new(MessageReader::new(received)),
             output,
             writer,
-            handle: Self(Arc::new(DriverHandle { end_reason, request_streams, stop, driver })),
+            handle: Self(Arc::new(DriverHandle {
+                end_reason,
+                other_transport,
+                request_streams,
+                stop,
+                driver,
+            })),
             failures: RequestFailures::new(failures),
         })
     }
@@ -128,6 +137,11 @@ impl Remote {
     /// Returns why nothing more can be sent, if that is so.
     pub fn end_reason(&self) -> Option<ConnectionEnd> {
         self.0.end_reason.get().cloned().map(ConnectionEnd::Remote)
+    }
+
+    /// Returns what is wrong with the transport that the config demands, if something is.
+    pub fn finding(&self) -> Option<String> {
+        self.0.other_transport.get().map(|found| found.is_not_as_configured().to_owned())
     }
 
     /// Returns the id of our request on whose stream the server's request `id` came, if it came on one.

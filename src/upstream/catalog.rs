@@ -33,6 +33,8 @@ pub struct Catalog {
     by_name: Box<[u32]>,
     /// What is left off the lists, because it exceeds a limit.
     pub left_off: LeftOff,
+    /// What to know of the server although it works, such as what to change in its config.
+    pub findings: Vec<String>,
     /// The bytes of all definitions.
     pub bytes: usize,
     /// The URIs that the group claims beside its lists, once they were needed.
@@ -108,6 +110,7 @@ impl Catalog {
             by_name: by_name(&tools),
             tools,
             left_off,
+            findings: Vec::new(),
             bytes: MAX_LIST_BYTES - room,
             claims: OnceLock::new(),
             hashes: lists.hashes(),
@@ -131,6 +134,7 @@ impl Catalog {
             by_name: by_name(&tools),
             tools,
             left_off: LeftOff::default(),
+            findings: Vec::new(),
             bytes,
             claims: OnceLock::new(),
             hashes: ListHashes::default(),
@@ -161,6 +165,7 @@ impl Catalog {
             by_name: by_name(&tools),
             tools,
             left_off: self.left_off.clone(),
+            findings: self.findings.clone(),
             bytes: self.bytes,
             claims: OnceLock::new(),
             body: CatalogBody::Overridden { original: self.clone(), tools: places },
@@ -269,6 +274,7 @@ impl Catalog {
         self.info == other.info
             && self.tools == other.tools
             && self.left_off == other.left_off
+            && self.findings == other.findings
             && match (&self.body, &other.body) {
                 (CatalogBody::Loaded(a), CatalogBody::Loaded(b)) => a == b,
                 _ => true,

@@ -31,12 +31,14 @@ pub enum UpstreamError {
         message: String,
     },
     /// The server did not answer `step` in time.
-    #[error("{step} was not answered within {} s{output}", .after.as_secs_f32())]
+    #[error("{step} was not answered within {} s{}{output}", .after.as_secs_f32(), setting_hint(.setting))]
     TimedOut {
         /// The method that was not answered, or another step of connecting.
         step: &'static str,
         /// How long the answer was awaited.
         after: Duration,
+        /// The setting that limits this; `None` if the attempt was ended early.
+        setting: Option<&'static str>,
         /// What the process printed.
         output: ServerOutput,
     },
@@ -128,6 +130,12 @@ impl UpstreamError {
         matches!(self, Self::Remote(error) if matches!(error.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope))
     }
 
+    /// Returns whether both say the same, apart from numbers: times and process ids differ from start to start.
+    pub fn has_same_words(&self, other: &Self) -> bool {
+        let words = |error: &Self| error.to_string().replace(|c: char| c.is_ascii_digit(), "");
+        words(self) == words(other)
+    }
+
     /// How long the server asked to wait before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -180,6 +188,10 @@ fn with_source(error: &dyn std::error::Error) -> String {
 
 fn before_answer(step: &Option<&'static str>) -> String {
     step.map(|step| format!(" before it answered {step}")).unwrap_or_default()
+}
+
+fn setting_hint(setting: &Option<&'static str>) -> String {
+    setting.map(|setting| format!(" ({setting} in its config entry)")).unwrap_or_default()
 }
 
 fn tail(stderr: &str) -> String {

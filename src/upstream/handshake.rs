@@ -135,7 +135,7 @@ impl Session {
             biased;
             reply = self.ask(step, Some(params), options) => reply,
             () = self.startup.ends_early(&self.live.skipped) => {
-                Err(self.timed_out(step, Duration::from_secs(start.elapsed().as_secs())))
+                Err(self.timed_out(step, Duration::from_secs(start.elapsed().as_secs()), None))
             }
         }
     }

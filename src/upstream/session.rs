@@ -88,6 +88,7 @@ impl Session {
         });
         let mut catalog = made?;
         catalog.offered = Some(self.offered.clone());
+        catalog.findings.extend(self.handle.finding());
         Ok(catalog)
     }
 
@@ -133,7 +134,11 @@ impl Session {
     ) -> Result<Reply, UpstreamError> {
         let params = translate::request(params, Era::Handshake, self.era, &self.live.offered);
         self.peer.call(step, params, options).await.map_err(|error| match error {
-            CallError::TimedOut(after) => self.timed_out(step, after),
+            CallError::TimedOut(after) => {
+                let is_handshake = [Method::Initialize.name(), Method::ServerDiscover.name()].contains(&step);
+                let setting = if is_handshake { "timeout.initialize" } else { "timeout.list" };
+                self.timed_out(step, after, Some(setting))
+            }
             CallError::Failed { why, .. } => UpstreamError::Unanswered { step, why },
             CallError::TooLong { .. } | CallError::OverBudget { .. } => {
                 self.protocol_error(step, error.to_string())
@@ -149,10 +154,15 @@ impl Session {
         })
     }
 
-    /// Makes the error for a `step` that was not answered.
-    pub(super) fn timed_out(&self, step: &'static str, after: Duration) -> UpstreamError {
+    /// Makes the error for a `step` that was not answered. `setting`: what limits it, unless it was ended early.
+    pub(super) fn timed_out(
+        &self,
+        step: &'static str,
+        after: Duration,
+        setting: Option<&'static str>,
+    ) -> UpstreamError {
         let output = ServerOutput::new(self.handle.stderr_tail(), self.live.skipped.text());
-        UpstreamError::TimedOut { step, after, output }
+        UpstreamError::TimedOut { step, after, setting, output }
     }
 
     /// Returns the result of a reply if it is an object.

@@ -35,6 +35,9 @@ pub struct RemoteConnection {
     pub session_id: OnceLock<HeaderValue>,
     /// The negotiated revision, as the value of `MCP-Protocol-Version`. Not set if the revision has no such header.
     pub protocol_version: OnceLock<HeaderValue>,
+    /// The transport that the server was found to speak, if the config demands the other one. Also held by the
+    /// connection's handle.
+    pub other_transport: Arc<OnceLock<HttpTransportKind>>,
     /// Where messages are sent. Set only with HTTP+SSE.
     pub sse_endpoint: OnceLock<Url>,
     /// The headers that the server's tools declare. Empty in the handshake era.
@@ -64,6 +67,7 @@ impl RemoteConnection {
             stateless: OnceLock::new(),
             session_id: OnceLock::new(),
             protocol_version: OnceLock::new(),
+            other_transport: Arc::default(),
             sse_endpoint: OnceLock::new(),
             param_headers: ParamHeaders::default(),
             request_streams: RequestStreams::default(),
@@ -74,6 +78,21 @@ impl RemoteConnection {
     /// Whether the server is known to be of the stateless era.
     pub fn is_stateless(&self) -> bool {
         self.stateless.get() == Some(&true)
+    }
+
+    /// Whether the stream of HTTP+SSE has to be opened before the next message can be sent.
+    pub fn needs_sse_stream(&self) -> bool {
+        self.transport_kind == Some(HttpTransportKind::Sse)
+            && self.sse_endpoint.get().is_none()
+            && self.other_transport.get().is_none()
+    }
+
+    /// Notes which transport the server was found to speak.
+    pub fn found_transport(&self, found: HttpTransportKind) {
+        tracing::debug!(?found, "the server speaks this transport");
+        if self.transport_kind.is_some_and(|demanded| demanded != found) {
+            let _first_counts = self.other_transport.set(found);
+        }
     }
 
     /// Whether nothing more can be sent.

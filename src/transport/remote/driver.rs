@@ -5,6 +5,7 @@ use super::connection::RemoteConnection;
 use super::exchange::{Exchange, HttpSseFallback};
 use super::outgoing::OutgoingMessage;
 use super::{get_stream, headers, http_sse};
+use crate::config::HttpTransportKind;
 use crate::transport::connection::FailedRequest;
 use crate::wire::lines::LineReader;
 use crate::wire::peer::{CallError, RetryHint};
@@ -204,7 +205,7 @@ impl ConnectionDriver {
             self.open_get_stream();
         }
         if let Some(HttpSseFallback { message, stream }) = fallback {
-            tracing::debug!("the server speaks the HTTP+SSE transport");
+            self.connection.found_transport(HttpTransportKind::Sse);
             drop(self.connection.sse_endpoint.set(stream.endpoint));
             self.spawn_detached(http_sse::read(self.connection.clone(), stream.events));
             let exchange = Exchange { connection: self.connection.clone(), message };

@@ -78,7 +78,10 @@ impl RemoteError {
             return error.into();
         }
         let reason = match root_cause(error) {
-            _ if error.is_timeout() => format!("no connection within {} s", connect_timeout.as_secs_f32()),
+            _ if error.is_timeout() => {
+                let seconds = connect_timeout.as_secs_f32();
+                format!("no connection within {seconds} s (timeout.connect in its config entry)")
+            }
             reason if reason == "tls handshake eof" => {
                 "it closed the connection during the TLS handshake; if it is a \
                  server of plain HTTP, begin the \"url\" with http://"
@@ -267,6 +270,11 @@ impl RemoteError {
         }
     }
 
+    /// Whether the first request may have failed because the server speaks the other HTTP transport.
+    pub fn may_mean_other_transport(&self) -> bool {
+        matches!(self.kind, RemoteErrorKind::Status(status) if is_of_other_transport(status))
+    }
+
     /// Whether `initialize` may have failed because the server is of the stateless era and does not know it.
     pub fn may_mean_stateless_era(&self) -> bool {
         matches!(
@@ -276,6 +284,12 @@ impl RemoteError {
             )
         )
     }
+}
+
+/// Whether a server may answer with this status where it expects the other HTTP transport. The specification's rule for
+/// backwards compatibility has 400, 404 and 405; servers also refuse the media types.
+pub fn is_of_other_transport(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 404 | 405 | 406 | 415)
 }
 
 impl From<ProxyError> for RemoteError {

@@ -5,7 +5,7 @@
 //! reported as a [`FailedRequest`], or ends the connection.
 
 use super::connection::RemoteConnection;
-use super::error::{RemoteError, RemoteErrorKind};
+use super::error::{RemoteError, RemoteErrorKind, is_of_other_transport};
 use super::event_stream::{EventStream, ReconnectState, StreamEnd};
 use super::exchange_error::ExchangeError;
 use super::headers::MCP_SESSION_ID;
@@ -73,16 +73,18 @@ impl Exchange {
             connection.report_failure(FailedRequest { id, error }).await;
             return None;
         }
-        if connection.transport_kind == Some(HttpTransportKind::Sse)
-            && connection.sse_endpoint.get().is_none()
-        {
-            return match http_sse::open(&connection).await {
-                Ok(stream) => Some(HttpSseFallback { message: self.message, stream }),
-                Err(error) => {
-                    self.report(error.into()).await;
-                    None
-                }
+        if connection.needs_sse_stream() {
+            let error = match http_sse::open(&connection).await {
+                Ok(stream) => return Some(HttpSseFallback { message: self.message, stream }),
+                Err(error) => error,
             };
+            let may_have_other = self.message.is_handshake() && error.may_mean_other_transport();
+            if may_have_other && self.try_send_request().await.is_ok() {
+                connection.found_transport(HttpTransportKind::Streamable);
+            } else {
+                self.report(error.into()).await;
+            }
+            return None;
         }
         let mut result = self.try_send_request().await;
         if let Err(ExchangeError::Rejected { response, .. }) = &result
@@ -284,26 +286,18 @@ impl Exchange {
         (headers != self.message.headers).then_some(headers)
     }
 
-    /// Whether a failed `initialize` may mean that the server has only HTTP+SSE (the specification's rule for
-    /// backwards compatibility: status 400, 404 or 405).
+    /// Whether a failed `initialize` may mean that the server has only HTTP+SSE, whatever the config says.
     fn may_need_http_sse(&self, error: &ExchangeError) -> bool {
-        let connection = &self.connection;
-        if connection.transport_kind.is_some()
-            || connection.sse_endpoint.get().is_some()
-            || self.message.method != "initialize"
-        {
+        if self.connection.sse_endpoint.get().is_some() || self.message.method != "initialize" {
             return false;
         }
-        let status = match error {
-            ExchangeError::Remote(RemoteError { kind: RemoteErrorKind::Status(status), .. }) => status,
-            ExchangeError::Rejected { status, response }
-                if !STREAMABLE_HTTP_CODES.contains(&error_code(response)) =>
-            {
-                status
+        match error {
+            ExchangeError::Remote(error) => error.may_mean_other_transport(),
+            ExchangeError::Rejected { status, response } => {
+                is_of_other_transport(*status) && !STREAMABLE_HTTP_CODES.contains(&error_code(response))
             }
-            _ => return false,
-        };
-        matches!(status.as_u16(), 400 | 404 | 405)
+            _ => false,
+        }
     }
 
     /// The error for a response whose status is not a success.

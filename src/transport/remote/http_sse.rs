@@ -20,7 +20,7 @@ pub async fn open(connection: &RemoteConnection) -> Result<HttpSseStream, Remote
     let time_limit = connection.http.connect_timeout;
     tokio::time::timeout(time_limit, open_unbounded(connection)).await.unwrap_or_else(|_| {
         let seconds = time_limit.as_secs_f32();
-        let message = format!("the server's event stream did not name an endpoint within {seconds} s");
+        let message = format!("the server's event stream did not name an endpoint within {seconds} s (timeout.connect in its config entry)");
         Err(RemoteError::invalid_response(message))
     })
 }

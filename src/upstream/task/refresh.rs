@@ -49,6 +49,10 @@ impl<C: Connect> Task<C> {
         {
             tracing::warn!("{text}");
         }
+        let known = known.map(|known| known.findings.as_slice()).unwrap_or_default();
+        for finding in catalog.findings.iter().filter(|finding| !known.contains(finding)) {
+            tracing::warn!("{finding}");
+        }
         let original = catalog.tools.len();
         let catalog = self.overridden(&Arc::new(catalog));
         if catalog.tools.len() < original {

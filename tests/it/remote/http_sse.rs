@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::server::default_reply;
 use super::{Reply, Server, proxy, remote};
+use crate::shell::Shell;
 use crate::support::{Proxy, text_of};
 
 /// A server of that transport whose stream names `endpoint`. `refuses`: its status for a POST to the URL of the stream.
@@ -62,8 +63,8 @@ fn the_transport_is_detected() {
 }
 
 #[test]
-fn the_transport_is_not_tried_where_the_config_or_the_status_excludes_it() {
-    let cases = [(405, json!({"type": "http"})), (401, json!({})), (403, json!({})), (500, json!({}))];
+fn the_transport_is_not_tried_where_the_status_excludes_it() {
+    let cases = [(401, json!({})), (403, json!({})), (500, json!({}))];
     let calls = cases.map(|(refuses, entry)| {
         let server = http_sse_server("/messages?session=1", refuses);
         let mut proxy = Proxy::new(&remote(&server, entry));
@@ -73,13 +74,52 @@ fn the_transport_is_not_tried_where_the_config_or_the_status_excludes_it() {
     for (refuses, server, mut proxy, call) in calls {
         let response = proxy.response(call).json();
         let failure = text_of(&response["result"]);
-        let message = if refuses == 401 { "login needed".to_owned() } else { format!("HTTP {refuses}") };
+        let message = if refuses == 401 { "wants a key".to_owned() } else { format!("HTTP {refuses}") };
         assert!(failure.contains(&message), "{failure}");
         // A login reads metadata by GET. No stream is opened.
         assert!(
             server.requests_of("GET").iter().all(|get| get.header("accept") != "text/event-stream"),
             "{refuses}"
         );
+    }
+}
+
+#[test]
+fn a_server_of_the_other_transport_works_and_the_config_is_corrected() {
+    let answer_415 = Server::start(|request| (request.method == "GET").then(|| Reply::status(415)));
+    let cases = [
+        (http_sse_server("/messages?session=1", 405), "http", "write \"type\": \"sse\" in place of \"http\""),
+        (http_sse_server("/messages?session=1", 406), "http", "write \"type\": \"sse\" in place of \"http\""),
+        (Server::start(|_| None), "sse", "write \"type\": \"http\" in place of \"sse\""),
+        (answer_415, "sse", "write \"type\": \"http\" in place of \"sse\""),
+    ];
+    for (server, demanded, advice) in cases {
+        let config = remote(&server, json!({"type": demanded}));
+        let mut proxy = Proxy::new(&config);
+        for text in ["x", "y"] {
+            assert_eq!(proxy.call_text("g", "echo", json!({"text": text})), text, "{demanded}");
+        }
+        assert_eq!(server.requests_of("tools/call").len(), 2);
+        let group = proxy.group_status("g");
+        assert!(group["findings"].to_string().contains(&advice.replace('"', "\\\"")), "{group}");
+        assert!(
+            proxy.log().contains(&advice.replace('"', "\\\"")) || proxy.log().contains(advice),
+            "{}",
+            proxy.log()
+        );
+        let (code, stdout, stderr) = Shell::new(&config).run(&["check"]);
+        assert!(code == 0 && stdout.contains(advice), "{stdout}{stderr}");
+    }
+}
+
+#[test]
+fn a_server_without_either_transport_gives_its_own_error() {
+    for (demanded, status) in [("http", 405), ("sse", 405)] {
+        let server = Server::start(move |_| Some(Reply::status(status)));
+        let failure =
+            Proxy::new(&remote(&server, json!({"type": demanded}))).call_failure("g", "echo", json!({}));
+        assert!(failure.contains(&format!("HTTP {status}")), "{failure}");
+        assert!(server.requests_of("initialize").len() <= 1, "each transport is tried once");
     }
 }
 
