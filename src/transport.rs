@@ -93,6 +93,14 @@ impl TransportHandle {
         }
     }
 
+    /// Returns what to change in the config although the connection works, if something is to be changed.
+    pub fn finding(&self) -> Option<String> {
+        match self {
+            Self::Child(_) | Self::Shared(_) => None,
+            Self::Remote(remote) => remote.finding(),
+        }
+    }
+
     /// Returns the upstream's process, if it is one on this machine.
     pub fn process(&self) -> Option<ServerProcess> {
         match self {

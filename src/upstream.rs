@@ -13,7 +13,7 @@
 //! `connector` makes connections: it opens the transport, and `handshake` exchanges versions and capabilities in the
 //! server's era. `session` reads the lists into a `catalog`: `tool` is what is used of a definition, `list_reader` reads their pages within the `list_limits`,
 //! `entries` finds what is in them, and `claims` are URIs that belong to a group beside them. `reader` reads what the server sends, `malformed_lines`
-//! handles what is no message, `startup_output` looks at what a process prints that does not answer, and `translate` adapts messages between eras. `connect` is the interface between the task and the connector, so that tests can
+//! handles what is no message, `startup_output` looks at what a process prints that does not answer, `start_progress` is what callers are told meanwhile, and `translate` adapts messages between eras. `connect` is the interface between the task and the connector, so that tests can
 //! replace the latter; `overrides` is what the config makes of a definition, and `clients` is what an upstream knows of the clients in front.
 
 use crate::config::GroupName;
@@ -22,6 +22,7 @@ use crate::transport::server_log::{LogCursor, LogPage, ServerLog};
 use error::UpstreamError;
 use lease::Lease;
 use snapshot::Snapshot;
+use start_progress::StartProgress;
 use startup_output::StartupOutput;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub mod server_info;
 pub mod server_output;
 mod session;
 pub mod snapshot;
+pub mod start_progress;
 pub mod startup_output;
 pub mod stats;
 pub mod task;
@@ -119,10 +121,8 @@ pub enum AcquireError {
     StillConnecting {
         /// How long the caller waited.
         waited: Duration,
-        /// What the process prints that says why it does not answer, if it does.
-        hint: Option<String>,
-        /// Why the last attempt failed or the last connection was lost, if anything is known.
-        last_failure: Option<Arc<UpstreamError>>,
+        /// How far the group has come.
+        progress: Box<StartProgress>,
     },
     /// The group has ended: the config changed or removed it, or the proxy shuts down.
     Gone,
@@ -166,13 +166,23 @@ impl Upstream {
             receiver.await.map_err(|_| AcquireError::Gone)?.map_err(AcquireError::Failed)
         };
         tokio::time::timeout(wait, answer).await.unwrap_or_else(|_| {
-            let last_failure = self.snapshot().last_failure().cloned();
-            Err(AcquireError::StillConnecting {
-                waited: started.elapsed(),
-                hint: self.startup.hint(),
-                last_failure,
-            })
+            let waited = started.elapsed();
+            Err(AcquireError::StillConnecting { waited, progress: Box::new(self.start_progress(waited)) })
         })
+    }
+
+    /// How far the group has come that a caller waited for this long.
+    fn start_progress(&self, waited: Duration) -> StartProgress {
+        let snapshot = self.snapshot();
+        let limit = |server: &Arc<ServerConfig>| handshake::first_answer_timeout(server, None);
+        StartProgress {
+            elapsed: snapshot.starting.map_or(waited, |since| since.elapsed()),
+            stderr: self.startup.last_line(),
+            hint: self.startup.hint(),
+            wait: snapshot.wait(),
+            attempt_limit: snapshot.server.as_ref().map(limit).unwrap_or_default(),
+            last_failure: snapshot.last_failure().cloned(),
+        }
     }
 
     /// Reads the catalog of the live connection again. Returns when that is done, or at once if there is no connection.
@@ -241,6 +251,11 @@ impl Upstream {
     /// servers print.
     pub fn startup_hint(&self) -> Option<String> {
         self.startup.hint()
+    }
+
+    /// The last line that the process of the attempt in progress wrote to stderr, in quotes.
+    pub fn startup_line(&self) -> Option<String> {
+        self.startup.last_line()
     }
 
     /// Returns whether both are handles of one task: no reload replaced the group in between.

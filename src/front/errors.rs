@@ -3,6 +3,7 @@
 
 use super::tool_errors;
 use crate::config::GroupName;
+use crate::protocol::methods::{Method, TimeoutClass};
 use crate::protocol::{REVISIONS, code};
 use crate::text::quoted;
 use crate::upstream::lifecycle::State;
@@ -186,9 +187,23 @@ pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Opti
         | CallError::AnswerRefused(_)
         | CallError::Failed { .. } => code::INTERNAL_ERROR,
     };
-    let cause = lost.unwrap_or_else(|| error.to_string());
+    let error = match (error, timeout_setting(method)) {
+        (CallError::TimedOut(_), Some(setting)) => format!("{error} ({setting} in the config)"),
+        _ => error.to_string(),
+    };
+    let cause = lost.unwrap_or_else(|| error.clone());
     RpcError::new(code, format!("group {group} did not answer {method}: {error}"))
         .with_data(json!({ "group": group.as_str(), "cause": cause }))
+}
+
+/// The setting that limits requests of this method.
+fn timeout_setting(method: &str) -> Option<&'static str> {
+    match Method::parse(method)?.info().timeout {
+        TimeoutClass::Tools => Some("timeout.tools"),
+        TimeoutClass::Resources => Some("timeout.resources"),
+        TimeoutClass::Prompts => Some("timeout.prompts"),
+        TimeoutClass::Longest | TimeoutClass::None => None,
+    }
 }
 
 /// An answer of an upstream that does not exist in the client's era.

@@ -45,15 +45,10 @@ pub fn unavailable(
         AcquireError::ShuttingDown => {
             format!("Group {group} was not used: the session ends, and dynamic-mcp is shutting down.")
         }
-        AcquireError::StillConnecting { waited, hint, last_failure } => {
-            let hint = hint.as_ref().map(|hint| format!("\n{hint}")).unwrap_or_default();
-            let last_failure =
-                last_failure.as_ref().map(|error| format!("\nIts last failure: {error}")).unwrap_or_default();
-            format!(
-                "Group {group} is initializing ({} s so far), please retry in 10 seconds{hint}{last_failure}",
-                waited.as_secs()
-            )
-        }
+        AcquireError::StillConnecting { progress, .. } => format!(
+            "Group {group} is initializing ({} s so far), please retry in 10 seconds{progress}",
+            progress.elapsed.as_secs()
+        ),
     }
 }
 

@@ -12,7 +12,8 @@
 //!
 //! Failures come in rounds: an attempt and up to three retries at growing intervals. A request that names the group
 //! meanwhile waits for the outcome. After a round, eager groups retry in the background at long intervals, and so do
-//! hybrid groups of which nothing is known. A request begins a new round once the last failure is 5 s old.
+//! hybrid groups of which nothing is known. A process that ends at once, twice with the same words, is not waited for:
+//! callers get its words, and the retries go on as those in the background do. A request begins a new round once the last failure is 5 s old.
 
 use super::backoff;
 use super::error::UpstreamError;
@@ -20,6 +21,13 @@ use crate::config::{Mode, ServerConfig};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+
+mod state;
+
+pub use state::{AttemptFailure, State};
+
+/// A process that ends sooner than this was not worth starting.
+const EARLY_EXIT: Duration = Duration::from_secs(1);
 
 /// The loss of a connection that lived this long is no sign of a crash loop.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
@@ -42,47 +50,6 @@ impl Policy {
         let never = server.stateful || server.mode == Mode::Eager;
         Self { mode: server.mode, idle_timeout: server.idle_timeout.filter(|_| !never) }
     }
-}
-
-/// The state of a group, as users see it.
-#[derive(Debug, Clone)]
-pub enum State {
-    /// No connection was ever made and no catalog is known.
-    Pending,
-    /// The catalog is known and there is no connection.
-    Discovered,
-    /// There is a connection.
-    Connected,
-    /// The last attempt failed.
-    Failed(AttemptFailure),
-}
-
-impl State {
-    /// The name that `get_status` and the log use.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Discovered => "discovered",
-            Self::Connected => "connected",
-            Self::Failed(_) => "failed",
-        }
-    }
-
-    /// Returns whether the group failed because a login is missing.
-    pub fn needs_login(&self) -> bool {
-        matches!(self, Self::Failed(failure) if failure.error.needs_login())
-    }
-}
-
-/// The last failed attempt.
-#[derive(Debug, Clone)]
-pub struct AttemptFailure {
-    /// Why it failed.
-    pub error: Arc<UpstreamError>,
-    /// When it failed.
-    pub at: Instant,
-    /// How many attempts failed in a row.
-    pub attempts: u32,
 }
 
 /// Whether the group is being connected.
@@ -166,6 +133,8 @@ pub struct Lifecycle {
     early_losses: u32,
     /// When the current connection was made.
     connected_at: Option<Instant>,
+    /// When the last attempt began.
+    attempt_began: Option<Instant>,
 }
 
 impl Lifecycle {
@@ -182,6 +151,7 @@ impl Lifecycle {
             background_attempts: 0,
             early_losses: 0,
             connected_at: None,
+            attempt_began: None,
         }
     }
 
@@ -206,7 +176,7 @@ impl Lifecycle {
 
     /// Applies an event. This is the only place where a group's state changes.
     pub fn on(&mut self, event: Event, usage: Option<Usage>, now: Instant) -> Option<Action> {
-        match event {
+        let action = match event {
             Event::Start => self.start(),
             Event::Requested => self.request(now),
             Event::Succeeded => Some(self.succeed(now)),
@@ -230,7 +200,11 @@ impl Lifecycle {
                 }
                 None
             }
+        };
+        if action == Some(Action::Connect) {
+            self.attempt_began = Some(now);
         }
+        action
     }
 
     fn close(&mut self) {
@@ -308,6 +282,7 @@ impl Lifecycle {
             _ => 1,
         };
         let is_retryable = error.retryable();
+        let crashes_again = self.crashes_again(&error, now);
         let retry_after = error.retry_after().unwrap_or_default().min(backoff::LONGEST);
         self.state = State::Failed(AttemptFailure { error, at: now, attempts });
         self.connecting = Connecting::No;
@@ -322,8 +297,15 @@ impl Lifecycle {
         let is_in_time = retry_after <= backoff::LONGEST_IN_ROUND;
         if let Some(interval) = backoff::in_round(self.round_failures, jitter).filter(|_| is_in_time) {
             self.round_failures += 1;
-            self.schedule(now + interval.max(retry_after), true);
-            return None;
+            if !crashes_again {
+                self.schedule(now + interval.max(retry_after), true);
+                return None;
+            }
+            // Callers get the answer that the next retries would give, too.
+            if self.retries_in_background() {
+                self.schedule(now + interval, false);
+            }
+            return Some(self.answer_failed());
         }
         if self.retries_in_background() {
             let interval = backoff::in_background(self.background_attempts, jitter);
@@ -331,6 +313,13 @@ impl Lifecycle {
             self.schedule(now + interval.max(retry_after), false);
         }
         Some(self.answer_failed())
+    }
+
+    /// Returns whether a process ended at once, with the words with which the one before it ended.
+    fn crashes_again(&self, error: &UpstreamError, now: Instant) -> bool {
+        let State::Failed(last) = &self.state else { return false };
+        let is_early = self.attempt_began.is_some_and(|began| now - began < EARLY_EXIT);
+        is_early && matches!(error, UpstreamError::Exited { .. }) && last.error.has_same_words(error)
     }
 
     /// Returns whether attempts continue in the background after a round.

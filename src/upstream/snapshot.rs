@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub state: State,
     /// When the attempt in progress began.
     pub connecting: Option<Instant>,
+    /// When the first attempt began since the group was connected or its callers were answered.
+    pub starting: Option<Instant>,
     /// When the next attempt is due without a request.
     pub next_attempt: Option<Instant>,
     /// Whether an attempt has ended, in success or failure.
@@ -109,6 +111,7 @@ impl Snapshot {
         }
         same_state
             && self.connecting == other.connecting
+            && self.starting == other.starting
             && self.next_attempt == other.next_attempt
             && self.attempted == other.attempted
             && same(self.server.as_ref(), other.server.as_ref())

@@ -8,6 +8,7 @@
 use super::lease::LiveConnection;
 use super::malformed_lines::SkippedText;
 use super::server_output::ServerOutput;
+use crate::text::{quoted, shorten};
 use crate::transport::TransportHandle;
 use parking_lot::Mutex;
 use std::future::pending;
@@ -54,6 +55,14 @@ impl StartupOutput {
         self.0.was_ended_early.store(true, Ordering::Relaxed);
     }
 
+    /// The last line that the process of the attempt in progress wrote to stderr, in quotes.
+    pub fn last_line(&self) -> Option<String> {
+        let handle = self.0.current.lock().as_ref()?.0.clone();
+        let tail = handle.stderr_tail();
+        let line = tail.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+        Some(quoted(&shorten(line, MAX_LINE)))
+    }
+
     /// What to know of the process of the attempt in progress: that it prints what HTTP servers print.
     pub fn hint(&self) -> Option<String> {
         let current = self.0.current.lock();
@@ -61,6 +70,9 @@ impl StartupOutput {
         ServerOutput::new(handle.stderr_tail(), live.skipped.text()).http_server_hint()
     }
 }
+
+/// The longest line of stderr that is shown, in characters.
+const MAX_LINE: usize = 200;
 
 /// Ends the watch of an attempt.
 struct WatchGuard<'a>(&'a StartupOutput);

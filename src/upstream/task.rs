@@ -67,6 +67,7 @@ pub fn create(
         rules: rules.clone(),
         state: lifecycle.state().clone(),
         connecting: None,
+        starting: None,
         next_attempt: None,
         attempted: false,
         lost: None,
@@ -87,6 +88,7 @@ pub fn create(
         lost_state: lost_state.clone(),
         waiting: Vec::new(),
         attempt: None,
+        starting: None,
         attempted: false,
         urgent: Arc::default(),
         connection: None,
@@ -129,6 +131,8 @@ struct Task<C> {
     waiting: Vec<oneshot::Sender<Result<Lease, Arc<UpstreamError>>>>,
     /// The attempt in progress, and when it began.
     attempt: Option<(Instant, BoxFuture<'static, AttemptResult>)>,
+    /// When the first attempt began since the group was connected or its callers were answered.
+    starting: Option<Instant>,
     /// Whether an attempt has ended, in success or failure.
     attempted: bool,
     /// Notified when a caller waits for an attempt that began without one: it needs no slot any more.
@@ -258,6 +262,7 @@ impl<C: Connect> Task<C> {
             Some(Action::Connect) => self.start_attempt(),
             Some(Action::AnswerConnected) => self.answer_connected(),
             Some(Action::AnswerFailed(error)) => {
+                self.starting = None;
                 for caller in self.waiting.drain(..) {
                     drop(caller.send(Err(error.clone())));
                 }
@@ -284,7 +289,9 @@ impl<C: Connect> Task<C> {
                 None => attempt.await,
             }
         };
-        self.attempt = Some((Instant::now(), Box::pin(attempt)));
+        let now = Instant::now();
+        self.starting.get_or_insert(now);
+        self.attempt = Some((now, Box::pin(attempt)));
     }
 
     fn attempt_ended(&mut self, outcome: AttemptResult) {
@@ -294,7 +301,7 @@ impl<C: Connect> Task<C> {
             Ok((connection, mut catalog)) => {
                 catalog.connect_time = took;
                 self.set_catalog(catalog);
-                (self.connection, self.lost) = (Some(connection), None);
+                (self.connection, self.lost, self.starting) = (Some(connection), None, None);
                 self.apply(Event::Succeeded);
             }
             Err(AttemptError { error, closing }) => {
@@ -359,6 +366,7 @@ impl<C: Connect> Task<C> {
             rules: self.rules.clone(),
             state: self.lifecycle.state().clone(),
             connecting: self.attempt.as_ref().map(|(since, _)| *since),
+            starting: self.starting,
             next_attempt: self.lifecycle.next_attempt(),
             attempted: self.attempted,
             lost: self.lost.clone(),

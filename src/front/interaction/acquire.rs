@@ -152,8 +152,8 @@ async fn follow_reloads(
                 Some(successor) => group = successor,
                 None => break AcquireError::Gone,
             },
-            Err(AcquireError::StillConnecting { hint, last_failure, .. }) => {
-                break AcquireError::StillConnecting { waited: started.elapsed(), hint, last_failure };
+            Err(AcquireError::StillConnecting { progress, .. }) => {
+                break AcquireError::StillConnecting { waited: started.elapsed(), progress };
             }
             Err(error) => break error,
         }

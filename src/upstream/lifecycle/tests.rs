@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::transport::remote::error::RemoteError;
+use crate::upstream::server_output::ServerOutput;
 use proptest::prelude::*;
 use reqwest::StatusCode;
 
@@ -131,6 +132,37 @@ async fn a_round_is_an_attempt_and_three_retries_for_which_callers_wait() {
     }
     assert!(group.on(failed(), None, now).is_some());
     assert!(matches!(group.state(), State::Failed(failure) if failure.attempts == 8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_do_not_wait_through_the_retries_of_a_server_that_crashes_alike_at_once() {
+    let exited = |words: &str| {
+        let output = ServerOutput::new(words.to_owned(), String::new());
+        let how = "its process exited with code 1".to_owned();
+        Arc::new(UpstreamError::Exited { step: None, how, output, withheld: Vec::new() })
+    };
+    let second = Duration::from_secs(1);
+    // the words of two attempts, how long each took, whether callers are answered after the second one
+    for (words, took, is_answered) in [
+        (["no key (pid 7)", "no key (pid 12)"], second / 2, true),
+        (["no key", "no network"], second / 2, false),
+        (["no key", "no key"], second, false),
+    ] {
+        for (mode, next) in [(Mode::Eager, Some(2)), (Mode::Hybrid, Some(2)), (Mode::Pure, None)] {
+            let now = Instant::now();
+            let mut group = Lifecycle::new(policy(mode), false);
+            group.on(Event::Requested, None, now);
+            let failed_at = now + took;
+            assert_eq!(group.on(Event::Failed(exited(words[0]), 0.0), None, failed_at), None);
+            assert_eq!(group.on(Event::Tick, None, failed_at + second), Some(Action::Connect));
+            let failed_at = failed_at + second + took;
+            let action = group.on(Event::Failed(exited(words[1]), 0.0), None, failed_at);
+            assert_eq!(action.is_some(), is_answered, "{words:?} {took:?}");
+            assert_eq!(next_attempt_in(&group, failed_at), if is_answered { next } else { Some(2) });
+            let soon = group.on(Event::Requested, None, failed_at + second);
+            assert_eq!(soon.is_some(), is_answered, "a caller that comes next");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

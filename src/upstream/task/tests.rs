@@ -231,10 +231,11 @@ async fn test_concurrent_ensure_connected_dedupes() {
 async fn a_caller_that_stops_waiting_does_not_end_the_attempt() {
     let fake = FakeConnector::with_outcomes(&[(25, true)]);
     let upstream = spawn_group(&fake);
-    for _ in 0..2 {
+    for so_far in [10, 20] {
         let outcome = upstream.acquire(Duration::from_secs(10)).await;
-        let Err(AcquireError::StillConnecting { waited, last_failure: None, .. }) = outcome else { panic!() };
-        assert_eq!(waited.as_secs(), 10);
+        let Err(AcquireError::StillConnecting { waited, progress }) = outcome else { panic!() };
+        assert_eq!((waited.as_secs(), progress.elapsed.as_secs()), (10, so_far));
+        assert!(progress.last_failure.is_none());
         assert!(upstream.snapshot().connecting.is_some());
     }
     assert!(upstream.acquire(Duration::from_secs(10)).await.is_ok());
@@ -244,7 +245,7 @@ async fn a_caller_that_stops_waiting_does_not_end_the_attempt() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_stops_waiting_learns_the_last_failure_or_loss() {
     let last_failure = async |upstream: &Upstream| match upstream.acquire(WAIT).await {
-        Err(AcquireError::StillConnecting { last_failure, .. }) => last_failure,
+        Err(AcquireError::StillConnecting { progress, .. }) => progress.last_failure,
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("connected"),
     };
