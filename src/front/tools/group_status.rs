@@ -116,16 +116,8 @@ pub(super) fn group_line(
     if let Some(hint) = group.startup_hint() {
         line.push_str(&format!("\n    {hint}"));
     }
-    if let Some(last) = snapshot.unreadable() {
-        let messages = match last.count {
-            1 => "a message that cannot be read and belongs to no known call".to_owned(),
-            n => format!("{n} messages that cannot be read and belong to no known call"),
-        };
-        line.push_str(&format!(
-            "\n    it sent {messages}; the last one, {} ago, is {}",
-            in_largest_unit(last.at.elapsed()),
-            last.what
-        ));
+    if let Some(text) = unreadable_text(snapshot) {
+        line.push_str(&format!("\n    {text}"));
     }
     for finding in snapshot.catalog.iter().flat_map(|catalog| &catalog.findings) {
         line.push_str(&format!("\n    {finding}"));
@@ -161,6 +153,17 @@ fn usage_text(group: &Upstream, snapshot: &Snapshot) -> String {
         }
     }
     text
+}
+
+/// What the server sent that cannot be read.
+fn unreadable_text(snapshot: &Snapshot) -> Option<String> {
+    let last = snapshot.unreadable()?;
+    let messages = match last.count {
+        1 => "a message that cannot be read and belongs to no known call".to_owned(),
+        n => format!("{n} messages that cannot be read and belong to no known call"),
+    };
+    let ago = in_largest_unit(last.at.elapsed());
+    Some(format!("it sent {messages}; the last one, {ago} ago, is {}", last.what))
 }
 
 /// The tools that differ from what was first seen or approved, and how.
