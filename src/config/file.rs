@@ -93,9 +93,8 @@ pub struct ServerEntry {
     pub http_url: Option<String>,
     /// The transport. A remote server needs it only to choose between `"http"` (Streamable HTTP; also
     /// `"streamable-http"`) and `"sse"` (HTTP+SSE). Without it, or with `"remote"`, Streamable HTTP is tried first, and
-    /// HTTP+SSE if the server answers with 400, 404, 405, 406 or 415. A server that speaks the other one than the config
-    /// says works, with a warning. A local program needs none; `"stdio"` and `"local"` are accepted. Also `transport` and
-    /// `transportType`.
+    /// HTTP+SSE if the server answers with 400, 404, 405, 406 or 415. The other one is used with a warning. A local
+    /// program needs none; `"stdio"` and `"local"` are accepted. Also `transport` and `transportType`.
     #[serde(rename = "type")]
     #[schemars(extend("examples" = ["http"]))]
     pub transport_type: Option<TransportType>,

@@ -118,16 +118,20 @@ impl ProfileInput<'_> {
             && others.any(|other| other.is_on || used.is_none())
     }
 
-    /// Whether this client does not see a server: it is one of other clients, or, in the project, one that the client does
-    /// not see elsewhere.
+    /// Whether this client does not see a server: it is one of other clients, or was one when they were imported, or, in the
+    /// project, it is one that the client does not see elsewhere.
     fn is_left_out(&self, client: &ClientAccess, index: usize) -> bool {
         let elsewhere = ClientScope { is_project: false, ..client.scope };
         let elsewhere =
             own_profiles(self.discovery).find(|(scope, _)| client.scope.is_project && *scope == elsewhere);
         let elsewhere = elsewhere.and_then(|(_, profile)| Profile::read(self.existing.get(&profile?)?));
-        let is_unseen = elsewhere.is_some_and(|profile| !profile.chooses(&self.servers[index].name));
+        let server = &self.servers[index];
+        let is_unseen = elsewhere.is_some_and(|profile| !profile.chooses(&server.name));
         let used = client.servers.get(&index).map(|used| used.is_on);
-        (self.keeps_apart && is_unseen && used != Some(true)) || self.is_of_others(used, index)
+        let had = &server.earlier_clients;
+        let was_of_others = used.is_none() && !had.is_empty() && !had.contains(&client.scope.app);
+        self.keeps_apart && (is_unseen && used != Some(true) || was_of_others)
+            || self.is_of_others(used, index)
     }
 
     /// Leaves new servers out of the profiles that are a client's by their name and in no entry that was read, such as those

@@ -141,6 +141,7 @@ mod tests {
             entry: entry.as_object().unwrap().clone(),
             is_known,
             origins: Vec::new(),
+            earlier_clients: Default::default(),
             notes: Vec::new(),
             conflicts: Vec::new(),
         };

@@ -6,16 +6,19 @@
 //! or accounts both stay, the later one under a name of its own, by which the next import finds it. Servers of different
 //! names are one only if everything is equal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use super::accounts::{AccountDifference, KeyringValues};
 use super::apps::ClientApp;
 use super::discover::FoundServer;
+use super::records::ChangeRecords;
 use super::tool_rules::ToolRuleSet;
 use super::translate::TranslatedEntry;
 use super::variables::{UsedVariables, comparable};
+use crate::config::vars::Env;
 
 /// A server that `import` writes, or that servers.json has already.
 #[derive(Clone, Debug)]
@@ -28,6 +31,8 @@ pub(super) struct PlannedServer {
     pub(super) is_known: bool,
     /// The clients that have it, each with the name that it has there and its file.
     pub(super) origins: Vec<Origin>,
+    /// The clients that had it when an import put this program in its place.
+    pub(super) earlier_clients: BTreeSet<ClientApp>,
     /// What the clients' entries have beyond ours.
     pub(super) notes: Vec<String>,
     /// Fields in which the entries differ.
@@ -82,6 +87,7 @@ impl Merger {
             entry: entry.as_object().cloned().unwrap_or_default(),
             is_known: true,
             origins: Vec::new(),
+            earlier_clients: BTreeSet::new(),
             notes: Vec::new(),
             conflicts: Vec::new(),
         });
@@ -120,11 +126,21 @@ impl Merger {
             entry,
             is_known: false,
             origins: vec![origin],
+            earlier_clients: BTreeSet::new(),
             notes: Vec::new(),
             conflicts: Vec::new(),
         };
         server.add_notes(app, notes);
         self.servers.push(server);
+    }
+
+    /// Notes which clients had the servers of this config file before an import replaced them.
+    pub(super) fn note_earlier_clients(&mut self, config: &Path, env: &Env) {
+        // Whatever writes a client's file says why the records cannot be read.
+        let Ok(records) = ChangeRecords::of_user(env) else { return };
+        for server in &mut self.servers {
+            server.earlier_clients = records.clients_of(&server.name, config);
+        }
     }
 
     /// The name, or one with the client's name if another server has it.

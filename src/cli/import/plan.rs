@@ -83,6 +83,7 @@ impl Plan {
                 }
             }
         }
+        merger.note_earlier_clients(&target, env);
         let mut servers = merger.servers;
         resolve_conflicts(&mut servers, mode.answers).await?;
         let existing = root.get("profiles").and_then(Value::as_object).cloned().unwrap_or_default();

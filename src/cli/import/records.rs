@@ -159,6 +159,14 @@ impl ChangeRecords {
         self.records.iter().map(|(id, record)| (*id, record))
     }
 
+    /// The clients in whose place a server of this config file was put.
+    pub(super) fn clients_of(&self, server: &str, config: &Path) -> BTreeSet<ClientApp> {
+        let records = self.all().map(|(_, record)| record);
+        let of_server = records
+            .filter(|record| record.config.as_deref() == Some(config) && record.servers.contains(server));
+        of_server.filter_map(ChangeRecord::app).collect()
+    }
+
     /// The record of this number.
     pub(super) fn get(&self, id: u32) -> Option<&ChangeRecord> {
         self.records.get(&id)

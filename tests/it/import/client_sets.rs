@@ -65,6 +65,17 @@ fn with_yes_each_client_keeps_its_own_set_also_in_a_further_import() {
 }
 
 #[test]
+fn a_client_that_is_imported_later_does_not_see_what_the_others_had() {
+    let home = Home::of(&[(SERVERS, servers(&["mine"])), (CURSOR, servers(&["fs", "git"]))]);
+    home.imported(&["--yes", "--write-client"]);
+    home.write(COPILOT, &servers(&["fs", "wiki"]).to_string());
+    let printed = home.imported(&["--yes", "--write-client"]);
+    let expected = json!({"cursor": ["*", "!wiki"], "copilot": ["*", "!git"]});
+    assert_eq!(home.json(SERVERS)["profiles"], expected, "{printed}");
+    assert_eq!(args(&home, COPILOT), ["--profile", "copilot"]);
+}
+
+#[test]
 fn clients_that_are_not_imported_from_keep_their_sets_or_are_named() {
     let home = Home::of(&[
         (CURSOR, servers(&["fs"])),
