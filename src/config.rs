@@ -92,6 +92,8 @@ pub struct Config {
     /// The enabled servers in config order. A server whose entry is wrong is here too, with its error: the other
     /// servers work, and `get_status` can say what is wrong with this one.
     pub servers: Vec<(GroupName, Result<Arc<ServerConfig>, ConfigError>)>,
+    /// The servers that the config disables, in config order, unless the profile in use leaves them out.
+    pub disabled: Vec<DisabledServer>,
     /// The settings of the instance.
     pub settings: Settings,
     /// The names of all profiles, in the order of the files.
@@ -107,9 +109,31 @@ pub struct Config {
 }
 
 impl Config {
+    /// Finds a disabled server by name.
+    pub fn disabled(&self, name: &str) -> Option<&DisabledServer> {
+        self.disabled.iter().find(|server| server.name.as_str() == name)
+    }
+
     /// Finds a server by name. Returns `None` if the config does not have it or disables it.
     pub fn server(&self, name: &GroupName) -> Option<&Result<Arc<ServerConfig>, ConfigError>> {
         self.servers.iter().find(|(known, _)| known == name).map(|(_, server)| server)
+    }
+}
+
+/// A server that the config has and disables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisabledServer {
+    /// Its name.
+    pub name: GroupName,
+    /// The option with which a command reads the file of its entry, with a space before it; empty for the default file.
+    pub config_option: Arc<str>,
+}
+
+/// Says what to do about it.
+impl fmt::Display for DisabledServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, option) = (text::shell_word(self.name.as_str()), &self.config_option);
+        write!(f, "disabled; run `dynamic-mcp enable {}{option}`", word.as_deref().unwrap_or("NAME"))
     }
 }
 

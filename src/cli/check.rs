@@ -90,6 +90,8 @@ struct CheckReport {
     servers: Vec<CheckedServer>,
     /// What is wrong with the config.
     errors: Vec<String>,
+    /// The servers that the config disables, and how to enable them.
+    disabled: Vec<String>,
     /// What is doubtful in the config.
     warnings: Vec<String>,
     /// Which profile is in use, and how many servers it leaves out, in one line.
@@ -125,6 +127,7 @@ pub async fn check(
         .servers
         .retain(|(known, _)| args.names.is_empty() || args.names.iter().any(|name| known.as_str() == name));
     report.errors.extend(config.errors.iter().map(ToString::to_string));
+    report.disabled = config.disabled.iter().map(|server| format!("{}: {server}", server.name)).collect();
     report.warnings = config.warnings.iter().map(ToString::to_string).collect();
     let is_empty = config.servers.is_empty();
     if !is_empty {
@@ -150,6 +153,9 @@ fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError>
     let is_known = |wanted: &str| config.servers.iter().any(|(known, _)| known.as_str() == wanted);
     let unknown = names.iter().find(|wanted| !is_known(wanted));
     let Some(unknown) = unknown.filter(|_| config.errors.is_empty()) else { return Ok(()) };
+    if let Some(disabled) = config.disabled(unknown) {
+        return Err(CommandError::new(EXIT_USAGE, format!("{} is {disabled}", disabled.name)));
+    }
     let known: Vec<_> = config.servers.iter().map(|(name, _)| name.to_string()).collect();
     let is_left_out = config.is_left_out(&GroupName::new(unknown));
     let message = match config.profile_summary().filter(|_| is_left_out) {

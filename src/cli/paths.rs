@@ -73,6 +73,9 @@ pub(super) fn find_server<'c>(
             let message = "the profile leaves this server out; choose another profile, or none";
             Err(CommandError::new(EXIT_USAGE, message))
         }
+        None if let Some(disabled) = config.disabled(name.as_str()) => {
+            Err(CommandError::new(EXIT_USAGE, format!("the server is {disabled}")))
+        }
         None => Err(no_such_server(config.servers.iter().map(|(name, _)| name.as_str()))),
     }
 }

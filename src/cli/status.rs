@@ -100,6 +100,7 @@ async fn report(env: &Env) -> std::io::Result<Value> {
                 "error": status.status["error"],
                 "profile": status.status["profile"],
                 "groups": groups,
+                "disabled": status.status["disabled"],
             })
         })
         .collect();
@@ -174,7 +175,15 @@ fn table(report: &Value) -> VisibleText {
         if let Some(profile) = instance["profile"].as_str() {
             text.line(format_args!("  {profile}"));
         }
+        let disabled = instance["disabled"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let disabled: Vec<_> = disabled.map(name).collect();
         groups_table(&mut text, instance["groups"].as_array().map(Vec::as_slice).unwrap_or_default());
+        if !disabled.is_empty() {
+            text.line(format_args!(
+                "  disabled: {}; `dynamic-mcp enable NAME` enables one",
+                disabled.join(", ")
+            ));
+        }
     }
     for advice in report["advice"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         text.line(advice);

@@ -75,6 +75,8 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
         }
     }
     use_profile(&mut config, &mut servers, &profiles, files, overrides);
+    let disabled = servers.iter().filter(|server| server.is_disabled());
+    config.disabled = disabled.map(NamedEntry::disabled).collect();
     config.settings = resolve_settings(&settings, overrides);
     let defaults = ServerDefaults { settings, overrides, env, files: &referenced, tools_error };
     config.servers = servers.into_iter().filter_map(|server| resolve_entry(server, &defaults)).collect();

@@ -27,8 +27,18 @@ const MAX_CANDIDATES: usize = 10;
 pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
     match groups.get_by_name(name) {
         Some(group) => Ok(group),
-        None => group_in(&groups.all(), name).cloned(),
+        None => group_in(&groups.all(), name)
+            .cloned()
+            .map_err(|unknown| disabled(groups, name).unwrap_or(unknown)),
     }
+}
+
+/// Says that the config disables the group of this name, in any [spelling], if it does.
+pub fn disabled(groups: &GroupManager, name: &str) -> Option<String> {
+    let config = groups.config();
+    let known = config.disabled.iter().map(|server| (server, server.name.as_str()));
+    let server = spelling::find(known, name).one()?;
+    Some(format!("Group {} is {server}. Tell the user.", server.name))
 }
 
 /// Finds a group by its name, in any [spelling].

@@ -112,6 +112,12 @@ pub enum LaunchError {
         /// The absolute path of the file.
         path: PathBuf,
     },
+    /// The command is a directory.
+    #[error("command {path:?} is a directory; write the path of the program in it as \"command\"")]
+    Directory {
+        /// Its absolute path.
+        path: PathBuf,
+    },
     /// The working directory does not exist, or is not a directory.
     #[error(
         "working directory {cwd:?} cannot be used ({reason}); create it, or set \"cwd\" to one that exists"
@@ -149,6 +155,7 @@ impl LaunchError {
         match self {
             Self::NotFound { .. } | Self::NoSuchFile { .. } => "its command was not found",
             Self::HasArguments { .. } => "its command has arguments in it",
+            Self::Directory { .. } => "its command is a directory",
             Self::NotExecutable { .. } => "its command is not executable",
             Self::Cwd { .. } => "its working directory cannot be used",
             #[cfg(windows)]
@@ -313,6 +320,7 @@ fn find_program(
         _ => Some(cwd.join(&expanded)),
     };
     match file {
+        Some(path) if path.is_dir() => Err(LaunchError::Directory { path }),
         Some(path) if path.exists() => Err(LaunchError::NotExecutable { path }),
         Some(path) => Err(LaunchError::NoSuchFile { command: command.to_owned(), path }),
         None => {

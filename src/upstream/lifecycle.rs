@@ -315,11 +315,12 @@ impl Lifecycle {
         Some(self.answer_failed())
     }
 
-    /// Returns whether a process ended at once, with the words with which the one before it ended.
+    /// Returns whether a process ended at once, or answered with what is not MCP, with the words with which the one before it ended.
     fn crashes_again(&self, error: &UpstreamError, now: Instant) -> bool {
         let State::Failed(last) = &self.state else { return false };
         let is_early = self.attempt_began.is_some_and(|began| now - began < EARLY_EXIT);
-        is_early && matches!(error, UpstreamError::Exited { .. }) && last.error.has_same_words(error)
+        let is_of_process = matches!(error, UpstreamError::Exited { .. } | UpstreamError::Protocol { .. });
+        is_early && is_of_process && last.error.has_same_words(error)
     }
 
     /// Returns whether attempts continue in the background after a round.

@@ -186,6 +186,10 @@ impl Reader {
         if request.method.known() == Some(Method::Ping) {
             return peer.reply(&request.id, Ok(Raw::from_static(b"{}")));
         }
+        if matches!(request.method.known(), Some(Method::Initialize | Method::ServerDiscover)) {
+            let what = "it is the request itself: the program writes what it reads, so it is no MCP server; check \"command\" and \"args\"";
+            return peer.fail(&request.id, CallError::Malformed(what.to_owned()));
+        }
         if self.requests.len() >= MAX_OPEN_REQUESTS {
             let message = "too many requests are open; wait for some of the answers";
             return peer.reply(&request.id, Err(error_object(code::INTERNAL_ERROR, message, None)));

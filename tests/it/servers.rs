@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::shell::Shell;
+use crate::support::{Proxy, config_of, merged, scripted_upstream, text_of};
 
 const TEXT: &str = r#"{
   // My servers
@@ -101,4 +102,42 @@ fn a_server_that_is_named_as_a_key_of_another_version_is_no_place_for_servers() 
         root,
         json!({"mcp": {"servers": {"type": "local", "command": ["x"]}, "time": {"command": "uvx"}}})
     );
+}
+
+#[test]
+fn a_disabled_server_says_so_wherever_it_is_named() {
+    let shell = Shell::new(&config_of([
+        ("a", scripted_upstream(&[])),
+        ("b", merged(scripted_upstream(&[]), json!({"enabled": false}))),
+    ]));
+    let mut proxy = Proxy::new(&config_of([
+        ("a", scripted_upstream(&[])),
+        ("b", merged(scripted_upstream(&[]), json!({"disabled": true}))),
+    ]));
+    let remedy = "b is disabled; run `dynamic-mcp enable b --config ";
+    let failure = proxy.call_failure("b", "echo", json!({}));
+    assert!(failure.starts_with("Group ") && failure.contains(remedy), "{failure}");
+    for (tool, arguments) in [
+        ("get_dynamic_tools", json!({"group": "b"})),
+        ("get_status", json!({"group": "b"})),
+        ("b__echo", json!({})),
+    ] {
+        let response = proxy.request("tools/call", json!({"name": tool, "arguments": arguments})).to_string();
+        assert!(response.contains(remedy), "{tool}: {response}");
+    }
+    let status = proxy.call_meta_tool("get_status", json!({}));
+    assert!(text_of(&status).contains("\n- b: disabled; run `dynamic-mcp enable b"), "{status}");
+    assert_eq!(status["structuredContent"]["disabled"], json!(["b"]));
+
+    for args in
+        [&["tools", "b"][..], &["call", "b", "echo", "{}"], &["check", "b"], &["search", "x", "--group", "b"]]
+    {
+        let (code, stdout, stderr) = shell.run(args);
+        assert!(
+            code != 0 && (stdout + &stderr).contains("disabled; run `dynamic-mcp enable b --config "),
+            "{args:?}"
+        );
+    }
+    let (code, stdout, stderr) = shell.run(&["check"]);
+    assert!(code == 0 && stdout.contains("\nb: disabled; run `dynamic-mcp enable b"), "{stdout}{stderr}");
 }

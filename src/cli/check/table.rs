@@ -26,6 +26,7 @@ pub(super) fn table(report: &CheckReport) -> VisibleText {
             line.lines().for_each(|line| text.line(format_args!("config {kind}: {line}")));
         }
     }
+    report.disabled.iter().for_each(|line| text.line(line));
     report.profile.iter().for_each(|profile| text.line(profile));
     let working = report.servers.iter().filter(|server| server.works).count();
     text.line(match report.servers.len() {

@@ -9,7 +9,7 @@ use crate::config::fields::{self, AppliesTo, ConfigField};
 use crate::config::file::ServerEntry;
 use crate::config::file::profiles::ProfileToolsEntry;
 use crate::config::secrets::ServerSecrets;
-use crate::config::{ConfigError, LaunchText, ServerOrigin};
+use crate::config::{ConfigError, DisabledServer, GroupName, LaunchText, ServerOrigin};
 
 /// The entry of one server.
 pub(super) struct NamedEntry {
@@ -23,12 +23,19 @@ pub(super) struct NamedEntry {
     pub(super) source: EntrySource,
     /// The rules for its tools that the profile in use adds.
     pub(super) profile_tools: Option<ProfileToolsEntry>,
+    /// The option with which a command reads the file.
+    pub(super) config_option: Arc<str>,
 }
 
 impl NamedEntry {
     /// Returns whether the file disables the server.
     pub(super) fn is_disabled(&self) -> bool {
         self.entry.is_none() && self.errors.is_empty()
+    }
+
+    /// The server as one that the file disables.
+    pub(super) fn disabled(&self) -> DisabledServer {
+        DisabledServer { name: GroupName::new(&self.name), config_option: self.config_option.clone() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use jsonc_parser::ast::{NullKeyword, StringLit, Value};
+use jsonc_parser::ast::{NullKeyword, Object, StringLit, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
 use serde::de::DeserializeOwned;
@@ -11,6 +11,7 @@ use super::source_text::SourceText;
 use crate::config::de::ValueReader;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{ConfigError, OWN_GROUP};
+use crate::text::quoted_list;
 
 /// How many errors of one entry are reported.
 const MAX_ERRORS: usize = 20;
@@ -38,7 +39,12 @@ pub(super) fn syntax_error(text: &SourceText, error: &ParseError) -> ConfigError
         ParseErrorKind::UnterminatedArray => (']', "list"),
         kind => {
             let message = format!("not valid JSON: {}", kind.to_string().to_lowercase());
-            return text.error(error.range().start, message, None);
+            let at = error.range().start;
+            // `\U` of `C:\Users`, and `\u` of `C:\users`, which needs four digits.
+            let is_escape = matches!(kind, ParseErrorKind::String(_))
+                && ["escape", "hex digits"].iter().any(|part| message.contains(part));
+            let hint = is_escape.then(|| r"write each backslash of a path twice, as in C:\\Users".to_owned());
+            return text.error(at, message, hint);
         }
     };
     let (line, column) = text.position(error.range().start);
@@ -46,6 +52,30 @@ pub(super) fn syntax_error(text: &SourceText, error: &ParseError) -> ConfigError
         "not valid JSON: a `{missing}` is missing; the {what} that begins at {line}:{column} is not closed"
     );
     text.error(text.as_str().trim_end().len(), message, None)
+}
+
+/// The error for servers, or a single one, that are not within `mcpServers`.
+pub(super) fn unwrapped(root: &Object<'_>, text: &SourceText) -> Option<ConfigError> {
+    const HINT: &str = r#"write {"mcpServers": {…}} around"#;
+    if is_server(root) {
+        let hint = format!(r#"{HINT} it, with a name: {{"mcpServers": {{NAME: {{…}}}}}}"#);
+        return Some(text.error(root.start(), "the file is a server without a name", Some(hint)));
+    }
+    let names: Vec<_> = root.properties.iter().map(|member| member.name.as_str()).collect();
+    let names: Vec<_> = names.into_iter().filter(|name| *name != "$schema").collect();
+    let are_servers = names.iter().all(|name| root.get_object(name).is_some_and(is_server));
+    (are_servers && !names.is_empty()).then(|| {
+        let names = quoted_list(names);
+        let message = format!("the servers {names} are not within `mcpServers`");
+        text.error(root.start(), message, Some(format!("{HINT} them")))
+    })
+}
+
+/// Returns whether an object is one server, as opposed to servers by name.
+pub(super) fn is_server(object: &Object<'_>) -> bool {
+    object.properties.iter().any(|member| {
+        matches!(member.name.as_str(), "command" | "url" | "type") && member.value.as_object().is_none()
+    })
 }
 
 /// What is wrong with the name of a server, and what to do about it.
@@ -92,20 +122,56 @@ pub(super) fn read_entry<T: DeserializeOwned>(
     }
 }
 
-/// Returns a warning for each argument that looks as if a shell expanded it.
-pub(super) fn unexpanded_args(server: &Value<'_>, text: &SourceText, env: &Env) -> Vec<ConfigError> {
+/// Returns a warning for each argument, variable and header that looks as if a shell expanded it.
+pub(super) fn unexpanded(server: &Value<'_>, text: &SourceText, env: &Env) -> Vec<ConfigError> {
     let members = server.as_object().map_or(&[][..], |server| &server.properties);
-    let lists = members.iter().filter(|member| matches!(member.name.as_str(), "args" | "command"));
-    let values = lists.flat_map(|member| {
-        let elements = member.value.as_array().map_or(&[][..], |list| &list.elements);
-        elements.iter().enumerate().map(move |(n, value)| (member.name.as_str(), n, value))
-    });
-    let warning = |(name, n, value): (&str, usize, &Value<'_>)| {
-        let (what, instead) = unexpanded_part(value.as_string_lit()?.value.as_ref(), env)?;
-        let message = format!("`{name}[{n}]`: `{what}` is not expanded, because no shell reads it");
-        Some(text.error(value.start(), message, Some(format!("write `{instead}`"))))
-    };
-    values.filter_map(warning).collect()
+    let mut warnings = Vec::new();
+    for member in members {
+        let name = member.name.as_str();
+        match (name, &member.value) {
+            ("args" | "command", Value::Array(list)) => {
+                for (n, value) in list.elements.iter().enumerate() {
+                    let found = value.as_string_lit().and_then(|value| unexpanded_part(&value.value, env));
+                    warnings.extend(
+                        found.map(|found| unexpanded_value(text, &format!("{name}[{n}]"), value, found)),
+                    );
+                }
+            }
+            ("env" | "environment" | "headers" | "http_headers", Value::Object(values)) => {
+                for value in &values.properties {
+                    let place = format!("{name}.{}", value.name.as_str());
+                    let found =
+                        value.value.as_string_lit().and_then(|value| variable_alone(&value.value, env));
+                    warnings.extend(found.map(|found| unexpanded_value(text, &place, &value.value, found)));
+                }
+            }
+            _ => {}
+        }
+    }
+    warnings
+}
+
+/// The warning for a value that is not expanded: what of it, and what to write instead.
+fn unexpanded_value(
+    text: &SourceText,
+    place: &str,
+    value: &Value<'_>,
+    (what, instead): (String, String),
+) -> ConfigError {
+    let message = format!("`{place}`: `{what}` is not expanded, because no shell reads it");
+    text.error(value.start(), message, Some(format!("write `{instead}`")))
+}
+
+/// Returns a warning for a `timeout` that is one number.
+pub(super) fn number_as_timeout(server: &Value<'_>, text: &SourceText) -> Option<ConfigError> {
+    let timeout = &server.as_object()?.get("timeout")?.value;
+    let Value::NumberLit(number) = timeout else { return None };
+    let number: f64 = number.value.parse().ok().filter(|number| *number > 0.0)?;
+    // Nobody waits for a call for twenty minutes on purpose, and no server answers within a second reliably.
+    let seconds = if number >= 1000.0 { number / 1000.0 } else { number };
+    let message = "`timeout` as one number has no effect: clients count it in seconds or in milliseconds";
+    let hint = format!("write \"timeout\": {{\"tools\": \"{seconds}s\"}}");
+    Some(text.error(timeout.start(), message, Some(hint)))
 }
 
 /// Returns a warning if `object`, a server or the settings, asks for a shared process on a system where there are none.
@@ -173,6 +239,17 @@ fn unexpanded_part(text: &str, env: &Env) -> Option<(String, String)> {
         let is_set = name.starts_with(|c: char| c.is_ascii_uppercase()) && env.get(&name).is_some();
         (is_set && !is_escaped).then(|| (format!("${name}"), format!("${{{name}}}")))
     })
+}
+
+/// Returns the variable that a value of `env` or `headers` ends with, as a word of its own, and what to write instead. A
+/// variable that is not set is not named: it may be a part of a password.
+fn variable_alone(text: &str, env: &Env) -> Option<(String, String)> {
+    let word = text.rsplit(' ').next()?;
+    let name = word.strip_prefix('$')?;
+    let is_name = name.starts_with(|first: char| first.is_ascii_uppercase() || first == '_')
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    let name = if env.get(name).is_some() { name } else { "NAME" };
+    is_name.then(|| (format!("${name}"), format!("${{{name}}}")))
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use super::client_files::{self, GeminiLists};
 use super::codex;
 use super::entry::{EntrySource, FieldSource, NamedEntry};
 use super::findings::{
-    CAN_SHARE, name_error, read_entry, share_without_effect, unexpanded_args, unknown_field,
+    CAN_SHARE, is_server, name_error, number_as_timeout, read_entry, share_without_effect, unexpanded,
+    unknown_field, unwrapped,
 };
 use super::json_text::{expected_an_object, parse_json};
 use super::parse_profiles::{NamedProfile, parse_profiles};
@@ -70,6 +71,7 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
     let canonical = absolute.canonicalize().unwrap_or_else(|_| absolute.clone());
     let is_toml = client_files::is_toml(path);
     let mut parser = FileParser {
+        config_option: named.clone().into(),
         text: &text,
         path: canonical.into(),
         dir: dir.into(),
@@ -92,6 +94,8 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
 
 struct FileParser<'f> {
     text: &'f Arc<SourceText>,
+    /// The option with which a command reads the file, with a space before it; empty for the default file.
+    config_option: Arc<str>,
     /// The absolute path of the file.
     path: Arc<Path>,
     /// The directory of the file.
@@ -142,6 +146,10 @@ impl FileParser<'_> {
             self.file.warnings.extend(warnings.collect::<Vec<_>>());
             return;
         }
+        if let Some(error) = unwrapped(root, self.text) {
+            self.file.errors.push(error);
+            return;
+        }
         let misspelled =
             unknown.iter().find_map(|(name, offset, nearest)| Some((*offset, *name, (*nearest)?)));
         let (offset, hint) = match misspelled {
@@ -173,8 +181,12 @@ impl FileParser<'_> {
             known.map(|(n, server)| (server.name.clone().into(), n)).collect();
         known.reserve(servers.properties.len());
         self.file.servers.reserve(servers.properties.len());
+        // There the number is valid, and about something else.
+        let is_of_client = matches!(key, "mcp" | "mcp.servers") || client_files::is_settings_file(&self.path);
         for member in &servers.properties {
             let server = self.parse_server(member);
+            let warning = number_as_timeout(&member.value, self.text).filter(|_| !is_of_client);
+            self.file.warnings.extend(warning);
             match known.get(&*server.name).and_then(|n| self.file.servers.get_mut(*n)) {
                 Some(first) => {
                     let (line, column) = self.text.position(first.source.offset);
@@ -214,7 +226,7 @@ impl FileParser<'_> {
         } else {
             let read = read_entry(&member.value, self.text, self.context);
             self.file.warnings.extend(read.warnings);
-            self.file.warnings.extend(unexpanded_args(&member.value, self.text, self.context.env));
+            self.file.warnings.extend(unexpanded(&member.value, self.text, self.context.env));
             self.file.warnings.extend(share_without_effect(&member.value, self.text, CAN_SHARE));
             wrong = read.wrong;
             let found = secret_refs::find(&member.value, self.text, self.context, self.secrets_refusal);
@@ -223,7 +235,14 @@ impl FileParser<'_> {
             (read.value, [read.errors, found.errors].concat())
         };
         let source = EntrySource { secrets, ..self.entry_source(member, &wrong) };
-        NamedEntry { name, entry, errors, source, profile_tools: None }
+        NamedEntry {
+            name,
+            entry,
+            errors,
+            source,
+            profile_tools: None,
+            config_option: self.config_option.clone(),
+        }
     }
 
     fn entry_source(&self, member: &ObjectProp<'_>, wrong: &[usize]) -> EntrySource {
@@ -337,13 +356,6 @@ fn compact(value: &Value<'_>) -> String {
         Value::Array(list) => list.elements.iter().map(compact).collect::<Vec<_>>().join(","),
         _ => String::new(),
     }
-}
-
-/// Returns whether an object is one server, as opposed to servers by name.
-fn is_server(object: &Object<'_>) -> bool {
-    object.properties.iter().any(|member| {
-        matches!(member.name.as_str(), "command" | "url" | "type") && member.value.as_object().is_none()
-    })
 }
 
 /// Returns whether a value is as good as none. Some clients write every field for every server.

@@ -310,3 +310,60 @@ fn an_empty_list_of_a_client_allows_no_tool_and_ours_all() {
         assert_eq!(allows(list), is_allowed, "{list}");
     }
 }
+
+/// What the file with this text says is wrong or doubtful.
+fn said_of(text: &str) -> String {
+    let config = load_text(text);
+    let of_servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
+    let all = config.errors.iter().chain(&config.warnings).chain(of_servers);
+    all.map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn usual_mistakes_are_named_with_what_to_write() {
+    for (text, expected) in [
+        (
+            r#"{"mcpServers": {"a": {"command": "x", "env": {"KEY": "$TOKEN"}}}}"#,
+            "`env.KEY`: `$TOKEN` is not expanded, because no shell reads it (write `${TOKEN}`)",
+        ),
+        (
+            r#"{"mcpServers": {"a": {"url": "http://a.example", "headers": {"Authorization": "Bearer $UNSET_1"}}}}"#,
+            "`headers.Authorization`: `$NAME` is not expanded, because no shell reads it (write `${NAME}`)",
+        ),
+        (
+            r#"{"mcpServers": {"a": {"command": "x", "arguments": ["y"]}}}"#,
+            "unknown field `arguments` (did you mean `args`?)",
+        ),
+        (r#"{"mcpServers": {"a": {"cmd": "x"}}}"#, "unknown field `cmd` (did you mean `command`?)"),
+        (
+            r#"{"a": {"command": "x"}, "b": {"url": "http://b.example"}}"#,
+            "the servers \"a\", \"b\" are not within `mcpServers` (write {\"mcpServers\": {…}} around them)",
+        ),
+        (r#"{"command": "x"}"#, "the file is a server without a name (write {\"mcpServers\": {…}} around it"),
+        (
+            r#"{"mcpServers": {"a": {"command": "x", "timeout": 60000}}}"#,
+            "`timeout` as one number has no effect: clients count it in seconds or in milliseconds (write \"timeout\": \
+             {\"tools\": \"60s\"})",
+        ),
+        (
+            r#"{"mcpServers": {"a": {"command": "C:\Users\x.exe"}}}"#,
+            r"invalid escape (write each backslash of a path twice, as in C:\\Users)",
+        ),
+        (
+            r#"{"mcpServers": {"a": {"command": "c:\users\x.exe"}}}"#,
+            r"expected four hex digits (write each backslash of a path twice, as in C:\\Users)",
+        ),
+    ] {
+        let said = said_of(text);
+        assert!(said.contains(expected), "{text}: {said}");
+    }
+    for text in [
+        r#"{"mcpServers": {"a": {"command": "x", "env": {"environment": "${TOKEN}", "B": "p$Sw0rd", "C": "5$"}}}}"#,
+        r#"{"mcpServers": {"a": {"command": "x", "timeout": {"tools": 60}}}}"#,
+        r#"{"mcpServers": {"a": {"command": "x", "environment": {"A": "b"}}}}"#,
+    ] {
+        assert_eq!(said_of(text), "", "{text}");
+    }
+    let said = said_of(r#"{"mcpServers": {"a": {"command": "x", "env": {"P": "$ECRET_PASSWORD"}}}}"#);
+    assert!(said.contains("`env.P`") && !said.contains("ECRET"), "{said}");
+}

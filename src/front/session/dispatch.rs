@@ -18,6 +18,7 @@ use crate::front::tools::{
     definitions, describe, duplicate_servers, protocol_extensions, status, status_prompt,
 };
 use crate::front::{lookup, tool_errors};
+use crate::groups::GroupManager;
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, capability};
 use crate::text;
@@ -264,11 +265,12 @@ async fn find_direct_target(context: &RequestContext, name: &str) -> Result<Dire
         return Ok(DirectTarget::Known(group.as_str().to_owned(), tool));
     }
     let name = name.to_owned();
-    context.run_on_lists(move |session| direct_target(&session.groups.all(), &name)).await?
+    context.run_on_lists(move |session| direct_target(&session.groups, &name)).await?
 }
 
 /// Finds the owner of a tool whose exposed name is not known.
-fn direct_target(all: &[Upstream], name: &str) -> Result<DirectTarget, RpcError> {
+fn direct_target(groups: &GroupManager, name: &str) -> Result<DirectTarget, RpcError> {
+    let all = &groups.all();
     let candidates = lookup::with_prefix(all, name);
     if !candidates.is_empty() {
         return Ok(DirectTarget::Candidates(candidates));
@@ -279,7 +281,10 @@ fn direct_target(all: &[Upstream], name: &str) -> Result<DirectTarget, RpcError>
         (None, [group]) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), name.to_owned())),
         (None, []) => match lookup::misspelled(all, name) {
             Ok(Some((group, tool))) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), tool)),
-            Ok(None) => Err(errors::unknown_tool(name, &definitions::NAMES)),
+            Ok(None) => match name.split_once("__").and_then(|(group, _)| lookup::disabled(groups, group)) {
+                Some(text) => Ok(DirectTarget::Ambiguous(text)),
+                None => Err(errors::unknown_tool(name, &definitions::NAMES)),
+            },
             Err(text) => Ok(DirectTarget::Ambiguous(text)),
         },
         (None, several) => {
@@ -347,7 +352,7 @@ async fn get_status(context: &RequestContext, params: &Raw) -> Raw {
     groups.check_approvals().await;
     let all = groups.all();
     let group = arguments::status_group(raw::get(params, "arguments").as_ref());
-    let group = group.and_then(|name| name.map(|name| lookup::group_in(&all, &name).cloned()).transpose());
+    let group = group.and_then(|name| name.map(|name| lookup::group(groups, &name)).transpose());
     let chosen = match group {
         Ok(Some(group)) => {
             login_offer::start_for_status(&context.session.groups, flows, &group).await;

@@ -79,6 +79,7 @@ pub fn report(
         "ready": ready,
         "total": snapshots.len(),
         "groups": snapshots.iter().map(|(group, s)| group_json(group, s, flows, note_of(group, s))).collect::<Vec<_>>(),
+        "disabled": config.disabled.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(),
         "startUpSavedMs": millis(saved),
         "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
         "warnings": warnings,
@@ -97,6 +98,9 @@ pub fn report(
         lines.push(group_line(group, snapshot, flows, note_of(group, snapshot)));
         let duplicate = duplicates.iter().find(|server| server.group == group.name.as_str());
         lines.extend(duplicate.map(|server| format!("    {}", server.text())));
+    }
+    if groups.len() == all.len() {
+        lines.extend(config.disabled.iter().map(|server| format!("- {}: {server}", server.name)));
     }
     let warnings = warnings.iter().map(|warning| format!("config warning: {warning}"));
     lines.extend(config.profile_summary().into_iter().chain(warnings));

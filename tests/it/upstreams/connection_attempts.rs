@@ -190,3 +190,18 @@ fn failing_upstreams_do_not_affect_others() {
         (&json!("ready"), &json!(2), &json!(5))
     );
 }
+
+#[test]
+#[cfg_attr(windows, ignore = "needs cat")]
+fn commands_that_are_no_servers_are_recognized() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let mut proxy = Proxy::new(&pure_config([
+        ("echoes", json!({"command": "cat"})),
+        ("directory", json!({"command": directory.path()})),
+    ]));
+    let (start, echoes) = (Instant::now(), proxy.call_failure("echoes", "echo", json!({})));
+    assert!(echoes.contains("the program writes what it reads, so it is no MCP server"), "{echoes}");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    let failure = proxy.call_failure("directory", "echo", json!({}));
+    assert!(failure.contains("is a directory; write the path of the program in it"), "{failure}");
+}
