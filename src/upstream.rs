@@ -118,12 +118,7 @@ pub enum AcquireError {
     /// The last attempt to connect failed.
     Failed(Arc<UpstreamError>),
     /// The attempt is still in progress, or the next one is planned.
-    StillConnecting {
-        /// How long the caller waited.
-        waited: Duration,
-        /// How far the group has come.
-        progress: Box<StartProgress>,
-    },
+    StillConnecting(Box<StartProgress>),
     /// The group has ended: the config changed or removed it, or the proxy shuts down.
     Gone,
     /// The group has ended, because the session ends.
@@ -167,7 +162,7 @@ impl Upstream {
         };
         tokio::time::timeout(wait, answer).await.unwrap_or_else(|_| {
             let waited = started.elapsed();
-            Err(AcquireError::StillConnecting { waited, progress: Box::new(self.start_progress(waited)) })
+            Err(AcquireError::StillConnecting(Box::new(self.start_progress(waited))))
         })
     }
 
@@ -176,7 +171,7 @@ impl Upstream {
         let snapshot = self.snapshot();
         let limit = |server: &Arc<ServerConfig>| handshake::first_answer_timeout(server, None);
         StartProgress {
-            elapsed: snapshot.starting.map_or(waited, |since| since.elapsed()),
+            elapsed: snapshot.starting.map_or(waited, |since| since.elapsed().max(waited)),
             stderr: self.startup.last_line(),
             hint: self.startup.hint(),
             wait: snapshot.wait(),

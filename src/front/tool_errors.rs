@@ -45,7 +45,7 @@ pub fn unavailable(
         AcquireError::ShuttingDown => {
             format!("Group {group} was not used: the session ends, and dynamic-mcp is shutting down.")
         }
-        AcquireError::StillConnecting { progress, .. } => format!(
+        AcquireError::StillConnecting(progress) => format!(
             "Group {group} is initializing ({} s so far), please retry in 10 seconds{progress}",
             progress.elapsed.as_secs()
         ),
@@ -308,6 +308,13 @@ pub fn untranslatable(group: &GroupName, tool: &str, why: &str) -> String {
     format!("Tool {tool} of group {group} gave no result: {why}.")
 }
 
+/// How a group ended that an edit of the config removed.
+pub const REMOVED: &str = "an edit of the config removed the group, and the call was cancelled after 10 s";
+
+/// How a group ended that an edit of the config replaced.
+pub const REPLACED: &str =
+    "an edit of the config restarted the server, and the call was cancelled after 10 s";
+
 /// A call that the upstream did not answer. `lost`: how the connection ended, if it did.
 pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option<String>) -> String {
     let tool = quoted(tool);
@@ -337,9 +344,11 @@ pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option
         CallError::Closed { sent } => {
             let why = lost.unwrap_or_else(|| "the connection was closed".to_owned());
             let done = if *sent { "It may have done part of its work. " } else { "" };
-            format!(
-                "Group {group} was lost while tool {tool} ran: {why}\n{done}Call again: the next call restarts the server."
-            )
+            let advice = match why == REMOVED {
+                true => "Do not call it again unless the user adds the group again.",
+                false => "Call again: the next call restarts the server.",
+            };
+            format!("Group {group} was lost while tool {tool} ran: {why}\n{done}{advice}")
         }
     }
 }

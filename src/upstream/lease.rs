@@ -148,6 +148,11 @@ impl LiveConnection {
         self.process
     }
 
+    /// How many requests of clients are in flight, and when the first of them began.
+    pub(super) fn calls_in_flight(&self) -> (usize, Option<Instant>) {
+        self.peer.calls_in_flight()
+    }
+
     /// Asks the host for the log of a shared server. `None` if it does not answer.
     pub(super) async fn read_log(&self, after: Option<LogCursor>) -> Option<LogPage> {
         let params = Raw::from(json!({ "after": after }).to_string());

@@ -85,6 +85,12 @@ impl Snapshot {
         Some(limit.saturating_sub(self.idle()?))
     }
 
+    /// How many requests of clients are in flight, and how long the first of them has been. `None` if there are none.
+    pub fn in_flight(&self) -> Option<(usize, Duration)> {
+        let (count, first) = self.live.as_ref()?.calls_in_flight();
+        Some((count, first?.elapsed()))
+    }
+
     /// The server's process, while it is connected and on this machine.
     pub fn process(&self) -> Option<ServerProcess> {
         self.live.as_ref()?.process()

@@ -115,6 +115,30 @@ fn a_removed_group_finishes_its_calls_and_an_added_one_works() {
 }
 
 #[test]
+fn a_call_that_hangs_is_visible_and_learns_that_its_group_was_removed_or_replaced() {
+    let mut proxy = start(&two_groups(scripted_upstream(&[])));
+    for group in ["kept", "other"] {
+        proxy.call_text(group, "echo", json!({"text": "x"}));
+        assert_eq!(proxy.group_status(group)["inFlight"], 0);
+    }
+    let removed = proxy.send_call("other", "sleep", json!({"ms": 60_000}));
+    let replaced = proxy.send_call("kept", "sleep", json!({"ms": 60_000}));
+    wait_until("it is in flight", || proxy.group_status("other")["inFlightMs"].as_u64() >= Some(1000));
+    let status = proxy.call_meta_tool("get_status", json!({}));
+    assert_eq!(status["structuredContent"]["groups"][1]["inFlight"], 1, "{status}");
+    assert!(text_of(&status).contains(", 1 call in flight for "), "{status}");
+    save(&proxy.config_file(), &config_of([("kept", scripted_upstream(&["--name", "new"]))]));
+    for (call, expected) in [
+        (removed, ["an edit of the config removed the group", "Do not call it again unless the user adds"]),
+        (replaced, ["an edit of the config restarted the server", "Call again"]),
+    ] {
+        let response = proxy.response(call).json();
+        let text = text_of(&response["result"]);
+        assert!(expected.iter().all(|part| text.contains(part)), "{text}");
+    }
+}
+
+#[test]
 fn an_added_group_is_discovered() {
     let mut proxy =
         ProxyCommand::new().config(&config_of([("a", scripted_upstream(&[]))])).start_initialized();

@@ -152,8 +152,9 @@ async fn follow_reloads(
                 Some(successor) => group = successor,
                 None => break AcquireError::Gone,
             },
-            Err(AcquireError::StillConnecting { progress, .. }) => {
-                break AcquireError::StillConnecting { waited: started.elapsed(), progress };
+            Err(AcquireError::StillConnecting(mut progress)) => {
+                progress.elapsed = progress.elapsed.max(started.elapsed());
+                break AcquireError::StillConnecting(progress);
             }
             Err(error) => break error,
         }

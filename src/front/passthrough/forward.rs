@@ -186,9 +186,19 @@ pub async fn forward<O: Outgoing>(
                 Err(outcome) => login = outcome,
             }
         }
-        let lost = lease.lost().map(|lost| lost.to_string());
+        let ended_by = end_by_reload(context, &group).filter(|_| matches!(error, CallError::Closed { .. }));
+        let lost = ended_by.map(str::to_owned).or_else(|| lease.lost().map(|lost| lost.to_string()));
         let unanswered = Box::new(Unanswered { group, method, error, lost, login });
         return Err(unless_shutting_down(context, ForwardError::Unanswered(unanswered)).into());
+    }
+}
+
+/// Says what an edit of the config did to the group of a call that has no answer, if there was one.
+fn end_by_reload(context: &RequestContext, group: &Upstream) -> Option<&'static str> {
+    match context.groups().get(&group.name) {
+        None => Some(tool_errors::REMOVED),
+        Some(current) if !current.is_same(group) => Some(tool_errors::REPLACED),
+        Some(_) => None,
     }
 }
 

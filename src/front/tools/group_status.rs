@@ -30,7 +30,7 @@ pub(super) fn group_json(
     let percentiles = group.stats.percentiles();
     let catalog = snapshot.catalog.as_ref();
     let info = catalog.map(|catalog| &catalog.info);
-    let process = snapshot.process();
+    let (process, in_flight) = (snapshot.process(), snapshot.in_flight());
     let changes = snapshot.pins.changes();
     json!({
         "group": group.name.as_str(),
@@ -55,6 +55,8 @@ pub(super) fn group_json(
         "unreadable": snapshot.unreadable().map(|last| json!({
             "count": last.count, "last": last.what, "lastAgeMs": millis(last.at.elapsed()),
         })),
+        "inFlight": in_flight.map_or(0, |(count, _)| count),
+        "inFlightMs": in_flight.map(|(_, since)| millis(since)),
         "calls": group.stats.calls(),
         "errors": group.stats.errors(),
         "p50Ms": percentiles.map(|(p50, _)| fractional_millis(p50)),
@@ -141,6 +143,13 @@ fn usage_text(group: &Upstream, snapshot: &Snapshot) -> String {
         text.push_str(&format!(", idle for {} s", idle.as_secs()));
         if let Some(left) = snapshot.closes_in() {
             text.push_str(&format!(", closes in {}", in_largest_unit(left)));
+        }
+    }
+    match snapshot.in_flight() {
+        None => {}
+        Some((1, since)) => text.push_str(&format!(", 1 call in flight for {} s", since.as_secs())),
+        Some((count, since)) => {
+            text.push_str(&format!(", {count} calls in flight, the first for {} s", since.as_secs()));
         }
     }
     if let Some((p50, p95)) = group.stats.percentiles() {

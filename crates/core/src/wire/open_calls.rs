@@ -153,6 +153,14 @@ impl OpenCalls {
         self.task_progress.iter().find(|(task, _)| *task == id).map(|(_, progress)| progress)
     }
 
+    /// How many calls with an origin are open, and when the first of them began. Subscriptions are not among them.
+    pub(super) fn in_flight(&self) -> (usize, Option<Instant>) {
+        let calls = self.open.values().filter(|call| call.origin.is_some() && !call.is_subscription);
+        calls.fold((0, None), |(count, first), call| {
+            (count + 1, Some(first.map_or(call.started, |first: Instant| first.min(call.started))))
+        })
+    }
+
     /// The id of the only call with an origin that is open; `None` if there are none or several.
     pub(super) fn only(&self) -> Option<u64> {
         let mut calls = self.open.iter().filter(|(_, call)| call.origin.is_some());

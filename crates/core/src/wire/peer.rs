@@ -256,6 +256,11 @@ impl Peer {
         drop(self.complete(id, Err(error)));
     }
 
+    /// How many calls with an origin are open, and when the first of them began.
+    pub fn calls_in_flight(&self) -> (usize, Option<Instant>) {
+        self.calls.lock().in_flight()
+    }
+
     /// The id of the only call with an origin that is open; `None` if there are none or several.
     pub fn only_call(&self) -> Option<Raw> {
         self.calls.lock().only().map(|id| id.to_string().into())

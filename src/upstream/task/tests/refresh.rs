@@ -41,7 +41,7 @@ async fn a_group_does_not_end_before_its_predecessor() {
     tokio::spawn(task);
     let started = Instant::now();
     let waiting = upstream.acquire(Duration::from_secs(5)).await;
-    assert!(matches!(waiting, Err(AcquireError::StillConnecting { .. })));
+    assert!(matches!(waiting, Err(AcquireError::StillConnecting(_))));
     upstream.drain().await;
     upstream.ended().await;
     assert_eq!((fake.attempts(), started.elapsed()), (0, Duration::from_secs(10)));
