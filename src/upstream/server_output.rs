@@ -42,6 +42,42 @@ impl ServerOutput {
     }
 }
 
+/// The line of stderr in which a server without tools says that it is not configured, in quotes.
+pub(super) fn not_configured(stderr: &str) -> Option<String> {
+    const WORDS: [&str; 9] = [
+        "not configured",
+        "not set",
+        "missing",
+        "is required",
+        "must be set",
+        "not provided",
+        "no api key",
+        "credentials",
+        "disabled",
+    ];
+    let says_so = |line: &&str| {
+        let line = line.to_lowercase();
+        WORDS.iter().any(|word| line.contains(word))
+    };
+    let line = stderr.lines().map(str::trim).rfind(says_so)?;
+    Some(quoted(&shorten(line, MAX_LINE)))
+}
+
+/// Returns whether a Python program fails because it was written for another major version of the package `mcp`.
+fn needs_older_mcp(stderr: &str) -> bool {
+    const ERRORS: [&str; 3] = ["ImportError:", "ModuleNotFoundError:", "AttributeError:"];
+    // Without the package itself, its version is not the reason.
+    let is_missing = stderr.contains("No module named 'mcp'");
+    let names_package =
+        |line: &str| ["'mcp.", "'mcp'", "FastMCP", "mcp/"].iter().any(|part| line.contains(part));
+    let is_used = stderr.lines().any(|line| {
+        let line = line.trim();
+        line.starts_with("from mcp") || line.starts_with("import mcp") || line.contains("site-packages/mcp/")
+    });
+    let last = stderr.lines().rfind(|line| ERRORS.iter().any(|error| line.starts_with(error)));
+    !is_missing && last.is_some_and(|line| names_package(line) || is_used)
+}
+
 /// Writes what follows an error about the process.
 impl fmt::Display for ServerOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,6 +86,12 @@ impl fmt::Display for ServerOutput {
                 f,
                 "; it prints {line}, so it is an HTTP server: start it yourself, and configure its address as \"url\" \
                  in place of \"command\" (the path is often /mcp)"
+            )?;
+        }
+        if needs_older_mcp(&self.stderr) {
+            f.write_str(
+                "; it does not work with the installed version of the Python package mcp: pin an older one (for uvx, begin \"args\" with \
+                 \"--with\", \"mcp<2\")",
             )?;
         }
         for (text, what) in
@@ -99,5 +141,34 @@ mod tests {
              configure its address as \"url\" in place of \"command\" (the path is often /mcp); its stdout has text \
              that is not MCP:\n> hello; the end of its stderr:\n> Uvicorn running on http://127.0.0.1:8000"
         );
+    }
+    #[test]
+    fn a_server_for_another_version_of_the_python_package_is_recognized() {
+        let traceback = "Traceback (most recent call last):\n  File \"/x/server.py\", line 2, in <module>\n    from mcp.server.fastmcp \
+                         import FastMCP\n";
+        for (error, expected) in [
+            (
+                "ImportError: cannot import name 'FastMCP' from 'mcp.server' (/x/site-packages/mcp/server/__init__.py)",
+                true,
+            ),
+            ("ModuleNotFoundError: No module named 'mcp.server.fastmcp'", true),
+            ("AttributeError: 'Server' object has no attribute 'list_tools'", true),
+            ("ModuleNotFoundError: No module named 'mcp'", false),
+            ("KeyError: 'API_KEY'", false),
+        ] {
+            let output = ServerOutput::new(format!("{traceback}{error}"), String::new()).to_string();
+            assert_eq!(output.contains("\"--with\", \"mcp<2\""), expected, "{error}: {output}");
+        }
+        let output =
+            ServerOutput::new("ImportError: cannot import name 'x' from 'y'".to_owned(), String::new());
+        assert!(!output.to_string().contains("mcp<2"), "{output}");
+    }
+
+    #[test]
+    fn a_server_that_is_not_configured_is_recognized() {
+        let stderr = "starting\nWarning: GITHUB_TOKEN not set, no tools are available\nready";
+        let expected = "\"Warning: GITHUB_TOKEN not set, no tools are available\"";
+        assert_eq!(not_configured(stderr).as_deref(), Some(expected));
+        assert_eq!(not_configured("starting\nready"), None);
     }
 }

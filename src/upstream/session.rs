@@ -6,7 +6,7 @@ use super::error::UpstreamError;
 use super::lease::LiveConnection;
 use super::list_limits::{CatalogList, LeftOff};
 use super::list_reader::{ListReader, Listed};
-use super::server_output::ServerOutput;
+use super::server_output::{ServerOutput, not_configured};
 use super::startup_output::StartupOutput;
 use super::translate;
 use crate::blocking;
@@ -89,6 +89,12 @@ impl Session {
         let mut catalog = made?;
         catalog.offered = Some(self.offered.clone());
         catalog.findings.extend(self.handle.finding());
+        if has_tools && catalog.tools.is_empty() {
+            let line = not_configured(&self.handle.stderr_tail());
+            catalog
+                .findings
+                .extend(line.map(|line| format!("it lists no tools, and its stderr may say why: {line}")));
+        }
         Ok(catalog)
     }
 
