@@ -44,19 +44,8 @@ pub fn report(
     let (config, all) = (manager.config(), manager.all());
     let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
     let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
-    let is_failed = |group: &Upstream| matches!(group.snapshot().state, State::Failed(_));
-    let all_failed = !all.is_empty() && all.iter().all(is_failed);
     let problems = Problems::of(manager);
-    let error = match (problems.config.is_empty(), all_failed) {
-        (false, _) => Some(problems.config.join("\n")),
-        (true, true) => Some("every group failed".to_owned()),
-        (true, false) => None,
-    };
-    let status = match (error.is_some() && (all.is_empty() || all_failed), manager.is_discovering()) {
-        (true, _) => "error",
-        (false, true) => "initializing",
-        (false, false) => "ready",
-    };
+    let (status, error) = overall(manager, &problems);
     // Groups that were not started saved the time that their last connection took.
     let unstarted = snapshots.iter().filter(|(_, snapshot)| !snapshot.attempted);
     let saved: Duration = unstarted.filter_map(|(_, snapshot)| snapshot.catalog.as_ref()?.connect_time).sum();
@@ -108,6 +97,27 @@ pub fn report(
         lines.push(format!("log: {}", log.display()));
     }
     Status { json, text: lines.join("\n") }
+}
+
+/// `status` and `error`, which are about all groups.
+fn overall(manager: &GroupManager, problems: &Problems) -> (&'static str, Option<String>) {
+    let all = manager.all();
+    let all_failed = !all.is_empty() && all.iter().all(is_failed);
+    let error = match (problems.config.is_empty(), all_failed) {
+        (false, _) => Some(problems.config.join("\n")),
+        (true, true) => Some("every group failed".to_owned()),
+        (true, false) => None,
+    };
+    let status = match (error.is_some() && (all.is_empty() || all_failed), manager.is_discovering()) {
+        (true, _) => "error",
+        (false, true) => "initializing",
+        (false, false) => "ready",
+    };
+    (status, error)
+}
+
+fn is_failed(group: &Upstream) -> bool {
+    matches!(group.snapshot().state, State::Failed(_))
 }
 
 /// What is wrong with this instance, apart from its groups.
