@@ -121,7 +121,7 @@ fn a_command_with_a_slash_is_relative_to_the_working_directory_or_home() {
     }
     assert_eq!(resolve("~/mine").unwrap().program, mine);
     assert!(matches!(resolve("./server"), Err(LaunchError::NoSuchFile { .. })));
-    assert!(matches!(resolve("./bin"), Err(LaunchError::NotExecutable { .. })));
+    assert!(matches!(resolve("./bin"), Err(LaunchError::Directory { .. })));
 }
 
 #[cfg(unix)]
