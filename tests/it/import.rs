@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use dynamic_mcp::config::load::load;
 use dynamic_mcp::config::vars::Env;
-use dynamic_mcp::config::{Config, Overrides};
+use dynamic_mcp::config::{Config, ConfigError, Overrides};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -511,7 +511,10 @@ fn clients_files_are_configs_as_they_are() {
     ];
     for (name, broken) in expected {
         let config = loaded(&fixtures("home").join(name));
-        assert_eq!((&config.errors, &config.warnings), (&vec![], &vec![]), "{name}");
+        // What Gemini CLI expands and no shell does is text here, and a warning says so.
+        let is_other = |warning: &&ConfigError| !warning.message.contains("is not expanded");
+        let warnings: Vec<_> = config.warnings.iter().filter(is_other).collect();
+        assert_eq!((&config.errors, warnings), (&vec![], vec![]), "{name}");
         let errors = config.servers.iter().filter(|(_, server)| server.is_err());
         // A variable that only the client has, a file that does not exist, a transport that is none of MCP's.
         assert_eq!(errors.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), broken, "{name}");
