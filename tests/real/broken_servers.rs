@@ -190,28 +190,47 @@ impl Fixture {
     }
 }
 
-/// Starts a server that answers every request of `/mcp` with 401, and knows no other path. It ends with the test process.
+/// Starts a server that answers every request of `/mcp` with 401, and names an authorization server: itself. It ends with
+/// the test process.
 fn start_login_server() -> u16 {
-    fn answer(stream: &TcpStream) -> std::io::Result<()> {
+    fn answer(stream: &TcpStream, origin: &str) -> std::io::Result<()> {
         let mut reader = BufReader::new(stream);
-        let (mut line, mut length, mut is_mcp) = (String::new(), 0, false);
+        let (mut line, mut length, mut request) = (String::new(), 0, String::new());
         while reader.read_line(&mut line)? > 2 {
             let lower = line.to_ascii_lowercase();
-            is_mcp |= lower.contains(" /mcp http");
+            if request.is_empty() {
+                request.clone_from(&lower);
+            }
             if let Some(value) = lower.strip_prefix("content-length:") {
                 length = value.trim().parse().unwrap_or(0);
             }
             line.clear();
         }
         std::io::copy(&mut reader.take(length), &mut std::io::sink())?;
-        let status = if is_mcp { "401 Unauthorized\r\nWWW-Authenticate: Bearer" } else { "404 Not Found" };
-        write!(&*stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        let metadata = json!({
+            "issuer": origin,
+            "authorization_endpoint": format!("{origin}/authorize"),
+            "token_endpoint": format!("{origin}/token"),
+            "response_types_supported": ["code"],
+            "code_challenge_methods_supported": ["S256"],
+        });
+        let (status, body) = match request.split(' ').nth(1) {
+            Some("/mcp") => ("401 Unauthorized\r\nWWW-Authenticate: Bearer", String::new()),
+            Some("/.well-known/oauth-authorization-server") => {
+                ("200 OK\r\nContent-Type: application/json", metadata.to_string())
+            }
+            _ => ("404 Not Found", String::new()),
+        };
+        let length = body.len();
+        write!(&*stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
+    let origin = format!("http://127.0.0.1:{port}");
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            thread::spawn(move || drop(answer(&stream)));
+            let origin = origin.clone();
+            thread::spawn(move || drop(answer(&stream, &origin)));
         }
     });
     port
