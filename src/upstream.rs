@@ -60,6 +60,7 @@ pub mod task;
 pub mod task_ids;
 pub mod tool;
 pub mod translate;
+mod unlistable;
 
 /// A handle of one group. Cheap to clone.
 #[derive(Clone)]

@@ -4,9 +4,9 @@
 //!
 //! The model sees a few small tools (`definitions`) and asks for the tools of a group when it needs them. `arguments`
 //! reads what a model writes, in every form that models use; `argument_repair` corrects what does not fit a tool.
-//! `describe` is `get_dynamic_tools`, `call` is `call_dynamic_tool` (`found_tool` finds its tool), `search` is
-//! `search_dynamic_tools`, and `status` is `get_status`, for which `duplicate_servers` finds servers that other windows
-//! run as well. `render` writes definitions, signatures and stubs within the limits of clients.
+//! `describe` is `get_dynamic_tools`, `call` is `call_dynamic_tool` (`found_tool` finds its tool; `direct_target`
+//! finds that of a call by the tool's own name), `search` is `search_dynamic_tools`, and `status` is `get_status`, for which `duplicate_servers`
+//! finds servers that other windows run as well. `render` writes definitions, signatures and stubs within the limits of clients.
 //!
 //! `large_results` is what becomes of a result before the client gets it: `select`, and storing what is too large.
 //! `stored_result` reads stored results in parts.
@@ -21,6 +21,7 @@ mod broken_groups;
 pub mod call;
 pub mod definitions;
 pub mod describe;
+pub mod direct_target;
 pub mod duplicate_servers;
 mod found_tool;
 mod group_status;

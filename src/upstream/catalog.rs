@@ -8,6 +8,7 @@ use super::list_reader::{read_cached, within_room};
 use super::overrides;
 pub use super::server_info::ServerInfo;
 pub use super::tool::Tool;
+use super::unlistable;
 use crate::blocking::{self, MAX_INLINE_BYTES};
 use crate::config::tool_rules::{ToolOverride, ToolOverrides};
 use crate::files::MAX_CACHED_BYTES;
@@ -104,13 +105,14 @@ impl Catalog {
         let (mut left_off, mut room) = (left_off, MAX_LIST_BYTES);
         let tools = within_room(CatalogList::Tools, tools, &mut room, &mut left_off);
         let lists = lists.within_room(&mut room, &mut left_off);
+        let findings = unlistable::finding(tools.iter().map(|(tool, definition)| (tool, definition)));
         let (tools, definitions): (Vec<_>, _) = tools.into_iter().unzip();
         Self {
             info,
             by_name: by_name(&tools),
             tools,
             left_off,
-            findings: Vec::new(),
+            findings: findings.into_iter().collect(),
             bytes: MAX_LIST_BYTES - room,
             claims: OnceLock::new(),
             hashes: lists.hashes(),

@@ -1,6 +1,6 @@
-//! The limits for what a server lists, which no honest server meets, and what exceeds them.
+//! The limits for what a server lists, which no honest server meets, and what is left off the lists.
 //!
-//! An entry that exceeds a limit is left off the lists and named. Nothing is cut. Whatever walks over a catalog may rely
+//! An entry that exceeds a limit or has no name is left off the lists and named. Nothing is cut. Whatever walks over a catalog may rely
 //! on the limits: they are checked once, when a list is read, before anything else is done with an entry.
 
 use crate::text::{quoted_list, shorten};
@@ -73,10 +73,10 @@ impl CatalogList {
     }
 }
 
-/// The limit that an entry exceeds.
+/// Why an entry is left off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ExceededLimit {
+pub enum LeftOffReason {
     /// [`MAX_TOOLS`].
     Count,
     /// [`MAX_DEFINITION_BYTES`].
@@ -87,10 +87,12 @@ pub enum ExceededLimit {
     Total,
     /// The list has further pages, which are not read.
     Pages,
+    /// The entry lacks the member by which entries are told apart.
+    Nameless,
 }
 
-impl ExceededLimit {
-    /// The limit that a definition exceeds by itself.
+impl LeftOffReason {
+    /// Why a definition is left off whatever else the list has: the limit that it exceeds.
     pub fn of(definition: &[u8]) -> Option<Self> {
         match definition.len() {
             // A level takes two bytes.
@@ -108,6 +110,7 @@ impl ExceededLimit {
             Self::Depth => format!("with a definition of more than {MAX_DEPTH} levels"),
             Self::Total => format!("after the first {} MB of definitions", MAX_LIST_BYTES >> 20),
             Self::Pages => "of further pages".to_owned(),
+            Self::Nameless => "without a name".to_owned(),
         }
     }
 }
@@ -115,9 +118,9 @@ impl ExceededLimit {
 /// What is left off the lists of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct LeftOff(BTreeMap<CatalogList, BTreeMap<ExceededLimit, LeftOffEntries>>);
+pub struct LeftOff(BTreeMap<CatalogList, BTreeMap<LeftOffReason, LeftOffEntries>>);
 
-/// The entries of one list that exceed the same limit.
+/// The entries of one list that are left off for the same reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct LeftOffEntries {
     /// How many there are; 0 if that is not known.
@@ -128,7 +131,7 @@ struct LeftOffEntries {
 
 impl LeftOff {
     /// Adds an entry. `name` returns what it is called, if that can be told.
-    pub fn add(&mut self, list: CatalogList, limit: ExceededLimit, name: impl FnOnce() -> Option<String>) {
+    pub fn add(&mut self, list: CatalogList, limit: LeftOffReason, name: impl FnOnce() -> Option<String>) {
         let entries = self.0.entry(list).or_default().entry(limit).or_default();
         entries.count += 1;
         if entries.first.len() < MAX_NAMED {
@@ -138,7 +141,7 @@ impl LeftOff {
 
     /// Adds the pages of a list that are not read.
     pub fn add_pages(&mut self, list: CatalogList) {
-        self.0.entry(list).or_default().entry(ExceededLimit::Pages).or_default();
+        self.0.entry(list).or_default().entry(LeftOffReason::Pages).or_default();
     }
 
     /// Adds what is left off another list.
@@ -158,15 +161,17 @@ impl LeftOff {
         self.0.is_empty()
     }
 
-    /// Returns whether a list lacks something.
+    /// Returns whether a list lacks something that has a name.
     pub fn concerns(&self, list: CatalogList) -> bool {
-        self.0.contains_key(&list)
+        self.0
+            .get(&list)
+            .is_some_and(|reasons| reasons.keys().any(|reason| *reason != LeftOffReason::Nameless))
     }
 
     /// Says what is left off, one text for each list and limit.
     pub fn texts(&self) -> Vec<String> {
         let all = self.0.iter().flat_map(|(list, limits)| limits.iter().map(move |entries| (list, entries)));
-        let text = |(list, (limit, entries)): (&CatalogList, (&ExceededLimit, &LeftOffEntries))| {
+        let text = |(list, (limit, entries)): (&CatalogList, (&LeftOffReason, &LeftOffEntries))| {
             let (count, noun, what) = (entries.count, list.noun(), limit.text());
             let named = quoted_list(entries.first.iter().map(String::as_str));
             let more = if count > entries.first.len() { ", …" } else { "" };
@@ -184,7 +189,7 @@ impl LeftOff {
         let texts = self.texts();
         (!texts.is_empty()).then(|| {
             let texts = texts.join("; ");
-            format!("left off the lists, because they exceed a limit: {texts}; a request that names one still reaches the server")
+            format!("left off the lists: {texts}; a request that names one still reaches the server")
         })
     }
 }
@@ -196,20 +201,20 @@ mod tests {
     #[test]
     fn a_definition_at_a_limit_is_within_it() {
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-        assert_eq!(ExceededLimit::of(deep(MAX_DEPTH).as_bytes()), None);
-        assert_eq!(ExceededLimit::of(deep(MAX_DEPTH + 1).as_bytes()), Some(ExceededLimit::Depth));
+        assert_eq!(LeftOffReason::of(deep(MAX_DEPTH).as_bytes()), None);
+        assert_eq!(LeftOffReason::of(deep(MAX_DEPTH + 1).as_bytes()), Some(LeftOffReason::Depth));
         let long = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
-        assert_eq!(ExceededLimit::of(long(MAX_DEFINITION_BYTES).as_bytes()), None);
-        assert_eq!(ExceededLimit::of(long(MAX_DEFINITION_BYTES + 1).as_bytes()), Some(ExceededLimit::Size));
+        assert_eq!(LeftOffReason::of(long(MAX_DEFINITION_BYTES).as_bytes()), None);
+        assert_eq!(LeftOffReason::of(long(MAX_DEFINITION_BYTES + 1).as_bytes()), Some(LeftOffReason::Size));
     }
 
     #[test]
     fn what_is_left_off_is_counted_and_the_first_are_named() {
         let mut left_off = LeftOff::default();
         assert_eq!(left_off.text(), None);
-        left_off.add(CatalogList::Tools, ExceededLimit::Depth, || Some("deep".to_owned()));
+        left_off.add(CatalogList::Tools, LeftOffReason::Depth, || Some("deep".to_owned()));
         for n in 0..7 {
-            left_off.add(CatalogList::Tools, ExceededLimit::Count, || Some(format!("t{n}")));
+            left_off.add(CatalogList::Tools, LeftOffReason::Count, || Some(format!("t{n}")));
         }
         let mut other = LeftOff::default();
         other.add_pages(CatalogList::Templates);

@@ -4,7 +4,7 @@
 //! message need not be kept.
 
 use super::entries::ListEntry;
-use super::list_limits::{CatalogList, ExceededLimit, LeftOff, MAX_LIST_BYTES, MAX_PAGES, MAX_TOOLS};
+use super::list_limits::{CatalogList, LeftOff, LeftOffReason, MAX_LIST_BYTES, MAX_PAGES, MAX_TOOLS};
 use super::tool::{Tool, read_tool};
 use crate::blocking;
 use crate::wire::{Raw, raw};
@@ -86,10 +86,7 @@ impl<E: Listed> ListReader<E> {
     fn add(&mut self, page: &Raw) -> Result<Option<Raw>, String> {
         let member = self.list.member();
         let elements = raw::elements(page, member).ok_or_else(|| format!("`{member}` is not a list"))?;
-        let nameless = self.add_elements(&elements);
-        if nameless > 0 {
-            tracing::warn!("ignored {nameless} of the server's {member}, which have no name");
-        }
+        self.add_elements(&elements);
         self.pages += 1;
         self.page_bytes += page.len();
         let next = raw::get(page, "nextCursor").filter(|cursor| &cursor[..] != b"null");
@@ -119,13 +116,13 @@ impl<E: Listed> ListReader<E> {
         self.list == CatalogList::Tools && entries >= MAX_TOOLS
     }
 
-    /// Keeps the elements that are within the limits. Returns how many have no name.
-    fn add_elements(&mut self, elements: &[Raw]) -> usize {
-        let (mut kept, mut nameless) = (Vec::new(), 0);
+    /// Keeps the elements that are within the limits and have a name.
+    fn add_elements(&mut self, elements: &[Raw]) {
+        let mut kept = Vec::new();
         for element in elements {
-            let limit = ExceededLimit::of(element)
-                .or_else(|| self.has_enough(self.entries.len() + kept.len()).then_some(ExceededLimit::Count))
-                .or_else(|| (self.bytes + element.len() > MAX_LIST_BYTES).then_some(ExceededLimit::Total));
+            let limit = LeftOffReason::of(element)
+                .or_else(|| self.has_enough(self.entries.len() + kept.len()).then_some(LeftOffReason::Count))
+                .or_else(|| (self.bytes + element.len() > MAX_LIST_BYTES).then_some(LeftOffReason::Total));
             match limit {
                 Some(limit) => {
                     let key = self.list.key();
@@ -145,10 +142,9 @@ impl<E: Listed> ListReader<E> {
             at += element.len();
             match E::read(self.list, definition) {
                 Some(entry) => self.entries.push(entry),
-                None => nameless += 1,
+                None => self.left_off.add(self.list, LeftOffReason::Nameless, || None),
             }
         }
-        nameless
     }
 }
 
@@ -165,7 +161,7 @@ pub fn within_room<E: Listed>(
             true
         }
         None => {
-            left_off.add(list, ExceededLimit::Total, || raw::get_str(entry.definition(), list.key()));
+            left_off.add(list, LeftOffReason::Total, || raw::get_str(entry.definition(), list.key()));
             false
         }
     };
@@ -207,7 +203,8 @@ mod tests {
         let definition = r#"{"name":"a","inputSchema":{"$defs":{"x":1.0}},"zz":1e400,"annotations":{"readOnlyHint":true}}"#;
         let (tools, left_off, _) = read([page(&format!("{definition},{{}},3"), None)]).await;
         assert_eq!((tools.len(), &tools[0].1[..]), (1, definition.as_bytes()));
-        assert!(tools[0].0.read_only && left_off.is_empty());
+        assert!(tools[0].0.read_only && !left_off.concerns(CatalogList::Tools));
+        assert_eq!(left_off.texts(), ["2 tools without a name"]);
     }
 
     #[tokio::test]

@@ -57,6 +57,7 @@ const LAYERS: [(&str, &[&str]); 29] = [
             "processes",
             "protocol",
             "rules",
+            "schema",
             "text",
             "transport",
             "wire",

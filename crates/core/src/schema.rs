@@ -9,7 +9,7 @@
 //!   schema as a type (`type_names` names those that are declared), `comments` writes the rest of it as comments, and `reference` follows references. A signature
 //!   says whether anything of the schema is missing in it.
 //! - `validate` checks a call's arguments before the server is asked.
-//! - `definition` tells whether clients accept a definition.
+//! - `definition` mends what clients reject in a definition.
 //!
 //! Definitions come from servers and may be invalid or hostile. So every recursion has a limit, and a schema that
 //! cannot be read makes a signature incomplete or a check undecided, never an error.

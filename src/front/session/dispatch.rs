@@ -3,8 +3,6 @@
 use super::stateless::RequestMeta;
 use crate::config::GroupName;
 use crate::front::errors::{self, RpcError};
-use crate::front::exposed_names;
-use crate::front::interaction::acquire::acquire_for_user;
 use crate::front::interaction::context::{RequestContext, SessionState};
 use crate::front::interaction::invocation::Invocation;
 use crate::front::interaction::login_offer;
@@ -13,16 +11,14 @@ use crate::front::interaction::suspended_calls::{self, SuspendedCall, SuspendedC
 use crate::front::passthrough::{resources, skills, tasks, topic_subscriptions};
 use crate::front::tools::arguments::{self, CallArguments};
 use crate::front::tools::call::{self, ToolCall};
+use crate::front::tools::direct_target::{self, TargetError};
 use crate::front::tools::search::ToolSearch;
 use crate::front::tools::{
     definitions, describe, duplicate_servers, protocol_extensions, status, status_prompt,
 };
 use crate::front::{lookup, tool_errors};
-use crate::groups::GroupManager;
 use crate::protocol::methods::Method;
 use crate::protocol::{Era, capability};
-use crate::text;
-use crate::upstream::Upstream;
 use crate::wire::inbound::ResponseFuture;
 use crate::wire::params::Params;
 use crate::wire::peer::CallOptions;
@@ -61,16 +57,6 @@ enum CalledTool {
         /// The name under which it is called.
         name: String,
     },
-}
-
-/// The owner of a tool that is called by a name of its own.
-enum DirectTarget {
-    /// The group and its own name for the tool.
-    Known(String, String),
-    /// One of these groups may have it once it is connected.
-    Candidates(Vec<Upstream>),
-    /// Several tools may be meant: the text for the model.
-    Ambiguous(String),
 }
 
 impl Dispatcher {
@@ -256,94 +242,22 @@ fn called_tool(name: &str) -> CalledTool {
     }
 }
 
-/// Finds the owner of a tool: by its exposed name, by the prefix of that, or by its own name in any spelling if only one
-/// group has it.
-async fn find_direct_target(context: &RequestContext, name: &str) -> Result<DirectTarget, RpcError> {
-    let names = context.session.names.get(&context.session.groups).await;
-    let names = names.map_err(|_| errors::lists_took_too_long())?;
-    if let Some((group, tool)) = names.resolve(name) {
-        return Ok(DirectTarget::Known(group.as_str().to_owned(), tool));
-    }
-    let name = name.to_owned();
-    context.run_on_lists(move |session| direct_target(&session.groups, &name)).await?
-}
-
-/// Finds the owner of a tool whose exposed name is not known.
-fn direct_target(groups: &GroupManager, name: &str) -> Result<DirectTarget, RpcError> {
-    let all = &groups.all();
-    let candidates = lookup::with_prefix(all, name);
-    if !candidates.is_empty() {
-        return Ok(DirectTarget::Candidates(candidates));
-    }
-    let split = lookup::split(all, name).map(|(group, tool)| (group, tool.to_owned()));
-    match (split, &lookup::owners(all, name)[..]) {
-        (Some((group, tool)), _) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), tool)),
-        (None, [group]) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), name.to_owned())),
-        (None, []) => match lookup::misspelled(all, name) {
-            Ok(Some((group, tool))) => Ok(DirectTarget::Known(group.name.as_str().to_owned(), tool)),
-            Ok(None) => match name.split_once("__").and_then(|(group, _)| lookup::disabled(groups, group)) {
-                Some(text) => Ok(DirectTarget::Ambiguous(text)),
-                None => Err(errors::unknown_tool(name, &definitions::NAMES)),
-            },
-            Err(text) => Ok(DirectTarget::Ambiguous(text)),
-        },
-        (None, several) => {
-            // An app names the tools of its server without the group.
-            let for_apps: Vec<_> = several.iter().filter(|group| lookup::is_for_apps(group, name)).collect();
-            if let [group] = for_apps[..] {
-                return Ok(DirectTarget::Known(group.name.as_str().to_owned(), name.to_owned()));
-            }
-            let names = several.iter().map(|group| &group.name);
-            Ok(DirectTarget::Ambiguous(tool_errors::ambiguous(name, names)))
-        }
-    }
-}
-
 /// Calls a tool of an upstream by a name of its own.
 async fn call_directly(context: RequestContext, params: Params, name: String) -> crate::wire::Reply {
-    let found = match Box::pin(find_direct_target(&context, &name)).await? {
-        DirectTarget::Known(group, tool) => Ok((group, tool)),
-        DirectTarget::Ambiguous(text) => Err(text),
-        DirectTarget::Candidates(candidates) => {
-            Box::pin(find_by_connecting(&context, candidates, &name)).await
-        }
-    };
+    let found = Box::pin(direct_target::find(&context, &name, true)).await;
     let (group, tool) = match found {
-        Ok(found) => found,
-        Err(text) => return Ok(tool_errors::result(&text)),
+        Ok(target) => target,
+        Err(TargetError::Unknown(error)) => return Err(error.into()),
+        Err(TargetError::Unclear(text)) => return Ok(tool_errors::result(&text)),
+        Err(TargetError::Unavailable(unavailable)) => {
+            return Ok(tool_errors::result(&String::from(*unavailable)));
+        }
     };
     let args = params.get("arguments").filter(|args| &args[..] != b"null");
     let args = args.unwrap_or(Raw::from_static(b"{}"));
     let (group, tool) = (Some(group.into()), tool.into());
     let arguments = CallArguments { group, tool, tool_as_json: None, args, select: None };
     call::call_tool(&ToolCall { context, params, read_only: false, by_our_tool: false }, &arguments).await
-}
-
-/// Connects the groups that may have a tool exposed as `name`, until one has it. If none has it, the call goes to the
-/// first one, which answers that.
-///
-/// # Errors
-///
-/// The text for the model.
-async fn find_by_connecting(
-    context: &RequestContext,
-    candidates: Vec<Upstream>,
-    name: &str,
-) -> Result<(String, String), String> {
-    let mut first = None;
-    for group in candidates {
-        let prefix = exposed_names::plain_name(&group.name, "").len();
-        let outcome = acquire_for_user(context, group.clone()).await.map(|_lease| ());
-        let names = context.session.names.get(&context.session.groups).await;
-        let names = names.map_err(|_| errors::LISTS_TOOK_TOO_LONG.to_owned())?;
-        if let Some((group, tool)) = names.resolve(name) {
-            return Ok((group.as_str().to_owned(), tool));
-        }
-        let tool = name.get(prefix..).unwrap_or_default().to_owned();
-        let found = outcome.map(|()| (group.name.as_str().to_owned(), tool)).map_err(String::from);
-        first.get_or_insert(found);
-    }
-    first.unwrap_or_else(|| Err(format!("There is no tool {}.", text::quoted(name))))
 }
 
 /// Answers `get_status`. For a single group that needs a login, the login is started, so that its address can be shown.

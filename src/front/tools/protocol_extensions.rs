@@ -1,7 +1,8 @@
 //! Additions to MCP for programs: `tools/list` with `lazy`, `tools/describe` and
 //! `tools/describe_batch`. They see every known tool as `group__tool`.
 
-use super::{definitions, tool_list};
+use super::found_tool::find_tool;
+use super::{definitions, direct_target, tool_list};
 use crate::config::GroupName;
 use crate::front::errors::{self, RpcError};
 use crate::front::exposed_names::ExposedNames;
@@ -12,11 +13,11 @@ use crate::front::known_names::exposed_names;
 use crate::front::{changed_tools, lookup};
 use crate::groups::GroupManager;
 use crate::protocol::Era;
-use crate::upstream::Upstream;
+use crate::rules::Rules;
 use crate::wire::{Raw, Reply, raw};
 use futures_util::future::join_all;
 use serde_json::json;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// How many names one `tools/describe_batch` may have.
@@ -28,11 +29,11 @@ pub fn list(groups: &GroupManager, lazy: bool, era: Era) -> Raw {
     let surfaces = groups.surfaces();
     let is_listed = |group: &GroupName| era == Era::Handshake || surfaces.contains_key(group);
     if !lazy {
-        let definitions = tool_list::known_definitions(groups, |group| {
+        let listed = tool_list::listed_tools(groups, |group| {
             let is_listed = is_listed(&group.name);
             move |_, _| is_listed
         });
-        return tool_list::result_of(&definitions);
+        return tool_list::result_of(&listed.definitions);
     }
     let names = exposed_names(groups);
     let mut stubs: Vec<Raw> = Vec::new();
@@ -63,30 +64,8 @@ pub fn parse_lazy(params: Option<&Raw>) -> Result<Option<bool>, RpcError> {
 /// `tools/describe`.
 pub async fn describe(invocation: Invocation) -> Reply {
     let name = invocation.string("name")?;
-    let mut found = find(&invocation.context, std::slice::from_ref(&name)).await?;
-    if found.tools.is_empty()
-        && let Some(text) = refusal(&invocation.context, &name).await?
-    {
-        return Err(errors::invalid_params(text).into());
-    }
-    match (found.tools.pop(), found.errors.pop()) {
-        (Some(tool), _) => Ok([b"{\"tool\":", &tool[..], b"}"].concat().into()),
-        (None, Some(error)) => Err(error.into()),
-        (None, None) => Err(errors::unknown_tool(&name, &definitions::NAMES).into()),
-    }
-}
-
-/// Returns the text about the tool exposed as `name` if it is refused because it changed.
-async fn refusal(context: &RequestContext, name: &str) -> Result<Option<String>, RpcError> {
-    let Some((group, tool)) = names(context).await?.resolve(name) else { return Ok(None) };
-    let group = context.groups().get(&group);
-    Ok(group.and_then(|group| changed_tools::refusal(&group.name, &group.snapshot(), &tool)))
-}
-
-/// The exposed names of all known tools.
-async fn names(context: &RequestContext) -> Result<Arc<ExposedNames>, RpcError> {
-    let names = context.session.names.get(&context.session.groups).await;
-    names.map_err(|_| errors::lists_took_too_long())
+    let (_, found) = find(&invocation.context, vec![name]).await?.remove(0);
+    Ok([b"{\"tool\":", &found?[..], b"}"].concat().into())
 }
 
 /// `tools/describe_batch`.
@@ -100,56 +79,64 @@ pub async fn describe_batch(invocation: Invocation) -> Reply {
         let message = format!("params.names has {} names, the limit is {MAX_NAMES}", names.len());
         return Err(errors::invalid_params(message).into());
     }
-    let found = find(&invocation.context, &names).await?;
-    let not_found = json!(found.missing).to_string();
-    let tools = raw::array(&found.tools);
+    let (mut tools, mut not_found) = (Vec::new(), Vec::new());
+    for (name, found) in find(&invocation.context, names).await? {
+        match found {
+            Ok(definition) => tools.push(definition),
+            Err(_) => not_found.push(name),
+        }
+    }
+    let (tools, not_found) = (raw::array(&tools), json!(not_found).to_string());
     Ok([b"{\"tools\":", &tools[..], b",\"notFound\":", not_found.as_bytes(), b"}"].concat().into())
 }
 
-#[derive(Default)]
-/// The outcome of looking up tools by their exposed names.
-struct FoundTools {
-    /// The definitions that were found.
-    tools: Vec<Raw>,
-    /// The names that no group has.
-    missing: Vec<String>,
-    /// Why groups that may have a missing tool could not be connected.
-    errors: Vec<RpcError>,
-}
-
-/// Finds definitions by exposed names. Groups that may have an unknown tool are connected, all at once.
-async fn find(context: &RequestContext, names: &[String]) -> Result<FoundTools, RpcError> {
-    let groups = context.groups();
-    let known = known_definitions(context, names).await?;
-    let unknown = names.iter().filter(|name| !known.contains_key(name.as_str()));
-    let table = self::names(context).await?;
-    let all = groups.all();
-    let candidates: BTreeMap<GroupName, Upstream> = unknown
-        .flat_map(|name| match table.resolve(name) {
-            // The tool is known, but the cache has lost its definition.
-            Some((group, _)) => groups.get(&group).into_iter().collect(),
-            None => lookup::with_prefix(&all, name),
-        })
-        .map(|group| (group.name.clone(), group))
-        .collect();
-    let acquiring = candidates.values().map(|group| async move {
-        let acquired = acquire(groups, group, context.progress.as_ref()).await;
-        acquired.map(|_lease| ()).map_err(RpcError::from)
+/// Finds the definitions of tools by all names that `tools/call` accepts. Groups that may have an unknown tool are
+/// connected, all at once.
+async fn find(
+    context: &RequestContext,
+    names: Vec<String>,
+) -> Result<Vec<(String, Result<Raw, RpcError>)>, RpcError> {
+    let known = &known_definitions(context, &names).await?;
+    let found = names.into_iter().map(|name| async move {
+        let definition = match known.get(&name) {
+            Some(definition) => Ok(definition.clone()),
+            None => find_unknown(context, &name).await,
+        };
+        (name, definition)
     });
-    let errors = join_all(acquiring).await.into_iter().filter_map(Result::err).collect();
-    let mut found = FoundTools { errors, ..FoundTools::default() };
-    let known = if candidates.is_empty() { known } else { known_definitions(context, names).await? };
-    for name in names {
-        match known.get(name.as_str()) {
-            Some(definition) => found.tools.push(definition.clone()),
-            None => found.missing.push(name.clone()),
-        }
-    }
-    Ok(found)
+    Ok(join_all(found).await)
 }
 
-/// The known definitions of these tools, verbatim except for the name and hints that do not count. Tools that are refused
-/// because they changed are left out.
+/// Finds the definition of a tool whose exposed name is not known, or whose definition the cache has lost.
+async fn find_unknown(context: &RequestContext, name: &str) -> Result<Raw, RpcError> {
+    // There may be many such names, and other requests wait.
+    tokio::task::yield_now().await;
+    if definitions::NAMES.contains(&name) {
+        let ours = tool_list::our_definition(context.groups(), name);
+        return ours.ok_or_else(|| errors::unknown_tool(name, &definitions::NAMES));
+    }
+    let (group, tool) = direct_target::find(context, name, false).await?;
+    let group = lookup::group(context.groups(), &group).map_err(errors::invalid_params)?;
+    let (group, _lease) = acquire(context.groups(), &group, context.progress.as_ref()).await?;
+    let found = find_tool(&group, &tool).await.map_err(errors::invalid_params)?;
+    if let Some(text) = changed_tools::refusal(&group.name, &found.snapshot, &found.name) {
+        return Err(errors::invalid_params(text));
+    }
+    let definition = found
+        .definition()
+        .ok_or_else(|| errors::invalid_params(lookup::unlisted_tool(&group.name, &found.name)))?;
+    let table = names(context).await?;
+    let exposed = table.exposed(&group.name, &found.name).unwrap_or(name);
+    Ok(described(definition, &found.name, exposed, &found.snapshot.rules))
+}
+
+/// The exposed names of all known tools.
+async fn names(context: &RequestContext) -> Result<Arc<ExposedNames>, RpcError> {
+    let names = context.session.names.get(&context.session.groups).await;
+    names.map_err(|_| errors::lists_took_too_long())
+}
+
+/// The known definitions of tools by their exposed names. Tools that are refused because they changed are left out.
 async fn known_definitions(
     context: &RequestContext,
     names: &[String],
@@ -164,11 +151,15 @@ async fn known_definitions(
             }
             let catalog = snapshot.catalog.as_ref()?;
             let definition = catalog.definition(catalog.place(&tool)?)?;
-            let definition = tool_list::with_trusted_hints(definition, &tool, &snapshot.rules);
-            let definition = tool_list::with_name(&definition, &name);
+            let definition = described(definition, &tool, &name, &snapshot.rules);
             Some((name, definition))
         };
         names.into_iter().filter_map(definition).collect()
     };
     context.run_on_lists(find).await
+}
+
+/// A definition as it is described: verbatim except for the name and hints that do not count.
+fn described(definition: &Raw, tool: &str, exposed: &str, rules: &Rules) -> Raw {
+    tool_list::with_name(&tool_list::with_trusted_hints(definition, tool, rules), exposed)
 }

@@ -18,6 +18,7 @@ use crate::schema::definition;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{ListHashes, Tool};
 use crate::upstream::error::UpstreamError;
+use crate::upstream::list_limits::CatalogList;
 use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -81,14 +82,16 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
     with_group_lines(groups, |lines| {
         let ours = definitions::list(lines, config.settings.names_budget);
         let (ours, upstreams) = match config.settings.surface {
-            SurfaceKind::Meta => (ours, surface_definitions(groups, true)),
+            SurfaceKind::Meta => (ours, surface_definitions(groups, true).definitions),
             SurfaceKind::Flat => {
+                let upstreams = surface_definitions(groups, false);
+                let incomplete = incomplete || upstreams.lacks_tools;
                 let is_listed = |tool: &rmcp::model::Tool| {
                     let reads_results =
                         tool.name == definitions::CALL_DYNAMIC_TOOL && stores_results(&config);
                     incomplete || reads_results || tool.name == definitions::GET_STATUS
                 };
-                (ours.into_iter().filter(is_listed).collect(), surface_definitions(groups, false))
+                (ours.into_iter().filter(is_listed).collect(), upstreams.definitions)
             }
         };
         let ours = ours.iter().map(|tool| Raw::from(json!(tool).to_string()));
@@ -98,6 +101,14 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
         };
         result_of(&tools)
     })
+}
+
+/// Returns the definition of our own tool `name`, if there is one.
+pub fn our_definition(groups: &GroupManager, name: &str) -> Option<Raw> {
+    let budget = groups.config().settings.names_budget;
+    let ours = with_group_lines(groups, |lines| definitions::list(lines, budget));
+    let ours = ours.into_iter().find(|tool| tool.name == name)?;
+    Some(json!(ours).to_string().into())
 }
 
 /// Returns whether results may be stored, which one of our tools and `resources/read` then read.
@@ -119,7 +130,7 @@ fn hash_lists(groups: &[Upstream], hash_of: fn(ListHashes) -> u64) -> u64 {
 
 /// The definitions of the upstreams' tools that `tools/list` has, under their exposed names: those that the config
 /// exposes, or all.
-fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> Vec<Raw> {
+fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> ListedTools {
     let surfaces = groups.surfaces();
     let is_listed = |group: &Upstream| {
         let surface = surfaces.get(&group.name);
@@ -131,25 +142,34 @@ fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> Vec<Raw> {
                 && (tool.app_only || names.contains(&tool.name))
         }
     };
-    let definitions = known_definitions(groups, is_listed);
-    if !exposed_only {
-        return definitions;
+    let mut listed = listed_tools(groups, is_listed);
+    if exposed_only {
+        let always_load =
+            |definition: &Raw| raw::set_in(definition, "_meta", "anthropic/alwaysLoad", b"true");
+        listed.definitions = listed.definitions.iter().map(always_load).collect();
     }
-    let always_load = |definition: &Raw| raw::set_in(definition, "_meta", "anthropic/alwaysLoad", b"true");
-    definitions.iter().map(always_load).collect()
+    listed
 }
 
-/// The definitions of the known tools that `wanted` selects for their group, under their exposed names. A definition that is invalid
-/// under MCP's schema is left out, because some clients drop the whole list for it. So is a tool that is refused because
-/// it changed.
-pub fn known_definitions<W: Fn(&Tool, &Rules) -> bool>(
+/// Tools of upstreams, as a list has them.
+#[derive(Default)]
+pub struct ListedTools {
+    /// Their definitions, under their exposed names.
+    pub definitions: Vec<Raw>,
+    /// Whether a tool is missing, because it exceeds a limit, or because some clients would drop the whole list for its
+    /// definition.
+    lacks_tools: bool,
+}
+
+/// The known tools that `wanted` selects for their group. A tool that is refused because it changed is left out.
+pub fn listed_tools<W: Fn(&Tool, &Rules) -> bool>(
     groups: &GroupManager,
     wanted: impl Fn(&Upstream) -> W,
-) -> Vec<Raw> {
+) -> ListedTools {
     // Often no tool is listed, and there may be many groups.
     let names = LazyCell::new(|| exposed_names(groups));
     let apps = AppUris::new(groups);
-    let mut definitions = Vec::new();
+    let mut listed = ListedTools::default();
     for group in groups.all() {
         let snapshot = group.snapshot();
         let rules = &snapshot.rules;
@@ -161,23 +181,23 @@ pub fn known_definitions<W: Fn(&Tool, &Rules) -> bool>(
         else {
             continue;
         };
+        listed.lacks_tools |= catalog.left_off.concerns(CatalogList::Tools);
         // A preview does not conform to the schema, and some clients check that.
         let stores = snapshot.server.as_ref().is_some_and(|server| server.store_above.is_some());
         let known = catalog.definitions().into_iter().flatten();
         for (tool, definition) in known.filter(|(tool, _)| is_wanted(tool)) {
             let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
-            match definition::validate(definition) {
-                Ok(()) => {
-                    let definition = with_trusted_hints(definition, &tool.name, rules);
-                    let definition =
-                        if stores { raw::remove(&definition, "outputSchema") } else { definition };
-                    definitions.push(with_name(&apps.set_in(&group.name, &definition), name));
-                }
-                Err(why) => tracing::debug!(group = %group.name, tool = tool.name, why, "tool not listed"),
-            }
+            // The catalog has a finding about a definition that cannot be listed.
+            let Ok(definition) = definition::listable(definition) else {
+                listed.lacks_tools = true;
+                continue;
+            };
+            let definition = with_trusted_hints(&definition, &tool.name, rules);
+            let definition = if stores { raw::remove(&definition, "outputSchema") } else { definition };
+            listed.definitions.push(with_name(&apps.set_in(&group.name, &definition), name));
         }
     }
-    definitions
+    listed
 }
 
 /// Removes the hints of a server whose annotations do not count from a definition, because clients act on them. What the

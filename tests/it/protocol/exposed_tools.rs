@@ -2,6 +2,7 @@
 //! them.
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::members_of;
 use crate::support::{
@@ -49,7 +50,7 @@ fn the_flat_surface_has_every_tool_verbatim_and_get_status() {
 
 #[test]
 fn if_the_cache_knows_every_group_only_get_status_of_our_own_tools_is_listed() {
-    let cache = tempfile::TempDir::new().unwrap();
+    let cache = TempDir::new().unwrap();
     let entry = merged(scripted_upstream(&[]), json!({"cwd": "/"}));
     let config = merged(config_of([("g", entry)]), json!({"settings": {"surface": "flat"}}));
     let start = || {
@@ -81,7 +82,7 @@ fn definition_files(cache: &std::path::Path) -> Vec<std::path::PathBuf> {
 #[test]
 fn exposed_tools_whose_cached_definitions_are_lost_are_read_again() {
     for (mode, loss) in [("hybrid", None), ("hybrid", Some("[")), ("pure", None)] {
-        let cache = tempfile::TempDir::new().unwrap();
+        let cache = TempDir::new().unwrap();
         let entry =
             merged(scripted_upstream(&[]), json!({"cwd": "/", "expose": ["echo"], "lazy_startup": mode}));
         let config = config_of([("g", entry)]);
@@ -232,8 +233,7 @@ fn a_denied_tool_is_neither_listed_nor_called() {
 
 #[test]
 fn exposed_tools_are_listed_beside_our_own_tools() {
-    let invalid =
-        r#"{"name":"added_invalid","inputSchema":{}},{"name":"added_fine","inputSchema":{"type":"object"}}"#;
+    let invalid = r#"{"name":"added_invalid","inputSchema":{"type":"array"}},{"name":"added_fine","inputSchema":{"type":"object"}}"#;
     let g = merged(scripted_upstream(&["--definitions", invalid]), json!({"expose": ["echo", "added_*"]}));
     let config = config_of([("g", g), ("h", scripted_upstream(&[]))]);
     let settings = json!({"settings": {"expose": ["pid"]}});
@@ -255,21 +255,50 @@ fn exposed_tools_are_listed_beside_our_own_tools() {
     assert_eq!(text_of(&call_exposed(&mut proxy, "g__echo", json!({"text": "x"}))), "x");
 }
 
+/// A flat session of a group with this tool, which an earlier session discovered.
+fn second_flat_proxy(cache: &TempDir, definition: &str) -> Proxy {
+    let entry = merged(scripted_upstream(&["--definitions", definition]), json!({"cwd": "/"}));
+    let config = merged(config_of([("g", entry)]), json!({"settings": {"surface": "flat"}}));
+    let start = || {
+        let command = ProxyCommand::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap());
+        command.config(&config).start_initialized()
+    };
+    let mut first = start();
+    wait_until("ready", || first.status()["status"] == "ready");
+    first.close_stdin();
+    first.wait_for_exit();
+    start()
+}
+
 #[test]
-fn the_flat_list_omits_invalid_definitions_but_their_tools_can_be_called() {
-    let invalid = r#"{"name":"added_invalid","inputSchema":{}}"#;
-    let mut proxy =
-        discovered_proxy(config_of([("g", scripted_upstream(&["--definitions", invalid]))]), "flat");
+fn the_flat_list_has_our_tools_for_those_whose_definitions_it_cannot_have() {
+    let cache = TempDir::new().unwrap();
+    let invalid = r#"{"name":"added_invalid","inputSchema":{"type":"array"}},{"nameless":1}"#;
+    let mut proxy = second_flat_proxy(&cache, invalid);
     let tool_names = tool_names(&mut proxy);
-    assert!(
-        tool_names.contains(&"g__pid".to_owned()) && !tool_names.contains(&"g__added_invalid".to_owned()),
-        "{tool_names:?}"
-    );
-    assert_eq!(
-        text_of(&call_exposed(&mut proxy, "g__added_invalid", json!({}))),
-        "{}",
-        "the tool can be called"
-    );
+    for (name, is_listed) in [("g__pid", true), ("g__added_invalid", false), ("call_dynamic_tool", true)] {
+        assert_eq!(tool_names.contains(&name.to_owned()), is_listed, "{tool_names:?}");
+    }
+    assert_eq!(text_of(&call_exposed(&mut proxy, "g__added_invalid", json!({}))), "{}");
+    let status = proxy.group_status("g");
+    let finding = r#""added_invalid" (`inputSchema.type` is not "object")"#;
+    assert!(status["findings"][0].as_str().unwrap().contains(finding), "{status}");
+    assert_eq!(status["leftOff"], json!(["1 tools without a name"]));
+    let described = proxy.get_dynamic_tools(json!({"group": "g", "tools": ["added_invalid"]}));
+    assert!(described.contains(r#"{"type":"array"}"#), "{described}");
+}
+
+#[test]
+fn lists_mend_what_strict_clients_reject_and_descriptions_are_verbatim() {
+    let cache = TempDir::new().unwrap();
+    let definition = r#"{"name":"added","title":null,"inputSchema":{"properties":{"a":{"default":2.50}}}}"#;
+    let mut proxy = second_flat_proxy(&cache, definition);
+    let list = proxy.raw_result("tools/list", "{}");
+    let mended = r#"{"name":"g__added","inputSchema":{"properties":{"a":{"default":2.50}},"type":"object"}}"#;
+    assert!(list.contains(mended) && !list.contains(r#""name":"call_dynamic_tool""#), "{list}");
+    let described = proxy.raw_result("tools/describe", r#"{"name":"g__added"}"#);
+    assert_eq!(described, format!(r#"{{"tool":{}}}"#, definition.replace("added", "g__added")));
+    assert_eq!(text_of(&call_exposed(&mut proxy, "g__added", json!({}))), "{}");
 }
 
 #[test]

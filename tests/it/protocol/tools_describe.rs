@@ -55,10 +55,34 @@ fn describing_a_tool_connects_its_group() {
     );
     let invalid = proxy.raw_result("tools/describe", r#"{"name":"g__added_invalid"}"#);
     assert!(invalid.contains(r#""type":"array""#), "{invalid}");
-    for name in ["g__nothing", "nobody__echo", "echo", ""] {
+    for name in ["g__nothing", "nobody__echo", "nothing", ""] {
         assert_eq!(proxy.error_code("tools/describe", json!({"name": name})), -32602, "{name}");
     }
     assert_eq!(proxy.error_code("tools/describe", json!({})), -32602);
+}
+
+#[test]
+fn every_name_that_calls_a_tool_describes_it() {
+    let mut proxy = Proxy::new(&pure_config([
+        ("my group", scripted_upstream(&["--tools", "1"])),
+        ("h", merged(scripted_upstream(&[]), json!({"tools": {"deny": ["generated_0"]}}))),
+    ]));
+    // The first name connects both groups.
+    for name in
+        ["my_group__echo", "my group__ECHO", "my group/echo", "MY GROUP.echo", "generated_0", "h/sleep"]
+    {
+        let described = proxy.request("tools/describe", json!({"name": name}))["result"]["tool"].take();
+        let called = proxy.request("tools/call", json!({"name": name, "arguments": {"text": "x", "ms": 0}}));
+        assert!(called["result"]["content"].is_array(), "{name}: {called}");
+        let exposed = described["name"].as_str().unwrap_or_else(|| panic!("{name}: {described}"));
+        let again = proxy.request("tools/describe", json!({"name": exposed}))["result"]["tool"].take();
+        assert_eq!(described, again, "{name}");
+    }
+    let ambiguous = proxy.request("tools/describe", json!({"name": "echo"}));
+    assert!(ambiguous["error"]["message"].as_str().unwrap().contains("\"my group\", \"h\""), "{ambiguous}");
+    let ours = proxy.request("tools/describe_batch", json!({"names": ["get_status", "h/pid", "echo"]}));
+    assert_eq!(members_of(&ours, "tools", "name"), ["get_status", "h__pid"]);
+    assert_eq!(ours["result"]["notFound"], json!(["echo"]));
 }
 
 #[test]

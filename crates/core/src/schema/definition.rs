@@ -1,11 +1,52 @@
-//! Whether clients accept a tool's definition: many drop a whole list for one definition that MCP's schema does not
-//! allow.
+//! What lists have in place of a tool's definition that MCP's schema does not allow: many clients drop a whole list for
+//! one such definition.
 
-use crate::wire::Raw;
+use crate::wire::{Raw, raw};
 use serde_json::{Map, Value};
 
+/// The members that a definition may lack.
+const OPTIONAL: [&str; 7] =
+    ["title", "description", "annotations", "icons", "_meta", "execution", "outputSchema"];
+
+/// Returns a tool's definition as lists have it. One that the MCP schema of `Tool` does not allow gets the `"type":
+/// "object"` that its schemas lack, and loses the optional members that are invalid.
+///
+/// # Errors
+///
+/// Says which member is invalid nevertheless.
+pub fn listable(definition: &Raw) -> Result<Raw, String> {
+    match validate(definition) {
+        Ok(()) => Ok(definition.clone()),
+        Err(_) => {
+            let mended = mend(definition);
+            validate(&mended).map(|()| mended)
+        }
+    }
+}
+
+fn mend(definition: &Raw) -> Raw {
+    let mut mended = definition.clone();
+    for key in ["inputSchema", "outputSchema"] {
+        let schema = raw::get(&mended, key).filter(|schema| &schema[..] != b"null");
+        match schema {
+            None if key == "inputSchema" => mended = raw::set(&mended, key, br#"{"type":"object"}"#),
+            Some(schema) if raw::get(&schema, "type").is_none() && raw::entries(&schema).is_some() => {
+                mended = raw::set_in(&mended, key, "type", br#""object""#);
+            }
+            _ => {}
+        }
+    }
+    let invalid = OPTIONAL.into_iter().filter(|key| {
+        let alone = raw::get(&mended, key)
+            .map(|value| raw::set(&Raw::from_static(br#"{"inputSchema":{"type":"object"}}"#), key, &value));
+        alone.is_some_and(|alone| validate(&alone).is_err())
+    });
+    let invalid: Vec<_> = invalid.collect();
+    invalid.into_iter().fold(mended, |definition, key| raw::remove(&definition, key))
+}
+
 /// Validates a tool's definition by the MCP schema of `Tool`. The error says which member is wrong.
-pub fn validate(definition: &Raw) -> Result<(), String> {
+fn validate(definition: &Raw) -> Result<(), String> {
     let Ok(Value::Object(tool)) = serde_json::from_slice(definition) else {
         return Err("it is not a JSON object that every client can read".to_owned());
     };
@@ -118,5 +159,35 @@ mod tests {
             assert!(error.contains(key), "{key} {value}: {error}");
         }
         assert!(validate(&r#"{"name":"t","parameters":{"type":"object"}}"#.into()).is_err());
+    }
+
+    #[test]
+    fn lists_get_what_can_be_mended() {
+        for (definition, mended) in [
+            (r#"{"name":"t","inputSchema":{}}"#, r#"{"name":"t","inputSchema":{"type":"object"}}"#),
+            (
+                r#"{"name":"t","parameters":1}"#,
+                r#"{"name":"t","parameters":1,"inputSchema":{"type":"object"}}"#,
+            ),
+            (r#"{"name":"t","inputSchema":null}"#, r#"{"name":"t","inputSchema":{"type":"object"}}"#),
+            (
+                r#"{"name":"t","inputSchema":{"required":["b"],"x":2.50},"outputSchema":{"x":1}}"#,
+                r#"{"name":"t","inputSchema":{"required":["b"],"x":2.50,"type":"object"},"outputSchema":{"x":1,"type":"object"}}"#,
+            ),
+            (
+                r#"{"name":"t","title":null,"icons":3,"inputSchema":{"type":"object"},"outputSchema":{"type":"array"}}"#,
+                r#"{"name":"t","inputSchema":{"type":"object"}}"#,
+            ),
+        ] {
+            let listed = listable(&definition.into()).unwrap();
+            assert_eq!(String::from_utf8_lossy(&listed), mended);
+        }
+        for definition in [
+            r#"{"name":"t","inputSchema":{"type":"string"}}"#,
+            r#"{"name":"t","inputSchema":[]}"#,
+            r#"{"name":3,"inputSchema":{"type":"object"}}"#,
+        ] {
+            assert!(listable(&definition.into()).is_err(), "{definition}");
+        }
     }
 }
