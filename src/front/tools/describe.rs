@@ -2,6 +2,7 @@
 
 use super::arguments::{DescribeArguments, Detail};
 use super::broken_groups::BrokenGroups;
+use super::large_results::DEFAULT_PART;
 use super::render::{self, ToolEntry};
 use super::stored_result;
 use crate::blocking;
@@ -9,6 +10,7 @@ use crate::config::OWN_GROUP;
 use crate::front::errors::LISTS_TOOK_TOO_LONG;
 use crate::front::interaction::acquire::acquire_for_user;
 use crate::front::interaction::context::RequestContext;
+use crate::front::results::preview;
 use crate::front::spelling::Match;
 use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
@@ -62,8 +64,8 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
         // A cached catalog may be outdated, so it may answer a request but never reject it.
         let may_reject = matches!(catalog.source, CatalogSource::Live(_));
         match answer(group, catalog, arguments, budget).await? {
-            Answer::Complete(text) => return Ok(text),
-            Answer::Incomplete(outcome) if may_reject => return outcome,
+            Answer::Complete(description) => return Ok(description.store_rest(context).await),
+            Answer::Incomplete(outcome) if may_reject => return Ok(outcome?.store_rest(context).await),
             Answer::Incomplete(_) | Answer::DefinitionsLost => {}
         }
     }
@@ -71,8 +73,8 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
     let catalog =
         group.snapshot().catalog.clone().ok_or("The tools of this group are not known yet; call again.")?;
     match answer(&group, catalog, arguments, budget).await? {
-        Answer::Complete(text) => Ok(text),
-        Answer::Incomplete(outcome) => outcome,
+        Answer::Complete(description) => Ok(description.store_rest(context).await),
+        Answer::Incomplete(outcome) => Ok(outcome?.store_rest(context).await),
         Answer::DefinitionsLost => Err("The definitions are not known yet; call again.".to_owned()),
     }
 }
@@ -103,12 +105,32 @@ fn list_groups(groups: &GroupManager) -> String {
 
 /// What one catalog says about the tools.
 enum Answer {
-    /// The catalog has all of them: the text for the model.
-    Complete(String),
-    /// The catalog lacks some of the named tools. This is the result unless another catalog has them.
-    Incomplete(Result<String, String>),
+    /// The catalog has all of them.
+    Complete(Description),
+    /// The catalog lacks some of the named tools. This is the result, or the text for the model, unless another catalog
+    /// has them.
+    Incomplete(Result<Description, String>),
     /// The cache has the names but has lost the definitions.
     DefinitionsLost,
+}
+
+/// The text for the model about the tools that it asked for.
+struct Description {
+    text: String,
+    /// The definitions of named tools that did not fit in the text, as a result that can be stored, and how a text
+    /// introduces the way to read it.
+    rest: Option<(Raw, String)>,
+}
+
+impl Description {
+    /// Stores what did not fit, and returns the text, which says how to read that.
+    async fn store_rest(self, context: &RequestContext) -> String {
+        let Some((rest, introduction)) = self.rest else { return self.text };
+        match context.session.results.add(&rest, DEFAULT_PART).await {
+            Some(id) => format!("{}\n{introduction}{}", self.text, preview::how_to_read(&id, "select")),
+            None => self.text,
+        }
+    }
 }
 
 /// Writes what a catalog says about the tools.
@@ -145,6 +167,7 @@ fn write_answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArgumen
     let all = format!("{} tools", tools.len());
     let count = if arguments.tools.is_some() { format!("{} of {all}", chosen.len()) } else { all };
     let head = render::head(&group.name, &count, catalog.info.instructions.as_deref());
+    let mut rest = None;
     let text = if arguments.detail == Some(Detail::Stub) {
         render::stubs(head, &chosen, &group.name)
     } else {
@@ -160,7 +183,11 @@ fn write_answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArgumen
             Some(Detail::Signature) => {
                 render::signatures(head, &render::signatures_of(&entries), &group.name)
             }
-            Some(_) => render::definitions(head, &entries, &group.name),
+            Some(_) => {
+                let definitions = render::definitions(head, &entries);
+                rest = definitions.stored().filter(|_| arguments.tools.is_some());
+                if rest.is_some() { definitions.text } else { definitions.with_hint(&group.name) }
+            }
             None => within_budget(budget, head, &entries, group),
         }
     };
@@ -175,9 +202,9 @@ fn write_answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArgumen
         None => text,
     };
     match missing.is_empty() {
-        true => Answer::Complete(text),
+        true => Answer::Complete(Description { text, rest }),
         false if chosen.is_empty() => Answer::Incomplete(Err(missing)),
-        false => Answer::Incomplete(Ok(format!("{text}\n{missing}"))),
+        false => Answer::Incomplete(Ok(Description { text: format!("{text}\n{missing}"), rest })),
     }
 }
 
@@ -216,7 +243,7 @@ fn choose<'a>(
 fn within_budget(budget: usize, head: String, entries: &[ToolEntry<'_>], group: &Upstream) -> String {
     let size: usize = entries.iter().map(|(_, definition)| definition.len()).sum();
     if size <= budget {
-        return render::definitions(head, entries, &group.name);
+        return render::definitions(head, entries).with_hint(&group.name);
     }
     if let Some(signatures) = render::signatures_within(budget, entries) {
         return render::signatures(head, &signatures, &group.name);

@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 /// The largest part of a stored result that is read at once where the config has no limit, in bytes.
-const DEFAULT_PART: usize = 50_000;
+pub(super) const DEFAULT_PART: usize = 50_000;
 /// The smallest limit for a part, in bytes.
 const MIN_PART: usize = 1000;
 /// How long it may take to read a result and to describe it.

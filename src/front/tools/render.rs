@@ -1,8 +1,9 @@
 //! Writes definitions, signatures and stubs of tools so that clients show all of the text.
 
 use crate::config::GroupName;
+use crate::front::results::content::text_block;
 use crate::schema::signature::{Signature, signature};
-use crate::text::{name, one_line, quoted, quoted_lines, shorten, visible};
+use crate::text::{name, one_line, quoted, quoted_lines, quoted_list, shorten, visible};
 use crate::upstream::catalog::Tool;
 use crate::wire::{Raw, raw};
 use serde_json::json;
@@ -116,34 +117,61 @@ pub fn signatures(head: String, signatures: &[Signature], group: &GroupName) -> 
     }
 }
 
+/// Definitions as an answer has them.
+pub struct RenderedDefinitions<'a> {
+    /// The text of the answer.
+    pub text: String,
+    /// The tools whose definitions did not fit in it.
+    pub unshown: Vec<ToolEntry<'a>>,
+}
+
+impl RenderedDefinitions<'_> {
+    /// The text, which ends with how to ask for the definitions that did not fit.
+    pub fn with_hint(self, group: &GroupName) -> String {
+        match self.unshown.is_empty() {
+            true => self.text,
+            false => format!("{}\nFull definitions: {}", self.text, by_name(group)),
+        }
+    }
+
+    /// The definitions that did not fit, as a result that can be stored, and how a text introduces the way to read it.
+    /// `None` if all fit.
+    pub fn stored(&self) -> Option<(Raw, String)> {
+        let named = quoted_list(self.unshown.iter().map(|(tool, _)| tool.name.as_str()));
+        let blocks = self.unshown.iter().map(|(_, definition)| text_block(&split_lines(definition)));
+        let blocks: Vec<_> = blocks.collect();
+        let result = [b"{\"content\":", &raw::array(&blocks)[..], b"}"].concat().into();
+        (!blocks.is_empty()).then(|| (result, format!("Full definitions of {named}: ")))
+    }
+}
+
 /// Lists definitions, verbatim, one per line. A definition that is too long for any answer is replaced by its
 /// signature.
-pub fn definitions(head: String, entries: &[ToolEntry<'_>], group: &GroupName) -> String {
+pub fn definitions<'a>(head: String, entries: &[ToolEntry<'a>]) -> RenderedDefinitions<'a> {
     let alone = BoundedText::new(head.clone());
     let mut out = BoundedText::new(head);
+    let mut unshown = Vec::new();
     for (tool, definition) in entries {
-        if out.omitted > 0 {
-            out.omitted += 1;
-            continue;
-        }
         // A character has at most four bytes.
         let text = (definition.len() <= 4 * MAX_CHARACTERS).then(|| split_lines(definition));
-        if let Some(text) = text.filter(|text| alone.fits(text)) {
-            out.push(&text);
-        } else {
-            let length = definition.len();
-            let short = signature(definition);
-            out.push(&format!(
-                "{short}\n(The definition of {} is too long to show: {length} bytes.)",
-                quoted(&tool.name)
-            ));
+        match text.filter(|text| alone.fits(text)) {
+            Some(text) if out.fits(&text) && out.omitted == 0 => out.push(&text),
+            Some(_) => {
+                out.omitted += 1;
+                unshown.push((*tool, *definition));
+            }
+            None => {
+                let (short, length) = (signature(definition), definition.len());
+                let name = quoted(&tool.name);
+                out.push(&format!(
+                    "{short}\n(The definition of {name} is too long to show: {length} bytes.)"
+                ));
+                unshown.push((*tool, *definition));
+            }
         }
     }
     let rest = out.omitted("definitions");
-    match rest.is_empty() {
-        true => out.text,
-        false => format!("{}{rest} Ask for them by name: {}", out.text, by_name(group)),
-    }
+    RenderedDefinitions { text: out.text + &rest, unshown }
 }
 
 /// How to ask for full definitions.
@@ -282,7 +310,7 @@ mod tests {
         let entries: Vec<_> = tools.iter().map(|(tool, definition)| (tool, definition)).collect();
         let instructions = "i\n".repeat(20_000);
         let head = || head(&group, "100 tools", Some(&instructions));
-        let full = definitions(head(), &entries, &group);
+        let full = definitions(head(), &entries).with_hint(&group);
         let short = signatures(head(), &signatures_of(&entries), &group);
         for (text, what, each) in [(full, "definitions", "\"inputSchema\""), (short, "signatures", "()")] {
             assert!(text.chars().count() < 48_000 && text.lines().count() < 1900, "{}", text.len());
@@ -297,7 +325,7 @@ mod tests {
         let head = head(&group, "1 of 2 tools", Some(&"i ".repeat(20_000)));
         for description in ["d".repeat(40_000), "d\n".repeat(40_000)] {
             let huge = tool("huge", &description);
-            let text = definitions(head.clone(), &[(&huge.0, &huge.1)], &group);
+            let text = definitions(head.clone(), &[(&huge.0, &huge.1)]).with_hint(&group);
             assert!(text.contains("huge()") && text.contains("too long to show"), "{}", text.len());
             assert!(text.chars().count() < 48_000 && text.lines().count() < 1900, "{}", text.len());
         }

@@ -33,6 +33,37 @@ fn definitions_are_the_bytes_of_the_upstream() {
 }
 
 #[test]
+fn what_is_asked_for_by_name_is_shown_whole_or_stored() {
+    let long = |name: &str, bytes: usize| {
+        let description = "d ".repeat(bytes / 2);
+        json!({"name": name, "description": description, "inputSchema": {"type": "object", "z": name}})
+            .to_string()
+    };
+    let definitions =
+        [long("added_huge", 49_000), long("added_a", 26_000), long("added_b", 26_000)].join(",");
+    let mut proxy = Proxy::new(&scripted_config(&["--definitions", &definitions]));
+    let huge = proxy.get_dynamic_tools(json!({"group": "g", "tools": ["added_huge", "echo"]}));
+    assert!(huge.contains("added_huge()") && huge.contains(r#"{"name":"echo","#), "{huge}");
+    assert_eq!(stored(&mut proxy, &huge, ".inputSchema.z"), "added_huge");
+    assert_eq!(stored(&mut proxy, &huge, "tojson"), long("added_huge", 49_000));
+    let many = proxy.get_dynamic_tools(json!({"group": "g", "tools": ["added_huge", "added_a", "added_b"]}));
+    assert!(many.contains(r#"Full definitions of "added_huge", "added_b": call_dynamic_tool {"#), "{many}");
+    assert_eq!(stored(&mut proxy, &many, "map(.name) | tojson"), r#"["added_huge","added_b"]"#);
+    let all = proxy.get_dynamic_tools(json!({"group": "g", "lazy": false}));
+    assert!(
+        all.ends_with(r#"get_dynamic_tools {"group":"g","tools":["NAME"]}"#) && all.contains("added_huge()")
+    );
+    assert!(all.chars().count() < 48_000 && huge.len() < 48_000 && many.len() < 48_000);
+}
+
+/// Reads what a text says is stored, through a program.
+fn stored(proxy: &mut Proxy, text: &str, program: &str) -> String {
+    let id = text.split_once(r#""id":""#).unwrap().1.split('"').next().unwrap();
+    let args = json!({"id": id, "select": program});
+    text_of(&proxy.call_tool("dynamic-mcp", "result", args)).to_owned()
+}
+
+#[test]
 fn unknown_names_are_reported_beside_the_definitions_of_known_ones() {
     let mut proxy = Proxy::new(&scripted_config(&["--tools", "5"]));
     let some = proxy.get_dynamic_tools(json!({"group": "g", "tools": ["generated_3", "generatd_4"]}));
