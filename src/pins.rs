@@ -6,7 +6,9 @@
 //! of the user share. It has a digest of each tool's definition (`definition`) as it was first seen, and the
 //! definitions that were seen to differ since. The first catalog of a server is trusted. `dynamic-mcp approve` accepts
 //! what has changed since then, exactly as it was seen. What was approved before stays approved, within a bound, because
-//! a server may list its tools differently for two clients; only a definition that nobody approved is refused.
+//! a server may list its tools differently for two clients; only a definition that nobody approved is refused. Of a
+//! pinned group the record has each member of a definition (`members`), and members that are different at each start of
+//! the server can be approved as `varying`.
 //!
 //! Records are read before their groups are created. A group's task compares each catalog that it reads with the
 //! record in memory (`group`) before it publishes the catalog, so that no call reaches a changed tool in between.
@@ -31,11 +33,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
+mod canonical;
 pub mod changes;
 pub mod definition;
 mod files;
 pub mod group;
+mod members;
 pub mod record;
+pub mod varying;
 
 /// How long reading the records may take, before every tool of the pinned groups is refused.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(2);

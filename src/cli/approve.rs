@@ -8,6 +8,7 @@ use crate::config::GroupName;
 use crate::config::vars::Env;
 use crate::pins::group::{ApproveError, approve as approve_record};
 use crate::pins::record::{ApprovedTool, NotApproved};
+use crate::pins::varying::Varying;
 use crate::text::{name, quoted, shorten, visible};
 use clap::Args;
 use std::process::ExitCode;
@@ -26,6 +27,10 @@ pub struct ApproveArgs {
     pub group: String,
     /// The name of the tool. Without it, all changed tools of the server are accepted
     pub tool: Option<String>,
+    /// The members that differ may differ at each start of the server: from now on, lists and texts are compared without
+    /// their order if only that differs, and other members are not compared
+    #[arg(long)]
+    pub varying: bool,
 }
 
 /// Approves the changed tools of a group, or one of them, and prints what they were and are.
@@ -59,7 +64,7 @@ fn approved_tools(args: &ApproveArgs, cli: &Cli, env: &Env) -> Result<Vec<Approv
     let dir = pins_dir(env).ok_or_else(|| {
         CommandError::new(EXIT_CONFIG, "there is no directory for approvals because HOME is not set")
     })?;
-    approve_record(&dir, &group, server, args.tool.as_deref())
+    approve_record(&dir, &group, server, args.tool.as_deref(), args.varying)
         .map_err(|error| refused(args.tool.as_deref().unwrap_or_default(), error))
 }
 
@@ -79,6 +84,10 @@ fn refused(tool: &str, error: ApproveError) -> CommandError {
         ApproveError::NotApproved(NotApproved::ToolNotChanged) => {
             CommandError::new(EXIT_FAILURE, format!("tool {} has not changed", shown(tool)))
         }
+        ApproveError::NotApproved(NotApproved::NotVarying(tool, why)) => CommandError::new(
+            EXIT_FAILURE,
+            format!("tool {} cannot be approved as varying: {why}", shown(&tool)),
+        ),
         ApproveError::NotApproved(NotApproved::UnknownTool(changed)) => {
             let named: Vec<_> = changed.iter().take(MAX_NAMED).map(|tool| shown(tool)).collect();
             let changed = match (named.is_empty(), changed.len().saturating_sub(MAX_NAMED)) {
@@ -94,6 +103,13 @@ fn refused(tool: &str, error: ApproveError) -> CommandError {
 /// Says in lines of text what changed about a tool, with hidden characters made visible.
 fn describe(text: &mut VisibleText, tool: &ApprovedTool) {
     text.line(format_args!("{}: {}", quoted(&shorten(&tool.name, MAX_DESCRIPTION)), tool.parts.join(", ")));
+    for (path, how) in &tool.varying {
+        let how = match how {
+            Varying::Order => "compared without its order",
+            Varying::Value => "not compared",
+        };
+        text.line(format_args!("  {} varies: from now on it is {how}", shorten(path, MAX_DESCRIPTION)));
+    }
     let is_described = tool.parts.iter().any(|part| part == "description" || part == "new");
     if !is_described {
         return;
@@ -134,6 +150,7 @@ mod tests {
             parts: parts.iter().map(ToString::to_string).collect(),
             old: old.map(str::to_owned),
             new: new.into(),
+            varying: [].into(),
         }
     }
 

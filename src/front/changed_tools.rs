@@ -14,18 +14,22 @@ const MAX_NAME: usize = 80;
 /// The description of a refused tool in lists of names.
 pub const STUB: &str = "Changed and not approved by the user: calls are refused.";
 
+/// What follows the command that approves a tool which may be different at each start.
+const VARYING_HINT: &str = " (with --varying if it differs at each start of the server)";
+
 /// Returns the text for the model if a tool is refused because it changed.
 pub fn refusal(group: &GroupName, snapshot: &Snapshot, tool: &str) -> Option<String> {
     let refused = snapshot.refused();
     let (why, server) = (refused.why(tool)?, snapshot.server.as_deref()?);
     let name = quoted(tool);
     Some(match why {
-        WhyRefused::Changed(parts) => format!(
+        WhyRefused::Changed(change) => format!(
             "Tool {name} of group {} {} and the user has not approved it, so it was not called. Tell the user, who can \
-             review and accept it with: {}",
+             review and accept it with: {}{}",
             group,
-            difference(parts),
-            approve_command(group, server, Some(snapshot.rules.own_name(tool)))
+            difference(&change.parts),
+            approve_command(group, server, Some(snapshot.rules.own_name(tool))),
+            if change.may_vary { VARYING_HINT } else { "" }
         ),
         WhyRefused::Unreadable(why) => format!(
             "Tool {name} of group {} was not called: it is not known which tools the user has approved, because {why}. \
@@ -47,7 +51,7 @@ pub fn left_out<'t>(group: &Upstream, tools: impl Iterator<Item = &'t Tool>) -> 
         return Some(format!("Every tool is refused: it is not known which were approved, because {why}."));
     }
     let named = names.iter().filter_map(|name| match refused.why(name)? {
-        WhyRefused::Changed(parts) => Some(format!("{} ({})", quoted(name), parts.join(", "))),
+        WhyRefused::Changed(change) => Some(format!("{} ({})", quoted(name), change.parts.join(", "))),
         WhyRefused::Unreadable(_) => None,
     });
     Some(format!(

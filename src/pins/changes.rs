@@ -63,8 +63,8 @@ pub struct RefusedTools(
 /// Why a tool is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhyRefused<'c> {
-    /// These parts of it changed; `new` for a new tool.
-    Changed(&'c [String]),
+    /// It changed, or is new.
+    Changed(&'c ToolChange),
     /// The record of what was approved cannot be read.
     Unreadable(&'c str),
 }
@@ -83,8 +83,7 @@ impl RefusedTools {
     /// Says why the tool is refused; `None` if it is not.
     pub fn why(&self, tool: &str) -> Option<WhyRefused<'_>> {
         let (changes, names) = self.0.as_ref()?;
-        let changed =
-            changes.tools.get(names.own_name(tool)).map(|change| WhyRefused::Changed(&change.parts));
+        let changed = changes.tools.get(names.own_name(tool)).map(WhyRefused::Changed);
         changed.or_else(|| changes.unreadable().map(WhyRefused::Unreadable))
     }
 

@@ -1,15 +1,21 @@
 //! What is remembered of a tool's definition: a digest that decides whether it changed, and enough to say what changed.
 
+use super::canonical::canonical;
+use super::members::DefinitionMembers;
 use crate::digest;
-use crate::text::one_line;
+use crate::text::{one_line, shorten};
 use crate::wire::{Raw, raw};
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 
 /// How many characters of a description are remembered.
 const MAX_DESCRIPTION: usize = 1000;
+/// How many characters of a server's version are remembered.
+const MAX_VERSION: usize = 64;
+/// How many members of a part are named when they change.
+const MAX_MEMBERS_NAMED: usize = 4;
+/// How many characters of a member's path are shown.
+const MAX_PATH_SHOWN: usize = 120;
 /// The length of a digest in bytes.
 const DIGEST_BYTES: usize = 24;
 /// The length of the hash of a part in bytes. It only says which part changed.
@@ -49,6 +55,19 @@ pub struct PinnedTool {
     pub description: String,
     /// The hints of `annotations`: `true`, `false` or `other`.
     hints: BTreeMap<String, String>,
+    /// What a tool of a pinned group has in addition. Records of earlier versions of this program lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) details: Option<PinnedDetails>,
+}
+
+/// What is remembered of a tool of a pinned group in addition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PinnedDetails {
+    /// The version of the server that had the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    /// The members of the definition.
+    pub(super) members: DefinitionMembers,
 }
 
 impl PinnedTool {
@@ -86,20 +105,45 @@ impl PinnedTool {
                 .collect(),
             description: one_line(&description).chars().take(MAX_DESCRIPTION).collect(),
             hints: HINTS.iter().filter_map(hint).collect(),
+            details: None,
         }
     }
 
-    /// Names the parts that differ from those of `earlier`, such as `description` or
-    /// `annotations (readOnlyHint false → true)`.
+    /// Adds the details that a pinned group needs. `version`: that of the server.
+    pub(super) fn with_details(mut self, definition: &Raw, version: Option<&str>) -> Self {
+        let version = version.map(|version| one_line(version).chars().take(MAX_VERSION).collect());
+        self.details = Some(PinnedDetails { version, members: DefinitionMembers::of(definition) });
+        self
+    }
+
+    /// Names the parts that differ from those of `earlier`, or the members if they are known, such as `description`,
+    /// `inputSchema.properties.a.default` or `annotations (readOnlyHint false → true)`.
     pub fn differences(&self, earlier: &Self) -> Vec<String> {
         let parts: BTreeSet<_> = self.parts.keys().chain(earlier.parts.keys()).collect();
         let changed = parts.into_iter().filter(|part| self.parts.get(*part) != earlier.parts.get(*part));
         changed
-            .map(|part| match part.as_str() {
-                "annotations" => format!("annotations{}", self.changed_hints(earlier)),
-                part => part.to_owned(),
+            .flat_map(|part| match part.as_str() {
+                "annotations" => vec![format!("annotations{}", self.changed_hints(earlier))],
+                part => self.changed_members(earlier, part),
             })
             .collect()
+    }
+
+    /// The members of a part that differ; the part if they are not known.
+    fn changed_members(&self, earlier: &Self, part: &str) -> Vec<String> {
+        let (Some(new), Some(old)) = (&self.details, &earlier.details) else { return vec![part.to_owned()] };
+        let is_in_part = |path: &&str| {
+            path.strip_prefix(part).is_some_and(|rest| matches!(rest.chars().next(), None | Some('.' | '[')))
+        };
+        let paths = new.members.differing(&old.members).into_iter().filter(is_in_part);
+        let paths: BTreeSet<&str> = paths.map(|path| old.members.known(path).unwrap_or(part)).collect();
+        let more = paths.len().saturating_sub(MAX_MEMBERS_NAMED);
+        let named = paths.iter().take(MAX_MEMBERS_NAMED).map(|path| shorten(path, MAX_PATH_SHOWN));
+        match (paths.is_empty(), more) {
+            (true, _) => vec![part.to_owned()],
+            (_, 0) => named.collect(),
+            _ => named.chain([format!("{more} more of {part}")]).collect(),
+        }
     }
 
     /// The hints that differ, in parentheses; empty if none does.
@@ -133,90 +177,6 @@ pub fn by_name<T>(
         }
     }
     merged
-}
-
-/// Writes JSON so that texts with the same content become equal: without white space, and with the members of objects
-/// in order. Members that are given twice are both kept, because parsers do not agree on which of them counts. A text
-/// that cannot be read, such as one with the number 1e400, stays as it is.
-fn canonical(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len());
-    let mut reader = serde_json::Deserializer::from_slice(json);
-    match Canonical(&mut out).deserialize(&mut reader).and_then(|()| reader.end()) {
-        Ok(()) => out,
-        Err(_) => json.to_vec(),
-    }
-}
-
-/// Appends a value in canonical form.
-struct Canonical<'o>(&'o mut Vec<u8>);
-
-impl Canonical<'_> {
-    /// Appends a scalar.
-    fn scalar<E: Error>(self, value: impl Into<serde_json::Value>) -> Result<(), E> {
-        self.0.extend_from_slice(value.into().to_string().as_bytes());
-        Ok(())
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Canonical<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Canonical<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        self.scalar(())
-    }
-    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
-        self.scalar(value)
-    }
-    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
-        self.scalar(value)
-    }
-    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
-        self.scalar(value)
-    }
-    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
-        self.scalar(value)
-    }
-    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
-        self.scalar(value)
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        self.0.push(b'[');
-        while list.next_element_seed(Canonical(self.0))?.is_some() {
-            self.0.push(b',');
-        }
-        self.0.push(b']');
-        Ok(())
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut members: Vec<(String, Vec<u8>)> = Vec::new();
-        while let Some(key) = map.next_key::<String>()? {
-            let mut value = Vec::new();
-            map.next_value_seed(Canonical(&mut value))?;
-            members.push((key, value));
-        }
-        // The sort is stable: values of the same key stay in their order.
-        members.sort_by(|a, b| a.0.cmp(&b.0));
-        self.0.push(b'{');
-        for (key, value) in members {
-            self.0.extend_from_slice(serde_json::Value::from(key).to_string().as_bytes());
-            self.0.push(b':');
-            self.0.extend_from_slice(&value);
-            self.0.push(b',');
-        }
-        self.0.push(b'}');
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -10,12 +10,15 @@ use crate::digest;
 use crate::text::quoted;
 use crate::wire::Raw;
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
 /// The length of the hashes, in bytes.
 const HASH_BYTES: usize = 16;
+/// How many lines of the log are remembered, about.
+const MAX_REMEMBERED_LINES: usize = 5000;
 /// How many tools that changed at once are named in the log.
 const MAX_LOGGED: usize = 50;
 
@@ -52,6 +55,8 @@ struct PinState {
     differing: Vec<SeenTool>,
     /// How the tools of the catalog in use differ from the record.
     changes: Arc<ToolChanges>,
+    /// The changes of which the log has a line, now or since an earlier process.
+    logged: HashSet<(String, Vec<String>)>,
 }
 
 /// What has to be done with the file of a group.
@@ -63,7 +68,7 @@ pub(super) enum PinJob {
         /// Whether changed tools are refused.
         pinned: bool,
         /// The record in memory, which counts if there is no file.
-        known: Option<PinRecord>,
+        known: Option<Box<PinRecord>>,
     },
     /// Read it, because somebody may have approved what differs.
     Read,
@@ -146,13 +151,17 @@ impl GroupPins {
         self.update(&mut state);
     }
 
-    /// Compares a catalog that was read from the server, and remembers what is new in it.
-    pub fn observe<'t>(&self, tools: impl Iterator<Item = (&'t str, &'t DefinitionDigest, &'t Raw)> + Clone) {
+    /// Compares a catalog that was read from the server, and remembers what is new in it. `version`: that of the server.
+    pub fn observe<'t>(
+        &self,
+        tools: impl Iterator<Item = (&'t str, &'t DefinitionDigest, &'t Raw)> + Clone,
+        version: Option<&str>,
+    ) {
         let digests =
             by_name(tools.clone().map(|(name, digest, _)| (name.to_owned(), digest.clone())), |digest| {
                 digest
             });
-        {
+        let pinned = {
             let mut state = self.state.lock();
             let is_known =
                 state.record.as_ref().is_some_and(|record| record.has_all(self.target(), &digests));
@@ -162,10 +171,14 @@ impl GroupPins {
                 self.update(&mut state);
                 return;
             }
-        }
+            state.pinned
+        };
         // Without the lock, because it takes long for many tools.
-        let pinned = tools.map(|(name, digest, raw)| (name.to_owned(), PinnedTool::new(digest.clone(), raw)));
-        let seen = by_name(pinned, |tool| &mut tool.digest);
+        let read = |(name, digest, raw): (&str, &DefinitionDigest, &Raw)| {
+            let tool = PinnedTool::new(digest.clone(), raw);
+            (name.to_owned(), if pinned { tool.with_details(raw, version) } else { tool })
+        };
+        let seen = by_name(tools.map(read), |tool| &mut tool.digest);
         let mut state = self.state.lock();
         state.seen = digests;
         if state.changes.unreadable().is_none() {
@@ -206,7 +219,9 @@ impl GroupPins {
     pub(super) fn next_job(&self) -> Option<PinJob> {
         let state = self.state.lock();
         match state.unsaved.clone() {
-            Some(seen) => Some(PinJob::Merge { seen, pinned: state.pinned, known: state.record.clone() }),
+            Some(seen) => {
+                Some(PinJob::Merge { seen, pinned: state.pinned, known: state.record.clone().map(Box::new) })
+            }
             None => state.changes.await_approval().then_some(PinJob::Read),
         }
     }
@@ -221,7 +236,7 @@ impl GroupPins {
         let merge = || {
             lock.map_err(|why| PinProblem::Unwritable(why.clone()))?;
             let stored = files::read(&path).map_err(PinProblem::Unreadable)?;
-            let base = stored.clone().or(known);
+            let base = stored.clone().or_else(|| known.map(|known| *known));
             let merged = PinRecord::observe(base, self.target(), &seen, pinned, unix_time_s());
             if merged != stored
                 && let Some(record) = &merged
@@ -276,7 +291,11 @@ impl GroupPins {
     pub(super) fn set_record(&self, record: Result<Option<PinRecord>, String>) {
         let mut state = self.state.lock();
         match record {
-            Ok(record) => state.record = record,
+            Ok(record) => {
+                let changed = record.iter().flat_map(PinRecord::changed_tools);
+                state.logged = changed.map(|(tool, parts)| (tool.to_owned(), parts)).collect();
+                state.record = record;
+            }
             Err(why) => self.set_problem(&mut state, PinProblem::Unreadable(why)),
         }
         self.update(&mut state);
@@ -302,8 +321,11 @@ impl GroupPins {
             self.published.lock().0 = state.pinned;
             return false;
         }
-        let is_new =
-            |(tool, change): &(&String, &ToolChange)| state.changes.tools.get(*tool) != Some(*change);
+        // A tool that is different at each start is worth a line each time only if it is refused.
+        let is_new = |(tool, change): &(&String, &ToolChange)| {
+            let is_logged = state.logged.contains(&((*tool).clone(), change.parts.clone()));
+            state.changes.tools.get(*tool) != Some(*change) && (state.pinned || !is_logged)
+        };
         let mut new = changes.tools.iter().filter(is_new);
         for (tool, change) in new.by_ref().take(MAX_LOGGED) {
             let parts = change.parts.join(", ");
@@ -314,6 +336,10 @@ impl GroupPins {
         match new.count() {
             0 => {}
             more => tracing::warn!("{more} more tools of group {} changed", self.name),
+        }
+        if !state.pinned && state.logged.len() < MAX_REMEMBERED_LINES {
+            let parts = |(tool, change): (&String, &ToolChange)| (tool.clone(), change.parts.clone());
+            state.logged.extend(changes.tools.iter().map(parts));
         }
         state.changes = Arc::new(changes);
         *self.published.lock() = (state.pinned, state.changes.clone());
@@ -333,7 +359,8 @@ pub enum ApproveError {
     File(String),
 }
 
-/// Approves the changed tools of a group as they were seen last, or one of them. Blocks.
+/// Approves the changed tools of a group as they were seen last, or one of them. `varying`: the members that differ may
+/// differ again. Blocks.
 ///
 /// # Errors
 ///
@@ -343,6 +370,7 @@ pub fn approve(
     group: &GroupName,
     server: &ServerConfig,
     tool: Option<&str>,
+    varying: bool,
 ) -> Result<Vec<ApprovedTool>, ApproveError> {
     let group = GroupPins::new(group, server, Arc::default());
     let path = group.path(dir);
@@ -350,7 +378,7 @@ pub fn approve(
     let record = files::read(&path).map_err(ApproveError::File)?;
     let record = record.filter(|record| record.is_about(group.target()));
     let mut record = record.ok_or(ApproveError::NothingKnown)?;
-    let approved = record.approve(tool).map_err(ApproveError::NotApproved)?;
+    let approved = record.approve(tool, varying).map_err(ApproveError::NotApproved)?;
     files::write(dir, &path, &record).map_err(ApproveError::File)?;
     Ok(approved)
 }

@@ -1,6 +1,7 @@
 //! What is remembered of one group, and how it changes. Pure: observations, approvals and the time in.
 
 use super::definition::{DefinitionDigest, PinnedTool};
+use super::varying::{self, VaryingMembers};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,6 +11,8 @@ pub const VERSION: u32 = 1;
 const MAX_TOOLS: usize = 1000;
 /// How many definitions of a tool stay approved beside the one that was approved last.
 const MAX_EARLIER: usize = 9;
+/// The same for a tool with varying members. Each process of the server may have another definition.
+const MAX_VARIANTS: usize = 100;
 /// The longest name of a tool that is remembered, in bytes.
 const MAX_NAME: usize = 256;
 
@@ -37,6 +40,9 @@ pub struct PinRecord {
     /// for another client or directory. Records of earlier versions of this program lack it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     earlier: BTreeMap<String, Vec<DefinitionDigest>>,
+    /// The members of tools that were approved as varying.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    varying: BTreeMap<String, VaryingMembers>,
     /// The tools that were seen to differ from the approved ones, as they were seen last.
     changed: BTreeMap<String, PinnedTool>,
 }
@@ -57,6 +63,8 @@ pub struct PinTarget {
 pub struct ToolChange {
     /// The parts that changed; `new` for a new tool.
     pub parts: Vec<String>,
+    /// Whether the difference can be approved as varying.
+    pub may_vary: bool,
     /// Identifies the definition as it is now.
     digest: DefinitionDigest,
 }
@@ -72,6 +80,8 @@ pub struct ApprovedTool {
     pub old: Option<String>,
     /// The description that is approved.
     pub new: String,
+    /// The members that were approved as varying.
+    pub varying: VaryingMembers,
 }
 
 /// Why nothing was approved.
@@ -83,6 +93,8 @@ pub enum NotApproved {
     ToolNotChanged,
     /// The tool has never been seen. These have changed.
     UnknownTool(Vec<String>),
+    /// The difference of this tool cannot be approved as varying, and why.
+    NotVarying(String, String),
 }
 
 impl PinRecord {
@@ -109,10 +121,12 @@ impl PinRecord {
                 replaced_s,
                 approved,
                 earlier: BTreeMap::new(),
+                varying: BTreeMap::new(),
                 changed: BTreeMap::new(),
             });
         };
         for (name, tool) in seen.iter().filter(|(name, _)| fits(name)) {
+            record.accept_varying(name, tool);
             if record.accepts(name, &tool.digest, pinned) {
                 record.changed.remove(name);
                 if !record.approved.contains_key(name) && record.approved.len() < MAX_TOOLS {
@@ -131,6 +145,23 @@ impl PinRecord {
     pub fn accepts(&self, name: &str, digest: &DefinitionDigest, pinned: bool) -> bool {
         let Some(approved) = self.approved.get(name) else { return !pinned };
         approved.digest == *digest || self.earlier.get(name).is_some_and(|earlier| earlier.contains(digest))
+    }
+
+    /// Accepts a definition that differs from the approved one only in what was approved as varying.
+    fn accept_varying(&mut self, name: &str, tool: &PinnedTool) {
+        let Some((varying, approved)) = self.varying.get(name).zip(self.approved.get(name)) else { return };
+        if !self.accepts(name, &tool.digest, true) && varying::explains(varying, approved, tool) {
+            self.keep_approved(name, tool.digest.clone(), MAX_VARIANTS);
+        }
+    }
+
+    /// Keeps a definition approved beside the one that was approved last.
+    fn keep_approved(&mut self, name: &str, digest: DefinitionDigest, max: usize) {
+        let earlier = self.earlier.entry(name.to_owned()).or_default();
+        earlier.push(digest);
+        if earlier.len() > max {
+            earlier.remove(0);
+        }
     }
 
     /// Returns whether nothing is left to approve of one of these tools, although it is not accepted: what was to be
@@ -161,6 +192,12 @@ impl PinRecord {
         self.is_about(target) && seen.iter().all(is_approved)
     }
 
+    /// The changed tools, with the parts that changed.
+    pub fn changed_tools(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
+        let parts = |(name, now): (&String, _)| changed_parts(self.approved.get(name), Some(now));
+        self.changed.iter().map(move |tool| (tool.0.as_str(), parts(tool)))
+    }
+
     /// The names of the tools, sorted.
     pub fn tool_names(&self) -> impl Iterator<Item = &str> {
         let new = self.changed.keys().filter(|tool| !self.approved.contains_key(*tool));
@@ -183,18 +220,22 @@ impl PinRecord {
                 return None;
             }
             let changed = self.changed.get(name).filter(|changed| changed.digest == *digest);
-            let parts = changed_parts(self.approved.get(name), changed);
-            Some((name.to_owned(), ToolChange { parts, digest: digest.clone() }))
+            let approved = self.approved.get(name);
+            let parts = changed_parts(approved, changed);
+            let may_vary =
+                approved.zip(changed).is_some_and(|(old, new)| varying::of_difference(old, new).is_ok());
+            Some((name.to_owned(), ToolChange { parts, may_vary, digest: digest.clone() }))
         })
         .collect()
     }
 
-    /// Approves the changed tools as they were seen last, or one of them.
+    /// Approves the changed tools as they were seen last, or one of them. `varying`: the members that differ may differ
+    /// again.
     ///
     /// # Errors
     ///
-    /// There is nothing to approve.
-    pub fn approve(&mut self, tool: Option<&str>) -> Result<Vec<ApprovedTool>, NotApproved> {
+    /// There is nothing to approve, or not as varying. Nothing is approved then.
+    pub fn approve(&mut self, tool: Option<&str>, varying: bool) -> Result<Vec<ApprovedTool>, NotApproved> {
         let names: Vec<String> = match tool {
             Some(tool) if self.changed.contains_key(tool) => vec![tool.to_owned()],
             Some(tool) if self.approved.contains_key(tool) => return Err(NotApproved::ToolNotChanged),
@@ -204,28 +245,49 @@ impl PinRecord {
             }
             None => self.changed.keys().cloned().collect(),
         };
+        let members = |name: String| Ok((self.varying_members(&name, varying)?, name));
+        let tools = names.into_iter().map(members).collect::<Result<Vec<_>, _>>()?;
         if tool.is_none() {
             self.replaced_s = None;
         }
-        let mut approved = Vec::new();
-        for name in names {
-            let Some(new) = self.changed.remove(&name) else { continue };
-            let old = self.approved.insert(name.clone(), new.clone());
-            if let Some(old) = &old {
-                let earlier = self.earlier.entry(name.clone()).or_default();
-                earlier.push(old.digest.clone());
-                if earlier.len() > MAX_EARLIER {
-                    earlier.remove(0);
-                }
-            }
-            approved.push(ApprovedTool {
-                parts: changed_parts(old.as_ref(), Some(&new)),
-                name,
-                old: old.map(|old| old.description),
-                new: new.description,
-            });
+        Ok(tools.into_iter().filter_map(|(varying, name)| self.approve_tool(name, varying)).collect())
+    }
+
+    /// The members in which a changed tool differs, if they are to be approved as varying.
+    fn varying_members(&self, name: &str, varying: bool) -> Result<VaryingMembers, NotApproved> {
+        if !varying {
+            return Ok(VaryingMembers::new());
         }
-        Ok(approved)
+        let not_varying = |why: String| NotApproved::NotVarying(name.to_owned(), why);
+        let tools = self.approved.get(name).zip(self.changed.get(name));
+        let (approved, changed) =
+            tools.ok_or_else(|| not_varying("it is new; approve it without --varying".to_owned()))?;
+        varying::of_difference(approved, changed).map_err(not_varying)
+    }
+
+    /// Approves a changed tool as it was seen last.
+    fn approve_tool(&mut self, name: String, varying: VaryingMembers) -> Option<ApprovedTool> {
+        let new = self.changed.remove(&name)?;
+        let old = self.approved.insert(name.clone(), new.clone());
+        if !varying.is_empty() {
+            let known = self.varying.entry(name.clone()).or_default();
+            for (path, how) in &varying {
+                let known = known.entry(path.clone()).or_insert(*how);
+                // A member that was approved with any value is not compared more strictly again.
+                *known = (*known).max(*how);
+            }
+        }
+        if let Some(old) = &old {
+            let max = if self.varying.contains_key(&name) { MAX_VARIANTS } else { MAX_EARLIER };
+            self.keep_approved(&name, old.digest.clone(), max);
+        }
+        Some(ApprovedTool {
+            parts: changed_parts(old.as_ref(), Some(&new)),
+            name,
+            old: old.map(|old| old.description),
+            new: new.description,
+            varying,
+        })
     }
 }
 
@@ -245,142 +307,4 @@ fn fits(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::wire::Raw;
-
-    fn target(server: &str) -> PinTarget {
-        PinTarget { config: "/c.json".into(), group: "g".into(), server: server.into() }
-    }
-
-    fn seen(tools: &[(&str, &str)]) -> Vec<SeenTool> {
-        let pinned = |(name, description): &(&str, &str)| {
-            let json = serde_json::json!({ "name": name, "description": description }).to_string();
-            let definition = Raw::from(json);
-            ((*name).to_owned(), PinnedTool::new(DefinitionDigest::of(&definition), &definition))
-        };
-        tools.iter().map(pinned).collect()
-    }
-
-    fn observe(record: Option<PinRecord>, tools: &[(&str, &str)], pinned: bool) -> PinRecord {
-        PinRecord::observe(record, &target("s"), &seen(tools), pinned, 0).unwrap()
-    }
-
-    /// The names and changed parts of these tools.
-    fn changes(record: &PinRecord, tools: &[(&str, &str)], pinned: bool) -> Vec<(String, String)> {
-        let seen = seen(tools);
-        let tools = seen.iter().map(|(name, tool)| (name.as_str(), &tool.digest));
-        let changes = record.changes(tools, pinned);
-        changes.into_iter().map(|(name, change)| (name, change.parts.join(", "))).collect()
-    }
-
-    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
-    }
-
-    #[test]
-    fn the_first_tools_are_trusted_and_later_ones_are_compared() {
-        let first = observe(None, &[("a", "1"), ("b", "1")], true);
-        assert!(changes(&first, &[("a", "1")], true).is_empty());
-        let now = [("a", "2"), ("b", "1"), ("c", "1")];
-        let pinned = observe(Some(first.clone()), &now, true);
-        assert_eq!(changes(&pinned, &now, true), pairs(&[("a", "description"), ("c", "new")]));
-        let open = observe(Some(first.clone()), &now, false);
-        assert_eq!(changes(&open, &now, false), pairs(&[("a", "description")]));
-        assert!(changes(&open, &[("c", "1")], true).is_empty(), "it is known when the group is pinned later");
-        let back = observe(Some(pinned), &[("a", "1"), ("b", "1")], true);
-        assert_eq!(back, observe(Some(first), &[("c", "1")], true), "c may come back");
-    }
-
-    #[test]
-    fn a_tool_that_was_removed_is_compared_when_it_comes_back() {
-        let first = observe(None, &[("a", "1"), ("b", "1")], false);
-        let without = observe(Some(first), &[("a", "1")], false);
-        let back = observe(Some(without), &[("b", "2")], false);
-        assert_eq!(changes(&back, &[("b", "2")], false), pairs(&[("b", "description")]));
-    }
-
-    #[test]
-    fn another_program_is_another_server() {
-        let first = observe(None, &[("a", "1")], true);
-        let other = PinRecord::observe(Some(first), &target("t"), &seen(&[("a", "2")]), true, 7).unwrap();
-        assert!(changes(&other, &[("a", "2")], true).is_empty());
-        assert_eq!(other.replaced_s, Some(7));
-        let mut approved = other;
-        assert_eq!(approved.approve(None), Ok(Vec::new()));
-        assert_eq!(approved.replaced_s, None);
-    }
-
-    #[test]
-    fn only_what_was_seen_is_approved() {
-        let first = observe(None, &[("a", "1"), ("b", "1")], true);
-        let mut record = observe(Some(first), &[("a", "2"), ("b", "2"), ("c", "1")], true);
-        assert_eq!(
-            record.approve(Some("x")),
-            Err(NotApproved::UnknownTool(["a", "b", "c"].map(str::to_owned).into()))
-        );
-        let approved = record.approve(Some("a")).unwrap();
-        let expected = ApprovedTool {
-            name: "a".into(),
-            parts: vec!["description".into()],
-            old: Some("1".into()),
-            new: "2".into(),
-        };
-        assert_eq!(approved, [expected]);
-        assert_eq!(record.approve(Some("a")), Err(NotApproved::ToolNotChanged));
-        assert_eq!(changes(&record, &[("a", "3")], true), pairs(&[("a", "definition")]), "changed once more");
-        assert_eq!(record.approve(None).unwrap().len(), 2);
-        assert_eq!(record.approve(None), Err(NotApproved::NothingChanged));
-        assert!(changes(&record, &[("a", "2"), ("b", "2"), ("c", "1")], true).is_empty());
-    }
-
-    #[test]
-    fn what_was_approved_stays_approved_within_the_bound() {
-        let text = |n: usize| n.to_string();
-        let mut record = observe(None, &[("a", &text(0)), ("b", "1")], true);
-        for n in 1..=MAX_EARLIER + 1 {
-            record = observe(Some(record), &[("a", &text(n))], true);
-            assert_eq!(changes(&record, &[("a", &text(n))], true).len(), 1, "it was never approved");
-            record.approve(None).unwrap();
-        }
-        for n in 1..=MAX_EARLIER + 1 {
-            record = observe(Some(record), &[("a", &text(n))], true);
-            assert!(changes(&record, &[("a", &text(n))], true).is_empty(), "{n}");
-        }
-        assert_eq!(record.approve(None), Err(NotApproved::NothingChanged));
-        record = observe(Some(record), &[("a", &text(0))], true);
-        assert_eq!(changes(&record, &[("a", &text(0))], true), pairs(&[("a", "description")]), "the oldest");
-        let other = PinRecord::observe(Some(record), &target("t"), &seen(&[("a", "x")]), true, 7).unwrap();
-        assert_eq!(changes(&other, &[("a", "1")], true).len(), 1, "of another server nothing is approved");
-    }
-
-    #[test]
-    fn a_record_of_an_earlier_version_is_read_and_stays_as_it_is_until_something_is_approved() {
-        let record = observe(Some(observe(None, &[("a", "1")], true)), &[("a", "2")], true);
-        let json = serde_json::to_value(&record).unwrap();
-        assert!(json.get("earlier").is_none(), "{json}");
-        let mut read: PinRecord = serde_json::from_value(json).unwrap();
-        assert_eq!(read, record);
-        read.approve(None).unwrap();
-        let written = serde_json::to_string(&read).unwrap();
-        let read: PinRecord = serde_json::from_str(&written).unwrap();
-        assert!(changes(&read, &[("a", "1")], true).is_empty(), "{written}");
-    }
-
-    #[test]
-    fn what_is_remembered_is_bounded_and_the_rest_of_a_pinned_group_is_refused() {
-        let names: Vec<String> = (0..MAX_TOOLS + 10).map(|n| format!("t{n:05}")).collect();
-        let tools: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
-        let first = observe(None, &tools, true);
-        assert_eq!(first.approved.len(), MAX_TOOLS);
-        assert_eq!(changes(&first, &tools, true).len(), 10);
-        let changed: Vec<_> = names.iter().map(|name| (name.as_str(), "2")).collect();
-        let record = observe(Some(first), &changed, true);
-        assert_eq!(record.changed.len(), MAX_TOOLS);
-        assert_eq!(changes(&record, &changed, true).len(), names.len());
-        let long = "x".repeat(MAX_NAME + 1);
-        let record = observe(Some(record), &[(&long, "1")], true);
-        assert_eq!(changes(&record, &[(&long, "1")], true), pairs(&[(&long, "new")]));
-        assert_eq!(PinRecord::observe(None, &target("s"), &[], true, 0), None, "nothing was seen");
-    }
-}
+mod tests;

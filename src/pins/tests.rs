@@ -56,7 +56,7 @@ impl World {
 
     fn approve(&self, tool: Option<&str>) -> Result<usize, ApproveError> {
         let server = self.server("a.json", "x", true);
-        approve(&self.state(), &GroupName::new("g"), &server, tool).map(|approved| approved.len())
+        approve(&self.state(), &GroupName::new("g"), &server, tool, false).map(|approved| approved.len())
     }
 
     /// The path of the only record.
@@ -83,7 +83,7 @@ impl Process {
             (*name, DefinitionDigest::of(&definition), definition)
         });
         let definitions: Vec<_> = definitions.collect();
-        self.group.observe(definitions.iter().map(|(name, digest, raw)| (*name, digest, raw)));
+        self.group.observe(definitions.iter().map(|(name, digest, raw)| (*name, digest, raw)), None);
     }
 
     /// Sees tools, and writes what it saw.

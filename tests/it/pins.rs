@@ -200,7 +200,11 @@ fn a_change_of_any_part_of_a_definition_is_refused_and_named() {
     let mut proxy = server.start_connected();
     for (member, value, expected) in [
         ("description", json!("Reads!"), "description"),
-        ("inputSchema", json!({"type": "object", "properties": {"b": {}}}), "inputSchema"),
+        (
+            "inputSchema",
+            json!({"type": "object", "properties": {"b": {}}}),
+            "inputSchema.properties, inputSchema.properties.a",
+        ),
         ("outputSchema", json!({"type": "object"}), "outputSchema"),
         ("annotations", json!({"readOnlyHint": true}), "annotations (readOnlyHint false → true)"),
         ("title", json!("Trusted"), "title"),

@@ -108,7 +108,7 @@ pub(super) async fn observe(pins: Arc<GroupPins>, catalog: Catalog) -> Result<Ca
         if let Some(definitions) = catalog.definitions() {
             let tools: Vec<_> =
                 definitions.map(|(tool, raw)| (tool.name.as_str(), &tool.digest, raw)).collect();
-            pins.observe(tools.iter().copied());
+            pins.observe(tools.iter().copied(), catalog.info.version.as_deref());
         }
         catalog
     });
