@@ -21,7 +21,7 @@ use crate::config::{Endpoint, GroupName, ServerConfig};
 use crate::wire::Raw;
 use child::ChildTransport;
 use launch::ProcessEnv;
-use launch::direct::DirectLaunches;
+use launch::direct::{DirectLaunches, LauncherUse};
 use remote::Remote;
 use remote::credentials::LoginService;
 use remote::error::RemoteError;
@@ -110,11 +110,11 @@ impl TransportHandle {
         }
     }
 
-    /// Notes how the upstream's process was started, if its launcher may be left out next time. To be called once it has
-    /// answered.
-    pub async fn learn_start(&self) {
-        if let Self::Child(child) = self {
-            child.learn_start().await;
+    /// Notes how the upstream's process was started, if its launcher may be left out. To be called once it has answered.
+    pub async fn learn_start(&self) -> Option<LauncherUse> {
+        match self {
+            Self::Child(child) => child.learn_start().await,
+            Self::Remote(_) | Self::Shared(_) => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
 use super::error::OpenError;
-use super::launch::direct::StartRecord;
+use super::launch::direct::{LauncherUse, StartRecord};
 use super::launch::{self, Launch, ProcessEnv};
 use super::server_log::ServerLog;
 use super::stderr::StderrTail;
@@ -89,11 +89,9 @@ impl ChildTransport {
         self.0.pid
     }
 
-    /// Notes how the server was started, if its launcher may be left out next time. To be called once it has answered.
-    pub async fn learn_start(&self) {
-        if let Some(start) = &self.0.start {
-            start.learn(self.0.pid).await;
-        }
+    /// Notes how the server was started, if its launcher may be left out. To be called once it has answered.
+    pub async fn learn_start(&self) -> Option<LauncherUse> {
+        Some(self.0.start.as_ref()?.learn(self.0.pid).await)
     }
 
     /// Forgets how to start the server without its launcher. Returns whether it was started so.

@@ -204,8 +204,11 @@ impl Connector {
             }
             (outcome, handle) = self.open_private(era, server, Some(rest()), is_certain).await?;
         }
-        if outcome.is_ok() {
-            handle.learn_start().await;
+        let live = outcome.as_ref().ok().map(|(connection, _)| connection.live.clone());
+        if let Some(live) = live
+            && let Some(used) = handle.learn_start().await
+        {
+            live.set_launcher(used);
         }
         outcome
     }

@@ -6,6 +6,7 @@ use super::malformed_lines::{SkippedText, UnreadableMessages};
 use super::translate;
 use crate::protocol::{Era, capability};
 use crate::transport::ServerProcess;
+use crate::transport::launch::direct::LauncherUse;
 use crate::transport::server_log::{LogCursor, LogPage, READ_LOG};
 use crate::wire::body::Body;
 use crate::wire::cork;
@@ -89,6 +90,8 @@ pub struct LiveConnection {
     pub(super) offered: Raw,
     /// The server's process, if it is one on this machine.
     process: Option<ServerProcess>,
+    /// What became of its launcher, if that may be left out.
+    launcher: OnceLock<LauncherUse>,
     /// The number of leases. The bit `CLOSED` is set once there may be no more.
     leases: AtomicUsize,
     /// When the connection was made.
@@ -124,6 +127,7 @@ impl LiveConnection {
             // A stateless server knows tasks as an extension.
             offered: raw::remove(offered, capability::TASKS),
             process,
+            launcher: OnceLock::new(),
             leases: AtomicUsize::new(0),
             opened: Instant::now(),
             last_activity: AtomicU64::new(0),
@@ -141,6 +145,17 @@ impl LiveConnection {
         let one_more = |leases: usize| (leases & CLOSED == 0).then_some(leases + 1);
         self.leases.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
         Some(Lease(self.clone()))
+    }
+
+    /// Notes what became of the launcher of the server's process.
+    pub(super) fn set_launcher(&self, used: LauncherUse) {
+        // Nobody else sets it.
+        drop(self.launcher.set(used));
+    }
+
+    /// What became of the launcher of the server's process, if that may be left out.
+    pub(super) fn launcher(&self) -> Option<&LauncherUse> {
+        self.launcher.get()
     }
 
     /// The server's process, if it is one on this machine.

@@ -10,6 +10,7 @@ use crate::pins::changes::RefusedTools;
 use crate::pins::group::GroupPins;
 use crate::rules::Rules;
 use crate::transport::ServerProcess;
+use crate::transport::launch::direct::LauncherUse;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -94,6 +95,11 @@ impl Snapshot {
     /// The server's process, while it is connected and on this machine.
     pub fn process(&self) -> Option<ServerProcess> {
         self.live.as_ref()?.process()
+    }
+
+    /// What became of the launcher of the server's process, if that may be left out.
+    pub fn launcher(&self) -> Option<&LauncherUse> {
+        self.live.as_ref()?.launcher()
     }
 
     /// The last message of the live connection that could not be read and belongs to no call, if there was one.

@@ -156,5 +156,11 @@ fn check_says_what_a_launcher_costs_and_why_it_stays() {
         without.contains("note: `launcher` has no effect, because no exact version is named"),
         "{without}"
     );
-    assert!(!checked(&["-y", PACKAGE], json!({"launcher": "direct"})).contains("launcher"), "nothing to say");
+    let npm = Npm::new(&["-y", PACKAGE], json!({"launcher": "direct"}));
+    for expected in
+        ["started through `npx` this time; the next start needs it no more", "started without `npx`"]
+    {
+        let (_, stdout, _) = npm.shell.run(&["check"]);
+        assert!(stdout.contains(&format!("note: {expected}\n")), "{stdout}");
+    }
 }

@@ -2,7 +2,9 @@
 
 use crate::config::{Endpoint, Launcher, StdioConfig};
 use crate::processes::{ProcessTree, start_delay};
-use crate::transport::launch::direct::{NotPinned, obstacle, pinned_package, server_of_launcher};
+use crate::transport::launch::direct::{
+    LauncherUse, NotPinned, obstacle, pinned_package, server_of_launcher,
+};
 use crate::upstream::Upstream;
 use std::cell::LazyCell;
 use std::time::Duration;
@@ -19,12 +21,26 @@ pub(super) fn of(group: &Upstream, processes: &LazyCell<ProcessTree>) -> Option<
     }
     match server.launcher {
         Launcher::Direct => {
-            let reason = obstacle(stdio)?;
+            let Some(reason) = obstacle(stdio) else {
+                return snapshot.launcher().map(|used| effect(stdio, used));
+            };
             // Without a launcher there is nothing to leave out, and the settings concern every server.
             let has_launcher = pinned_package(stdio).err().is_none_or(|error| error.launcher().is_some());
             has_launcher.then(|| format!("`launcher` has no effect, because {reason}"))
         }
         Launcher::Keep => advice(stdio, LauncherCost::measure(process.pid, processes)?),
+    }
+}
+
+/// Says what `"launcher": "direct"` did for this start.
+fn effect(stdio: &StdioConfig, used: &LauncherUse) -> String {
+    let launcher = pinned_package(stdio).map_or("its launcher", |package| package.launcher.name());
+    match used {
+        LauncherUse::LeftOut => format!("started without `{launcher}`"),
+        LauncherUse::Learned => {
+            format!("started through `{launcher}` this time; the next start needs it no more")
+        }
+        LauncherUse::Needed(reason) => format!("`launcher` has no effect, because {reason}"),
     }
 }
 

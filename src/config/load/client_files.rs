@@ -23,12 +23,24 @@ const SETTINGS_FILES: &[&str] = &[
     "settings.json",
 ];
 
+/// The names of files in which clients keep their servers alone.
+const SERVER_FILES: &[&str] = &[".mcp.json", "mcp.json", "mcp_config.json"];
+
 /// The keys that lead to servers. `projects` has those of Claude Code.
 const CONTAINERS: &[&str] = &["mcpServers", "servers", "mcp", "projects"];
 
 /// Returns whether a file has more than servers, so that its other members mean nothing here.
 pub(super) fn is_settings_file(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| SETTINGS_FILES.contains(&name))
+    has_name(path, SETTINGS_FILES)
+}
+
+/// Returns whether a file is read by a client, too, to which fields mean something that we do not know.
+pub(super) fn is_client_file(path: &Path) -> bool {
+    has_name(path, SETTINGS_FILES) || has_name(path, SERVER_FILES)
+}
+
+fn has_name(path: &Path, names: &[&str]) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.contains(&name))
 }
 
 /// Returns whether a file is TOML, as Codex writes it.

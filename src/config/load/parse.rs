@@ -182,7 +182,7 @@ impl FileParser<'_> {
         known.reserve(servers.properties.len());
         self.file.servers.reserve(servers.properties.len());
         // There the number is valid, and about something else.
-        let is_of_client = matches!(key, "mcp" | "mcp.servers") || client_files::is_settings_file(&self.path);
+        let is_of_client = matches!(key, "mcp" | "mcp.servers") || client_files::is_client_file(&self.path);
         for member in &servers.properties {
             let server = self.parse_server(member);
             let warning = number_as_timeout(&member.value, self.text).filter(|_| !is_of_client);

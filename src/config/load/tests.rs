@@ -364,6 +364,20 @@ fn usual_mistakes_are_named_with_what_to_write() {
     ] {
         assert_eq!(said_of(text), "", "{text}");
     }
+    let dir = tempfile::tempdir().unwrap();
+    for (name, is_named) in [("servers.json", true), (".mcp.json", false), ("settings.json", false)] {
+        std::fs::write(
+            dir.path().join(name),
+            r#"{"mcpServers": {"a": {"command": "x", "timeout": 600000}}}"#,
+        )
+        .unwrap();
+        let env = Env::new([("HOME", "/home/u")], dir.path());
+        assert_eq!(
+            load(&[name.into()], &env, &Overrides::default()).warnings.len(),
+            usize::from(is_named),
+            "{name}"
+        );
+    }
     let said = said_of(r#"{"mcpServers": {"a": {"command": "x", "env": {"P": "$ECRET_PASSWORD"}}}}"#);
     assert!(said.contains("`env.P`") && !said.contains("ECRET"), "{said}");
 }

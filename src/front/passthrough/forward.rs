@@ -11,9 +11,7 @@ use crate::front::interaction::context::RequestContext;
 use crate::front::interaction::era_bridge;
 use crate::front::{origins, tool_errors};
 use crate::protocol::methods::{Method, TimeoutClass};
-use crate::protocol::{OLDEST_HANDSHAKE, capability};
 use crate::upstream::Upstream;
-use crate::upstream::catalog::ServerInfo;
 use crate::upstream::lease::Lease;
 use crate::wire::body::Body;
 use crate::wire::cork;
@@ -242,36 +240,12 @@ struct MethodRequest {
     params: Raw,
 }
 
-/// Why such a request has no answer.
-enum MethodError {
-    /// Forwarding it failed.
-    Forward(ForwardError),
-    /// The group does not have the capability that it needs.
-    Unsupported(RpcError),
-}
-
-impl From<ForwardError> for MethodError {
-    fn from(error: ForwardError) -> Self {
-        Self::Forward(error)
-    }
-}
-
 impl Outgoing for MethodRequest {
-    type Error = MethodError;
+    type Error = ForwardError;
 
-    async fn prepare(&mut self, group: &Upstream, _: &Lease) -> Result<PreparedRequest, MethodError> {
+    async fn prepare(&mut self, group: &Upstream, _: &Lease) -> Result<PreparedRequest, ForwardError> {
         let info = self.method.info();
         let snapshot = group.snapshot();
-        if let (Some(catalog), Some(capability)) = (&snapshot.catalog, info.capability)
-            && !has_capability(&catalog.info, capability)
-        {
-            return Err(MethodError::Unsupported(errors::lacks_capability(&group.name, capability)));
-        }
-        if let (Some(catalog), Some(extension)) = (&snapshot.catalog, self.method.extension())
-            && !catalog.info.has_extension(extension)
-        {
-            return Err(MethodError::Unsupported(errors::lacks_capability(&group.name, extension)));
-        }
         let limits = snapshot.server.as_ref().map(|server| server.timeout.clone()).unwrap_or_default();
         let timeout = match info.timeout {
             TimeoutClass::Longest => MAX_TOTAL,
@@ -290,28 +264,14 @@ impl Outgoing for MethodRequest {
     }
 }
 
-/// Forwards a request other than a call of a tool, and returns the upstream's answer.
+/// Forwards a request other than a call of a tool, and returns the upstream's answer. A server that lacks the method says
+/// so itself.
 pub async fn forward_method(
     context: &RequestContext,
     group: &Upstream,
     method: Method,
     params: Raw,
 ) -> Reply {
-    match forward(context, group.clone(), &mut MethodRequest { method, params }).await {
-        Ok(forwarded) => forwarded.reply,
-        Err(MethodError::Forward(error)) => Err(RpcError::from(error).into()),
-        Err(MethodError::Unsupported(error)) => Err(error.into()),
-    }
-}
-
-/// Returns whether a connected server has a capability, or may have it because it declares none at all.
-fn has_capability(info: &ServerInfo, capability: &str) -> bool {
-    if capability == capability::TASKS {
-        // The id of a task names its group, and tasks are declared in different ways.
-        return true;
-    }
-    // In the first revision, completions had no capability of their own.
-    let implied = capability == capability::COMPLETIONS && info.protocol_version == OLDEST_HANDSHAKE;
-    info.may_have(capability)
-        || implied && (info.declares(capability::PROMPTS) || info.declares(capability::RESOURCES))
+    let forwarded = forward(context, group.clone(), &mut MethodRequest { method, params }).await;
+    forwarded.map_err(RpcError::from)?.reply
 }

@@ -130,7 +130,11 @@ pub(super) async fn ask_candidates<F: Future<Output = Reply>>(
             Claim::Owner => return Ok(asked.await),
             Claim::Sole => match asked.await {
                 // It turned out to offer none either.
-                Err(error) if raw::error_code(&error) == Some(LACKS_CAPABILITY) => continue,
+                Err(error)
+                    if matches!(raw::error_code(&error), Some(code::METHOD_NOT_FOUND | LACKS_CAPABILITY)) =>
+                {
+                    continue;
+                }
                 reply => return Ok(reply),
             },
             Claim::Similar | Claim::None => match timeout_at(deadline, asked).await {

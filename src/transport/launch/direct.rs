@@ -18,10 +18,12 @@
 //! not get as far as a connection is forgotten, and the server is started through its launcher.
 
 use crate::config::StdioConfig;
+pub use effect::LauncherUse;
 pub use pinned::{LauncherProgram, NotPinned, PinnedPackage, pinned_package};
 #[cfg(not(target_os = "linux"))]
 pub use unsupported::{NoDirectLaunches as DirectLaunches, NoStartRecord as StartRecord, server_of_launcher};
 
+mod effect;
 #[cfg(target_os = "linux")]
 mod learned;
 #[cfg(target_os = "linux")]

@@ -71,7 +71,11 @@ fn program(server: u32, launch: &Launch, package: &PinnedPackage) -> Result<Path
         .len()
         .checked_sub(args.len())
         .filter(|own| words[*own..].iter().zip(args).all(|(word, arg)| word.as_slice() == arg.as_bytes()));
-    let unclear = || "the server's command line does not end in the arguments of the config".to_owned();
+    let unclear = || {
+        "the server's command line does not end in the arguments of the config: the server has rewritten it, or the \
+         launcher adds arguments of its own"
+            .to_owned()
+    };
     let own = &words[..own.ok_or_else(unclear)?];
     let program = PathBuf::from(OsString::from_vec(own.last().ok_or_else(unclear)?.clone()));
     let is_script = own.len() > 1 && begins_as_script(&program);

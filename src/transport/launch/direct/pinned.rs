@@ -105,6 +105,8 @@ struct LauncherOptions {
     package: &'static [&'static str],
     /// Others with a value. What they say is part of what is learned.
     other: &'static [&'static str],
+    /// Those that name further packages of the registry.
+    with: &'static [&'static str],
 }
 
 const NPX: LauncherOptions = LauncherOptions {
@@ -112,6 +114,7 @@ const NPX: LauncherOptions = LauncherOptions {
     flags: &["-y", "--yes", "-q", "--quiet"],
     package: &["-p", "--package"],
     other: &[],
+    with: &[],
 };
 
 const UVX: LauncherOptions = LauncherOptions {
@@ -119,6 +122,7 @@ const UVX: LauncherOptions = LauncherOptions {
     flags: &["-q", "--quiet"],
     package: &["--from"],
     other: &["-p", "--python"],
+    with: &["-w", "--with"],
 };
 
 /// The launcher's part of a command line.
@@ -152,7 +156,8 @@ impl LauncherOptions {
                 None => (arg, None),
             };
             let names_package = self.package.contains(&option);
-            if !names_package && !self.other.contains(&option) {
+            let names_more = self.with.contains(&option);
+            if !names_package && !names_more && !self.other.contains(&option) {
                 return unclear(arg);
             }
             if value.is_none() {
@@ -162,7 +167,8 @@ impl LauncherOptions {
             let is_second = package.is_some();
             match value {
                 Some(value) if names_package && !is_second => package = Some(value),
-                Some(_) if !names_package => {}
+                Some(value) if names_more && is_requirement(value) => {}
+                Some(_) if !names_package && !names_more => {}
                 _ => return unclear(arg),
             }
         }
@@ -216,6 +222,12 @@ fn uvx(args: &[&str], start: usize) -> Result<PinnedPackage, NotPinned> {
         version: version.to_owned(),
         own_args: own.count,
     })
+}
+
+/// Returns whether this names packages of the registry, with or without versions, not a path or an address.
+fn is_requirement(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.[],<>=!~*+ ".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
 }
 
 /// Returns whether this is the name of a package in a registry, not a path, an address or an alias.
@@ -274,6 +286,7 @@ mod tests {
             ("uvx", &["--from", "d[x,y]==1.2.3", "run", "-v"], "uvx d 1.2.3 3"),
             ("uvx", &["--python", "3.12", "--from=d==1", "run"], "uvx d 1 4"),
             ("uv", &["tool", "run", "d==1.2.3"], "uvx d 1.2.3 3"),
+            ("uvx", &["--with", "mcp<2", "--with=e[x]~=1.0,f", "d==1"], "uvx d 1 4"),
         ] {
             assert_eq!(package(command, args).as_deref(), Ok(expected), "{command} {args:?}");
         }
@@ -303,7 +316,9 @@ mod tests {
             ("uvx", &["d==1.*"], "`d==1.2.3`"),
             ("uvx", &["d@latest"], "`d==1.2.3`"),
             ("uvx", &["d==1.2,<2"], "`d==1.2.3`"),
-            ("uvx", &["--with", "e", "d==1"], "`--with`"),
+            ("uvx", &["--with", "./e", "d==1"], "`--with`"),
+            ("uvx", &["--with", "e @ https://u:secret@h/e.whl", "d==1"], "`--with`"),
+            ("uvx", &["--with-editable", "e", "d==1"], "`--with-editable`"),
             ("uvx", &["--from", "git+https://h/d", "d"], "`git`"),
         ] {
             let found = package(command, args);

@@ -1,5 +1,6 @@
 //! Takes the place of `with_proc` where no /proc shows what a launcher starts: every server is started as written.
 
+use super::effect::LauncherUse;
 use crate::config::{Launcher, StdioConfig};
 use crate::transport::launch::Launch;
 use std::path::PathBuf;
@@ -39,7 +40,9 @@ impl NoStartRecord {
     }
 
     /// Learns nothing.
-    pub async fn learn(&self, _pid: u32) {}
+    pub async fn learn(&self, _pid: u32) -> LauncherUse {
+        LauncherUse::Needed("only Linux shows what a launcher starts".to_owned())
+    }
 
     /// Has nothing to forget.
     pub async fn forget(&self) {}

@@ -1,5 +1,6 @@
 //! Chooses between the launcher and what it starts, where /proc shows what that is.
 
+use super::effect::LauncherUse;
 use super::learned::{LearnedStart, file_name};
 use super::observe;
 use super::pinned::{PinnedPackage, pinned_package};
@@ -65,9 +66,9 @@ impl DirectLaunches {
 impl StartRecord {
     /// Learns from the launcher, which runs as process `pid`, what it has started. To be called once the server has
     /// answered.
-    pub async fn learn(&self, pid: u32) {
+    pub async fn learn(&self, pid: u32) -> LauncherUse {
         if self.is_direct {
-            return;
+            return LauncherUse::LeftOut;
         }
         let launcher = self.package.launcher.name();
         let (package, file, written) = (self.package.clone(), self.file.clone(), self.written.clone());
@@ -75,13 +76,16 @@ impl StartRecord {
             let seen = observe::observe(pid, &written, &package)?;
             LearnedStart::new(package.launcher, &written, package.own_args, seen)?.write(&file)
         });
-        match learned.await {
-            Ok(Ok(())) => tracing::debug!(pid, "the next start needs no {launcher}"),
-            Ok(Err(reason)) => tracing::debug!(pid, reason, "the next start needs {launcher} again"),
-            Err(error) => {
-                tracing::debug!(pid, "the next start needs {launcher} again: looking at it {error}");
+        let reason = match learned.await {
+            Ok(Ok(())) => {
+                tracing::debug!(pid, "the next start needs no {launcher}");
+                return LauncherUse::Learned;
             }
-        }
+            Ok(Err(reason)) => reason,
+            Err(error) => format!("looking at it {error}"),
+        };
+        tracing::debug!(pid, reason, "the next start needs {launcher} again");
+        LauncherUse::Needed(reason)
     }
 
     /// What the config says.
