@@ -6,8 +6,9 @@
 //! definitions and does no I/O:
 //!
 //! - `signature` writes a definition in the manner of TypeScript, which takes a model fewer tokens. `types` writes a
-//!   schema as a type (`type_names` names those that are declared), `comments` writes the rest of it as comments, and `reference` follows references. A signature
-//!   says whether anything of the schema is missing in it.
+//!   schema as a type (`type_names` names those that are declared), `comments` writes the rest of it as comments, and
+//!   `reference` follows references.
+//!   `exact_numbers` keeps the digits of large numbers. A signature says whether anything of the schema is missing in it.
 //! - `validate` checks a call's arguments before the server is asked.
 //! - `definition` mends what clients reject in a definition.
 //!
@@ -18,6 +19,7 @@ use crate::wire::{Raw, raw};
 
 pub mod comments;
 pub mod definition;
+mod exact_numbers;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
 pub mod fuzz;
 pub mod reference;

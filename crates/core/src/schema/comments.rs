@@ -1,5 +1,6 @@
 //! The parts of a schema that a signature has in comments: limits, formats, examples and descriptions.
 
+use super::exact_numbers;
 use crate::text::one_line;
 use serde_json::{Map, Value};
 
@@ -51,15 +52,16 @@ const WRITTEN_KEYWORDS: &[&str] = &[
 const OMITTED_KEYWORDS: &[&str] =
     &["$comment", "$defs", "$id", "$schema", "definitions", "readOnly", "title", "writeOnly"];
 
-/// The text with a space in each `*/`, so that it does not end the comment that it stands in.
+/// The text with a backslash in each `*/`, so that it does not end the comment that it stands in. JSON and regular
+/// expressions still mean the same.
 pub fn escape_comment(text: &str) -> String {
-    text.replace("*/", "* /")
+    text.replace("*/", r"*\/")
 }
 
 /// A value as it is written in a type or a comment. `None` if it is too long for either.
 pub fn literal(value: &Value) -> Option<String> {
-    let text = value.to_string();
-    (text.len() <= MAX_VALUE_BYTES).then(|| escape_comment(&text))
+    let text = exact_numbers::json(value);
+    (text.len() <= MAX_VALUE_BYTES).then_some(text)
 }
 
 /// Whether a signature has every keyword of the schema. The keywords in `unwritten` count as missing.
@@ -88,7 +90,8 @@ pub fn comments_on(schema: &Map<String, Value>) -> (Vec<String>, bool) {
     comments.extend(text("pattern").map(|pattern| format!("/{pattern}/")));
     comments.extend(text("contentEncoding").map(str::to_owned));
     comments.extend(text("contentMediaType").map(str::to_owned));
-    comments.extend(schema.get("multipleOf").map(|step| format!("multiple of {step}")));
+    comments
+        .extend(schema.get("multipleOf").map(|step| format!("multiple of {}", exact_numbers::json(step))));
     let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
     comments.extend(flag("uniqueItems").then(|| "unique".to_owned()));
     comments.extend(flag("deprecated").then(|| "deprecated".to_owned()));
@@ -118,17 +121,20 @@ fn number_range(schema: &Map<String, Value>) -> Option<String> {
     // In draft 4 the exclusive keyword is a flag beside the bound, later it is a bound of its own.
     let bounds = |key: &str, exclusive_key: &str| match (schema.get(key), schema.get(exclusive_key)) {
         (Some(bound), Some(Value::Bool(true))) => (None, Some(bound)),
-        (bound, exclusive) => (bound, exclusive.filter(|exclusive| exclusive.is_number())),
+        (bound, exclusive) => (bound, exclusive.filter(|exclusive| exact_numbers::is_number(exclusive))),
     };
     let (min, above) = bounds("minimum", "exclusiveMinimum");
     let (max, below) = bounds("maximum", "exclusiveMaximum");
-    let exclusive = [above.map(|above| format!("> {above}")), below.map(|below| format!("< {below}"))];
+    let exclusive = [
+        above.map(|above| format!("> {}", exact_numbers::json(above))),
+        below.map(|below| format!("< {}", exact_numbers::json(below))),
+    ];
     let all: Vec<String> = range(min, max).into_iter().chain(exclusive.into_iter().flatten()).collect();
     (!all.is_empty()).then(|| all.join(", "))
 }
 
 fn range(min: Option<&Value>, max: Option<&Value>) -> Option<String> {
-    match (min, max) {
+    match (min.map(exact_numbers::json), max.map(exact_numbers::json)) {
         (Some(min), Some(max)) if min == max => Some(format!("exactly {min}")),
         (Some(min), Some(max)) => Some(format!("{min}..{max}")),
         (Some(min), None) => Some(format!(">= {min}")),

@@ -3,6 +3,7 @@
 //! A signature takes a third fewer tokens than the definition's JSON Schema, and a model can call the tool by it.
 
 use super::comments::escape_comment;
+use super::exact_numbers;
 use super::of_arguments;
 use super::types::{TypeExpression, TypeWriter};
 use crate::text::{name, one_line, visible};
@@ -40,10 +41,9 @@ pub fn signature(definition: &Raw) -> Signature {
     let text = |key| raw::get_str(definition, key).unwrap_or_default();
     let (parameters, declarations, lossless) = match of_arguments(definition) {
         None => (String::new(), String::new(), true),
-        Some(schema) => match serde_json::from_slice(&schema) {
-            Ok(schema) => parameters(&schema),
-            // The schema has numbers that serde_json cannot hold.
-            Err(_) => ("args?: object".to_owned(), String::new(), false),
+        Some(schema) => match exact_numbers::parse(&schema) {
+            Some(schema) => parameters(&schema),
+            None => ("args?: object".to_owned(), String::new(), false),
         },
     };
     // A model cannot call a tool or name a parameter by an escape.
@@ -84,7 +84,7 @@ fn parameters(schema: &Value) -> (String, String, bool) {
 fn result_type(definition: &Raw) -> String {
     let schema = raw::get(definition, "outputSchema").filter(|schema| &schema[..] != b"null");
     let Some(schema) = schema else { return String::new() };
-    let Ok(schema) = serde_json::from_slice::<Value>(&schema) else { return ": {…}".to_owned() };
+    let Some(schema) = exact_numbers::parse(&schema) else { return ": {…}".to_owned() };
     let mut types = TypeWriter::new(&schema);
     let text = types.write(&schema).text;
     let is_short = text.chars().count() <= MAX_RESULT_CHARACTERS && types.declarations().is_empty();

@@ -379,5 +379,5 @@ fn joined(parts: Vec<TypeExpression>, by: &str) -> TypeExpression {
 fn property_name(name: &str) -> String {
     let is_identifier =
         !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'));
-    if is_identifier { name.to_owned() } else { escape_comment(&Value::from(name).to_string()) }
+    if is_identifier { name.to_owned() } else { Value::from(name).to_string() }
 }

@@ -37,7 +37,7 @@ fn a_signature_has_description_parameters_and_result() {
     assert!(got.lossless);
     assert_eq!(
         got.to_string(),
-        "/* Searches the web. Gives * / links. */\n\
+        "/* Searches the web. Gives *\\/ links. */\n\
          search(query: string /* >= 1 characters; What to look for */, \
          limit?: integer = 10 /* 1..100 */, in?: \"web\" | \"news\" | null): {hits?: string[]}"
     );
@@ -71,7 +71,7 @@ fn properties_are_written_as_types_with_comments() {
             json!({"properties": {"a-b": {"const": 1}, "c d": {}}, "required": ["z"]}),
             "{a-b?: 1, \"c d\"?: any, z: any}",
         ),
-        (json!({"properties": {"a": {"type": "string", "default": "*/"}}}), "{a?: string = \"* /\"}"),
+        (json!({"properties": {"a": {"type": "string", "default": "*/"}}}), "{a?: string = \"*/\"}"),
         (
             json!({"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]}),
             "string /* date */ | null",
@@ -88,7 +88,7 @@ fn properties_are_written_as_types_with_comments() {
         ),
         (
             json!({"type": "string", "pattern": "^a*/$", "maxLength": 3}),
-            "string /* <= 3 characters; /^a* /$/ */",
+            "string /* <= 3 characters; /^a*\\/$/ */",
         ),
         (
             json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1, "multipleOf": 0.5}),
@@ -212,8 +212,116 @@ fn text_of_an_upstream_adds_no_line_and_hides_nothing() {
     assert_eq!(lines.len(), begins.len(), "{text}");
     assert!(lines.iter().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{text}");
     assert!(!text.chars().any(|c| matches!(c, '\u{202e}' | '\u{200b}' | '\u{e0041}')), "{text}");
-    assert!(text.matches("*/").count() == text.matches("/*").count(), "{text}");
+    assert_eq!(texts_in_comments(&text).len(), 9, "{text}");
     assert!(!got.lossless, "no model can pass such a name");
+}
+
+/// The comments of a signature. Panics if one does not end.
+fn texts_in_comments(mut text: &str) -> Vec<&str> {
+    let mut comments = Vec::new();
+    while let Some(start) = text.find(['"', '/']) {
+        let rest = &text[start..];
+        if rest.starts_with('"') {
+            text = &rest[raw::string_end(rest.as_bytes(), 0) + 1..];
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            let (comment, after) = comment.split_once("*/").expect("a comment ends");
+            comments.push(comment);
+            text = after;
+        } else {
+            text = &rest[1..];
+        }
+    }
+    comments
+}
+
+/// The values behind `start`, as long as each is followed by `separator`, byte for byte.
+fn values_behind<'t>(text: &'t str, start: &str, separator: &str) -> Vec<&'t str> {
+    let mut rest = text.split_once(start).unwrap_or_else(|| panic!("no {start:?} in {text}")).1;
+    let mut values = Vec::new();
+    loop {
+        let (value, after) = rest.split_at(value_end(rest.as_bytes()));
+        values.push(value);
+        rest = after;
+        match rest.strip_prefix(separator) {
+            Some(next) => rest = next,
+            None => return values,
+        }
+    }
+}
+
+/// Where the JSON value ends with which a text begins.
+fn value_end(text: &[u8]) -> usize {
+    let (mut at, mut depth) = (0, 0);
+    loop {
+        match text[at] {
+            b'"' => at = raw::string_end(text, at),
+            b'[' => depth += 1,
+            b']' => depth -= 1,
+            b',' if depth > 0 => {}
+            _ => {
+                let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+                at += text[at..].iter().take_while(|byte| is_word(byte)).count().max(1) - 1;
+            }
+        }
+        at += 1;
+        if depth == 0 {
+            return at;
+        }
+    }
+}
+
+/// A number, a text or an array of them, as JSON.
+fn value_text() -> impl Strategy<Value = String> {
+    let number = "-?(0|[1-9][0-9]{0,25})(\\.[0-9]{1,25})?";
+    let text = "[ -~é*/]{0,12}".prop_map(|text| Value::from(text).to_string());
+    let leaf = prop_oneof![number, text, Just("null".to_owned())];
+    let list = proptest::collection::vec(leaf.clone(), 1..4).prop_map(|list| format!("[{}]", list.join(",")));
+    prop_oneof![3 => leaf, 1 => list]
+}
+
+/// A value with its numbers as texts, which are equal only if all digits are.
+fn with_exact_numbers(json: &str) -> Value {
+    let value = exact_numbers::parse(json.as_bytes()).unwrap();
+    serde_json::from_str(&value.to_string()).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn values_in_a_signature_are_those_of_the_schema(values in proptest::collection::vec(value_text(), 1..4)) {
+        let list = format!("[{}]", values.join(","));
+        let wanted: Vec<_> = values.iter().map(|value| with_exact_numbers(value)).collect();
+        let first = &wanted[..1];
+        for (schema, start, separator, wanted) in [
+            (format!(r#"{{"enum":{list}}}"#), "p: ", " | ", &wanted[..]),
+            (format!(r#"{{"const":{}}}"#, values[0]), "p: ", "\0", first),
+            (format!(r#"{{"type":"string","examples":{list}}}"#), "e.g. ", ", ", &wanted[..]),
+            (format!(r#"{{"anyOf":[{{"type":"string","default":{}}},{{}}]}}"#, values[0]), "default ", "\0", first),
+        ] {
+            let definition = format!(
+                r#"{{"name":"t","inputSchema":{{"properties":{{"p":{schema}}},"required":["p"]}}}}"#
+            );
+            let written = signature(&Raw::from(definition));
+            if written.lossless {
+                let found = values_behind(&written.call, start, separator);
+                let found: Vec<_> = found.into_iter().map(with_exact_numbers).collect();
+                prop_assert_eq!(&found[..], wanted, "{}", written);
+            }
+        }
+        let definition =
+            format!(r#"{{"name":"t","inputSchema":{{"properties":{{"p":{{"default":{}}}}}}}}}"#, values[0]);
+        let written = signature(&Raw::from(definition));
+        prop_assert!(written.lossless, "{}", written);
+        prop_assert_eq!(with_exact_numbers(values_behind(&written.call, "= ", "\0")[0]), first[0].clone());
+    }
+}
+
+#[test]
+fn numbers_have_all_digits() {
+    let definition = r#"{"name":"t","inputSchema":{"type":"object","properties":{"p":{"type":"integer","minimum":-12345678901234567890123,"exclusiveMaximum":12345678901234567890124,"default":12345678901234567890123}}}}"#;
+    assert_eq!(
+        signature(&definition.into()).call,
+        "t(p?: integer = 12345678901234567890123 /* >= -12345678901234567890123, < 12345678901234567890124 */)"
+    );
 }
 
 #[test]
