@@ -9,7 +9,9 @@
 use crate::config::file::SCHEMA;
 use crate::config::vars::Env;
 use crate::config::{Mode, Overrides, SurfaceKind, duration};
-use clap::builder::{BoolishValueParser, NonEmptyStringValueParser};
+use crate::front::session::options::SessionOptions;
+use crate::protocol::{LATEST_HANDSHAKE, REVISIONS};
+use clap::builder::{BoolishValueParser, NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,6 +40,9 @@ pub mod status;
 pub mod terminal;
 pub mod usage;
 mod wiring;
+
+/// The longest time that the first `tools/list` may wait. Clients wait longer for it.
+const MAX_FIRST_LIST_WAIT: Duration = Duration::from_secs(10);
 
 /// One MCP server in front of all your MCP servers: they start when they are
 /// used, and their tools cost almost no context.
@@ -83,6 +88,15 @@ pub struct Cli {
         hide_possible_values = true
     )]
     pub surface: Option<SurfaceKind>,
+    /// Let the first tools/list wait this long for servers that start; at most 10s, by default not at all
+    ///
+    /// For clients that list the tools once and do not hear of changes.
+    #[arg(long, value_name = "DURATION", env = "DYNAMIC_MCP_FIRST_LIST_WAIT", value_parser = parse_first_list_wait)]
+    pub first_list_wait: Option<Duration>,
+    /// Offer the client no later revision of MCP than this, such as 2025-11-25
+    #[arg(long, value_name = "DATE", env = "DYNAMIC_MCP_MAX_REVISION", hide_possible_values = true)]
+    #[arg(value_parser = PossibleValuesParser::new(REVISIONS).map(known_revision))]
+    pub max_revision: Option<&'static str>,
     /// Use only the servers that this profile of the config chooses
     ///
     /// A profile is a list of globs of server names in the config file: "profiles": {"work": ["*", "!docs"]}, where `!`
@@ -108,7 +122,30 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     duration::parse(text).ok_or_else(|| format!("expected {}", duration::EXPECTED))
 }
 
+fn parse_first_list_wait(text: &str) -> Result<Duration, String> {
+    let wait = parse_duration(text)?;
+    if wait > MAX_FIRST_LIST_WAIT {
+        return Err(format!("expected at most {} s", MAX_FIRST_LIST_WAIT.as_secs()));
+    }
+    Ok(wait)
+}
+
+/// The revision of this name, which is one of `REVISIONS`.
+#[expect(clippy::needless_pass_by_value, reason = "clap passes the value")]
+fn known_revision(name: String) -> &'static str {
+    REVISIONS.into_iter().find(|known| *known == name).unwrap_or(LATEST_HANDSHAKE)
+}
+
 impl Cli {
+    /// What the command line chooses for the client's session.
+    fn session_options(&self) -> SessionOptions {
+        let default = SessionOptions::default();
+        SessionOptions {
+            first_list_wait: self.first_list_wait.unwrap_or(default.first_list_wait),
+            latest_revision: self.max_revision.unwrap_or(default.latest_revision),
+        }
+    }
+
     /// The settings that the command line overrides.
     fn overrides(&self, env: &Env) -> Overrides {
         let mode = match (self.eager_startup, self.pure_lazy, self.hybrid_lazy) {

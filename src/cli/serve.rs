@@ -192,7 +192,7 @@ async fn run_session(
         }
     }
     let (peer, deadlines) = Peer::new(output.clone());
-    let session = ClientSession::new(groups.clone(), &client, peer);
+    let session = ClientSession::new(groups.clone(), &client, peer, cli.session_options());
     let closing = groups.clone();
     // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
     let serving = tokio::spawn(async move {

@@ -157,6 +157,7 @@ const IGNORED: &[&str] = &[
     "$schema",
     "alwaysAllow",
     "alwaysLoad",
+    "alwaysLoadTools",
     "audiences",
     "authProviderType",
     "authServerMetadataUrl",

@@ -4,7 +4,7 @@
 use super::tool_errors;
 use crate::config::GroupName;
 use crate::protocol::methods::{Method, TimeoutClass};
-use crate::protocol::{REVISIONS, code};
+use crate::protocol::{code, revisions_up_to};
 use crate::text::quoted;
 use crate::upstream::lifecycle::State;
 use crate::upstream::{AcquireError, Upstream};
@@ -100,11 +100,12 @@ pub fn unknown_method() -> RpcError {
     RpcError::new(code::METHOD_NOT_FOUND, "method not found")
 }
 
-/// A stateless request of a revision that is not supported.
-pub fn unsupported_revision(requested: &Raw) -> RpcError {
+/// A stateless request of a revision that is not supported. `latest`: the latest one that this client is offered.
+pub fn unsupported_revision(requested: &Raw, latest: &str) -> RpcError {
     let requested: Value = serde_json::from_slice(requested).unwrap_or_default();
+    let supported: Vec<_> = revisions_up_to(latest).collect();
     RpcError::new(code::UNSUPPORTED_REVISION, "unsupported protocol version")
-        .with_data(json!({ "supported": REVISIONS, "requested": requested }))
+        .with_data(json!({ "supported": supported, "requested": requested }))
 }
 
 /// A stateless request whose client lacks a capability that the method needs.

@@ -13,7 +13,7 @@ use crate::front::interaction::client::Client;
 use crate::front::interaction::context::SessionState;
 use crate::front::interaction::front_client::FrontClient;
 use crate::front::interaction::list_changes::{ListChanges, ListContents};
-use crate::front::tools::tool_list::ToolList;
+use crate::front::tools::tool_list::{self, ToolList};
 use crate::groups::GroupManager;
 use crate::protocol::methods::{Method, notification};
 use crate::protocol::{Era, WITH_BATCHES, WITH_TASKS};
@@ -27,6 +27,7 @@ use crate::wire::peer::{Incoming, Peer};
 use crate::wire::{MessageError, Raw, Reply, Request, raw};
 use dispatch::Dispatcher;
 use futures_util::FutureExt;
+use options::SessionOptions;
 use phase::{Availability, Offers, Phase, PhaseDecision};
 use stateless::RequestMeta;
 use std::collections::VecDeque;
@@ -38,6 +39,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub mod dispatch;
 pub mod initialize;
+pub mod options;
 pub mod phase;
 pub mod stateless;
 mod tools_list;
@@ -58,6 +60,8 @@ pub struct ClientSession {
     peer: Arc<Peer>,
     /// The client, as upstreams know it.
     client: Arc<Client>,
+    /// What the client's entry chooses.
+    options: SessionOptions,
     /// The phase of the session.
     phase: Phase,
     /// The capabilities that are advertised.
@@ -86,14 +90,20 @@ pub struct ClientSession {
 
 impl ClientSession {
     /// Creates a session, and makes its client known to the upstreams.
-    pub fn new(groups: Arc<GroupManager>, front_client: &FrontClient, peer: Arc<Peer>) -> Self {
+    pub fn new(
+        groups: Arc<GroupManager>,
+        front_client: &FrontClient,
+        peer: Arc<Peer>,
+        options: SessionOptions,
+    ) -> Self {
         let client = Client::new(peer.clone(), Attribution::new(&groups));
         front_client.attach(client.clone());
-        let (tool_list, list_changes) = tools_list::lists(&groups, false);
+        let (tool_list, list_changes) = tools_list::lists(&groups, None);
         Self {
             offers: initialize::offers(&groups),
             dispatcher: Dispatcher::new(SessionState::new(groups.clone(), client.clone())),
             client,
+            options,
             tool_list,
             list_changes,
             start_due: false,
@@ -238,7 +248,7 @@ impl ClientSession {
 
     /// Handles a request of the stateless era. `server/discover` starts no groups, because clients probe with it.
     fn stateless_request(&mut self, request: Request, meta: &RequestMeta) {
-        if let Err(error) = meta.check(&request) {
+        if let Err(error) = meta.check(&request, self.options.latest_revision) {
             return self.reject(&request.id, &error);
         }
         match Availability::in_stateless_era(&request.method, self.offers) {
@@ -291,7 +301,7 @@ impl ClientSession {
         self.groups.restore();
         self.start_due = true;
         self.phase = Phase::Initialized;
-        let revision = initialize::negotiate(&params);
+        let revision = initialize::negotiate(&params, self.options.latest_revision);
         self.offers.tasks = revision == WITH_TASKS;
         let result = initialize::initialize_result(revision, &self.groups, self.offers);
         self.peer.reply(&request.id, Ok(result));
@@ -312,7 +322,8 @@ impl ClientSession {
         if starting.as_mut().now_or_never().is_none() {
             self.starting.spawn(starting);
         }
-        (self.tool_list, self.list_changes) = tools_list::lists(&self.groups, true);
+        (self.tool_list, self.list_changes) =
+            tools_list::lists(&self.groups, Some(self.options.first_list_wait));
     }
 
     /// Tells the client which lists changed, if it may be told already.
@@ -348,7 +359,9 @@ impl ClientSession {
     /// Answers a request whose answer is known at once.
     fn answer(&self, request: &Request, era: Era, reply: Reply) {
         let reply = match (era, request.method.known()) {
-            (Era::Stateless, Some(method)) => stateless::complete(method, reply, self.list_ttl_ms()),
+            (Era::Stateless, Some(method)) => {
+                stateless::complete(method, reply, tool_list::ttl_ms(&self.groups))
+            }
             _ => reply,
         };
         self.peer.reply(&request.id, reply);

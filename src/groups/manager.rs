@@ -177,6 +177,19 @@ impl GroupManager {
         self.lists.surfaces.lock().is_discovering()
     }
 
+    /// Resolves when start-up discovery is over.
+    pub async fn discovery_ended(&self) {
+        let mut version = self.list_version();
+        // The manager has the sender.
+        while self.is_discovering() && version.changed().await.is_ok() {}
+    }
+
+    /// Shows in `tools/list` what start-up discovery found so far.
+    pub fn show_discovered(&self) {
+        let changed = self.lists.surfaces.lock().show_found();
+        self.lists_changed(changed);
+    }
+
     /// Returns whether every connection is being closed.
     pub fn is_shutting_down(&self) -> bool {
         self.shutting_down.load(Ordering::Relaxed)

@@ -167,7 +167,7 @@ impl Surfaces {
     }
 
     /// Handles the end of a group's attempt: `note` is why it failed, if it did. After discovery a failure changes nothing
-    /// here, because the list must not depend on calls. Returns whether the list changes now.
+    /// here, because the list must not depend on calls. Returns whether the list changes now, or its discovery is over.
     pub fn attempt_ended(&mut self, group: &GroupName, note: Option<Note>) -> bool {
         let Some(discovery) = &mut self.discovery else { return false };
         if discovery.members.contains(group) {
@@ -178,7 +178,8 @@ impl Surfaces {
             return false;
         }
         self.discovery = None;
-        self.show_found()
+        self.show_found();
+        true
     }
 
     /// Removes a group that the config removed or changed. Returns whether the list changes now.
@@ -207,7 +208,8 @@ impl Surfaces {
         }
     }
 
-    fn show_found(&mut self) -> bool {
+    /// Shows what discovery found so far. Returns whether the list changes now.
+    pub fn show_found(&mut self) -> bool {
         let before = self.notes.clone();
         let notes = Arc::make_mut(&mut self.notes);
         for (group, note) in std::mem::take(&mut self.found_notes) {

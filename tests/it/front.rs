@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 mod batches;
 mod json_rpc;
+mod session_options;
 mod stateless;
 mod tool_list;
 

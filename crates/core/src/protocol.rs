@@ -44,6 +44,11 @@ pub const REVISIONS: [&str; HANDSHAKE_REVISIONS.len() + 1] = {
     [STATELESS, d, c, b, a]
 };
 
+/// Returns the revisions up to `latest`, newest first.
+pub fn revisions_up_to(latest: &str) -> impl Iterator<Item = &'static str> {
+    REVISIONS.into_iter().filter(move |revision| *revision <= latest)
+}
+
 /// How the two ends of a connection speak. The specification calls the eras "legacy" and "modern".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -14,6 +14,7 @@ use crate::cli::wiring::InstanceParts;
 use crate::config::Config;
 use crate::config::vars::Env;
 use crate::front::session::ClientSession;
+use crate::front::session::options::SessionOptions;
 use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
 use crate::protocol::methods::{Method, notification};
@@ -88,7 +89,7 @@ impl OwnInstance {
         tasks.spawn(async move { background.run().await });
 
         let (peer, mut lines) = connect(session_in, session_out, limit, &mut tasks);
-        let session = ClientSession::new(groups.clone(), &client, peer.clone());
+        let session = ClientSession::new(groups.clone(), &client, peer.clone(), SessionOptions::default());
         let closing = groups.clone();
         let serving = tokio::spawn(async move {
             session.run(&mut lines, std::future::pending(), closing.shutdown()).await;

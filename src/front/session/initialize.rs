@@ -6,7 +6,7 @@ use crate::front::tools::tool_list;
 use crate::groups::GroupManager;
 use crate::groups::startup::log_line;
 use crate::protocol::{
-    HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, REVISIONS, SKILLS_EXTENSION, TASKS_EXTENSION, meta,
+    OLDEST_HANDSHAKE, REVISIONS, SKILLS_EXTENSION, TASKS_EXTENSION, is_stateless, meta, revisions_up_to,
 };
 use crate::upstream::clients::LogLevel;
 use crate::wire::{Raw, raw};
@@ -34,13 +34,13 @@ pub fn offers(groups: &GroupManager) -> Offers {
     }
 }
 
-/// Returns the revision that the client asks for if it is known, else the latest one. Logs the client's name and
-/// version.
-pub fn negotiate(params: &Raw) -> &'static str {
+/// Returns the revision that the client asks for if it is known, else the latest one. `latest`: the latest revision that
+/// this client is offered. Logs the client's name and version.
+pub fn negotiate(params: &Raw, latest: &str) -> &'static str {
     let requested = raw::get_str(params, "protocolVersion");
-    let known =
-        requested.as_deref().and_then(|name| HANDSHAKE_REVISIONS.iter().find(|known| **known == name));
-    let revision = known.copied().unwrap_or(LATEST_HANDSHAKE);
+    let offered = || revisions_up_to(latest).filter(|revision| !is_stateless(revision));
+    let known = offered().find(|known| requested.as_deref() == Some(known));
+    let revision = known.or_else(|| offered().next()).unwrap_or(OLDEST_HANDSHAKE);
     let client =
         raw::get(params, "clientInfo").and_then(|info| raw::get_str(&info, "name")).unwrap_or_default();
     let requested = requested.as_deref().unwrap_or("none");

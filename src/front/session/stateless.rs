@@ -34,16 +34,17 @@ impl RequestMeta {
         })
     }
 
-    /// Checks that the request carries everything that it has to, and that its revision is supported.
+    /// Checks that the request carries everything that it has to, and that its revision is supported. `latest`: the
+    /// latest revision that this client is offered.
     ///
     /// # Errors
     ///
     /// Returns an error that says what is missing or wrong.
-    pub fn check(&self, request: &Request) -> Result<(), RpcError> {
+    pub fn check(&self, request: &Request, latest: &str) -> Result<(), RpcError> {
         let missing = |key| errors::invalid_params(format!("params._meta[{key:?}] is missing"));
         let version = self.version.as_ref().ok_or_else(|| missing(meta::VERSION))?;
-        if *version != format!("\"{STATELESS}\"").as_bytes() {
-            return Err(errors::unsupported_revision(version));
+        if latest < STATELESS || *version != format!("\"{STATELESS}\"").as_bytes() {
+            return Err(errors::unsupported_revision(version, latest));
         }
         let capabilities = self.capabilities.as_ref().ok_or_else(|| missing(meta::CAPABILITIES))?;
         if raw::entries(capabilities).is_none() {
@@ -149,7 +150,7 @@ mod tests {
 
     fn error_code(method: &str, params: &str) -> Option<i64> {
         let request = request(method, params);
-        RequestMeta::of(&request).unwrap().check(&request).err().map(|error| error.code)
+        RequestMeta::of(&request).unwrap().check(&request, STATELESS).err().map(|error| error.code)
     }
 
     #[test]

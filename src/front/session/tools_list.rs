@@ -11,12 +11,10 @@ use crate::protocol::methods::Method;
 use crate::wire::{Raw, Request};
 use futures_util::FutureExt;
 use std::sync::Arc;
-
-/// How long a client may cache `tools/list`, in milliseconds. Listeners are notified of changes earlier.
-const LIST_TTL_MS: u32 = 300_000;
+use std::time::Duration;
 
 impl ClientSession {
-    /// `tools/list`: answers at once unless the groups list much.
+    /// `tools/list`: answers at once unless the groups list much, or the first list waits for start-up discovery.
     pub(super) fn list_tools(&mut self, request: Request, era: Era) {
         let params = request.params.as_deref();
         let checked = tool_list::check_params(params).and_then(|()| protocol_extensions::parse_lazy(params));
@@ -37,32 +35,32 @@ impl ClientSession {
         match reading.as_mut().now_or_never() {
             Some(reply) => self.answer(&request, era, reply),
             None => {
-                let (method, ttl_ms) = (Method::ToolsList, self.list_ttl_ms());
-                self.requests.start(
-                    request.id,
+                let groups = self.groups.clone();
+                let complete = async move {
+                    let reply = reading.await;
                     match era {
-                        Era::Handshake => reading,
+                        Era::Handshake => reply,
                         Era::Stateless => {
-                            Box::pin(async move { stateless::complete(method, reading.await, ttl_ms) })
+                            stateless::complete(Method::ToolsList, reply, tool_list::ttl_ms(&groups))
                         }
-                    },
-                );
+                    }
+                };
+                self.requests.start(request.id, Box::pin(complete));
             }
         }
     }
-
-    /// How long a client may cache a list, in milliseconds.
-    pub(super) fn list_ttl_ms(&self) -> u32 {
-        if self.groups.is_discovering() { 0 } else { LIST_TTL_MS }
-    }
 }
 
-/// Returns the list of tools, and the lists as the client knows them: as they are now if the groups `are_started` and list
-/// little, else not at all.
-pub(super) fn lists(groups: &Arc<GroupManager>, are_started: bool) -> (ToolList, ListChanges) {
-    let tool_list = ToolList::new(groups);
+/// Returns the list of tools, and the lists as the client knows them: as they are now if they are known at once, else not
+/// at all. `first_list_wait`: how long the first list may wait for start-up discovery; `None` before the groups are
+/// started, when no list is known.
+pub(super) fn lists(
+    groups: &Arc<GroupManager>,
+    first_list_wait: Option<Duration>,
+) -> (ToolList, ListChanges) {
+    let tool_list = ToolList::new(groups, first_list_wait.unwrap_or_default());
     let (list, of) = (tool_list.clone(), groups.clone());
     let read: ReadLists = Box::new(move || list.clone().contents(of.clone()).boxed());
-    let known = if are_started { read().now_or_never() } else { None };
+    let known = first_list_wait.and_then(|_| read().now_or_never());
     (tool_list, ListChanges::new(groups.list_version(), known.unwrap_or_default(), read))
 }

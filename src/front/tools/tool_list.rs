@@ -26,43 +26,68 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+/// How long a client may cache `tools/list`, in milliseconds. Listeners are notified of changes earlier.
+const LIST_TTL_MS: u32 = 300_000;
 
 /// The result of `tools/list` of one session, built again when a list may have changed. Cheap to clone.
 #[derive(Clone)]
 pub struct ToolList {
     /// Changes whenever a list may have changed.
     version: watch::Receiver<u64>,
-    /// Whether some group had no surface when the session began. Then the flat surface has all our tools.
-    incomplete: bool,
+    /// Until when a list waits for start-up discovery.
+    wait_until: Instant,
+    /// Whether some group had no surface when the list was first built. Then the flat surface has all our tools.
+    incomplete: Arc<OnceLock<bool>>,
     /// The last result, and the version that it was built for.
     built: Arc<Mutex<Option<(u64, Raw)>>>,
 }
 
 impl ToolList {
-    /// The list as it is now. It is built when it is asked for.
-    pub fn new(groups: &GroupManager) -> Self {
-        let (config, surfaces) = (groups.config(), groups.surfaces());
-        let incomplete = config.servers.iter().any(|(name, _)| !surfaces.contains_key(name));
-        Self { version: groups.list_version(), incomplete, built: Arc::default() }
+    /// The list as it is now. It is built when it is asked for. `wait`: how long from now on it waits for start-up
+    /// discovery.
+    pub fn new(groups: &GroupManager, wait: Duration) -> Self {
+        Self {
+            version: groups.list_version(),
+            wait_until: Instant::now() + wait,
+            incomplete: Arc::default(),
+            built: Arc::default(),
+        }
     }
 
-    /// Returns the result of `tools/list`. It is there at once unless the groups list much.
+    /// Returns the result of `tools/list`. It is there at once unless the groups list much, or start-up discovery is
+    /// waited for.
     ///
     /// # Errors
     ///
     /// Building it took too long.
     pub async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
+        self.wait_for_discovery(groups).await;
         let version = *self.version.borrow();
         let known = self.built.lock().as_ref().filter(|(of, _)| *of == version).map(|(_, list)| list.clone());
         if let Some(list) = known {
             return Ok(list);
         }
-        let incomplete = self.incomplete;
+        let incomplete = *self.incomplete.get_or_init(|| {
+            let (config, surfaces) = (groups.config(), groups.surfaces());
+            config.servers.iter().any(|(name, _)| !surfaces.contains_key(name))
+        });
         let list = groups.run_on_lists(move |groups| build(groups, incomplete)).await?;
         *self.built.lock() = Some((version, list.clone()));
         Ok(list)
+    }
+
+    /// Waits for the end of start-up discovery while a list may wait. Then the list has what was found so far.
+    async fn wait_for_discovery(&self, groups: &GroupManager) {
+        if Instant::now() < self.wait_until
+            && timeout_at(self.wait_until, groups.discovery_ended()).await.is_err()
+        {
+            groups.show_discovered();
+        }
     }
 
     /// Returns what the lists contain now.
@@ -101,6 +126,11 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
         };
         result_of(&tools)
     })
+}
+
+/// How long a client may cache a list now, in milliseconds.
+pub fn ttl_ms(groups: &GroupManager) -> u32 {
+    if groups.is_discovering() { 0 } else { LIST_TTL_MS }
 }
 
 /// Returns the definition of our own tool `name`, if there is one.

@@ -1,0 +1,19 @@
+//! What the client's entry for this program chooses for its session.
+
+use crate::protocol::STATELESS;
+use std::time::Duration;
+
+/// What the client's entry for this program chooses for its session.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionOptions {
+    /// How long the first `tools/list` may wait for start-up discovery, from the start of the groups on.
+    pub first_list_wait: Duration,
+    /// The latest revision that the client is offered.
+    pub latest_revision: &'static str,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self { first_list_wait: Duration::ZERO, latest_revision: STATELESS }
+    }
+}

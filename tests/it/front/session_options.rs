@@ -1,0 +1,95 @@
+//! What a client's entry for the program chooses for its session: `--first-list-wait` and `--max-revision`.
+
+use serde_json::{Value, json};
+
+use crate::support::stateless::REVISION;
+use crate::support::{Proxy, ProxyCommand, config_of, scripted_upstream};
+
+/// The names of the tools in a response to `tools/list`.
+fn names(response: &Value) -> Vec<&str> {
+    let tools = response["result"]["tools"].as_array().unwrap_or_else(|| panic!("{response}"));
+    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+/// Starts the program with a flat list, and a server that needs half a second to start.
+fn start_flat(options: &[&str], other: Value) -> Proxy {
+    let config = config_of([("slow", scripted_upstream(&["--slow-start", "500"])), ("other", other)]);
+    let args = [&["--surface", "flat"], options].concat();
+    ProxyCommand::new().args(&args).config(&config).start()
+}
+
+#[test]
+fn the_first_list_waits_for_all_servers_if_it_may() {
+    for is_stateless in [false, true] {
+        let mut proxy = start_flat(&["--first-list-wait", "10s"], scripted_upstream(&[]));
+        let list = if is_stateless {
+            proxy.stateless_request("tools/list", json!({}))
+        } else {
+            proxy.handshake();
+            proxy.request("tools/list", json!({}))
+        };
+        let listed = names(&list);
+        assert!(listed.contains(&"slow__echo") && listed.contains(&"other__echo"), "{listed:?}");
+        // Every server is known, so the list needs none of our other tools.
+        assert!(listed.contains(&"get_status") && !listed.contains(&"call_dynamic_tool"), "{listed:?}");
+        if is_stateless {
+            assert_eq!(list["result"]["ttlMs"], 300_000);
+        } else {
+            assert_eq!(proxy.request("tools/list", json!({}))["result"], list["result"]);
+        }
+    }
+}
+
+#[test]
+fn a_list_that_waited_has_what_was_found_until_then() {
+    let mut proxy = start_flat(&["--first-list-wait", "2s"], scripted_upstream(&["--hang", "initialize"]));
+    proxy.handshake();
+    // Other requests are answered meanwhile.
+    let list = proxy.send_request("tools/list", json!({}));
+    proxy.request("ping", json!({}));
+    let list = proxy.response(list).json();
+    let listed = names(&list);
+    assert!(listed.contains(&"slow__echo") && listed.contains(&"call_dynamic_tool"), "{listed:?}");
+    assert_eq!(proxy.request("tools/list", json!({}))["result"], list["result"], "at once");
+    assert_eq!(proxy.status()["status"], "initializing");
+}
+
+#[test]
+fn the_wait_is_limited() {
+    let mut proxy = start_flat(&["--first-list-wait", "11s"], scripted_upstream(&[]));
+    proxy.handshake();
+    let problems = proxy.status()["problems"].to_string();
+    assert!(problems.contains("--first-list-wait: expected at most 10 s"), "{problems}");
+    assert!(names(&proxy.request("tools/list", json!({}))).contains(&"get_status"));
+}
+
+#[test]
+fn a_client_is_offered_no_later_revision_than_its_entry_allows() {
+    let config = config_of([("g", scripted_upstream(&[]))]);
+    for (latest, asked, offered, supported) in [
+        (
+            "2025-11-25",
+            "2025-11-25",
+            "2025-11-25",
+            &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"][..],
+        ),
+        ("2025-06-18", "2025-11-25", "2025-06-18", &["2025-06-18", "2025-03-26", "2024-11-05"]),
+        ("2025-06-18", "2024-11-05", "2024-11-05", &["2025-06-18", "2025-03-26", "2024-11-05"]),
+    ] {
+        let mut proxy = ProxyCommand::new().args(&["--max-revision", latest]).config(&config).start();
+        for method in ["server/discover", "tools/list"] {
+            let refusal = proxy.stateless_request(method, json!({}));
+            assert_eq!(refusal["error"]["code"], -32022, "{refusal}");
+            assert_eq!(refusal["error"]["data"], json!({"supported": supported, "requested": REVISION}));
+        }
+        let params = json!({"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "e", "version": "1"}});
+        let answer = proxy.request("initialize", params);
+        assert_eq!(answer["result"]["protocolVersion"], offered);
+        proxy.notify("notifications/initialized", json!({}));
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "x");
+    }
+    let mut proxy =
+        ProxyCommand::new().args(&["--max-revision", "2025-01-01"]).config(&config).start_initialized();
+    let problems = proxy.status()["problems"].to_string();
+    assert!(problems.contains("--max-revision: expected 2026-07-28 or 2025-11-25 or"), "{problems}");
+}
