@@ -37,6 +37,7 @@ pub mod servers;
 pub mod shell;
 mod signals;
 pub mod status;
+mod table;
 pub mod terminal;
 pub mod usage;
 mod wiring;

@@ -1,6 +1,6 @@
-//! The time of day, for what is stored.
+//! The time of day, for what is stored, and durations as people read them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The current time in seconds since 1970.
 pub(crate) fn unix_time_s() -> u64 {
@@ -23,6 +23,27 @@ pub(crate) fn utc_minute(unix_s: u64) -> String {
     format!("{year}-{month:02}-{day_of_month:02} {hour:02}:{minute:02} UTC")
 }
 
+/// Formats how long something took, with two digits or the whole number of its unit: `1.5 ms`, `120 ms`, `7.2 s`, `75 s`.
+pub(crate) fn rounded(duration: Duration) -> String {
+    let millis = duration.as_secs_f64() * 1000.0;
+    match millis {
+        ..9.95 => format!("{millis:.1} ms"),
+        ..999.5 => format!("{millis:.0} ms"),
+        ..9950.0 => format!("{:.1} s", millis / 1000.0),
+        _ => in_largest_unit(Duration::from_millis(500).saturating_add(duration)),
+    }
+}
+
+/// Formats a duration in its largest unit, in whole numbers.
+pub(crate) fn in_largest_unit(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,6 +59,24 @@ mod tests {
             (4_107_542_400, "2100-03-01 00:00 UTC"),
         ] {
             assert_eq!(utc_minute(unix_s), date);
+        }
+    }
+
+    #[test]
+    fn durations_are_rounded() {
+        for (micros, text) in [
+            (0, "0.0 ms"),
+            (1_520, "1.5 ms"),
+            (9_960, "10 ms"),
+            (119_900, "120 ms"),
+            (999_600, "1.0 s"),
+            (7_240_000, "7.2 s"),
+            (75_001_660, "75 s"),
+            (119_600_000, "2 min"),
+            (7_200_000_000, "2 h"),
+            (200_000_000_000, "2 days"),
+        ] {
+            assert_eq!(rounded(Duration::from_micros(micros)), text, "{micros}");
         }
     }
 }

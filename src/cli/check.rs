@@ -14,6 +14,7 @@ use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, 
 use super::paths::{config_options, load_config_with};
 use super::shell::own_instance::OwnInstance;
 use super::signals::interrupted;
+use super::table::Layout;
 use super::terminal::{self, ProgressLine};
 use super::usage;
 use crate::config::vars::Env;
@@ -138,7 +139,7 @@ pub async fn check(
     }
     match args.json {
         true => terminal::payload(format!("{}\n", serde_json::to_string(&report)?).as_bytes())?,
-        false => terminal::print(&table::table(&report))?,
+        false => terminal::print(&table::table(&report, Layout::of_stdout(0, &env)).wrapped())?,
     }
     let works = report.errors.is_empty() && report.servers.iter().all(|server| server.works);
     Ok(match (is_empty, works) {

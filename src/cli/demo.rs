@@ -31,7 +31,7 @@ mod walkthrough;
 /// Fails if a step has another outcome than its text promises, and if a signal interrupts it. A reader that closes the
 /// pipe early (`dynamic-mcp demo | head`) is no error.
 pub async fn demo(env: &Env) -> anyhow::Result<ExitCode> {
-    let has_color = terminal::is_stdout_shown() && env.get("NO_COLOR").is_none_or(str::is_empty);
+    let has_color = terminal::has_color(env);
     let mut print = terminal::print;
     let mut printer = Printer::new(&mut print, has_color, terminal::width());
     let sandbox = Sandbox::create()?;

@@ -8,6 +8,7 @@ use crate::config::vars::Env;
 use crate::text::name;
 use crate::transport::server_log::{LogCursor, LogPage};
 use clap::Args;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
 pub struct LogsArgs {
     /// The name of the server in the config
     pub group: String,
-    /// Go on with what it writes, until Ctrl-C or the end of the instance
+    /// Keep printing new lines, until Ctrl-C or the end of the instance
     #[arg(short, long)]
     pub follow: bool,
     /// Of every instance that has the server, not only of the one that runs in this directory
@@ -80,11 +81,15 @@ async fn print_next(read: &mut ReadInstance, group: &str, names: bool) -> bool {
             print(&page, names.then_some(pid)).is_ok()
         }
         Ok(LogReply::NoSuchGroup) => {
-            terminal::message(format_args!("pid {pid} has {} no more", name(group)));
+            terminal::message(format_args!("the instance with pid {pid} no longer has {}", name(group)));
+            false
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => {
+            terminal::message(format_args!("the instance with pid {pid} has ended"));
             false
         }
         Err(error) => {
-            terminal::message(format_args!("pid {pid} does not answer: {error}"));
+            terminal::message(format_args!("the instance with pid {pid} does not answer: {error}"));
             false
         }
     }

@@ -20,9 +20,10 @@ use super::terminal;
 use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
 use crate::front::known_names::exposed_names;
-use crate::front::tools::arguments::without_line_ends;
-use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS, SEARCH_DYNAMIC_TOOLS};
+use crate::front::tools::arguments::{SearchQuery, without_line_ends};
+use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS};
 use crate::front::tools::large_results::{self, SelectError};
+use crate::front::tools::search::ToolSearch;
 use crate::front::tools::status_prompt;
 use crate::jq::JqRunner;
 use crate::protocol::methods::Method;
@@ -74,7 +75,7 @@ pub struct SearchArgs {
     /// The largest number of results, up to 20
     #[arg(long)]
     pub limit: Option<usize>,
-    /// Print the raw result
+    /// Print the tools and their definitions as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -164,10 +165,13 @@ pub async fn search(
     let overrides = Overrides { mode: Some(Mode::Hybrid), ..Overrides::default() };
     run(overrides, args.group.as_deref(), cli, env, ambient, async |instance| {
         instance.wait_for_discovery().await;
-        let arguments = json!({ "query": args.query.join(" "), "group": args.group, "limit": args.limit });
-        let result = instance.call_tool(SEARCH_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
-        let printout = Printout::result(&result, args.json, EXIT_FAILURE);
-        let printout = if args.json { printout } else { printout.for_people(&config_options(cli, env)) };
+        let query = SearchQuery { query: args.query.join(" "), group: args.group.clone(), limit: args.limit };
+        let found = ToolSearch::default().search(&instance.groups, &query).await;
+        let printout = match found {
+            Ok(found) if args.json => Printout::lines(String::from_utf8_lossy(&found.json()).into_owned()),
+            Ok(found) => Printout::lines(found.text()).for_people(&config_options(cli, env)),
+            Err(text) => Printout::failure(text).for_people(&config_options(cli, env)),
+        };
         Ok(printout.with_failures(&instance.groups.all()))
     })
     .await
@@ -197,6 +201,10 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
     }
     // A message is one line.
     let given = without_line_ends(given.trim().to_owned().into());
+    if let Some(program) = &args.select {
+        let checked = JqRunner::default().check(program).await;
+        checked.map_err(|error| usage(format!("--select: {error}; the tool was not called")))?;
+    }
     let overrides = Overrides { mode: Some(Mode::Pure), ..Overrides::default() };
     run(overrides, None, cli, env, ambient, async |instance| {
         let arguments = json!({ "group": args.group, "name": args.tool }).to_string().into();

@@ -3,12 +3,14 @@
 use super::import::report::counted;
 use super::instances::query;
 use super::signals::EndSignals;
-use super::terminal::{self, VisibleText};
+use super::table::{self, Cell, Column, Layout, Row};
+use super::terminal::{self, TextStyle, VisibleText};
+use crate::clock::{in_largest_unit, rounded};
 use crate::config::Share;
 use crate::config::vars::Env;
 use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
 use crate::processes::{self, ProcessTree};
-use crate::text::{name, visible};
+use crate::text::name;
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +22,11 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 /// How many of the windows that share a server the table names.
 const MAX_NAMED_WINDOWS: usize = 5;
 
+/// The space before the table of an instance, in characters.
+const TABLE_INDENT: usize = 2;
+
 /// How many lines of a longer error follow its first one, the last of them.
 const MAX_ERROR_LINES: usize = 4;
-
-/// The widest column, in characters: one long name does not make every line as long.
-const MAX_COLUMN: usize = 60;
 
 /// Show the running instances of dynamic-mcp and their servers
 #[derive(Args, Debug)]
@@ -46,10 +48,12 @@ pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
     let mut signals = EndSignals::listen()?;
     loop {
         let report = report(env).await?;
+        // A terminal may be resized meanwhile.
+        let layout = Layout::of_stdout(TABLE_INDENT, env);
         match (args.json, args.watch) {
             (true, _) => terminal::payload(format!("{report}\n").as_bytes())?,
-            (false, true) => terminal::redraw(&table(&report))?,
-            (false, false) => terminal::print(&table(&report))?,
+            (false, true) => terminal::redraw(&table(&report, layout).wrapped())?,
+            (false, false) => terminal::print(&table(&report, layout).wrapped())?,
         }
         if !args.watch {
             return Ok(ExitCode::SUCCESS);
@@ -149,7 +153,7 @@ fn private_server(group: &Value) -> Option<PrivateServer> {
 }
 
 /// Formats the report for a terminal.
-fn table(report: &Value) -> VisibleText {
+fn table(report: &Value, layout: Layout) -> VisibleText {
     let mut text = VisibleText::default();
     let instances = report["instances"].as_array().map(Vec::as_slice).unwrap_or_default();
     if instances.is_empty() {
@@ -164,7 +168,7 @@ fn table(report: &Value) -> VisibleText {
             instance["version"].as_str().unwrap_or_default(),
             instance["pid"],
             instance["client"].as_str().unwrap_or("an unknown client"),
-            minutes(&instance["upS"]),
+            in_largest_unit(Duration::from_secs(instance["upS"].as_u64().unwrap_or_default())),
             instance["cwd"].as_str().unwrap_or_default(),
             megabytes(&instance["memoryBytes"]),
             if config.is_empty() { "none".to_owned() } else { config.join(", ") },
@@ -177,7 +181,8 @@ fn table(report: &Value) -> VisibleText {
         }
         let disabled = instance["disabled"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let disabled: Vec<_> = disabled.map(name).collect();
-        groups_table(&mut text, instance["groups"].as_array().map(Vec::as_slice).unwrap_or_default());
+        let rows = instance["groups"].as_array().into_iter().flatten().map(group_row).collect();
+        table::write(&mut text, &COLUMNS, rows, layout);
         if !disabled.is_empty() {
             text.line(format_args!(
                 "  disabled: {}; `dynamic-mcp enable NAME` enables one",
@@ -224,54 +229,82 @@ fn error_lines(error: &str) -> Vec<&str> {
     first.iter().chain(last).copied().collect()
 }
 
-/// Formats the groups of an instance in columns. Below a group stands why it failed.
-fn groups_table(out: &mut VisibleText, groups: &[Value]) {
-    const HEAD: [&str; 11] =
-        ["group", "state", "mode", "pid", "memory", "calls", "failed", "p50", "p95", "idle", "closes in"];
-    let mut rows = vec![(HEAD.map(str::to_owned), String::new(), Vec::new())];
-    for group in groups {
-        let text = |name: &str| match &group[name] {
-            Value::Null => "-".to_owned(),
-            Value::String(text) => visible(text),
-            value => value.to_string(),
-        };
-        let unit = |name: &str, unit: &str| match text(name).as_str() {
-            "-" => "-".to_owned(),
-            number => format!("{number} {unit}"),
-        };
-        let seconds = |name: &str| match group[name].as_u64() {
-            Some(millis) => format!("{} s", millis / 1000),
-            None => "-".to_owned(),
-        };
-        let windows = group["sharedWith"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let note = if group["shared"] == true { shared_with(windows) } else { String::new() };
-        let error = group["error"].as_str().map(error_lines).unwrap_or_default();
-        let row = [
-            name(group["group"].as_str().unwrap_or_default()),
-            text("state"),
-            text("mode"),
-            text("pid"),
-            megabytes(&group["memoryBytes"]),
-            text("calls"),
-            text("errors"),
-            unit("p50Ms", "ms"),
-            unit("p95Ms", "ms"),
-            seconds("idleMs"),
-            seconds("closesInMs"),
-        ];
-        rows.push((row, note, error));
-    }
-    let width = |column: usize| {
-        let widths = rows.iter().map(|(row, ..)| row[column].chars().count());
-        widths.max().unwrap_or(0).min(MAX_COLUMN)
+/// The columns of the groups. On a narrow terminal the last ones go first.
+const COLUMNS: [Column; 11] = [
+    Column::kept("group"),
+    Column::kept("state"),
+    Column::dispensable("mode", 6),
+    Column::dispensable("pid", 5),
+    Column::dispensable("memory", 2),
+    Column::dispensable("calls", 1),
+    Column::dispensable("failed", 3),
+    Column::dispensable("p50", 4),
+    Column::dispensable("p95", 7),
+    Column::dispensable("idle", 8),
+    Column::dispensable("closes in", 9),
+];
+
+/// A group as a row. Below it stands why it failed, what it is doing, and who else uses its process.
+fn group_row(group: &Value) -> Row<11> {
+    let text = |name: &str| match &group[name] {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
     };
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    for (row, note, error) in rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        let line = format!("  {}  {note}", cells.collect::<Vec<_>>().join("  "));
-        out.line(line.trim_end());
-        error.iter().for_each(|line| out.line(format_args!("      {line}")));
+    let took =
+        |name: &str| match group[name].as_f64().map(|millis| Duration::try_from_secs_f64(millis / 1000.0)) {
+            Some(Ok(duration)) => rounded(duration),
+            _ => "-".to_owned(),
+        };
+    let state = match group["connecting"].as_bool() {
+        Some(true) => "connecting".to_owned(),
+        _ => text("state"),
+    };
+    let cells = [
+        name(group["group"].as_str().unwrap_or_default()).into(),
+        Cell::styled(&*state, state_style(&state)),
+        text("mode").into(),
+        text("pid").into(),
+        megabytes(&group["memoryBytes"]).into(),
+        text("calls").into(),
+        text("errors").into(),
+        took("p50Ms").into(),
+        took("p95Ms").into(),
+        seconds(&group["idleMs"]).into(),
+        seconds(&group["closesInMs"]).into(),
+    ];
+    let mut below: Vec<String> = Vec::new();
+    if group["connecting"] == true {
+        below.push(format!("connecting for {}", seconds(&group["connectingMs"])));
     }
+    let in_flight = group["inFlight"].as_u64().unwrap_or_default();
+    let since = seconds(&group["inFlightMs"]);
+    match in_flight {
+        0 => {}
+        1 => below.push(format!("1 call in flight for {since}")),
+        count => below.push(format!("{count} calls in flight, the first for {since}")),
+    }
+    if group["shared"] == true {
+        below.push(shared_with(group["sharedWith"].as_array().map(Vec::as_slice).unwrap_or_default()));
+    }
+    below.extend(group["error"].as_str().map(|error| error_lines(error).join("\n")));
+    Row { cells, below }
+}
+
+/// How a state stands out.
+fn state_style(state: &str) -> Option<TextStyle> {
+    match state {
+        "connected" => Some(TextStyle::Good),
+        "connecting" => Some(TextStyle::Busy),
+        "failed" => Some(TextStyle::Bad),
+        _ => Some(TextStyle::Dim),
+    }
+}
+
+/// A number of milliseconds in whole seconds, minutes, hours or days.
+fn seconds(millis: &Value) -> String {
+    let text = |millis| in_largest_unit(Duration::from_millis(millis));
+    millis.as_u64().map_or_else(|| "-".to_owned(), text)
 }
 
 /// Names the other windows that use a shared process, by the pids of their instances.
@@ -292,14 +325,6 @@ fn megabytes(bytes: &Value) -> String {
     bytes.as_u64().map_or_else(|| "-".to_owned(), |bytes| format!("{} MB", bytes.div_ceil(1 << 20)))
 }
 
-fn minutes(seconds: &Value) -> String {
-    match seconds.as_u64().unwrap_or_default() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7200 => format!("{} min", seconds / 60),
-        seconds => format!("{} h", seconds / 3600),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,14 +333,15 @@ mod tests {
     fn the_table_says_what_is_shared_and_what_that_saves() {
         let group = json!({
             "group": "docs", "state": "connected", "mode": "hybrid", "pid": 7, "shared": true,
-            "sharedWith": [3], "memoryBytes": 45 << 20, "calls": 2, "errors": 1, "p50Ms": 1.5, "p95Ms": 3.0, "idleMs": 20_400,
-            "closesInMs": 39_600,
+            "sharedWith": [3], "memoryBytes": 45 << 20, "calls": 2, "errors": 1, "p50Ms": 1.5, "p95Ms": 75_001.66, "idleMs": 20_400,
+            "closesInMs": 39_600, "inFlight": 2, "inFlightMs": 130_000,
         });
+        let slow = json!({"group": "slow", "state": "failed", "connecting": true, "connectingMs": 12_000});
         let failed = json!({"group": "x", "state": "failed", "mode": "pure", "calls": 0, "errors": 0, "error": "no, the end of its stderr:\n> 1\n> 2\n> 3\n> 4\n> 5"});
         let report = json!({
             "instances": [{
                 "pid": 5, "client": "code", "version": "1.0.0", "upS": 600, "cwd": "/p", "config": ["/c.json"],
-                "memoryBytes": 1, "error": null, "profile": "profile work leaves out 1 of 3 servers", "groups": [group, failed],
+                "memoryBytes": 1, "error": null, "profile": "profile work leaves out 1 of 3 servers", "groups": [group, slow, failed],
             }],
             "notRunning": 1,
             "savedByLaziness": {"processes": 1, "bytes": 30 << 20},
@@ -324,9 +350,13 @@ mod tests {
         let expected = "\
 dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its servers, config /c.json
   profile work leaves out 1 of 3 servers
-  group  state      mode    pid  memory  calls  failed  p50     p95     idle  closes in
-  docs   connected  hybrid  7    45 MB   2      1       1.5 ms  3.0 ms  20 s  39 s       shared with the window of pid 3
-  x      failed     pure    -    -       0      0       -       -       -     -
+  group  state       mode    pid  memory  calls  failed  p50     p95   idle  closes in
+  docs   connected   hybrid  7    45 MB   2      1       1.5 ms  75 s  20 s  39 s
+      2 calls in flight, the first for 2 min
+      shared with the window of pid 3
+  slow   connecting  -       -    -       -      -       -       -     -     -
+      connecting for 12 s
+  x      failed      pure    -    -       0      0       -       -     -     -
       no, the end of its stderr:
       > 2
       > 3
@@ -334,8 +364,13 @@ dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its serve
       > 5
 1 server is configured and not running, which saves 30 MB or more; sharing saves 1 process and 45 MB
 ";
-        assert_eq!(table(&report).to_string(), expected);
-        assert_eq!(table(&json!({"instances": []})).to_string(), "no instance of dynamic-mcp is running\n");
+        let layout = Layout { indent: 2, width: None, has_color: false };
+        assert_eq!(table(&report, layout).to_string(), expected);
+        let narrow = table(&report, Layout { width: Some(60), ..layout }).to_string();
+        let head = "  group  state       pid  memory  calls  failed  p50\n  docs   connected   7 ";
+        assert!(narrow.contains(head), "{narrow}");
+        let none = table(&json!({"instances": []}), layout).to_string();
+        assert_eq!(none, "no instance of dynamic-mcp is running\n");
         let nothing = json!({"notRunning": 0, "savedBySharing": {"processes": 0, "bytes": 0}});
         assert_eq!(savings(&nothing), "");
         let unknown = json!({"notRunning": 2, "savedByLaziness": {"bytes": 0}, "savedBySharing": {"processes": 2, "bytes": 9}});

@@ -15,6 +15,7 @@
 //! gone, where `eprintln!` would panic.
 #![expect(clippy::disallowed_methods, reason = "this is the writer")]
 
+use crate::config::vars::Env;
 use crate::text::{shorten, visible, visible_lines};
 use std::fmt::{self, Display};
 use std::io::{self, IsTerminal, Write};
@@ -25,8 +26,12 @@ const MAX_PROGRESS: usize = 76;
 const ERASE_LINE: &str = "\r\x1b[K";
 /// Moves the cursor to the top and clears the screen.
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
+/// Begins every style, and ends with `m`.
+const STYLE: &str = "\x1b[";
 /// Ends every style.
 const END_STYLE: &str = "\x1b[0m";
+/// After these a word that is longer than a line is broken.
+const SEPARATORS: [char; 2] = ['/', '\\'];
 /// What stands before the further lines of a message, so that none of them can be read as one of ours.
 const CONTINUED: &str = "  ";
 
@@ -41,6 +46,12 @@ pub(super) enum TextStyle {
     Bold,
     /// Less bright.
     Dim,
+    /// Green: it works.
+    Good,
+    /// Yellow: it is being done.
+    Busy,
+    /// Red: it failed.
+    Bad,
 }
 
 impl TextStyle {
@@ -48,6 +59,9 @@ impl TextStyle {
         match self {
             Self::Bold => "\x1b[1m",
             Self::Dim => "\x1b[2m",
+            Self::Good => "\x1b[32m",
+            Self::Busy => "\x1b[33m",
+            Self::Bad => "\x1b[31m",
         }
     }
 }
@@ -59,7 +73,8 @@ impl VisibleText {
         self.0.push('\n');
     }
 
-    /// The text with its long lines broken between words. Where stdout is no terminal, as it is.
+    /// The text with its long lines broken between words, and long paths at their separators. Where stdout is no terminal,
+    /// as it is.
     pub(super) fn wrapped(self) -> Self {
         match width() {
             Some(width) => Self(wrap(&self.0, usize::from(width))),
@@ -75,9 +90,17 @@ impl VisibleText {
 
     /// Adds a line in a style.
     pub(super) fn styled_line(&mut self, style: TextStyle, line: impl Display) {
-        self.0.push_str(style.sequence());
-        self.0.push_str(&visible(&line.to_string()));
-        self.0.push_str(END_STYLE);
+        self.parts(&[(Some(style), line.to_string())]);
+    }
+
+    /// Adds a line that consists of these parts, each with its style.
+    pub(super) fn parts(&mut self, parts: &[(Option<TextStyle>, String)]) {
+        for (style, part) in parts {
+            let (start, end) = style.map_or(("", ""), |style| (style.sequence(), END_STYLE));
+            self.0.push_str(start);
+            self.0.push_str(&visible(part));
+            self.0.push_str(end);
+        }
         self.0.push('\n');
     }
 
@@ -97,37 +120,53 @@ impl Display for VisibleText {
     }
 }
 
-/// Breaks lines that are longer than this number of columns between words. What continues a line stands two columns further
-/// in.
+/// Breaks lines that are longer than this number of columns between words, and words that are longer than a line after
+/// their separators. What continues a line stands two columns further in.
 fn wrap(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let content = line.trim_end_matches('\n');
-        if content.chars().count() <= width {
+        if columns(content) <= width {
             out.push_str(line);
             continue;
         }
         let indent = content.chars().take_while(|c| *c == ' ').count();
+        let continued = indent + CONTINUED.len();
         out.push_str(&content[..indent]);
-        let (mut column, mut is_first) = (indent, true);
-        for word in content[indent..].split(' ') {
-            let length = word.chars().count();
-            if is_first {
-                is_first = false;
-            } else if column + 1 + length > width {
-                out.push('\n');
-                out.push_str(&" ".repeat(indent + CONTINUED.len()));
-                column = indent + CONTINUED.len();
-            } else {
-                out.push(' ');
-                column += 1;
+        let mut column = indent;
+        for (index, word) in content[indent..].split(' ').enumerate() {
+            let is_longer_than_a_line = continued + columns(word) > width;
+            // The separator that precedes each piece of a word belongs to the piece before it.
+            let pieces: Vec<&str> = match is_longer_than_a_line {
+                true => word.split_inclusive(SEPARATORS).collect(),
+                false => vec![word],
+            };
+            for (place, piece) in pieces.into_iter().enumerate() {
+                let space = usize::from(index > 0 && place == 0);
+                let length = columns(piece);
+                if column > continued && column + space + length > width {
+                    out.push('\n');
+                    out.push_str(&" ".repeat(continued));
+                    column = continued;
+                } else if space > 0 {
+                    out.push(' ');
+                    column += 1;
+                }
+                out.push_str(piece);
+                column += length;
             }
-            out.push_str(word);
-            column += length;
         }
         out.push_str(&line[content.len()..]);
     }
     out
+}
+
+/// The number of columns that a text takes. Styles take none.
+fn columns(text: &str) -> usize {
+    let mut parts = text.split(STYLE);
+    let first = parts.next().map_or(0, |part| part.chars().count());
+    let styled = parts.map(|part| part.split_once('m').map_or(0, |(_, rest)| rest.chars().count()));
+    first + styled.sum::<usize>()
 }
 
 /// Prints lines on stdout.
@@ -203,6 +242,11 @@ pub(super) fn width() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
 }
 
+/// Returns whether stdout is a terminal whose user wants colors (<https://no-color.org>).
+pub(super) fn has_color(env: &Env) -> bool {
+    is_stdout_shown() && env.get("NO_COLOR").is_none_or(str::is_empty)
+}
+
 /// Returns whether stdout is a terminal.
 pub(super) fn is_stdout_shown() -> bool {
     io::stdout().is_terminal()
@@ -272,6 +316,10 @@ mod tests {
         let wrapped =
             "  one two\n    three\n    four\n\nshort\n  a_word_that_is_longer_than_a_line\n    b\nend  of";
         assert_eq!(wrap(text, 10), wrapped);
+        assert_eq!(wrap("in /one/two/three, done", 12), "in /one/two/\n  three,\n  done");
+        assert_eq!(wrap("  runs: C:\\one\\two.exe", 14), "  runs: C:\\\n    one\\\n    two.exe");
+        let styled = "\u{1b}[31mred\u{1b}[0m b";
+        assert_eq!(wrap(styled, 5), styled);
     }
 
     #[test]

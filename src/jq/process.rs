@@ -94,6 +94,19 @@ impl JqRunner {
             Err(_) => Err(JqError::TimedOut),
         }
     }
+
+    /// Checks that `program` compiles, without an input.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does not, or is too large.
+    pub async fn check(&self, program: &str) -> Result<(), JqError> {
+        match self.run(program, Bytes::new()).await {
+            Err(error @ (JqError::Invalid(_) | JqError::TooLarge(_))) => Err(error),
+            // It compiles, and an empty input is no JSON.
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Starts the process, passes the program and its input, and returns what the process answers and how it ended. Ends the

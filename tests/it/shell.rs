@@ -70,8 +70,16 @@ impl Shell {
 
 /// Runs a command at a terminal where `answers` are typed. Returns its exit code and what the terminal showed.
 #[cfg(unix)]
-pub(crate) fn at_terminal(mut command: Command, answers: &str) -> (i32, String) {
-    let terminal = nix::pty::openpty(None, None).unwrap();
+pub(crate) fn at_terminal(command: Command, answers: &str) -> (i32, String) {
+    at_terminal_of(None, command, answers)
+}
+
+/// The same at a terminal of this many columns.
+#[cfg(unix)]
+pub(crate) fn at_terminal_of(columns: Option<u16>, mut command: Command, answers: &str) -> (i32, String) {
+    let size =
+        columns.map(|columns| nix::pty::Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 });
+    let terminal = nix::pty::openpty(size.as_ref(), None).unwrap();
     command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave.try_clone().unwrap());
     command.stdout(terminal.slave);
     let mut child = command.spawn().unwrap();
@@ -190,6 +198,11 @@ fn a_call_prints_its_text_or_its_bytes_and_the_exit_code_says_who_failed() {
         (&["broken", "x", "--select", "."], 1, "dynamic-mcp: broken: its process exited with code 3"),
         (&["g", "echo", "{x"], 2, "the arguments are not JSON"),
         (&["g", "echo", "[]"], 2, "the arguments must be a JSON object"),
+        (
+            &["g", "echo", r#"{"text":"x"}"#, "--select", ".["],
+            2,
+            "--select: the program is not valid: expected closing bracket at the end of the program; the tool was not called",
+        ),
     ] {
         let (actual, stdout, stderr) = shell.run(&[&["call"], args].concat());
         assert_eq!((actual, &*stdout), (code, ""), "{args:?}: {stderr}");
@@ -201,6 +214,55 @@ fn a_call_prints_its_text_or_its_bytes_and_the_exit_code_says_who_failed() {
     let (code, stdout, stderr) = shell.run(&["tools"]);
     assert!(code == 1 && stdout.starts_with("g (21 tools)\n"), "{stdout}");
     assert!(stderr.starts_with("dynamic-mcp: broken: its process exited with code 3"), "{stderr}");
+}
+
+#[test]
+fn found_tools_are_data_for_programs() {
+    let tools = [tool("send_mail", "Sends a letter."), tool("read_mail", "Reads letters.")];
+    let definitions = tools.iter().map(Value::to_string).collect::<Vec<_>>().join(",");
+    let shell = Shell::new(&config_of([
+        ("mail", scripted_upstream(&["--definitions", &definitions])),
+        ("broken", scripted_upstream(&["--crash-at-start", "no such database"])),
+    ]));
+    let (code, stdout, _) = shell.run(&["search", "--json", "send", "a", "letter"]);
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    let best = &found["tools"][0];
+    assert_eq!((code, &best["group"], &best["name"]), (1, &json!("mail"), &json!("send_mail")));
+    assert_eq!((&best["definition"], &best["unavailable"]), (&tools[0], &json!(null)));
+    assert_eq!(found["query"], "send a letter");
+    let not_searched = found["notSearched"].as_array().unwrap();
+    assert!(not_searched.len() == 1 && not_searched[0]["group"] == "broken", "{stdout}");
+}
+
+// It needs a terminal.
+#[cfg(unix)]
+#[test]
+fn a_table_fits_its_terminal_and_shows_states_in_colors() {
+    let shell = Shell::new(&config_of([
+        ("a-server-with-a-long-name", scripted_upstream(&[])),
+        (
+            "broken",
+            scripted_upstream(&["--crash-at-start", "there is no such database, so this server ends"]),
+        ),
+    ]));
+    for width in [60, 80] {
+        let (code, shown) = at_terminal_of(Some(width), shell.command(&["check"]), "");
+        let table = shown.rsplit("\r\x1b[K").next().unwrap().replace('\r', "");
+        assert_eq!(code, 1, "{shown:?}");
+        assert!(table.contains("\x1b[32mok\x1b[0m") && table.contains("\x1b[31mfailed\x1b[0m"), "{table:?}");
+        let styles = ["\x1b[32m", "\x1b[31m", "\x1b[0m"];
+        let plain = styles.iter().fold(table, |text, style| text.replace(style, ""));
+        for line in plain.lines() {
+            // A part of a path without a separator is not broken.
+            let is_one_word = !line.trim_start().contains(' ');
+            assert!(line.chars().count() <= usize::from(width) || is_one_word, "{width}: {line:?}");
+        }
+        assert!(plain.contains("\n    runs: /"), "{plain}");
+    }
+    let mut without_colors = shell.command(&["check"]);
+    without_colors.env("NO_COLOR", "1");
+    let (_, shown) = at_terminal_of(Some(80), without_colors, "");
+    assert!(!shown.rsplit("\r\x1b[K").next().unwrap().contains('\x1b'), "{shown:?}");
 }
 
 // It needs a terminal.

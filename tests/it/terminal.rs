@@ -63,6 +63,8 @@ impl Victim {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
         command.env_clear().envs(base_env(&self.home())).env("XDG_RUNTIME_DIR", self.outer.path());
         command.env("DYNAMIC_MCP_CONFIG", self.config()).current_dir(self.home()).args(args);
+        // Every escape that is shown then is one that must not be.
+        command.env("NO_COLOR", "1");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -1,24 +1,28 @@
 //! The report as a table.
 
 use super::{CheckReport, CheckedServer};
-use crate::cli::terminal::VisibleText;
+use crate::cli::table::{self, Cell, Column, Layout, Row};
+use crate::cli::terminal::{TextStyle, VisibleText};
+use crate::clock::rounded;
 use crate::text::{name, visible};
+use std::time::Duration;
 
-/// The heads of the columns.
-const HEAD: [&str; 6] = ["server", "", "time", "tools", "tokens", "runs"];
+/// The columns. On a narrow terminal the last ones go first.
+const COLUMNS: [Column; 6] = [
+    Column::kept("server"),
+    Column::kept(""),
+    Column::dispensable("time", 1),
+    Column::dispensable("tools", 2),
+    Column::dispensable("tokens", 3),
+    Column { head: "runs", dispensable: 4, moves_below: true },
+];
 
 /// Formats the report for a terminal: a line for each server, and below it what to know.
-pub(super) fn table(report: &CheckReport) -> VisibleText {
-    let mut rows = vec![(HEAD.map(str::to_owned), Vec::new())];
-    rows.extend(report.servers.iter().map(|server| (row(server), notes(server))));
-    let width = |column: usize| rows.iter().map(|(row, _)| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+pub(super) fn table(report: &CheckReport, layout: Layout) -> VisibleText {
     let mut text = VisibleText::default();
     report.environment.iter().for_each(|line| text.line(line));
-    for (row, notes) in rows.iter().filter(|_| !report.servers.is_empty()) {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        text.line(cells.collect::<Vec<_>>().join("  ").trim_end());
-        notes.iter().for_each(|note| text.lines("    ", note));
+    if !report.servers.is_empty() {
+        table::write(&mut text, &COLUMNS, report.servers.iter().map(row).collect(), layout);
     }
     for (kind, lines) in [("error", &report.errors), ("warning", &report.warnings)] {
         for line in lines {
@@ -36,27 +40,26 @@ pub(super) fn table(report: &CheckReport) -> VisibleText {
     text
 }
 
-fn row(server: &CheckedServer) -> [String; 6] {
+fn row(server: &CheckedServer) -> Row<6> {
     let number = |number: Option<usize>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    [
-        name(&server.name),
-        if server.works { "ok" } else { "failed" }.to_owned(),
-        server.connect_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms")),
-        number(server.tools),
-        number(server.tokens),
-        server.runs.as_deref().map_or_else(|| "-".to_owned(), visible),
-    ]
-}
-
-/// The lines below a server.
-fn notes(server: &CheckedServer) -> Vec<String> {
+    let (state, style) = if server.works { ("ok", TextStyle::Good) } else { ("failed", TextStyle::Bad) };
+    let cells = [
+        name(&server.name).into(),
+        Cell::styled(state, Some(style)),
+        server.connect_ms.map_or_else(|| "-".to_owned(), |ms| rounded(Duration::from_millis(ms))).into(),
+        number(server.tools).into(),
+        number(server.tokens).into(),
+        server.runs.as_deref().unwrap_or("-").into(),
+    ];
     let findings = server.findings.iter().map(|finding| format!("note: {}", visible(finding)));
-    server.error.iter().cloned().chain(findings).collect()
+    Row { cells, below: server.error.iter().cloned().chain(findings).collect() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LAYOUT: Layout = Layout { indent: 0, width: None, has_color: false };
 
     #[test]
     fn each_failure_stands_below_its_server() {
@@ -92,7 +95,7 @@ config warning: c.json:1:1: odd
 profile work leaves out 1 of 3 servers
 1 of 2 servers work
 ";
-        assert_eq!(table(&report).to_string(), expected);
-        assert_eq!(table(&CheckReport::default()).to_string(), "the config has no server\n");
+        assert_eq!(table(&report, LAYOUT).to_string(), expected);
+        assert_eq!(table(&CheckReport::default(), LAYOUT).to_string(), "the config has no server\n");
     }
 }

@@ -66,7 +66,8 @@ impl Printout {
     /// need to read the same config.
     pub(super) fn for_people(self, options: &str) -> Self {
         let stdout = commands_for_tools(&String::from_utf8_lossy(&self.stdout), options).into_bytes();
-        Self { stdout, stderr: commands_for_tools(&self.stderr, options), ..self }
+        let messages = self.messages.iter().map(|text| commands_for_tools(text, options)).collect();
+        Self { stdout, stderr: commands_for_tools(&self.stderr, options), messages, ..self }
     }
 
     /// Adds why servers could not be asked, which is a failure.

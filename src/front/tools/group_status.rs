@@ -1,6 +1,6 @@
 //! One group in `get_status`, as text and as JSON.
 
-use crate::clock::unix_time_s;
+use crate::clock::{in_largest_unit, rounded, unix_time_s};
 use crate::front::changed_tools;
 use crate::groups::login_flows::LoginFlows;
 use crate::groups::surface::Note;
@@ -155,7 +155,7 @@ fn usage_text(group: &Upstream, snapshot: &Snapshot) -> String {
     if let Some((p50, p95)) = group.stats.percentiles() {
         let calls = group.stats.calls();
         let calls = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
-        text.push_str(&format!(", {calls} (p50 {p50:.1?}, p95 {p95:.1?})"));
+        text.push_str(&format!(", {calls} (p50 {}, p95 {})", rounded(p50), rounded(p95)));
         match group.stats.errors() {
             0 => {}
             errors => text.push_str(&format!(", {errors} of them failed")),
@@ -232,16 +232,6 @@ fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {
         State::Pending | State::Discovered | State::Connected => 0,
     };
     (snapshot.last_failure().map(ToString::to_string), attempts)
-}
-
-/// Formats a duration in its largest unit.
-fn in_largest_unit(duration: Duration) -> String {
-    match duration.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7200 => format!("{} min", seconds / 60),
-        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
-        seconds => format!("{} days", seconds / 86_400),
-    }
 }
 
 fn mode(snapshot: &Snapshot) -> &'static str {

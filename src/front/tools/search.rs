@@ -117,20 +117,112 @@ impl IndexedGroup {
     }
 }
 
+/// What a search found.
+pub struct FoundTools {
+    /// The words that were searched.
+    query: String,
+    /// Why the best result would be in a group that cannot be used.
+    warning: Option<String>,
+    /// The tools that match, the best first.
+    tools: Vec<MatchingTool>,
+    /// How to call the first of them, as lines.
+    how_to_call: Option<String>,
+    /// The groups whose tools are not known: why the group cannot be used if that is so, and its name.
+    not_searched: Vec<(Option<String>, GroupName)>,
+}
+
+/// A tool that matches a search.
+struct MatchingTool {
+    group: GroupName,
+    name: String,
+    /// The beginning of its description.
+    summary: String,
+    /// Why its group cannot be used, if that is so.
+    unavailable: Option<String>,
+    /// Its definition, or its summary alone if the cache has lost it.
+    definition: Raw,
+}
+
+impl FoundTools {
+    /// For a model: a line for each tool, and what to know about them.
+    pub fn text(self) -> String {
+        let mut lines = Vec::from_iter(self.warning);
+        let mut how_to_call = self.how_to_call;
+        for tool in &self.tools {
+            lines.push(tool.line());
+            lines.extend(how_to_call.take());
+        }
+        if lines.is_empty() {
+            lines.push(format!(
+                "No known tool matches {}. Use other words, or list a group's tools with get_dynamic_tools.",
+                quoted(&shorten(&self.query, MAX_SUMMARY))
+            ));
+        }
+        let (unusable, unread): (Vec<_>, Vec<_>) =
+            self.not_searched.iter().partition(|(why, _)| why.is_some());
+        if !unread.is_empty() {
+            let names = unread.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ");
+            lines.push(format!(
+                "Not searched, because their tools are not known yet: {names} (get_dynamic_tools reads them)."
+            ));
+        }
+        if !unusable.is_empty() {
+            let noted =
+                unusable.iter().map(|(why, name)| format!("{name} ({})", why.as_deref().unwrap_or_default()));
+            let noted = noted.collect::<Vec<_>>().join(", ");
+            lines.push(format!("Not searched, because they are not available: {noted}."));
+        }
+        lines.join("\n")
+    }
+
+    /// For a program: the tools with their definitions, and the groups that were not searched.
+    pub fn json(&self) -> Raw {
+        let tools: Vec<Raw> = self.tools.iter().map(MatchingTool::json).collect();
+        let not_searched = self.not_searched.iter().map(|(why, name)| {
+            json!({ "group": name.as_str(), "reason": why.as_deref().unwrap_or("its tools are not known yet") })
+        });
+        let rest = json!({ "query": self.query, "notSearched": not_searched.collect::<Vec<_>>() });
+        raw::set(&rest.to_string().into(), "tools", &raw::array(&tools))
+    }
+}
+
+impl MatchingTool {
+    fn line(&self) -> String {
+        let (group, tool) = (&self.group, name(&self.name));
+        let note = self.unavailable.as_ref();
+        let note = note.map(|brief| format!(" (not available: {brief})")).unwrap_or_default();
+        match self.summary.is_empty() {
+            true => format!("{group} / {tool}{note}"),
+            false => format!("{group} / {tool}{note}: {}", shorten(&self.summary, MAX_SUMMARY)),
+        }
+    }
+
+    fn json(&self) -> Raw {
+        let tool =
+            json!({ "group": self.group.as_str(), "name": self.name, "unavailable": self.unavailable });
+        raw::set(&tool.to_string().into(), "definition", &self.definition)
+    }
+}
+
 impl ToolSearch {
     /// Answers `search_dynamic_tools`.
     pub async fn search_dynamic_tools(&self, groups: &GroupManager, arguments: Option<&Raw>) -> Raw {
-        let text = match SearchQuery::parse(arguments) {
+        let found = match SearchQuery::parse(arguments) {
             Ok(query) => self.search(groups, &query).await,
             Err(text) => Err(text),
         };
-        match text {
-            Ok(text) => json!({ "content": [{ "type": "text", "text": text }] }).to_string().into(),
+        match found {
+            Ok(found) => json!({ "content": [{ "type": "text", "text": found.text() }] }).to_string().into(),
             Err(text) => tool_errors::result(&text),
         }
     }
 
-    async fn search(&self, groups: &GroupManager, query: &SearchQuery) -> Result<String, String> {
+    /// Searches the tools of all known groups.
+    ///
+    /// # Errors
+    ///
+    /// The text says which group does not exist, or why the tools cannot be searched.
+    pub async fn search(&self, groups: &GroupManager, query: &SearchQuery) -> Result<FoundTools, String> {
         let only = query.group.as_ref().map(|name| lookup::group(groups, name)).transpose()?;
         let only = only.map(|group| group.name.clone());
         let broken = BrokenGroups::of(groups);
@@ -153,38 +245,25 @@ impl ToolSearch {
             (hits, how)
         };
         let found = blocking::run_on(index.bytes(), search).await;
-        let (hits, mut how_to_call) = found.map_err(|_| LISTS_TOOK_TOO_LONG.to_owned())?;
-        let mut lines = Vec::new();
+        let (hits, how_to_call) = found.map_err(|_| LISTS_TOOK_TOO_LONG.to_owned())?;
         let best = hits.first().map(|hit| &index.groups[hit.group].name);
-        lines.extend(best.and_then(|best| broken.sentence(groups, best)));
-        let mut found = 0;
-        for hit in &hits {
-            let Some((group, tool, _)) = index.tool(hit).filter(|_| found < limit) else { continue };
-            lines.push(summary_line(&group.name, tool, broken.brief(&group.name)));
-            lines.extend(how_to_call.take());
-            found += 1;
-        }
-        if lines.is_empty() {
-            lines.push(format!(
-                "No known tool matches {}. Use other words, or list a group's tools with get_dynamic_tools.",
-                quoted(&shorten(&query.query, MAX_SUMMARY))
-            ));
-        }
-        let (unusable, unread): (Vec<_>, Vec<_>) =
-            unknown.iter().map(|name| (name, broken.brief(name))).partition(|(_, brief)| brief.is_some());
-        if !unread.is_empty() {
-            let names = unread.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
-            lines.push(format!(
-                "Not searched, because their tools are not known yet: {names} (get_dynamic_tools reads them)."
-            ));
-        }
-        if !unusable.is_empty() {
-            let noted =
-                unusable.iter().map(|(name, brief)| format!("{name} ({})", brief.unwrap_or_default()));
-            let noted = noted.collect::<Vec<_>>().join(", ");
-            lines.push(format!("Not searched, because they are not available: {noted}."));
-        }
-        Ok(lines.join("\n"))
+        let tools = hits.iter().filter_map(|hit| index.tool(hit)).take(limit);
+        let brief = |group: &GroupName| broken.brief(group).map(str::to_owned);
+        Ok(FoundTools {
+            query: query.query.clone(),
+            warning: best.and_then(|best| broken.sentence(groups, best)),
+            tools: tools
+                .map(|(group, tool, definition)| MatchingTool {
+                    group: group.name.clone(),
+                    name: tool.name.clone(),
+                    summary: tool.summary.clone(),
+                    unavailable: brief(&group.name),
+                    definition,
+                })
+                .collect(),
+            how_to_call,
+            not_searched: unknown.into_iter().map(|name| (brief(&name), name)).collect(),
+        })
     }
 
     /// Returns the index of these groups, building it if they have changed.
@@ -257,15 +336,6 @@ fn build(groups: Vec<IndexedGroup>) -> GroupIndex {
     });
     let index = SearchIndex::new(&documents.collect::<Vec<_>>());
     GroupIndex { groups, places, index }
-}
-
-/// `broken`: why the group cannot be used, if that is so.
-fn summary_line(group: &GroupName, tool: &Tool, broken: Option<&str>) -> String {
-    let note = broken.map(|brief| format!(" (not available: {brief})")).unwrap_or_default();
-    match tool.summary.is_empty() {
-        true => format!("{group} / {}{note}", name(&tool.name)),
-        false => format!("{group} / {}{note}: {}", name(&tool.name), shorten(&tool.summary, MAX_SUMMARY)),
-    }
 }
 
 /// Returns what a model needs to call the tool: its signature, or how to get it if the cache has lost the definition.

@@ -1,6 +1,7 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
 use super::group_status::{group_json, group_line, millis};
+use crate::clock::rounded;
 use crate::config::GroupName;
 use crate::front::results::grouped;
 use crate::groups::GroupManager;
@@ -80,7 +81,7 @@ pub fn report(
     lines.extend(problems.lines());
     let saved = match saved {
         Duration::ZERO => String::new(),
-        saved => format!("; start-up time saved so far: {saved:.1?}"),
+        saved => format!("; start-up time saved so far: {}", rounded(saved)),
     };
     lines.push(format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()));
     for (group, snapshot) in &snapshots {

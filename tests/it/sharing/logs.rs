@@ -60,13 +60,18 @@ fn following_a_log_shows_new_lines_until_the_instance_ends() {
     write_stderr(&mut window, "own", "before");
     wait_until("it is there", || logs(&user, &["own"]).contains("before"));
     let mut command = user.program_command();
-    let mut child = command.args(["logs", "own", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    command.args(["logs", "own", "--follow"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
     let mut lines = PipeReader::new(child.stdout.take().unwrap());
     assert_eq!(lines.read_line().as_deref(), Some("before"));
     write_stderr(&mut window, "own", "meanwhile");
     assert_eq!(lines.read_line().as_deref(), Some("meanwhile"));
+    let pid = window.pid();
     drop(window);
-    wait_until("it ends", || child.try_wait().unwrap().is_some_and(|status| status.success()));
+    assert!(wait_for_child(&mut child).success());
+    let mut messages = PipeReader::new(child.stderr.take().unwrap());
+    let ended = format!("dynamic-mcp: the instance with pid {pid} has ended");
+    assert_eq!(messages.read_line(), Some(ended));
 }
 
 #[test]
