@@ -16,14 +16,14 @@
 //!   written them (`private_files`).
 //! - No value of the config is stored, only hashes.
 
-use crate::blocking;
 use crate::config::{Endpoint, ServerConfig};
-use crate::digest;
-use crate::files::MAX_CACHED_BYTES;
-use crate::private_files::{
+use crate::upstream::catalog::Catalog;
+use base::blocking;
+use base::digest;
+use base::files::MAX_CACHED_BYTES;
+use base::private_files::{
     PrivateFileError, lock_within, private_dir, read_private, remove_stale_temporaries, replace,
 };
-use crate::upstream::catalog::Catalog;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};

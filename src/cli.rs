@@ -10,12 +10,12 @@ use crate::config::file::SCHEMA;
 use crate::config::vars::Env;
 use crate::config::{Mode, Overrides, SurfaceKind, duration};
 use crate::front::session::options::SessionOptions;
-use crate::protocol::{LATEST_HANDSHAKE, REVISIONS};
 use clap::builder::{BoolishValueParser, NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use wire::protocol::{LATEST_HANDSHAKE, REVISIONS};
 
 pub mod approve;
 pub mod cache;

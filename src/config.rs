@@ -17,7 +17,7 @@
 //! - No message repeats a value, because any value may be a secret.
 //! - Everything here is compared with `PartialEq`, so that a reload can tell what has changed.
 
-use crate::text;
+use base::text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;

@@ -12,11 +12,11 @@
 pub use crate::auth::fuzz::oauth_metadata;
 pub use crate::config::fuzz::{config, variables};
 pub use crate::front::passthrough::fuzz::routing;
-pub use crate::schema::fuzz::{schema, signatures};
 pub use crate::transport::remote::fuzz::sse;
 #[cfg(unix)]
 pub use crate::transport::warden::fuzz::warden;
-pub use crate::wire::fuzz::{batches, wire};
+pub use schema::fuzz::{schema, signatures};
+pub use wire::fuzz::{batches, wire};
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! The binary: reads the environment, builds the runtime, runs the command and turns its outcome into an exit code.
 
 use anyhow::Context;
+use base::{blocking, memory, telemetry};
 use dynamic_mcp::cli::outcome::{self, CommandError, EXIT_USAGE};
 use dynamic_mcp::cli::paths::expand_home;
 use dynamic_mcp::cli::serve::ServeOutcome;
@@ -8,11 +9,11 @@ use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve, servers, terminal};
 use dynamic_mcp::config::vars::Env;
+use dynamic_mcp::dirs;
 use dynamic_mcp::groups::startup::Startup;
 use dynamic_mcp::transport::launch::ProcessEnv;
 #[cfg(unix)]
 use dynamic_mcp::transport::shared::attach_helper;
-use dynamic_mcp::{blocking, dirs, memory, telemetry};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 

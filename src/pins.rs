@@ -23,8 +23,8 @@
 //!   address it is about; the tools of another one are trusted anew, and `get_status` says so.
 //! - What a server makes us keep is bounded, in number and in size.
 
-use crate::blocking;
 use crate::config::{GroupName, ServerConfig};
+use base::blocking;
 use group::{GroupPins, PinJob};
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -18,7 +18,6 @@
 //! last clone of the handle ends the connection in any case.
 
 use crate::config::{Endpoint, GroupName, ServerConfig};
-use crate::wire::Raw;
 use child::ChildTransport;
 use launch::ProcessEnv;
 use launch::direct::{DirectLaunches, LauncherUse};
@@ -31,6 +30,7 @@ use shared::{SharedServers, SharedTransport};
 use std::sync::Arc;
 use std::time::Duration;
 use warden::{StopTimeouts, Warden};
+use wire::Raw;
 
 pub mod child;
 pub mod connection;

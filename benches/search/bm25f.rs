@@ -1,9 +1,9 @@
-//! Bare BM25F as a baseline: the fields, weights and terms of `dynamic_mcp::search`, and nothing else of it.
+//! Bare BM25F as a baseline: the fields, weights and terms of `search`, and nothing else of it.
 
-use dynamic_mcp::search::SearchGroup;
-use dynamic_mcp::search::document::{Analyzer, Document, Field};
-use dynamic_mcp::search::tokenizer::tokenize;
-use dynamic_mcp::search::tuning::{FIELD_WEIGHTS, LENGTH_NORMALIZATION, SATURATION};
+use ::search::SearchGroup;
+use ::search::document::{Analyzer, Document, Field};
+use ::search::tokenizer::tokenize;
+use ::search::tuning::{FIELD_WEIGHTS, LENGTH_NORMALIZATION, SATURATION};
 use std::collections::HashMap;
 
 /// An index of tools.

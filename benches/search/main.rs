@@ -8,7 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a bench that panics has said what is wrong")]
 #![expect(clippy::disallowed_types, reason = "no clock is paused here")]
 
-use dynamic_mcp::search::{SearchGroup, SearchIndex};
+use ::search::{SearchGroup, SearchIndex};
 use sets::{Catalog, PUBLIC_SETS, Query, is_hit};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ fn print_public_set(name: &str, text: &str) {
     }
 }
 
-/// What `dynamic_mcp::search` finds, as `server/tool`.
+/// What `search` finds, as `server/tool`.
 fn qualified(catalog: &Catalog, index: &SearchIndex, query: &str) -> Vec<String> {
     let hits = index.search(query, None, LIMIT);
     hits.iter().map(|hit| catalog.qualified_name(hit.group, hit.tool)).collect()

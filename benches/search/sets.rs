@@ -1,6 +1,6 @@
 //! The evaluation sets: tools, and queries with the tools that they need. README.md beside this file describes them.
 
-use dynamic_mcp::search::SearchGroup;
+use ::search::SearchGroup;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::HashSet;

@@ -11,8 +11,8 @@ mod client;
 mod search;
 mod upstream;
 
+use ::schema::signature::signature;
 use client::Client;
-use dynamic_mcp::schema::signature::signature;
 use serde_json::{Value, json};
 use tiktoken_rs::CoreBPE;
 

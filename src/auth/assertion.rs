@@ -1,7 +1,7 @@
 //! Client assertions: JWTs by which a client authenticates with its private key (RFC 7523).
 
 use super::error::AuthError;
-use crate::clock::unix_time_s;
+use base::clock::unix_time_s;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};

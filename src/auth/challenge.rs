@@ -5,7 +5,7 @@ use super::error::AuthError;
 use super::scopes::merge_scopes;
 use super::secret::{Secret, quote_sanitized};
 use super::token_store::StoredLogin;
-use crate::clock::unix_time_s;
+use base::clock::unix_time_s;
 use rmcp::transport::auth::WWWAuthenticateParams;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Text that must not be shown: tokens, client secrets, authorization codes.
 
-use crate::text::{folded, one_line, quoted, shorten};
+use base::text::{folded, one_line, quoted, shorten};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

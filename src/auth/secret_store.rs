@@ -7,10 +7,10 @@
 use super::error::KeyringError;
 use super::keyring::{Keyring, KeyringEntry};
 use super::secret::Secret;
-use crate::blocking;
 use crate::config::secrets::is_secret_name;
-use crate::private_files::{PrivateFileError, private_dir, replace};
 use crate::transport::secrets::SecretKeyring;
+use base::blocking;
+use base::private_files::{PrivateFileError, private_dir, replace};
 use futures_util::future::BoxFuture;
 use std::fs;
 use std::io::ErrorKind;

@@ -8,8 +8,8 @@ use crate::config::{GroupName, Overrides};
 use crate::upstream::catalog::{CatalogSource, OtherLists, ServerInfo};
 use crate::upstream::list_limits::{CatalogList, LeftOff};
 use crate::upstream::list_reader::read_cached;
-use crate::wire::Raw;
 use std::time::SystemTime;
+use wire::Raw;
 
 const DEFINITION: &str =
     r#"{"name":"t","description":"Does it.","inputSchema":{"$defs":{"x":1.50}},"big":1e400}"#;

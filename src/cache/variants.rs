@@ -4,10 +4,10 @@
 //! Most servers list the same under every offer, so a catalog is kept once with all the offers that led to it. An
 //! offer that was never made borrows the catalog that was read last.
 
-use crate::clock::unix_time_s;
-use crate::digest;
 use crate::upstream::catalog::{Catalog, CatalogSource, ListHashes, ServerInfo, Tool};
 use crate::upstream::list_limits::LeftOff;
+use base::clock::unix_time_s;
+use base::digest;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::config::vars::Env;
 use crate::pins::group::{ApproveError, approve as approve_record};
 use crate::pins::record::{ApprovedTool, NotApproved};
 use crate::pins::varying::Varying;
-use crate::text::{name, quoted, shorten, visible};
+use base::text::{name, quoted, shorten, visible};
 use clap::Args;
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@ use super::{Cli, terminal};
 use crate::cache;
 use crate::config::vars::Env;
 use crate::dirs;
-use crate::text;
+use base::text;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -5,20 +5,20 @@
 //! without end. Other nesting is meant, such as an agent in a terminal server, which starts its own dynamic-mcp with the
 //! same config; it is limited in depth only.
 
-use crate::digest;
-use crate::protocol::methods::Method;
-use crate::protocol::{CLIENT_NAME, code, meta};
-use crate::text;
 use crate::transport::launch::ANCESTORS_VAR;
-use crate::wire::lines::LineReader;
-use crate::wire::output::Output;
-use crate::wire::{Frame, Message, MessageError, error_object, raw};
+use base::digest;
+use base::text;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::timeout;
+use wire::lines::LineReader;
+use wire::output::Output;
+use wire::protocol::methods::Method;
+use wire::protocol::{CLIENT_NAME, code, meta};
+use wire::{Frame, Message, MessageError, error_object, raw};
 
 /// How many instances may be around one.
 const MAX_DEPTH: usize = 3;

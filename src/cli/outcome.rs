@@ -2,7 +2,7 @@
 
 use super::terminal;
 use crate::auth::AuthError;
-use crate::text;
+use base::text;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;

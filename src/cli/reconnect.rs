@@ -4,7 +4,7 @@ use super::instances::query::{self, Reconnected};
 use super::instances::selection;
 use super::terminal;
 use crate::config::vars::Env;
-use crate::text::name;
+use base::text::name;
 use clap::Args;
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use super::paths::{config_files, config_options, load_all_servers, no_such_serve
 use super::terminal;
 use crate::config::vars::Env;
 use crate::config::{ConfigError, Overrides};
-use crate::text;
+use base::text;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

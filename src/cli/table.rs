@@ -5,7 +5,7 @@
 
 use super::terminal::{self, TextStyle, VisibleText};
 use crate::config::vars::Env;
-use crate::text::visible;
+use base::text::visible;
 
 /// The widest column, in characters: one long name does not make every line as long.
 const MAX_COLUMN: usize = 60;

@@ -16,7 +16,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is the writer")]
 
 use crate::config::vars::Env;
-use crate::text::{shorten, visible, visible_lines};
+use base::text::{shorten, visible, visible_lines};
 use std::fmt::{self, Display};
 use std::io::{self, IsTerminal, Write};
 

@@ -8,8 +8,8 @@
 use super::Cli;
 use super::terminal;
 use crate::config::nearest::nearest;
-use crate::text::visible;
 use crate::transport::launch::{ANCESTORS_VAR, OWN_VAR_PREFIX, OWNER_VAR};
+use base::text::visible;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, CommandFactory, Error, FromArgMatches};
 use std::error::Error as _;

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::notation::{self, Malformed, StringPart};
 use super::referenced::ReferencedFiles;
-use crate::files::{self, MAX_NAMED_BYTES};
+use base::files::{self, MAX_NAMED_BYTES};
 
 /// The environment variables and the working directory that the program was started with. Read once, in `main`, and
 /// passed from there to everything that needs them.

@@ -6,8 +6,8 @@
 //! the way may change. A save causes many events, so a change is reported only after the events have stopped.
 
 use super::referenced::FileStamp;
-use crate::blocking::{self, BlockingError};
-use crate::files::{self, MAX_CONFIG_BYTES};
+use base::blocking::{self, BlockingError};
+use base::files::{self, MAX_CONFIG_BYTES};
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use parking_lot::Mutex;

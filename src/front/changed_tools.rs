@@ -2,10 +2,10 @@
 
 use crate::config::{GroupName, ServerConfig};
 use crate::pins::changes::WhyRefused;
-use crate::text::{self, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Tool;
 use crate::upstream::snapshot::Snapshot;
+use base::text::{self, shorten};
 
 /// How many tools one text names.
 const MAX_NAMED: usize = 20;

@@ -3,18 +3,18 @@
 
 use super::tool_errors;
 use crate::config::GroupName;
-use crate::protocol::methods::{Method, TimeoutClass};
-use crate::protocol::{code, revisions_up_to};
-use crate::text::quoted;
 use crate::upstream::lifecycle::State;
 use crate::upstream::{AcquireError, Upstream};
-use crate::wire::budget::BUDGET_BYTES;
-use crate::wire::object::AmbiguousMember;
-use crate::wire::peer::CallError;
-use crate::wire::{MessageError, Raw, error_object};
+use base::text::quoted;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::path::Path;
+use wire::budget::BUDGET_BYTES;
+use wire::object::AmbiguousMember;
+use wire::peer::CallError;
+use wire::protocol::methods::{Method, TimeoutClass};
+use wire::protocol::{code, revisions_up_to};
+use wire::{MessageError, Raw, error_object};
 
 /// The method is not allowed in this phase of the session.
 const WRONG_PHASE: i64 = -32005;

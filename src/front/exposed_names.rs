@@ -6,7 +6,7 @@
 //! begins with the name of its own group only.
 
 use crate::config::GroupName;
-use crate::digest;
+use base::digest;
 use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};

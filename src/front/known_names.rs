@@ -1,11 +1,11 @@
 //! The exposed names of all known tools.
 
 use super::exposed_names::ExposedNames;
-use crate::blocking::BlockingError;
 use crate::config::{Config, GroupName};
 use crate::groups::GroupManager;
 use crate::rules::Rules;
 use crate::upstream::catalog::Catalog;
+use base::blocking::BlockingError;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 

@@ -5,10 +5,10 @@ use super::spelling::{self, Match};
 use crate::config::GroupName;
 use crate::groups::GroupManager;
 use crate::rules::Rules;
-use crate::text::{self, quoted, quoted_list};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::list_limits::CatalogList;
+use base::text::{self, quoted, quoted_list};
 
 /// How many names an error for an unknown name suggests.
 const MAX_SUGGESTIONS: usize = 3;

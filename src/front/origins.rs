@@ -2,10 +2,10 @@
 //! elicitations are remembered in the same way, so that a group cannot end the question of another one.
 
 use crate::config::GroupName;
-use crate::wire::Raw;
 use memchr::memmem;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, LazyLock};
+use wire::Raw;
 
 /// How many names of one group are remembered. Its oldest are forgotten, so no group can make those of another forgotten.
 const MAX_NAMES: usize = 1000;

@@ -2,7 +2,7 @@
 //!
 //! An exact name always counts before any other spelling. Where several names are equally near, none of them is taken.
 
-use crate::text;
+use base::text;
 
 /// What our texts and models write between a group and its tool.
 const SEPARATORS: [&str; 4] = ["__", "/", ".", ":"];

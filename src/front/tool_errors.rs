@@ -4,14 +4,14 @@ use crate::config::GroupName;
 use crate::groups::login_flows::LoginPurpose;
 use crate::groups::startup::log_line;
 use crate::rules::RuleSource;
-use crate::text::{quoted, quoted_list, shorten};
 use crate::upstream::AcquireError;
 use crate::upstream::lifecycle::cool_down;
-use crate::wire::Raw;
-use crate::wire::peer::CallError;
+use base::text::{quoted, quoted_list, shorten};
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
+use wire::Raw;
+use wire::peer::CallError;
 
 /// A longer name of a tool is cut where the name is what is too long.
 const MAX_NAME: usize = 200;

@@ -1,7 +1,7 @@
 //! Work on what all groups list.
 
 use super::manager::GroupManager;
-use crate::blocking::{self, BlockingError};
+use base::blocking::{self, BlockingError};
 use std::sync::Arc;
 
 impl GroupManager {

@@ -5,11 +5,11 @@
 
 use super::manager::GroupManager;
 use crate::config::{Config, Endpoint, GroupName, HttpConfig};
-use crate::random;
 use crate::transport::remote::credentials::LoginService;
 use crate::transport::remote::error::RemoteError;
 use crate::upstream::Upstream;
 use crate::upstream::backoff::COOL_DOWN;
+use base::random;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

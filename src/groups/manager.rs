@@ -9,7 +9,6 @@ use crate::config::{
 };
 use crate::pins::PinStore;
 use crate::pins::group::GroupPins;
-use crate::protocol::Era;
 use crate::transport::remote::credentials::LoginService;
 use crate::transport::server_log::ServerLog;
 use crate::transport::{Transport, launch};
@@ -20,7 +19,6 @@ use crate::upstream::connector::{Connector, KnownEra};
 use crate::upstream::startup_output::StartupOutput;
 use crate::upstream::task::shared::SharedState;
 use crate::upstream::task::{self, spec::GroupSpec};
-use crate::wire::Raw;
 use dashmap::DashMap;
 use foldhash::fast::RandomState;
 use futures_util::future::BoxFuture;
@@ -32,6 +30,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use wire::Raw;
+use wire::protocol::Era;
 
 /// How many groups connect at the same time without a request.
 const START_SLOTS: usize = 8;

@@ -2,18 +2,10 @@
 
 use super::session_table::{Competition, Leftovers, SessionId, SessionTable};
 use super::unshareable::Unshareable;
-use crate::protocol::code;
-use crate::protocol::methods::{Method, notification};
 use crate::transport::server_log::ServerLog;
 use crate::transport::shared::attach::{SERVER_ENDED, ServerIdentity};
 use crate::transport::stderr::StderrTail;
 use crate::transport::warden::{Exit, ProcessHandle, SpawnedProcess, StopTimeouts};
-use crate::wire::burst::handle_all;
-use crate::wire::lines::LineReader;
-use crate::wire::output::{Output, PollableFd, Writer};
-use crate::wire::peer::{CallError, CallOptions, Deadlines, Incoming, Peer};
-use crate::wire::when_woken::when_woken;
-use crate::wire::{Raw, Reply, error_object, raw};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::future::pending;
@@ -22,6 +14,14 @@ use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
+use wire::burst::handle_all;
+use wire::lines::LineReader;
+use wire::output::{Output, PollableFd, Writer};
+use wire::peer::{CallError, CallOptions, Deadlines, Incoming, Peer};
+use wire::protocol::code;
+use wire::protocol::methods::{Method, notification};
+use wire::when_woken::when_woken;
+use wire::{Raw, Reply, error_object, raw};
 
 /// How long a server is kept after its last session: a client that restarts finds it.
 const LINGER: Duration = Duration::from_secs(2);

@@ -2,14 +2,14 @@
 
 use super::server::SharedServer;
 use super::session_table::LogSeverity;
-use crate::protocol::code;
-use crate::protocol::methods::{Method, notification};
-use crate::text::one_line;
 use crate::transport::shared::attach::SERVER_ENDED;
-use crate::wire::log_text::LogText;
-use crate::wire::peer::Peer;
-use crate::wire::{Raw, Request, error_object, raw};
+use base::text::one_line;
 use std::sync::Arc;
+use wire::log_text::LogText;
+use wire::peer::Peer;
+use wire::protocol::code;
+use wire::protocol::methods::{Method, notification};
+use wire::{Raw, Request, error_object, raw};
 
 impl SharedServer {
     /// Answers a request of the server. A question to a client is refused, because it does not say which one is meant,

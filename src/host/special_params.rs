@@ -1,7 +1,7 @@
 //! The members of a request's params that the host acts on.
 
-use crate::wire::{Raw, raw};
 use memchr::memmem;
+use wire::{Raw, raw};
 
 /// What the host must know of the params of a request.
 #[derive(Default)]

@@ -2,11 +2,11 @@
 
 use super::canonical::canonical;
 use super::members::DefinitionMembers;
-use crate::digest;
-use crate::text::{one_line, shorten};
-use crate::wire::{Raw, raw};
+use base::digest;
+use base::text::{one_line, shorten};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use wire::{Raw, raw};
 
 /// How many characters of a description are remembered.
 const MAX_DESCRIPTION: usize = 1000;

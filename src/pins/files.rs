@@ -3,7 +3,7 @@
 //! A file says which tools may be called, so it is opened only through `private_files`.
 
 use super::record::{PinRecord, VERSION};
-use crate::private_files::{lock_within, read_private, remove_stale_temporaries, replace};
+use base::private_files::{lock_within, read_private, remove_stale_temporaries, replace};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File};

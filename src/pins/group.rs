@@ -4,16 +4,16 @@ use super::changes::{PinProblem, RefusedTools, ToolChanges};
 use super::definition::{DefinitionDigest, PinnedTool, by_name};
 use super::files;
 use super::record::{ApprovedTool, NotApproved, PinRecord, PinTarget, SeenTool, ToolChange};
-use crate::clock::unix_time_s;
 use crate::config::{GroupName, ServerConfig, ServerOrigin};
-use crate::digest;
-use crate::text::quoted;
-use crate::wire::Raw;
+use base::clock::unix_time_s;
+use base::digest;
+use base::text::quoted;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
+use wire::Raw;
 
 /// The length of the hashes, in bytes.
 const HASH_BYTES: usize = 16;

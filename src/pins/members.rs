@@ -1,11 +1,11 @@
 //! The members of a definition, each with a hash of its value, so that a change can be named by the member that differs.
 
 use super::canonical::canonical;
-use crate::digest;
-use crate::text;
-use crate::wire::{Raw, raw};
+use base::digest;
+use base::text;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use wire::{Raw, raw};
 
 /// The length of a hash in bytes. Nobody can make two values with the same one.
 const HASH_BYTES: usize = 16;

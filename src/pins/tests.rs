@@ -11,9 +11,9 @@ use crate::config::Overrides;
 use crate::config::load::load;
 use crate::config::tool_rules::ToolOverrides;
 use crate::config::vars::Env;
-use crate::wire::Raw;
 #[cfg(unix)]
 use std::path::Path;
+use wire::Raw;
 
 /// A directory with a config and the state of its processes.
 struct World {
@@ -320,7 +320,7 @@ async fn only_records_of_deleted_configs_are_forgotten_when_there_are_many() {
     let deleted = record.replace("a.json", "deleted.json");
     for n in 0..500 {
         let path = world.state().join(format!("{n}.json"));
-        crate::private_files::replace(&path, deleted.as_bytes(), false).unwrap();
+        base::private_files::replace(&path, deleted.as_bytes(), false).unwrap();
     }
     world.process_of(&world.server("b.json", "x", true)).await.see_and_write(FIRST).await;
     let left = std::fs::read_dir(world.state()).unwrap().count();

@@ -8,11 +8,11 @@ use super::server_log::ServerLog;
 use super::stderr::StderrTail;
 use super::warden::{Exit, ProcessHandle, SpawnError, SpawnedProcess, StopTimeouts, Warden};
 use crate::config::{GroupName, StdioConfig};
-use crate::wire::output::{Output, PollableFd};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use tracing::Instrument;
+use wire::output::{Output, PollableFd};
 
 /// How long the last output of a process may come after its exit, or its exit after the end of its output.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);

@@ -1,11 +1,11 @@
 //! What every kind of transport gives to the code that uses it.
 
 use super::remote::error::RemoteError;
-use crate::wire::Raw;
-use crate::wire::output::{Output, Writer};
-use crate::wire::peer::CallError;
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
+use wire::Raw;
+use wire::output::{Output, Writer};
+use wire::peer::CallError;
 
 /// An open transport, which carries messages as lines in both directions.
 pub struct OpenTransport<H> {

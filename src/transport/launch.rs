@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf, is_separator};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocking::{self, BlockingError};
 use crate::config::{GroupName, StdioConfig};
+use base::blocking::{self, BlockingError};
 use process_env::{get_var, is_same_var, set_var};
 
 mod child_env;

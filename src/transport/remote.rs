@@ -24,9 +24,6 @@
 use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
 use super::error::OpenError;
 use crate::config::{HttpConfig, HttpTransportKind};
-use crate::wire::Raw;
-use crate::wire::lines::{LineReader, UNLIMITED};
-use crate::wire::output::Output;
 use connection::RemoteConnection;
 use credentials::Credentials;
 use driver::ConnectionDriver;
@@ -39,6 +36,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tracing::Instrument;
+use wire::Raw;
+use wire::lines::{LineReader, UNLIMITED};
+use wire::output::Output;
 
 pub mod connection;
 pub mod credentials;

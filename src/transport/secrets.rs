@@ -12,7 +12,7 @@ use super::launch::{self, ProcessEnv};
 use super::warden::{Exit, StopTimeouts, Warden};
 use crate::config::secrets::{SecretPart, SecretPlace, SecretSource, header_value_error};
 use crate::config::{InheritEnv, ServerConfig, StdioConfig};
-use crate::text::{one_line, shorten};
+use base::text::{one_line, shorten};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -22,8 +22,6 @@ use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
 use super::launch::{self, ANCESTORS_VAR, Launch, ProcessEnv};
 use super::server_log::ServerLog;
 use crate::config::{ServerConfig, Share, StdioConfig};
-use crate::wire::output::{Output, PollableFd};
-use crate::wire::{Raw, raw};
 use attach::{AttachRequest, Declined, MAX_MESSAGE_BYTES, SERVER_ENDED, SHARED_ANCESTOR, ServerIdentity};
 use confinement::Confinement;
 use host_process::HostDialer;
@@ -32,6 +30,8 @@ use pipes::SessionPipes;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
+use wire::output::{Output, PollableFd};
+use wire::{Raw, raw};
 
 pub mod attach;
 pub mod attach_helper;

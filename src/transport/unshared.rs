@@ -5,9 +5,9 @@ use super::connection::{ConnectionEnd, OpenTransport};
 use super::launch::ProcessEnv;
 use super::server_log::ServerLog;
 use crate::config::{ServerConfig, StdioConfig};
-use crate::wire::Raw;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::Raw;
 
 /// Attaches to no server.
 #[derive(Clone)]

@@ -44,13 +44,13 @@ use super::held_process::HeldProcess;
 use super::launch::Launch;
 use super::own_program::own_program;
 pub use super::stop_timeouts::StopTimeouts;
-use crate::blocking;
-use crate::wire::pipe_size::grow;
+use base::blocking;
 use client::WardenClient;
 use handle::ClientCommand;
 use owner_mark::OwnerId;
 use pool::{TooManyWardens, WardenPool};
 use protocol::{MAX_FRAME_BYTES, WardenRequest};
+use wire::pipe_size::grow;
 
 mod client;
 mod descendants;

@@ -9,12 +9,11 @@ use super::overrides;
 pub use super::server_info::ServerInfo;
 pub use super::tool::Tool;
 use super::unlistable;
-use crate::blocking::{self, MAX_INLINE_BYTES};
 use crate::config::tool_rules::{ToolOverride, ToolOverrides};
-use crate::files::MAX_CACHED_BYTES;
-use crate::private_files::read_private;
-use crate::text::summary;
-use crate::wire::Raw;
+use base::blocking::{self, MAX_INLINE_BYTES};
+use base::files::MAX_CACHED_BYTES;
+use base::private_files::read_private;
+use base::text::summary;
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -22,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
+use wire::Raw;
 
 /// What is known of an upstream.
 #[derive(Debug)]

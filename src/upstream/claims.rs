@@ -3,8 +3,8 @@
 
 use super::catalog::Catalog;
 use super::entries::{ListEntries, ListEntry};
-use crate::wire::{Raw, raw};
 use memchr::memmem;
+use wire::{Raw, raw};
 
 /// The scheme of MCP Apps, which hosts look for.
 pub const APP_SCHEME: &str = "ui://";

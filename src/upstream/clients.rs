@@ -1,11 +1,11 @@
 //! The client in front, as upstreams know it: this interface is all that an upstream needs of the front.
 
 use crate::config::GroupName;
-use crate::protocol::CLIENT_NAME;
-use crate::wire::peer::Progress;
-use crate::wire::{Raw, Reply};
 use futures_util::future::BoxFuture;
 use serde_json::json;
+use wire::peer::Progress;
+use wire::protocol::CLIENT_NAME;
+use wire::{Raw, Reply};
 
 /// The client in front: there is one once its session has begun.
 pub trait Clients: Send + Sync {

@@ -15,13 +15,9 @@ use super::reader::{Reader, ReaderContext};
 use super::session::Session;
 use super::startup_output::StartupOutput;
 use crate::config::{GroupName, ServerConfig};
-use crate::protocol::Era;
 use crate::transport::server_log::ServerLog;
 use crate::transport::warden::StopTimeouts;
 use crate::transport::{OpenTransport, Transport, TransportHandle};
-use crate::wire::Raw;
-use crate::wire::lines::LineReader;
-use crate::wire::peer::Peer;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +26,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::Instrument;
+use wire::Raw;
+use wire::lines::LineReader;
+use wire::peer::Peer;
+use wire::protocol::Era;
 
 /// Connects one group.
 #[derive(Clone)]

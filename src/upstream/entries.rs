@@ -1,8 +1,8 @@
 //! The entries of one list of a server, and an index by which they are found.
 
-use crate::wire::Raw;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
+use wire::Raw;
 
 /// The conventional scheme of skills.
 pub const SKILL_SCHEME: &str = "skill://";

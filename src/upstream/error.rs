@@ -2,13 +2,13 @@
 
 use super::server_output::ServerOutput;
 use crate::config::ConfigError;
-use crate::protocol::code;
-use crate::text::quoted_lines;
 use crate::transport::launch::LaunchError;
 use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
 use crate::transport::{ConnectionEnd, OpenError};
+use base::text::quoted_lines;
 use std::borrow::Cow;
 use std::time::Duration;
+use wire::protocol::code;
 
 /// Why an upstream cannot be used. The messages are fragments that follow "group X: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

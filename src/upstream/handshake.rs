@@ -12,16 +12,16 @@ use super::session::{
     Session, common_handshake_revision, has_no_common_revision, strings, supported_revisions,
 };
 use crate::config::{Endpoint, ServerConfig};
-use crate::protocol::methods::{Method, notification};
-use crate::protocol::{
-    CLIENT_NAME, Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, capability, is_stateless, meta,
-};
-use crate::text::{quoted, quoted_list};
-use crate::wire::peer::CallOptions;
-use crate::wire::{Raw, Reply, raw};
+use base::text::{quoted, quoted_list};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
+use wire::peer::CallOptions;
+use wire::protocol::methods::{Method, notification};
+use wire::protocol::{
+    CLIENT_NAME, Era, HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, STATELESS, capability, is_stateless, meta,
+};
+use wire::{Raw, Reply, raw};
 
 /// The limit for `initialize` of a child process: `npx` and `uvx` download a package first.
 const CHILD_TIMEOUT: Duration = Duration::from_secs(60);

@@ -4,20 +4,20 @@ use super::error::UpstreamError;
 use super::lifecycle::Usage;
 use super::malformed_lines::{SkippedText, UnreadableMessages};
 use super::translate;
-use crate::protocol::{Era, capability};
 use crate::transport::ServerProcess;
 use crate::transport::launch::direct::LauncherUse;
 use crate::transport::server_log::{LogCursor, LogPage, READ_LOG};
-use crate::wire::body::Body;
-use crate::wire::cork;
-use crate::wire::peer::{CallError, CallOptions, Peer};
-use crate::wire::{Raw, Reply, raw};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use wire::body::Body;
+use wire::cork;
+use wire::peer::{CallError, CallOptions, Peer};
+use wire::protocol::{Era, capability};
+use wire::{Raw, Reply, raw};
 
 /// The right to use a connection. The connection is not closed for being idle while a lease exists.
 pub struct Lease(Arc<LiveConnection>);
@@ -244,8 +244,8 @@ impl std::fmt::Debug for LiveConnection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::output::Output;
     use futures_util::FutureExt;
+    use wire::output::Output;
 
     fn connection() -> Arc<LiveConnection> {
         let (output, _writer) = Output::any(tokio::io::sink());

@@ -3,10 +3,10 @@
 //! An entry that exceeds a limit or has no name is left off the lists and named. Nothing is cut. Whatever walks over a catalog may rely
 //! on the limits: they are checked once, when a list is read, before anything else is done with an entry.
 
-use crate::text::{quoted_list, shorten};
-use crate::wire::raw;
+use base::text::{quoted_list, shorten};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wire::raw;
 
 /// The limit for the tools of a group. The first ones are kept.
 pub const MAX_TOOLS: usize = 10_000;

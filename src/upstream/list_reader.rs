@@ -6,9 +6,9 @@
 use super::entries::ListEntry;
 use super::list_limits::{CatalogList, LeftOff, LeftOffReason, MAX_LIST_BYTES, MAX_PAGES, MAX_TOOLS};
 use super::tool::{Tool, read_tool};
-use crate::blocking;
-use crate::wire::{Raw, raw};
+use base::blocking;
 use std::collections::HashSet;
+use wire::{Raw, raw};
 
 /// An entry as it is kept.
 pub trait Listed: Sized + Send + 'static {

@@ -2,14 +2,14 @@
 
 use super::catalog::ServerInfo;
 use super::translate;
-use crate::protocol::Era;
-use crate::protocol::methods::Method;
-use crate::wire::log_text::LogText;
-use crate::wire::peer::{CallError, CallOptions, Peer, RetryHint};
-use crate::wire::{Raw, raw};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use wire::log_text::LogText;
+use wire::peer::{CallError, CallOptions, Peer, RetryHint};
+use wire::protocol::Era;
+use wire::protocol::methods::Method;
+use wire::{Raw, raw};
 
 /// The limit for a `subscriptions/listen`, which is open until one side ends it.
 pub const SUBSCRIPTION_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

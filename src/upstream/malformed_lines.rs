@@ -5,19 +5,19 @@
 //! of a log, are skipped.
 
 use super::server_output::is_http_server;
-use crate::protocol::code;
-use crate::text::{shorten, visible};
-use crate::wire::lines::LineReader;
-use crate::wire::log_text::LogText;
-use crate::wire::malformed::{Outline, defect, outlines};
-use crate::wire::peer::{CallError, Peer};
-use crate::wire::unfinished::{Continuation, UnfinishedMessage};
-use crate::wire::{MessageError, Raw, error_object};
+use base::text::{shorten, visible};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use wire::lines::LineReader;
+use wire::log_text::LogText;
+use wire::malformed::{Outline, defect, outlines};
+use wire::peer::{CallError, Peer};
+use wire::protocol::code;
+use wire::unfinished::{Continuation, UnfinishedMessage};
+use wire::{MessageError, Raw, error_object};
 
 /// The unreadable messages of one connection that belong to no call.
 #[derive(Debug, Default)]

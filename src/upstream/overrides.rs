@@ -1,7 +1,7 @@
 //! What clients see of a tool: the definition of the server with an override of the config applied. Pure.
 
 use crate::config::tool_rules::ToolOverride;
-use crate::wire::{Raw, raw};
+use wire::{Raw, raw};
 
 /// An argument that clients neither see nor pass.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! What a server says of itself in the handshake.
 
-use crate::protocol::{Era, capability};
-use crate::text::shorten;
-use crate::wire::{Raw, raw};
+use base::text::shorten;
 use serde::{Deserialize, Serialize};
+use wire::protocol::{Era, capability};
+use wire::{Raw, raw};
 
 /// The limit for the declared capabilities, in bytes. Each request looks at them. Larger ones count as missing.
 const MAX_CAPABILITIES: usize = 64 << 10;

@@ -1,6 +1,6 @@
 //! What a process printed that never became a server, and what that says about it.
 
-use crate::text::{quoted, quoted_lines, shorten};
+use base::text::{quoted, quoted_lines, shorten};
 use std::fmt;
 
 /// The length of the line that shows an HTTP server.

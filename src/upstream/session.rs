@@ -9,16 +9,16 @@ use super::list_reader::{ListReader, Listed};
 use super::server_output::{ServerOutput, not_configured};
 use super::startup_output::StartupOutput;
 use super::translate;
-use crate::blocking;
 use crate::config::ServerConfig;
-use crate::protocol::methods::Method;
-use crate::protocol::{Era, HANDSHAKE_REVISIONS, REVISIONS, SKILLS_EXTENSION, capability, code};
-use crate::text::{quoted, quoted_list};
 use crate::transport::TransportHandle;
-use crate::wire::peer::{CallError, CallOptions, Peer};
-use crate::wire::{Raw, Reply, raw};
+use base::blocking;
+use base::text::{quoted, quoted_list};
 use std::sync::Arc;
 use std::time::Duration;
+use wire::peer::{CallError, CallOptions, Peer};
+use wire::protocol::methods::Method;
+use wire::protocol::{Era, HANDSHAKE_REVISIONS, REVISIONS, SKILLS_EXTENSION, capability, code};
+use wire::{Raw, Reply, raw};
 
 /// A connection on which the proxy asks on its own behalf.
 pub(super) struct Session {

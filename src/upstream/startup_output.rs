@@ -8,8 +8,8 @@
 use super::lease::LiveConnection;
 use super::malformed_lines::SkippedText;
 use super::server_output::ServerOutput;
-use crate::text::{quoted, shorten};
 use crate::transport::TransportHandle;
+use base::text::{quoted, shorten};
 use parking_lot::Mutex;
 use std::future::pending;
 use std::sync::Arc;
@@ -86,8 +86,8 @@ impl Drop for WatchGuard<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Raw;
     use tokio::time::{Instant, timeout};
+    use wire::Raw;
 
     #[tokio::test(start_paused = true)]
     async fn only_the_first_attempt_is_ended_early_and_only_after_the_grace() {

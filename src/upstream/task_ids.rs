@@ -2,10 +2,10 @@
 //! several upstreams never collide. The mapping needs no state. (Tasks: 2025-11-25, and the extension of 2026-07-28.)
 
 use crate::config::GroupName;
-use crate::protocol::{Era, meta};
-use crate::wire::percent::{decode, encode};
-use crate::wire::{Raw, raw};
 use memchr::{memchr, memmem};
+use wire::percent::{decode, encode};
+use wire::protocol::{Era, meta};
+use wire::{Raw, raw};
 
 /// Returns the id that clients see for `id` of `group`.
 pub fn exposed(group: &GroupName, id: &str) -> String {

@@ -1,11 +1,11 @@
 //! What the program itself uses of the definition of a tool.
 
 use crate::pins::definition::DefinitionDigest;
-use crate::protocol::meta;
-use crate::text::{shorten, summary};
-use crate::wire::object::Object;
-use crate::wire::{Raw, raw};
+use base::text::{shorten, summary};
 use serde::{Deserialize, Serialize};
+use wire::object::Object;
+use wire::protocol::meta;
+use wire::{Raw, raw};
 
 /// How many characters of a description's first sentence are kept.
 const MAX_SUMMARY: usize = 1000;

@@ -1,7 +1,7 @@
 //! Adapts the params of messages to the era of the connection that they go to. Pure.
 
-use crate::protocol::{Era, STATELESS, meta};
-use crate::wire::{Raw, raw};
+use wire::protocol::{Era, STATELESS, meta};
+use wire::{Raw, raw};
 
 /// Translates the params of a request from the era `from` to the era `to`. A stateless server gets the revision, the
 /// client info and the clients' capabilities (`offered`) in `_meta`, unless the request has its own. A server of the

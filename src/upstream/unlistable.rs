@@ -1,9 +1,9 @@
 //! Tools whose definitions no list can have, because clients would reject the whole list.
 
 use super::tool::Tool;
-use crate::schema::definition;
-use crate::text::{quoted, shorten};
-use crate::wire::Raw;
+use base::text::{quoted, shorten};
+use schema::definition;
+use wire::Raw;
 
 /// How many of them the finding names.
 const MAX_NAMED: usize = 5;

@@ -1,7 +1,7 @@
 //! The search against bare BM25F with the same fields, weights and terms, on queries that were not written here.
 //! `cargo bench --bench search` prints the figures; docs/benchmarks.md explains them.
 
-use dynamic_mcp::search::SearchIndex;
+use ::search::SearchIndex;
 use sets::{Catalog, Query};
 
 #[path = "../../benches/search/bm25f.rs"]

@@ -60,7 +60,8 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// The folders of the source, below the project's root.
-pub(crate) const SOURCES: [&str; 2] = ["src", "crates/core/src"];
+pub(crate) const SOURCES: [&str; 5] =
+    ["src", "crates/base/src", "crates/wire/src", "crates/schema/src", "crates/search/src"];
 
 /// The files below a directory of the repository, without links and without what is built.
 pub(crate) fn source_files(dir: &Path) -> Vec<PathBuf> {

@@ -378,13 +378,13 @@ fn only_the_writer_has_stdout_and_stderr() {
         .collect();
     exceptions.sort();
     let expected = [
-        "crates/core/src/wire/stdio.rs",
+        "crates/base/src/telemetry.rs",
+        "crates/wire/src/stdio.rs",
         "src/cli/demo/server.rs",
         "src/cli/terminal.rs",
         "src/cli/usage.rs",
         "src/host/process.rs",
         "src/jq/child.rs",
-        "src/telemetry.rs",
     ];
     assert_eq!(exceptions, expected);
 }

@@ -3,9 +3,9 @@
 use super::{
     BoxFuture, Env, KeyringBackend, KeyringEntry, KeyringError, SERVICE_NAME, Secret, UNLOCK_TIMEOUT,
 };
-use crate::blocking;
 #[cfg(target_os = "macos")]
 use apple_native_keyring_store::keychain::Store;
+use base::blocking;
 use keyring_core::api::CredentialStoreApi;
 use keyring_core::{Entry, Error};
 use parking_lot::Mutex;

@@ -2,8 +2,8 @@
 
 use super::stored_login::LoginFile;
 use crate::auth::error::AuthError;
-use crate::blocking;
-use crate::private_files::{PrivateFileError, private_dir, read_private, remove_stale_temporaries, replace};
+use base::blocking;
+use base::private_files::{PrivateFileError, private_dir, read_private, remove_stale_temporaries, replace};
 use std::fs;
 use std::io;
 use std::path::Path;

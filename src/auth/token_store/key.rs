@@ -2,7 +2,7 @@
 
 use crate::auth::keyring::KeyringEntry;
 use crate::config::GroupName;
-use crate::digest;
+use base::digest;
 use std::fs;
 use std::path::Path;
 

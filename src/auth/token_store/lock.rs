@@ -2,7 +2,7 @@
 
 use super::files::{blocking, io_error, store_error};
 use crate::auth::error::AuthError;
-use crate::private_files;
+use base::private_files;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

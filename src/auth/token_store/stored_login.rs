@@ -2,7 +2,7 @@
 
 use crate::auth::error::AuthError;
 use crate::auth::secret::Secret;
-use crate::clock::unix_time_s;
+use base::clock::unix_time_s;
 use oauth2::TokenResponse;
 use oauth2::basic::BasicTokenType;
 use rmcp::transport::auth::OAuthTokenResponse;

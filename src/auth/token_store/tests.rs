@@ -1,7 +1,7 @@
 use super::*;
 use crate::auth::keyring::tests::FakeKeyring;
-use crate::clock::unix_time_s;
 use crate::config::GroupName;
+use base::clock::unix_time_s;
 use std::path::Path;
 use std::time::Duration;
 

@@ -2,12 +2,12 @@
 
 use crate::config::secrets::SecretSource;
 use crate::front::changed_tools;
-use crate::text::{quoted, shorten, visible};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Tool;
 use crate::upstream::claims::app_of;
-use crate::wire::Raw;
+use base::text::{quoted, shorten, visible};
 use serde_json::Value;
+use wire::Raw;
 
 /// The limit of most clients and model providers for the name of a tool.
 const MAX_NAME: usize = 64;

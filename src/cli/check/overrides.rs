@@ -1,9 +1,9 @@
 //! What `tools.override` makes of a server's tools, and which overrides have no effect.
 
-use crate::text::quoted;
 use crate::upstream::Upstream;
 use crate::upstream::overrides::hidden_args;
-use crate::wire::raw;
+use base::text::quoted;
+use wire::raw;
 
 /// One line per override, and one per tool that is left out because its name is given to another one.
 pub(super) fn of(group: &Upstream) -> Vec<String> {

@@ -3,8 +3,8 @@
 use super::{CheckReport, CheckedServer};
 use crate::cli::table::{self, Cell, Column, Layout, Row};
 use crate::cli::terminal::{TextStyle, VisibleText};
-use crate::clock::rounded;
-use crate::text::{name, visible};
+use base::clock::rounded;
+use base::text::{name, visible};
 use std::time::Duration;
 
 /// The columns. On a narrow terminal the last ones go first.

@@ -1,7 +1,6 @@
 //! What may stand at the cursor.
 
 use super::typed_line::{CursorPlace, TypedLine, is_list};
-use crate::blocking;
 use crate::cache::{Cache, CacheKey};
 use crate::cli::paths::{load_all_servers, pins_dir, secret_store};
 use crate::cli::{Cli, servers, usage};
@@ -9,8 +8,9 @@ use crate::config::vars::Env;
 use crate::config::{Config, Endpoint, GroupName, Overrides, ServerConfig};
 use crate::dirs;
 use crate::pins::group::remembered_tools;
-use crate::text::{one_line, shorten, visible};
 use crate::transport::launch::{ProcessEnv, working_dir};
+use base::blocking;
+use base::text::{one_line, shorten, visible};
 use clap::Arg;
 use clap::builder::StyledStr;
 use std::ffi::OsString;

@@ -1,6 +1,5 @@
 //! The MCP client of the demo: it starts a server, sends one request at a time and waits for the answer.
 
-use crate::protocol::LATEST_HANDSHAKE;
 use crate::transport::launch::OWN_VAR_PREFIX;
 use anyhow::{Context, bail, ensure};
 use serde_json::value::RawValue;
@@ -13,6 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
+use wire::protocol::LATEST_HANDSHAKE;
 
 /// How long to wait for an answer, and for a process to exit. The machine may be busy.
 const TIMEOUT: Duration = Duration::from_secs(10);

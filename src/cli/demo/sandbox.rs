@@ -1,7 +1,7 @@
 //! The files of the demo, in a directory that is removed at the end.
 
-use crate::text;
 use anyhow::Context;
+use base::text;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,13 +3,13 @@
 //! It reads a request, answers it and reads the next one. It does not check the arguments of a tool: the proxy has
 //! checked them against `notes.json`.
 
-use crate::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, code};
 use anyhow::ensure;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use wire::protocol::{HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, code};
 
 /// The definitions of the tools, as `tools/list` returns them.
 const TOOLS: &str = include_str!("notes.json");

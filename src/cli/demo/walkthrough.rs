@@ -3,8 +3,8 @@
 use super::client::DemoClient;
 use super::printer::Printer;
 use super::sandbox::{BROKEN_GROUP, GROUPS, IDLE_SECONDS, Sandbox};
-use crate::text::CHARACTERS_PER_TOKEN;
 use anyhow::{Context, ensure};
+use base::text::CHARACTERS_PER_TOKEN;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -19,7 +19,7 @@ use super::own_profiles::own_profiles;
 use super::profiles::Profile;
 use super::tool_rules::ToolRuleSet;
 use super::translate::in_order;
-use crate::text::{name, visible};
+use base::text::{name, visible};
 
 /// A server that a client has.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 use crate::config::vars::Env;
-use crate::text;
+use base::text;
 
 /// The key of our entry in a client's file. Clients put it before the names of tools, so it is short.
 pub(super) const OWN_NAME: &str = "dyn";

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::apps::short_path;
 use super::write::is_read_only;
-use crate::blocking;
 use crate::cli::terminal;
 use crate::config::vars::Env;
+use base::blocking;
 
 /// How long the person may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);

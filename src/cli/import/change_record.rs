@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 use super::apps::ClientApp;
 use super::put_back::{ReturningEntries, put_back};
 use super::source::literal;
-use crate::clock::unix_time_s;
-use crate::text;
+use base::clock::unix_time_s;
+use base::text;
 
 /// One change of a client's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use super::apps::ClientApp;
 use crate::config::fields;
 use crate::config::glob::Glob;
 use crate::config::notation::{StringPart, literal, parts};
-use crate::text::visible;
+use base::text::visible;
 
 /// An entry in a client's form.
 #[derive(Debug, Default)]

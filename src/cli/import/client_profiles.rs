@@ -13,7 +13,7 @@ use super::merge::PlannedServer;
 use super::own_profiles::own_profiles;
 use super::profiles::{Profile, ProfileCandidate};
 use super::tool_rules::ToolRuleSet;
-use crate::text::name;
+use base::text::name;
 
 /// The profiles of an import.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use super::secrets::{is_secret, split_scheme};
 use crate::auth::Secret;
 use crate::auth::secret_store::SecretStore;
 use crate::config::notation::literal;
-use crate::text::visible;
+use base::text::visible;
 
 /// The fields of an entry in which `{keyring:NAME}` counts.
 const FIELDS: [&str; 4] = ["env", "environment", "headers", "oauth"];

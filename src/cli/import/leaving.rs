@@ -18,7 +18,7 @@ use super::translate::{EntryContext, translate};
 use crate::cli::terminal::VisibleText;
 use crate::config::notation::canonical;
 use crate::config::vars::Env;
-use crate::text::{self, name};
+use base::text::{self, name};
 
 /// The files that an undo changes, with their clients and their text afterwards; `None` if there is no file.
 pub(super) type UndoneFiles = BTreeMap<PathBuf, (ClientApp, Option<String>)>;

@@ -32,9 +32,7 @@ use crate::front::interaction::front_client::FrontClient;
 use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
 use crate::pins::PinStore;
-use crate::private_files;
 use crate::processes::ProcessTree;
-use crate::text::{self, CHARACTERS_PER_TOKEN, name, shorten, visible};
 use crate::transport::Transport;
 use crate::transport::launch::ProcessEnv;
 use crate::transport::launch::direct::DirectLaunches;
@@ -43,6 +41,8 @@ use crate::transport::shared::SharedServers;
 use crate::transport::warden::Warden;
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
+use base::private_files;
+use base::text::{self, CHARACTERS_PER_TOKEN, name, shorten, visible};
 
 /// How long all servers together may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(90);

@@ -1,7 +1,7 @@
 //! What `--measure` is doing, on stderr: one line that changes on a terminal, else a line for each event.
 
 use crate::cli::terminal::{self, ProgressLine};
-use crate::text::name;
+use base::text::name;
 
 /// Shows which servers are started, and what follows.
 pub(super) struct MeasureProgress {

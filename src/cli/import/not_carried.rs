@@ -10,7 +10,7 @@ use super::merge::PlannedServer;
 use super::own_profiles::own_profiles;
 use super::tool_rules::{ToolEffect, ToolRuleSet};
 use crate::config::vars::Env;
-use crate::text::name;
+use base::text::name;
 
 /// What the lines are about.
 pub(super) struct RuleReview<'a> {

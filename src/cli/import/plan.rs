@@ -29,7 +29,8 @@ use crate::cli::terminal::{self, VisibleText};
 use crate::config::Overrides;
 use crate::config::load::load;
 use crate::config::vars::Env;
-use crate::{dirs, text};
+use crate::dirs;
+use base::text;
 
 /// What an import does.
 pub(super) struct Plan {

@@ -9,7 +9,7 @@ use super::tool_rules::ToolRuleSet;
 use crate::config::file::values::ServerPattern;
 use crate::config::glob::Glob;
 use crate::config::notation::{escape, literal};
-use crate::text::name as visible_name;
+use base::text::name as visible_name;
 
 /// How many servers of a profile are named.
 const MAX_NAMED: usize = 8;

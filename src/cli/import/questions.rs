@@ -11,7 +11,7 @@ use super::client_profiles::{ClientProfiles, ProfileInput};
 use super::discover::Discovery;
 use super::merge::PlannedServer;
 use super::mode::ImportMode;
-use crate::text;
+use base::text;
 
 /// Asks which value counts where clients differ.
 pub(super) async fn resolve_conflicts(servers: &mut [PlannedServer], answers: Answers) -> io::Result<()> {

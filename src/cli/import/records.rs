@@ -21,7 +21,8 @@ use serde_json::{Map, Value};
 use super::apps::ClientApp;
 use super::change_record::{ChangeRecord, ChangedPlace};
 use crate::config::vars::Env;
-use crate::{dirs, private_files, text};
+use crate::dirs;
+use base::{private_files, text};
 
 /// The largest file of a record, in bytes.
 const MAX_RECORD_BYTES: u64 = 64 << 20;

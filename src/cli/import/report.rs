@@ -15,7 +15,7 @@ use super::secrets::{hide, secret_values};
 use super::tool_rules::ToolRuleSet;
 use crate::cli::terminal::VisibleText;
 use crate::config::vars::Env;
-use crate::text::{self, name, quoted, visible};
+use base::text::{self, name, quoted, visible};
 
 /// Lists the clients' files with the number of servers in each, and what is wrong with them.
 pub(super) fn files(discovery: &Discovery, env: &Env) -> VisibleText {

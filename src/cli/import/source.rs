@@ -9,7 +9,7 @@ use toml_edit::{DocumentMut, Item};
 use super::apps::has_nested_servers;
 use crate::config::ConfigError;
 use crate::config::load::{is_toml, parse_client_file};
-use crate::files::{MAX_CONFIG_BYTES, read_regular};
+use base::files::{MAX_CONFIG_BYTES, read_regular};
 
 /// Reads the text of a file, with a byte order mark if it has one. `None` if there is no file.
 ///

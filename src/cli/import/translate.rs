@@ -236,7 +236,7 @@ impl Translation<'_> {
             }
             "sse" => self.set("type", json!("sse")),
             "stdio" | "local" | "remote" => {}
-            _ => return Err(format!("its transport {} is not supported", crate::text::quoted(&text))),
+            _ => return Err(format!("its transport {} is not supported", base::text::quoted(&text))),
         }
         Ok(())
     }

@@ -21,9 +21,9 @@ use super::{report, secrets};
 use crate::cli::outcome::{CommandError, EXIT_FAILURE, EXIT_USAGE};
 use crate::cli::paths::secret_store;
 use crate::cli::terminal::{self, VisibleText};
-use crate::clock::utc_minute;
 use crate::config::vars::Env;
-use crate::text::{self, name, visible};
+use base::clock::utc_minute;
+use base::text::{self, name, visible};
 
 /// An undo, while it goes through the records.
 struct Undo<'a> {

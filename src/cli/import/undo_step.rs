@@ -21,7 +21,7 @@ use super::put_back::{ReturningEntries, put_back};
 use super::source::{literal, value_at};
 use super::write;
 use crate::config::vars::Env;
-use crate::text::{self, name, visible};
+use base::text::{self, name, visible};
 
 /// What happens to one file.
 #[derive(Debug, PartialEq, Eq)]

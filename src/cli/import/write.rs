@@ -8,8 +8,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::files::{MAX_CONFIG_BYTES, read_regular};
-use crate::private_files;
+use base::files::{MAX_CONFIG_BYTES, read_regular};
+use base::private_files;
 
 /// The length of a path of the usual form on Windows (`MAX_PATH`).
 const MAX_PATH: usize = 260;

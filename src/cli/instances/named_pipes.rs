@@ -6,7 +6,7 @@
 
 use crate::config::vars::Env;
 use crate::dirs;
-use crate::private_files::{self, PrivateFileError, windows::OwnerOnly};
+use base::private_files::{self, PrivateFileError, windows::OwnerOnly};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl PipeEndpoint {
     pub(super) fn listen(base: Option<&Path>) -> io::Result<Self> {
         let pid = std::process::id();
         let file = dir(base)?.join(format!("instance-{pid}"));
-        let name = format!("{PREFIX}{pid}-{}", crate::random::hex_id());
+        let name = format!("{PREFIX}{pid}-{}", base::random::hex_id());
         let pipe = create(&name, true)?;
         private_files::replace(&file, name.as_bytes(), false).map_err(io::Error::other)?;
         Ok(Self { name, pipe, file })

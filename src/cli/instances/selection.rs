@@ -3,7 +3,7 @@
 use super::query::RunningInstance;
 use crate::cli::outcome::{CommandError, EXIT_USAGE};
 use crate::config::vars::Env;
-use crate::text::quoted;
+use base::text::quoted;
 
 /// Chooses the instances of this directory that have the group, or the only one that has it, or `all` that have it.
 ///

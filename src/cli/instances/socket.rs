@@ -6,7 +6,6 @@ use crate::config::GroupName;
 use crate::front::tools::status;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
-use crate::wire::lines::LineReader;
 use std::collections::VecDeque;
 use std::future::pending;
 use std::io;
@@ -16,6 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
+use wire::lines::LineReader;
 
 /// A client that only probes the program has ended it before this, and no file is made.
 const START_DELAY: Duration = Duration::from_millis(200);

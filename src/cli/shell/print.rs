@@ -5,12 +5,12 @@ use crate::cli::terminal::{self, VisibleText};
 use crate::front::changed_tools;
 use crate::front::exposed_names::ExposedNames;
 use crate::front::tools::definitions::{self, GET_DYNAMIC_TOOLS};
-use crate::text::{name, one_line, shell_word, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
-use crate::wire::Raw;
+use base::text::{name, one_line, shell_word, shorten};
 use serde_json::Value;
 use std::io;
+use wire::Raw;
 
 /// The length of a line about a tool, a resource or a prompt.
 const MAX_LINE: usize = 120;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::source_text::SourceText;
 use crate::config::ConfigError;
-use crate::files::MAX_NAMED_BYTES;
+use base::files::MAX_NAMED_BYTES;
 
 /// Reads a file of variables.
 ///

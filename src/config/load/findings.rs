@@ -11,7 +11,7 @@ use super::source_text::SourceText;
 use crate::config::de::ValueReader;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{ConfigError, OWN_GROUP};
-use crate::text::quoted_list;
+use base::text::quoted_list;
 
 /// How many errors of one entry are reported.
 const MAX_ERRORS: usize = 20;

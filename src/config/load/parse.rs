@@ -28,8 +28,8 @@ use crate::config::referenced::ReferencedFiles;
 use crate::config::secrets::ServerSecrets;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{ConfigError, LaunchText, ServerOrigin};
-use crate::files::MAX_CONFIG_BYTES;
-use crate::text;
+use base::files::MAX_CONFIG_BYTES;
+use base::text;
 
 /// The content of one file.
 #[derive(Default)]

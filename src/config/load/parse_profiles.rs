@@ -13,7 +13,7 @@ use crate::config::de::ValueReader;
 use crate::config::file::profiles::{ProfileEntry, ProfileToolsEntry};
 use crate::config::file::values::ServerPattern;
 use crate::config::vars::ExpandContext;
-use crate::text;
+use base::text;
 
 /// A profile of a file.
 pub(super) struct NamedProfile {

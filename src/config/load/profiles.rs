@@ -19,7 +19,7 @@ use super::parse_profiles::NamedProfile;
 use crate::config::file::values::ServerPattern;
 use crate::config::nearest::nearest;
 use crate::config::{ConfigError, GroupName, ProfileInUse};
-use crate::text;
+use base::text;
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ use crate::config::secrets::{
     SecretPart, SecretPlace, SecretSource, ServerSecrets, is_secret_name, marker_dir,
 };
 use crate::config::vars::{Env, ExpandContext, ExpandedPart, expand_pieces};
-use crate::private_files::check_owned;
+use base::private_files::check_owned;
 
 /// The names of files that clients read from the folder of a project.
 const PROJECT_FILES: [&str; 3] = [".mcp.json", "opencode.json", "opencode.jsonc"];

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::ConfigError;
 use crate::config::vars::read_error_reason;
-use crate::files;
+use base::files;
 
 /// Line and column, both counted from 1. The column counts characters.
 pub(super) type LineColumn = (usize, usize);

@@ -6,7 +6,7 @@ use crate::config::file::tools::{ToolOverrideEntry, ToolsEntry};
 use crate::config::file::values::GlobPattern;
 use crate::config::glob::Glob;
 use crate::config::tool_rules::{ToolOverride, ToolOverrides, ToolRules};
-use crate::text::quoted;
+use base::text::quoted;
 use std::collections::BTreeMap;
 
 /// Each list by itself: the server's own replaces that of the settings. The lists of names that other clients write are

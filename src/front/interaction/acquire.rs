@@ -11,10 +11,10 @@ use crate::groups::login_flows::LoginPurpose;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::lease::Lease;
 use crate::upstream::{AcquireError, Upstream};
-use crate::wire::peer::Progress;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::time::Instant;
+use wire::peer::Progress;
 
 /// A group that could not be connected.
 pub struct Unavailable {

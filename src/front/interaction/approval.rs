@@ -8,10 +8,10 @@ use super::approval_token::{Approval, ApprovalDemand, ApprovalState};
 use super::context::RequestContext;
 use super::question_limit::TooManyQuestions;
 use crate::front::tool_errors;
-use crate::protocol::Era;
-use crate::text::{quoted, visible};
-use crate::wire::{Raw, raw};
+use base::text::{quoted, visible};
 use serde_json::{Value, json};
+use wire::protocol::Era;
+use wire::{Raw, raw};
 
 /// The longest question, in characters.
 const MAX_QUESTION_CHARACTERS: usize = 32_000;

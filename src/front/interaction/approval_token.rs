@@ -7,15 +7,15 @@
 
 use super::unspent_nonces::{Nonce, UnspentNonces};
 use crate::config::GroupName;
-use crate::digest;
-use crate::random;
 use crate::rules::RuleSource;
-use crate::wire::{Raw, raw};
+use base::digest;
+use base::random;
 use ring::hmac;
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 use tokio::time::Instant;
+use wire::{Raw, raw};
 
 /// The key of our question among `inputRequests`.
 const QUESTION: &str = "dynamic-mcp/confirm";

@@ -7,15 +7,15 @@
 use crate::config::GroupName;
 use crate::front::origins::Origins;
 use crate::groups::GroupManager;
-use crate::protocol::methods::{Method, notification};
-use crate::protocol::{CLIENT_NAME, meta};
-use crate::text::{visible, visible_lines};
-use crate::wire::object::{Object, Value};
-use crate::wire::{Raw, fold, raw};
+use base::text::{visible, visible_lines};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use url::Url;
+use wire::object::{Object, Value};
+use wire::protocol::methods::{Method, notification};
+use wire::protocol::{CLIENT_NAME, meta};
+use wire::{Raw, fold, raw};
 
 /// Why something that a server sent is kept from the client.
 pub type Refusal = &'static str;

@@ -10,15 +10,15 @@ use super::listener::{Listener, SubscribedUris, with_uri};
 use super::log_level::{check_log_level, is_severe_enough};
 use super::question_limit::QuestionLimit;
 use crate::config::GroupName;
-use crate::protocol::methods::notification;
-use crate::protocol::{EXTENSIONS_OF_OUR_OWN, UI_EXTENSION, capability};
 use crate::upstream::clients::{LogLevel, log_params};
-use crate::wire::peer::Peer;
-use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use wire::peer::Peer;
+use wire::protocol::methods::notification;
+use wire::protocol::{EXTENSIONS_OF_OUR_OWN, UI_EXTENSION, capability};
+use wire::{Raw, raw};
 
 /// How many notifications are kept for a client whose handshake is not over. Further ones are dropped.
 const MAX_DEFERRED: usize = 256;

@@ -5,17 +5,17 @@ use super::client::Client;
 use super::input_channels::{CallHint, InputChannel, NoInputChannel, PendingInput};
 use super::question_limit::TooManyQuestions;
 use crate::front::errors;
-use crate::protocol::methods::Method;
-use crate::protocol::{capability, code};
-use crate::text::visible;
 use crate::upstream::clients::ClientRequest;
 use crate::upstream::task_ids;
-use crate::wire::peer::CallOptions;
-use crate::wire::{Raw, Reply, error_object, raw};
+use base::text::visible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use wire::peer::CallOptions;
+use wire::protocol::methods::Method;
+use wire::protocol::{capability, code};
+use wire::{Raw, Reply, error_object, raw};
 
 /// The limit for an answer. A person may have to give it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);

@@ -17,19 +17,19 @@ use crate::front::results::ResultStore;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
 use crate::jq::JqRunner;
-use crate::protocol::methods::{Method, notification};
-use crate::protocol::{Era, capability, meta};
-use crate::schema::validate::ArgumentValidator;
 use crate::upstream::clients::ClientRequest;
 use crate::upstream::lease::Lease;
 use crate::upstream::translate;
-use crate::wire::body::Body;
-use crate::wire::params::Params;
-use crate::wire::peer::{CallError, CallOptions, Progress};
-use crate::wire::{CallReply, Raw, Reply, raw};
 use parking_lot::Mutex;
+use schema::validate::ArgumentValidator;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use wire::body::Body;
+use wire::params::Params;
+use wire::peer::{CallError, CallOptions, Progress};
+use wire::protocol::methods::{Method, notification};
+use wire::protocol::{Era, capability, meta};
+use wire::{CallReply, Raw, Reply, raw};
 
 /// The number of a call through which the client cannot be asked for input.
 const NO_INPUT_CHANNEL: u64 = 0;

@@ -3,9 +3,9 @@
 use super::attribution::{Attribution, Refusal};
 use super::input_required::needs_input;
 use crate::config::GroupName;
-use crate::protocol::methods::Method;
-use crate::protocol::{Era, code};
-use crate::wire::{Raw, Reply, raw};
+use wire::protocol::methods::Method;
+use wire::protocol::{Era, code};
+use wire::{Raw, Reply, raw};
 
 /// Adapts a reply of a server to the client's era, and names the group in what it asks the user.
 ///

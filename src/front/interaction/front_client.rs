@@ -3,11 +3,11 @@
 use super::client::{Client, OFFERED_BY_MEMBER};
 use super::client_requests;
 use crate::config::GroupName;
-use crate::protocol::capability;
 use crate::upstream::clients::{ClientRequest, Clients, LogLevel};
-use crate::wire::{Raw, Reply, raw};
 use futures_util::future::BoxFuture;
 use std::sync::{Arc, OnceLock};
+use wire::protocol::capability;
+use wire::{Raw, Reply, raw};
 
 /// The capabilities of a client that upstreams are offered as a whole. The others concern only the client and the
 /// proxy.

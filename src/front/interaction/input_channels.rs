@@ -6,12 +6,12 @@
 //! refused: the question of one call must not appear in another one.
 
 use crate::config::GroupName;
-use crate::wire::{Raw, Reply, raw};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{mpsc, oneshot};
+use wire::{Raw, Reply, raw};
 
 /// An open call of a stateless client through which the client can be asked for input.
 #[derive(Clone)]

@@ -8,16 +8,16 @@ use super::input_channels::InputChannel;
 use super::question_limit::{MAX_OPEN_QUESTIONS, MAX_QUESTIONS};
 use crate::config::GroupName;
 use crate::front::errors;
-use crate::protocol::methods::Method;
-use crate::protocol::{Era, capability, meta};
 use crate::upstream::clients::ClientRequest;
 use crate::upstream::lease::Lease;
-use crate::wire::peer::{CallError, CallOptions};
-use crate::wire::{Raw, Reply, raw};
 use futures_util::future::try_join_all;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::peer::{CallError, CallOptions};
+use wire::protocol::methods::Method;
+use wire::protocol::{Era, capability, meta};
+use wire::{Raw, Reply, raw};
 
 /// How often one call may ask for input.
 const MAX_ROUNDS: usize = 16;

@@ -5,9 +5,9 @@ use crate::front::errors::{self, RpcError};
 use crate::front::lookup;
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;
-use crate::wire::params::Params;
-use crate::wire::{Raw, raw};
 use std::borrow::Cow;
+use wire::params::Params;
+use wire::{Raw, raw};
 
 /// A request of the client.
 #[derive(Clone)]

@@ -1,8 +1,6 @@
 //! Decides when a client is told that a list changed: only if the list differs from the one that the client knows, and
 //! at most once a second.
 
-use crate::protocol::methods::notification;
-use crate::wire::Raw;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -11,6 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
+use wire::Raw;
+use wire::protocol::methods::notification;
 
 /// The shortest interval between two rounds of notifications. Some clients list everything again after each one.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);

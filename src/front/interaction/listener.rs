@@ -1,10 +1,10 @@
 //! An open `subscriptions/listen` of a client (2026-07-28), and the notifications that it gets.
 
 use crate::config::GroupName;
-use crate::protocol::meta;
-use crate::wire::peer::Peer;
-use crate::wire::{Raw, raw};
 use std::collections::{HashMap, HashSet};
+use wire::peer::Peer;
+use wire::protocol::meta;
+use wire::{Raw, raw};
 
 /// How many notifications are kept for a subscription that is not acknowledged. Further ones are dropped.
 const MAX_DEFERRED: usize = 256;

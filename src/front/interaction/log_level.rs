@@ -1,6 +1,6 @@
 //! The levels of log messages, as clients ask for them.
 
-use crate::wire::{Raw, raw};
+use wire::{Raw, raw};
 
 /// The severities of log messages, the least severe first (RFC 5424).
 const LOG_LEVELS: [&str; 8] =

@@ -5,13 +5,13 @@ use super::wait_progress::WaitProgress;
 use crate::front::tool_errors;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::{Consent, LoginFlow, LoginFlows, LoginPurpose, LoginStage};
-use crate::protocol::Era;
 use crate::upstream::Upstream;
-use crate::wire::raw;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
+use wire::protocol::Era;
+use wire::raw;
 
 /// How long a request waits for a login that the user agreed to. The login itself stays open for longer.
 const LOGIN_WAIT: Duration = Duration::from_secs(2 * 60);

@@ -2,13 +2,13 @@
 //! server.
 
 use crate::upstream::lease::Lease;
-use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use wire::{Raw, raw};
 
 /// How long a task keeps its group connected if it names no time to live, or a longer one.
 const MAX_LIFETIME: Duration = Duration::from_secs(3600);

@@ -4,13 +4,9 @@
 use super::acquire::acquire;
 use crate::front::errors;
 use crate::groups::GroupManager;
-use crate::protocol::methods::Method;
-use crate::protocol::{Era, TASKS_EXTENSION, meta};
 use crate::upstream::Upstream;
 use crate::upstream::lease::Lease;
 use crate::upstream::list_subscription::SUBSCRIPTION_TIMEOUT;
-use crate::wire::peer::{CallError, CallOptions};
-use crate::wire::{Raw, Reply, raw};
 use futures_util::future::{BoxFuture, join};
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::json;
@@ -19,6 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use wire::peer::{CallError, CallOptions};
+use wire::protocol::methods::Method;
+use wire::protocol::{Era, TASKS_EXTENSION, meta};
+use wire::{Raw, Reply, raw};
 
 /// The interval before a group that could not be connected is tried again. Each try is a whole round of attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);

@@ -11,10 +11,7 @@ use super::subscription_task::{self, Holder, SubscriptionChannels, Topic, TopicR
 use crate::config::GroupName;
 use crate::front::errors;
 use crate::groups::GroupManager;
-use crate::protocol::capability;
 use crate::upstream::Upstream;
-use crate::wire::peer::Progress;
-use crate::wire::{Raw, Reply};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -22,6 +19,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use wire::peer::Progress;
+use wire::protocol::capability;
+use wire::{Raw, Reply};
 
 /// The limit for the reply to a subscription. The task may be busy with several others, each within its own limit.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(20);

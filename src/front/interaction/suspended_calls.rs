@@ -6,10 +6,7 @@
 
 use super::input_channels::{InputChannel, PendingInput};
 use crate::front::errors::{self, RpcError};
-use crate::random;
-use crate::wire::inbound::ResponseFuture;
-use crate::wire::peer::Progress;
-use crate::wire::{Raw, Reply, raw};
+use base::random;
 use parking_lot::Mutex;
 use serde_json::json;
 use std::collections::HashMap;
@@ -18,6 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use wire::inbound::ResponseFuture;
+use wire::peer::Progress;
+use wire::{Raw, Reply, raw};
 
 /// How long a call is suspended before it is dropped.
 const EXPIRY: Duration = Duration::from_secs(10 * 60);

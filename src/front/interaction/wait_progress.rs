@@ -1,12 +1,12 @@
 //! Progress notifications of the proxy itself, while a request waits for something else than the server's answer.
 
-use crate::protocol::methods::notification;
-use crate::wire::peer::Progress;
-use crate::wire::{Frame, raw};
 use serde_json::json;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, interval_at};
+use wire::peer::Progress;
+use wire::protocol::methods::notification;
+use wire::{Frame, raw};
 
 /// The interval between two notifications.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);

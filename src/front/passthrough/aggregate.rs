@@ -1,24 +1,24 @@
 //! The lists of all groups as one. Connected groups are asked; the others contribute the list of their last connection.
 //! Nothing is started for it.
 
-use crate::blocking;
 use crate::config::GroupName;
 use crate::front::errors;
 use crate::front::interaction::context::SessionState;
 use crate::front::interaction::invocation::Invocation;
 use crate::groups::GroupManager;
-use crate::protocol::Era;
-use crate::protocol::methods::Method;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::OtherLists;
 use crate::upstream::entries::{ListEntries, ListEntry};
 use crate::upstream::list_limits::CatalogList;
 use crate::upstream::list_reader::ListReader;
-use crate::wire::peer::CallOptions;
-use crate::wire::{Raw, Reply, raw};
+use base::blocking;
 use futures_util::future::join_all;
 use std::time::Duration;
 use tokio::time::timeout;
+use wire::peer::CallOptions;
+use wire::protocol::Era;
+use wire::protocol::methods::Method;
+use wire::{Raw, Reply, raw};
 
 /// The limit for all pages of one group's list.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(2);

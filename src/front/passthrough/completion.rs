@@ -6,10 +6,10 @@ use super::{prompts, uri_lookup};
 use crate::front::errors;
 use crate::front::interaction::context::SessionState;
 use crate::front::interaction::invocation::Invocation;
-use crate::protocol::methods::Method;
-use crate::text::quoted;
 use crate::upstream::Upstream;
-use crate::wire::{Raw, Reply, raw};
+use base::text::quoted;
+use wire::protocol::methods::Method;
+use wire::{Raw, Reply, raw};
 
 /// `completion/complete`.
 pub async fn complete(invocation: Invocation) -> Reply {

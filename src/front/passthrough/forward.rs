@@ -10,14 +10,14 @@ use crate::front::interaction::acquire::{self, Unavailable, acquire_for_user};
 use crate::front::interaction::context::RequestContext;
 use crate::front::interaction::era_bridge;
 use crate::front::{origins, tool_errors};
-use crate::protocol::methods::{Method, TimeoutClass};
 use crate::upstream::Upstream;
 use crate::upstream::lease::Lease;
-use crate::wire::body::Body;
-use crate::wire::cork;
-use crate::wire::peer::{CallError, CallOptions};
-use crate::wire::{CallReply, Raw, Reply, raw};
 use std::time::Duration;
+use wire::body::Body;
+use wire::cork;
+use wire::peer::{CallError, CallOptions};
+use wire::protocol::methods::{Method, TimeoutClass};
+use wire::{CallReply, Raw, Reply, raw};
 
 /// The longest time that a request may take, regardless of progress.
 pub const MAX_TOTAL: Duration = Duration::from_secs(3600);

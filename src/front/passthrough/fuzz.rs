@@ -7,8 +7,8 @@ use crate::front::exposed_names::ExposedNames;
 use crate::front::origins::{self, Origins};
 use crate::upstream::entries::{ListEntries, ListEntry};
 use crate::upstream::task_ids;
-use crate::wire::{Raw, raw};
 use std::collections::BTreeMap;
+use wire::{Raw, raw};
 
 /// Lines of `GROUP NAME`: the name is that of a tool, a resource, a template and a task. Whatever a client sees leads
 /// back to the group and the name that it was made of.

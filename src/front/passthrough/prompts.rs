@@ -8,12 +8,12 @@ use crate::front::interaction::acquire::acquire_for_user;
 use crate::front::interaction::context::SessionState;
 use crate::front::interaction::invocation::Invocation;
 use crate::front::lookup;
-use crate::protocol::methods::Method;
-use crate::text::quoted;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::list_limits::CatalogList;
-use crate::wire::{Raw, Reply, raw};
+use base::text::quoted;
+use wire::protocol::methods::Method;
+use wire::{Raw, Reply, raw};
 
 /// `prompts/list`. `ours` is the definition of our own prompt, which comes first.
 pub async fn list(invocation: Invocation, ours: Raw) -> Reply {

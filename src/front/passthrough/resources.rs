@@ -10,8 +10,8 @@ use crate::front::interaction::context::SessionState;
 use crate::front::interaction::invocation::Invocation;
 use crate::front::results::content::ToolResult;
 use crate::front::results::{URI_PREFIX, preview};
-use crate::protocol::methods::Method;
-use crate::wire::{Raw, Reply, raw};
+use wire::protocol::methods::Method;
+use wire::{Raw, Reply, raw};
 
 /// `resources/list`.
 pub async fn list(invocation: Invocation) -> Reply {

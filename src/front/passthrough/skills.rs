@@ -11,11 +11,11 @@ use crate::config::GroupName;
 use crate::front::interaction::context::SessionState;
 use crate::front::interaction::invocation::Invocation;
 use crate::groups::GroupManager;
-use crate::protocol::code;
-use crate::protocol::methods::Method;
-use crate::wire::{Raw, Reply, raw};
 use std::time::Duration;
 use tokio::time::timeout;
+use wire::protocol::code;
+use wire::protocol::methods::Method;
+use wire::{Raw, Reply, raw};
 
 /// How long `skills/list` waits for groups that are being discovered.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -2,15 +2,15 @@
 //! for its result.
 
 use crate::front::interaction::context::RequestContext;
-use crate::protocol::Era;
-use crate::protocol::methods::Method;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::lease::Lease;
-use crate::wire::body::Body;
-use crate::wire::params::Params;
-use crate::wire::peer::{CallError, CallOptions};
-use crate::wire::{CallReply, Raw, raw};
+use wire::body::Body;
+use wire::params::Params;
+use wire::peer::{CallError, CallOptions};
+use wire::protocol::Era;
+use wire::protocol::methods::Method;
+use wire::{CallReply, Raw, raw};
 
 /// Returns whether the proxy has to create the task: the client did not, and the server takes tasks for calls of tools.
 pub(super) fn is_needed(catalog: Option<&Catalog>, lease: &Lease, params: &Params) -> bool {

@@ -8,13 +8,13 @@ use crate::config::GroupName;
 use crate::front::errors;
 use crate::front::interaction::context::{RequestContext, SessionState};
 use crate::front::interaction::invocation::Invocation;
-use crate::protocol::Era;
-use crate::protocol::methods::Method;
-use crate::text::quoted;
 use crate::upstream::lease::Lease;
 use crate::upstream::{Upstream, task_ids};
-use crate::wire::params::Params;
-use crate::wire::{Raw, Reply, raw};
+use base::text::quoted;
+use wire::params::Params;
+use wire::protocol::Era;
+use wire::protocol::methods::Method;
+use wire::{Raw, Reply, raw};
 
 /// Forwards a request about one task. Updates the record of open tasks, which keep their groups connected.
 pub async fn forward(invocation: Invocation, method: Method) -> Reply {

@@ -10,16 +10,16 @@ use crate::front::interaction::invocation::Invocation;
 use crate::front::interaction::listener::Listener;
 use crate::front::interaction::subscription_task::{Holder, Topic};
 use crate::front::interaction::subscriptions::{Subscriptions, TopicGuard};
-use crate::protocol::meta;
-use crate::protocol::methods::{Method, notification};
 use crate::upstream::task_ids;
-use crate::wire::{Raw, Reply, raw};
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
+use wire::protocol::meta;
+use wire::protocol::methods::{Method, notification};
+use wire::{Raw, Reply, raw};
 
 /// The flags of a filter, and the notifications that they stand for.
 const LIST_FLAGS: [(&str, &str); 3] = [

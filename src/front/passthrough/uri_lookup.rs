@@ -15,13 +15,13 @@ use crate::front::interaction::acquire::acquire;
 use crate::front::interaction::context::SessionState;
 use crate::front::interaction::invocation::Invocation;
 use crate::groups::GroupManager;
-use crate::protocol::{capability, code};
 use crate::upstream::Upstream;
-use crate::wire::{Raw, Reply, raw};
 use std::cmp::Reverse;
 use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
+use wire::protocol::{capability, code};
+use wire::{Raw, Reply, raw};
 
 /// How many unlisted URIs one request may search for.
 const MAX_SEARCHES: usize = 16;

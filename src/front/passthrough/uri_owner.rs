@@ -7,9 +7,9 @@
 use crate::config::GroupName;
 use crate::upstream::claims::APP_SCHEME;
 use crate::upstream::entries::{ListEntries, ListEntry, SKILL_SCHEME};
-use crate::wire::percent::{decode, encode};
-use crate::wire::{Raw, raw};
 use std::collections::HashSet;
+use wire::percent::{decode, encode};
+use wire::{Raw, raw};
 
 /// The scheme of rewritten URIs.
 const SCHEME: &str = "dynamic-mcp://";

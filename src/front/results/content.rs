@@ -1,10 +1,10 @@
 //! The parts of a result of `tools/call`: its texts, its JSON, and everything else.
 
-use crate::wire::object::{self, Object};
-use crate::wire::scan::Scanner;
-use crate::wire::{Raw, raw};
 use serde::de::{self, Deserializer, Visitor};
 use std::fmt;
+use wire::object::{self, Object};
+use wire::scan::Scanner;
+use wire::{Raw, raw};
 
 /// A result that is no error, with its parts.
 pub struct ToolResult {

@@ -4,8 +4,8 @@
 use super::content::{TextKind, ToolResult, block_text, decode, text_block};
 use super::{URI_PREFIX, grouped, shape, slices};
 use crate::config::OWN_GROUP;
-use crate::wire::{Raw, json_string, raw};
 use serde_json::json;
+use wire::{Raw, json_string, raw};
 
 /// The name of the only tool of our own group, which reads stored results.
 pub const RESULT_TOOL: &str = "result";

@@ -2,8 +2,8 @@
 
 use super::content::{decode, is_json};
 use super::{grouped, slices};
-use crate::text::{name, quoted, shorten};
-use crate::wire::scan::Scanner;
+use base::text::{name, quoted, shorten};
+use wire::scan::Scanner;
 
 /// The longest shape, in characters.
 const MAX_SHAPE: usize = 1500;

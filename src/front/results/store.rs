@@ -3,15 +3,15 @@
 //! Small ones are in memory. The others are in files that have no name once they are open (`AnonymousFile`), so that the
 //! system removes them with the process. A copy is kept, not the message, whose memory others wait for.
 
-use crate::blocking;
-use crate::private_files::anonymous::AnonymousFile;
-use crate::random;
-use crate::wire::Raw;
+use base::blocking;
+use base::private_files::anonymous::AnonymousFile;
+use base::random;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::Raw;
 
 /// How many results are kept.
 pub const MAX_RESULTS: usize = 64;

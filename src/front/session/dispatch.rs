@@ -17,16 +17,16 @@ use crate::front::tools::{
     definitions, describe, duplicate_servers, protocol_extensions, status, status_prompt,
 };
 use crate::front::{lookup, tool_errors};
-use crate::protocol::methods::Method;
-use crate::protocol::{Era, capability};
-use crate::wire::inbound::ResponseFuture;
-use crate::wire::params::Params;
-use crate::wire::peer::CallOptions;
-use crate::wire::{Raw, Request, raw};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::inbound::ResponseFuture;
+use wire::params::Params;
+use wire::peer::CallOptions;
+use wire::protocol::methods::Method;
+use wire::protocol::{Era, capability};
+use wire::{Raw, Request, raw};
 
 /// The limit for a group to set its log level.
 const SET_LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -243,7 +243,7 @@ fn called_tool(name: &str) -> CalledTool {
 }
 
 /// Calls a tool of an upstream by a name of its own.
-async fn call_directly(context: RequestContext, params: Params, name: String) -> crate::wire::Reply {
+async fn call_directly(context: RequestContext, params: Params, name: String) -> wire::Reply {
     let found = Box::pin(direct_target::find(&context, &name, true)).await;
     let (group, tool) = match found {
         Ok(target) => target,

@@ -5,16 +5,16 @@ use crate::front::interaction::client::Client;
 use crate::front::tools::tool_list;
 use crate::groups::GroupManager;
 use crate::groups::startup::log_line;
-use crate::protocol::{
-    OLDEST_HANDSHAKE, REVISIONS, SKILLS_EXTENSION, TASKS_EXTENSION, is_stateless, meta, revisions_up_to,
-};
 use crate::upstream::clients::LogLevel;
-use crate::wire::{Raw, raw};
 use rmcp::model::{
     Implementation, InitializeResult, PromptsCapability, ResourcesCapability, ServerCapabilities,
     ToolsCapability,
 };
 use serde_json::json;
+use wire::protocol::{
+    OLDEST_HANDSHAKE, REVISIONS, SKILLS_EXTENSION, TASKS_EXTENSION, is_stateless, meta, revisions_up_to,
+};
+use wire::{Raw, raw};
 
 /// How many errors, and how many warnings, are sent to the client as log messages. `get_status` has all.
 const MAX_REPORTED: usize = 20;

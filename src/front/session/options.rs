@@ -1,7 +1,7 @@
 //! What the client's entry for this program chooses for its session.
 
-use crate::protocol::STATELESS;
 use std::time::Duration;
+use wire::protocol::STATELESS;
 
 /// What the client's entry for this program chooses for its session.
 #[derive(Clone, Copy, Debug)]

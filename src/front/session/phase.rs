@@ -10,9 +10,9 @@
 //! `Shutdown`.
 
 use crate::front::errors::{self, RpcError};
-use crate::protocol::methods::Method;
-use crate::protocol::{Era, capability};
-use crate::wire::MethodName;
+use wire::MethodName;
+use wire::protocol::methods::Method;
+use wire::protocol::{Era, capability};
 
 /// The phase of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

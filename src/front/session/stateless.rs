@@ -3,11 +3,11 @@
 
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::log_level::check_log_level;
-use crate::protocol::methods::Method;
-use crate::protocol::{STATELESS, TASKS_EXTENSION, capability, code, meta};
-use crate::wire::params::Params;
-use crate::wire::{Raw, Reply, Request, raw};
 use serde_json::json;
+use wire::params::Params;
+use wire::protocol::methods::Method;
+use wire::protocol::{STATELESS, TASKS_EXTENSION, capability, code, meta};
+use wire::{Raw, Reply, Request, raw};
 
 /// The members of `_meta` that make a request stateless.
 #[derive(Default)]

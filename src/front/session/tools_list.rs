@@ -6,12 +6,12 @@ use crate::front::interaction::list_changes::{ListChanges, ReadLists};
 use crate::front::tools::protocol_extensions;
 use crate::front::tools::tool_list::{self, ToolList};
 use crate::groups::GroupManager;
-use crate::protocol::Era;
-use crate::protocol::methods::Method;
-use crate::wire::{Raw, Request};
 use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::protocol::Era;
+use wire::protocol::methods::Method;
+use wire::{Raw, Request};
 
 impl ClientSession {
     /// `tools/list`: answers at once unless the groups list much, or the first list waits for start-up discovery.

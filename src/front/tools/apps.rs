@@ -8,10 +8,10 @@ use crate::front::passthrough::aggregate::GroupEntries;
 use crate::front::passthrough::{claims, uri_owner};
 use crate::groups::GroupManager;
 use crate::upstream::claims::{APP_SCHEME, OLD_APP_KEY, app_of};
-use crate::wire::{Raw, raw};
 use memchr::memmem;
 use serde_json::json;
 use std::sync::OnceLock;
+use wire::{Raw, raw};
 
 /// The URIs under which clients see apps, read when the first one is needed.
 pub struct AppUris<'g> {

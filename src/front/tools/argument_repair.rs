@@ -7,13 +7,13 @@ use super::found_tool::FoundTool;
 use crate::front::interaction::context::RequestContext;
 use crate::front::results::content::text_block;
 use crate::front::{changed_tools, tool_errors};
-use crate::protocol::code;
-use crate::schema::signature::signature;
-use crate::schema::validate::{ArgumentVerdict, Violations};
-use crate::text::{quoted_list, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{CatalogSource, Tool};
-use crate::wire::{Raw, Reply, json_string, raw};
+use base::text::{quoted_list, shorten};
+use schema::signature::signature;
+use schema::validate::{ArgumentVerdict, Violations};
+use wire::protocol::code;
+use wire::{Raw, Reply, json_string, raw};
 
 /// How many characters of a signature an error shows.
 const MAX_SIGNATURE: usize = 4000;

@@ -1,13 +1,13 @@
 //! Parses the arguments of our tools in every form that models write: nested or flattened, as objects or as JSON in a
 //! string, under our names or under those of `tools/call`.
 
-use crate::wire::object::Object;
-use crate::wire::params::Params;
-use crate::wire::{Raw, json_string};
 use memchr::memchr2;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use wire::object::Object;
+use wire::params::Params;
+use wire::{Raw, json_string};
 
 /// The arguments of `call_dynamic_tool`. The names are usually those of the request, not copied.
 #[derive(Debug, PartialEq, Eq)]
@@ -308,7 +308,7 @@ fn other_members(members: &Object, left_out: Option<&str>) -> Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::raw;
+    use wire::raw;
 
     fn parse_call(arguments: &str) -> Result<CallArguments<'static>, String> {
         CallArguments::parse(Some(&Raw::copy_from_slice(arguments.as_bytes())))

@@ -2,9 +2,9 @@
 
 use crate::config::GroupName;
 use crate::groups::GroupManager;
-use crate::text::{one_line, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
+use base::text::{one_line, shorten};
 use std::borrow::Cow;
 use std::collections::HashMap;
 

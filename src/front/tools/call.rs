@@ -17,19 +17,19 @@ use crate::front::interaction::context::RequestContext;
 use crate::front::passthrough::forward::{ForwardError, MAX_TOTAL, Outgoing, PreparedRequest, forward};
 use crate::front::passthrough::tasks;
 use crate::front::{changed_tools, lookup, tool_errors};
-use crate::protocol::Era;
-use crate::protocol::methods::Method;
-use crate::schema;
-use crate::text::{quoted, quoted_list};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Tool;
 use crate::upstream::lease::Lease;
 use crate::upstream::overrides::HiddenArg;
 use crate::upstream::snapshot::Snapshot;
-use crate::wire::params::Params;
-use crate::wire::{self, Raw, Reply, raw};
+use base::text::{quoted, quoted_list};
+use schema;
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
+use wire::params::Params;
+use wire::protocol::Era;
+use wire::protocol::methods::Method;
+use wire::{self, Raw, Reply, raw};
 
 /// One `tools/call` of the client.
 pub struct ToolCall {

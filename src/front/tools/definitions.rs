@@ -1,6 +1,6 @@
 //! The definitions of our own tools, and `instructions`. Models read every text here.
 
-use crate::text::{CHARACTERS_PER_TOKEN, name, one_line, shorten};
+use base::text::{CHARACTERS_PER_TOKEN, name, one_line, shorten};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 

@@ -5,7 +5,6 @@ use super::broken_groups::BrokenGroups;
 use super::large_results::DEFAULT_PART;
 use super::render::{self, ToolEntry};
 use super::stored_result;
-use crate::blocking;
 use crate::config::OWN_GROUP;
 use crate::front::errors::LISTS_TOOK_TOO_LONG;
 use crate::front::interaction::acquire::acquire_for_user;
@@ -14,15 +13,16 @@ use crate::front::results::preview;
 use crate::front::spelling::Match;
 use crate::front::{changed_tools, lookup, tool_errors};
 use crate::groups::GroupManager;
-use crate::text::CHARACTERS_PER_TOKEN;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::upstream::list_limits::CatalogList;
-use crate::wire::Raw;
+use base::blocking;
+use base::text::CHARACTERS_PER_TOKEN;
 use serde_json::json;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
+use wire::Raw;
 
 /// Answers `get_dynamic_tools`.
 pub async fn get_dynamic_tools(context: &RequestContext, arguments: Option<&Raw>) -> Raw {

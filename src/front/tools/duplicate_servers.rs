@@ -1,10 +1,10 @@
 //! Finds the servers of this instance that other instances run as well, for `get_status`.
 
-use crate::blocking;
 use crate::config::Share;
 use crate::processes::ProcessTree;
 use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
 use crate::upstream::Upstream;
+use base::blocking;
 use std::time::Duration;
 
 /// How long the search may take. After that, no server is named.

@@ -1,20 +1,20 @@
 //! Finds the tool of a call in the catalog of its group.
 
-use crate::blocking;
 use crate::front::errors::LISTS_TOOK_TOO_LONG;
 use crate::front::spelling::Match;
 use crate::front::{lookup, tool_errors};
-use crate::schema;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{Catalog, CatalogSource, Tool};
 use crate::upstream::list_limits::CatalogList;
 use crate::upstream::overrides::{HiddenArg, hidden_args};
 use crate::upstream::snapshot::Snapshot;
-use crate::wire::object::Object;
-use crate::wire::{Raw, fold};
+use base::blocking;
+use schema;
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
+use wire::object::Object;
+use wire::{Raw, fold};
 
 /// A tool of a group.
 pub(super) struct FoundTool {

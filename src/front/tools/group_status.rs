@@ -1,15 +1,15 @@
 //! One group in `get_status`, as text and as JSON.
 
-use crate::clock::{in_largest_unit, rounded, unix_time_s};
 use crate::front::changed_tools;
 use crate::groups::login_flows::LoginFlows;
 use crate::groups::surface::Note;
 use crate::pins::changes::{PinProblem, ToolChanges};
-use crate::text::{one_line, shorten};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::CatalogSource;
 use crate::upstream::lifecycle::State;
 use crate::upstream::snapshot::Snapshot;
+use base::clock::{in_largest_unit, rounded, unix_time_s};
+use base::text::{one_line, shorten};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;

@@ -2,16 +2,16 @@
 //! stored.
 
 use super::arguments::SelectArgument;
-use crate::blocking;
 use crate::config::GroupName;
 use crate::front::interaction::context::{RequestContext, SessionState};
 use crate::front::results::content::{ToolResult, block_text, text_block};
 use crate::front::results::{grouped, preview};
 use crate::front::tool_errors;
 use crate::jq::JqRunner;
-use crate::wire::Raw;
+use base::blocking;
 use std::num::NonZeroUsize;
 use std::time::Duration;
+use wire::Raw;
 
 /// The largest part of a stored result that is read at once where the config has no limit, in bytes.
 pub(super) const DEFAULT_PART: usize = 50_000;

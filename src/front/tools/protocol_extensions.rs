@@ -12,13 +12,13 @@ use crate::front::interaction::invocation::Invocation;
 use crate::front::known_names::exposed_names;
 use crate::front::{changed_tools, lookup};
 use crate::groups::GroupManager;
-use crate::protocol::Era;
 use crate::rules::Rules;
-use crate::wire::{Raw, Reply, raw};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use wire::protocol::Era;
+use wire::{Raw, Reply, raw};
 
 /// How many names one `tools/describe_batch` may have.
 const MAX_NAMES: usize = 1000;

@@ -2,11 +2,11 @@
 
 use crate::config::GroupName;
 use crate::front::results::content::text_block;
-use crate::schema::signature::{Signature, signature};
-use crate::text::{name, one_line, quoted, quoted_lines, quoted_list, shorten, visible};
 use crate::upstream::catalog::Tool;
-use crate::wire::{Raw, raw};
+use base::text::{name, one_line, quoted, quoted_lines, quoted_list, shorten, visible};
+use schema::signature::{Signature, signature};
 use serde_json::json;
+use wire::{Raw, raw};
 
 /// The length of a stub's text: about eight tokens, enough to tell tools apart.
 const MAX_STUB: usize = 46;

@@ -6,22 +6,22 @@
 
 use super::arguments::SearchQuery;
 use super::broken_groups::BrokenGroups;
-use crate::blocking;
 use crate::config::GroupName;
 use crate::front::errors::LISTS_TOOK_TOO_LONG;
 use crate::front::{lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::pins::changes::RefusedTools;
 use crate::rules::Rules;
-use crate::schema::signature::signature;
-use crate::search::{Hit, SearchGroup, SearchIndex};
-use crate::text::{name, quoted, shorten, visible};
 use crate::upstream::catalog::{Catalog, Tool};
-use crate::wire::{Raw, raw};
+use base::blocking;
+use base::text::{name, quoted, shorten, visible};
 use parking_lot::Mutex;
+use schema::signature::signature;
+use search::{Hit, SearchGroup, SearchIndex};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::{Raw, raw};
 
 /// The number of results, if the query names none.
 const DEFAULT_LIMIT: usize = 5;

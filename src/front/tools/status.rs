@@ -1,7 +1,6 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
 use super::group_status::{group_json, group_line, millis};
-use crate::clock::rounded;
 use crate::config::GroupName;
 use crate::front::results::grouped;
 use crate::groups::GroupManager;
@@ -10,6 +9,7 @@ use crate::processes::duplicates::DuplicateServer;
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
 use crate::upstream::snapshot::Snapshot;
+use base::clock::rounded;
 use serde_json::{Value, json};
 use std::time::Duration;
 

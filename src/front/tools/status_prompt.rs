@@ -3,8 +3,8 @@
 use super::{duplicate_servers, status};
 use crate::front::interaction::invocation::Invocation;
 use crate::front::passthrough::{completion, prompts};
-use crate::wire::{Raw, Reply, raw};
 use serde_json::json;
+use wire::{Raw, Reply, raw};
 
 /// The name of the prompt. Prompts of upstreams have names with `__`.
 pub const NAME: &str = "status";

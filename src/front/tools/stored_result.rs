@@ -2,7 +2,6 @@
 
 use super::arguments::CallArguments;
 use super::large_results;
-use crate::blocking;
 use crate::config::OWN_GROUP;
 use crate::front::interaction::context::RequestContext;
 use crate::front::results::content::{ToolResult, text_block};
@@ -11,12 +10,13 @@ use crate::front::results::slices::{self, TextPart};
 use crate::front::results::store::{MAX_RESULTS, StoredResult};
 use crate::front::results::{URI_PREFIX, grouped};
 use crate::front::tool_errors;
-use crate::wire::object::{self, Object};
-use crate::wire::{Raw, raw};
+use base::blocking;
 use serde_json::json;
 use std::cell::LazyCell;
 use std::num::NonZeroUsize;
 use std::time::Duration;
+use wire::object::{self, Object};
+use wire::{Raw, raw};
 
 /// What `get_dynamic_tools` says about the group.
 pub const DESCRIPTION: &str = "Group dynamic-mcp: 1 tool, which reads results that were too large or whose select failed.

@@ -5,7 +5,6 @@
 
 use super::apps::AppUris;
 use super::definitions::{self, GroupLine};
-use crate::blocking::BlockingError;
 use crate::config::{Config, Mode, SurfaceKind};
 use crate::front::errors::{self, RpcError};
 use crate::front::interaction::list_changes::ListContents;
@@ -14,13 +13,13 @@ use crate::groups::GroupManager;
 use crate::groups::surface::Note;
 use crate::pins::definition::HINTS;
 use crate::rules::Rules;
-use crate::schema::definition;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{ListHashes, Tool};
 use crate::upstream::error::UpstreamError;
 use crate::upstream::list_limits::CatalogList;
-use crate::wire::{Raw, raw};
+use base::blocking::BlockingError;
 use parking_lot::Mutex;
+use schema::definition;
 use serde_json::json;
 use std::cell::LazyCell;
 use std::collections::HashSet;
@@ -30,6 +29,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
+use wire::{Raw, raw};
 
 /// How long a client may cache `tools/list`, in milliseconds. Listeners are notified of changes earlier.
 const LIST_TTL_MS: u32 = 300_000;

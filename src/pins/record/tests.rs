@@ -1,7 +1,7 @@
 //! What is remembered of one group: first seen, changed, approved, varying.
 
 use super::*;
-use crate::wire::Raw;
+use wire::Raw;
 
 fn target(server: &str) -> PinTarget {
     PinTarget { config: "/c.json".into(), group: "g".into(), server: server.into() }

@@ -14,7 +14,7 @@ use tokio::net::windows::named_pipe::{NamedPipeServer, ServerOptions};
 use windows_sys::Win32::Foundation::{GENERIC_READ, GENERIC_WRITE};
 use windows_sys::Win32::Storage::FileSystem::{FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES};
 
-use crate::random;
+use base::random;
 
 /// The size of a pipe's buffer in bytes. With a smaller one, a large message is passed in many small parts.
 const BUFFER_SIZE: u32 = 256 << 10;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::process_env::{ProcessEnv, is_same_var};
 use crate::config::StdioConfig;
-use crate::text::Visible;
+use base::text::Visible;
 
 #[cfg(unix)]
 mod login_shell;

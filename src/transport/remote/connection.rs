@@ -9,13 +9,13 @@ use super::param_headers::ParamHeaders;
 use super::request_streams::RequestStreams;
 use crate::config::HttpTransportKind;
 use crate::transport::connection::FailedRequest;
-use crate::wire::Raw;
-use crate::wire::peer::CallError;
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use wire::Raw;
+use wire::peer::CallError;
 
 /// The state of one connection. What is known of the server is set once and does not change.
 pub struct RemoteConnection {

@@ -7,9 +7,6 @@ use super::outgoing::OutgoingMessage;
 use super::{get_stream, headers, http_sse};
 use crate::config::HttpTransportKind;
 use crate::transport::connection::FailedRequest;
-use crate::wire::lines::LineReader;
-use crate::wire::peer::{CallError, RetryHint};
-use crate::wire::{Message, Raw, Request, raw};
 use reqwest::header::HeaderMap;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +15,9 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::Instrument;
+use wire::lines::LineReader;
+use wire::peer::{CallError, RetryHint};
+use wire::{Message, Raw, Request, raw};
 
 /// How many requests may be in flight. A further one fails at once.
 const MAX_IN_FLIGHT_REQUESTS: usize = 1024;

@@ -4,11 +4,11 @@
 
 use super::proxy::{self, ProxyError};
 use super::reqwest_error::{certificate_error, is_not_http, is_not_tls, root_cause};
-use crate::protocol::STATELESS;
-use crate::wire::peer::RetryHint;
 use reqwest::{StatusCode, Url};
 use std::borrow::Cow;
 use std::time::Duration;
+use wire::peer::RetryHint;
+use wire::protocol::STATELESS;
 
 /// Why a message has no answer. The text is a complete clause that follows "group X is not available: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -2,8 +2,6 @@
 
 use super::message_reader::{SizeError, to_single_line};
 use super::reqwest_error::root_cause;
-use crate::wire::Raw;
-use crate::wire::budget::Reservation;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use parking_lot::Mutex;
@@ -14,6 +12,8 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::Raw;
+use wire::budget::Reservation;
 
 /// How long to wait before a lost stream is opened again, where the server sets no `retry`.
 const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);

@@ -13,19 +13,19 @@ use super::http_client::{self, EVENT_STREAM, HttpRequest, JSON};
 use super::http_sse::{self, HttpSseStream};
 use super::message_reader::to_single_line;
 use super::outgoing::{OutgoingMessage, error_code};
-use crate::blocking;
 use crate::config::HttpTransportKind;
-use crate::protocol::code;
-use crate::text;
 use crate::transport::connection::FailedRequest;
-use crate::wire::malformed::defect;
-use crate::wire::peer::CallError;
-use crate::wire::{Message, MessageError, Raw, raw};
+use base::blocking;
+use base::text;
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
+use wire::malformed::defect;
+use wire::peer::CallError;
+use wire::protocol::code;
+use wire::{Message, MessageError, Raw, raw};
 
 /// The time limit for a message that has no answer: a notification or a response.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(30);

@@ -3,8 +3,8 @@
 use super::error::{RemoteError, RemoteErrorKind};
 use super::http_client::{self, BodyError};
 use super::message_reader::SizeError;
-use crate::wire::Raw;
 use reqwest::StatusCode;
+use wire::Raw;
 
 /// Why a message was not answered.
 #[derive(Debug, thiserror::Error)]

@@ -3,11 +3,11 @@
 
 use super::event_stream::{EventStream, ReconnectState, StreamEnd};
 use super::message_reader::SizeError;
-pub use crate::wire::fuzz::{block_on, split_first_byte};
 use bytes::Bytes;
 use futures_util::stream;
 use reqwest::{Body, Response};
 use std::convert::Infallible;
+pub use wire::fuzz::{block_on, split_first_byte};
 
 /// Reads a stream that arrives in chunks of this many bytes. Returns the names and data of its events.
 fn read_events(data: &[u8], chunk_size: usize, limit: usize) -> (Vec<(String, Bytes)>, ReconnectState) {

@@ -2,11 +2,11 @@
 //! request without reading its body (revision 2026-07-28, Streamable HTTP; SEP-2243).
 
 use super::param_headers::ParamHeaders;
-use crate::protocol::{STATELESS, meta};
-use crate::wire::{Raw, raw};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use wire::protocol::{STATELESS, meta};
+use wire::{Raw, raw};
 
 /// The `User-Agent` of all requests.
 pub const USER_AGENT: &str = concat!("dynamic-mcp/", env!("CARGO_PKG_VERSION"));

@@ -11,9 +11,7 @@ use super::message_reader::SizeError;
 use super::reqwest_error::root_cause;
 use super::{proxy, tls};
 use crate::config::HttpConfig;
-use crate::text::{quoted, shorten};
-use crate::wire::budget::Reservation;
-use crate::wire::{Raw, raw};
+use base::text::{quoted, shorten};
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
     WWW_AUTHENTICATE,
@@ -22,6 +20,8 @@ use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
 use rustls::ClientConfig;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use wire::budget::Reservation;
+use wire::{Raw, raw};
 
 /// How long the body of an error response is read.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,13 +1,13 @@
 //! Turns the messages that a server sends into the lines that the peer reads.
 
-use crate::wire::Raw;
-use crate::wire::call_options::CallError;
 use bytes::Buf;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
+use wire::Raw;
+use wire::call_options::CallError;
 
 /// Why a message of the server is not read to its end. Each has the number of bytes that were read or announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -78,7 +78,7 @@ pub fn to_single_line(mut text: Vec<u8>) -> Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::lines::LineReader;
+    use wire::lines::LineReader;
 
     #[tokio::test]
     async fn messages_of_any_size_are_read_as_lines() {

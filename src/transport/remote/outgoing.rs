@@ -2,11 +2,11 @@
 
 use super::headers;
 use super::param_headers::ParamHeaders;
-use crate::protocol::code;
-use crate::wire::malformed::{Outline, outlines};
-use crate::wire::{Message, Raw, raw};
 use reqwest::header::HeaderMap;
 use std::time::Duration;
+use wire::malformed::{Outline, outlines};
+use wire::protocol::code;
+use wire::{Message, Raw, raw};
 
 /// A message to send by POST.
 #[derive(Clone)]

@@ -4,12 +4,12 @@
 //! A tool declares such a header with `x-mcp-header` in its input schema. The declarations are read from the answers to
 //! `tools/list` as they pass; a tool with an invalid declaration must not be used and is removed from the answer.
 
-use crate::wire::{Raw, raw};
 use parking_lot::Mutex;
 use reqwest::header::HeaderName;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use tokio::sync::watch;
+use wire::{Raw, raw};
 
 /// The keyword that declares a header.
 const KEYWORD: &str = "x-mcp-header";

@@ -1,10 +1,10 @@
 //! Which stream each request of the server came on. A server sends a request on the stream of the call that it concerns
 //! (MCP, Streamable HTTP, "Sending Messages to the Server"), which is how the two are matched.
 
-use crate::wire::Raw;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use wire::Raw;
 
 /// How many requests of a server are remembered. The oldest are forgotten.
 const MAX_REQUESTS: usize = 256;

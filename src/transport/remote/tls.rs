@@ -2,8 +2,8 @@
 //! that the system trusts, and those in a `ca_file`.
 
 use super::error::RemoteError;
-use crate::blocking;
-use crate::files::{self, MAX_NAMED_BYTES};
+use base::blocking;
+use base::files::{self, MAX_NAMED_BYTES};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;

@@ -13,8 +13,8 @@
 //! to those who may read /proc/HOST/ns/mnt, too (PTRACE_MODE_READ_FSCREDS, ptrace(2)).
 
 use super::pipes;
-use crate::random::hex_id;
 use crate::transport::held_process::HeldProcess;
+use base::random::hex_id;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};

@@ -2,7 +2,6 @@
 //!
 //! Pipes, because they are faster than sockets and may have larger buffers.
 
-use crate::wire::pipe_size::grow;
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -10,6 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::{self, Receiver, Sender};
+use wire::pipe_size::grow;
 
 /// One side's ends of the pipes of a session.
 pub struct SessionPipes {

@@ -2,8 +2,8 @@
 //! set or names no directory, as after `su` and in containers. It must belong to us and be closed to everybody else, or
 //! nothing is shared.
 
-use crate::digest;
 use crate::transport::own_program::own_program;
+use base::digest;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};

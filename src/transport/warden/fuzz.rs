@@ -2,8 +2,8 @@
 #![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
 
 use super::protocol::{MAX_FRAME_BYTES, VERSION, WardenEvent, WardenRequest, next_frame};
-use crate::wire::fuzz::split_first_byte;
 use bytes::{Bytes, BytesMut};
+use wire::fuzz::split_first_byte;
 
 /// A stream of frames: it is cut into the same frames however it arrives, and what can be decoded is encoded to the same
 /// bytes. The first byte chooses the direction and the chunks.

@@ -33,9 +33,9 @@ use super::spawn::{SpawnContext, SpawnReport};
 use super::supervised::{KILL_TIMEOUT, PendingStop, SupervisedUpstream, kill_scan_interval};
 use super::waiting::{WaitResult, from_now, wait_any, wait_for, wait_for_signal};
 use super::{orphans, setup, stopped_wardens};
-use crate::memory;
 use crate::transport::held_process::HeldProcess;
 use crate::transport::stop_timeouts::StopTimeouts;
+use base::memory;
 
 /// When our process has died, no client waits for answers of the upstreams.
 const OWNER_LOST_TIMEOUTS: StopTimeouts =

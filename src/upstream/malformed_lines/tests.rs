@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::upstream::select::until;
-use crate::wire::output::Output;
-use crate::wire::peer::{CallOptions, Incoming};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use wire::output::Output;
+use wire::peer::{CallOptions, Incoming};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -50,7 +50,7 @@ impl Fixture {
     }
 
     /// Sends a request. Their ids are 1, 2, and so on.
-    async fn call(&mut self) -> JoinHandle<Result<crate::wire::Reply, CallError>> {
+    async fn call(&mut self) -> JoinHandle<Result<wire::Reply, CallError>> {
         let peer = self.peer.clone();
         let call = tokio::spawn(async move { peer.call("x", None::<Raw>, CallOptions::within(HOUR)).await });
         self.sent().await;
@@ -80,7 +80,7 @@ impl Fixture {
 }
 
 /// Waits for the failure of a call, and returns its text and how long it took.
-async fn failure(call: JoinHandle<Result<crate::wire::Reply, CallError>>) -> (String, Duration) {
+async fn failure(call: JoinHandle<Result<wire::Reply, CallError>>) -> (String, Duration) {
     let start = Instant::now();
     let error = call.await.unwrap().unwrap_err();
     (error.to_string(), start.elapsed())

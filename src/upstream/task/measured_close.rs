@@ -3,8 +3,8 @@
 use super::super::Grace;
 use super::super::connect::Connection;
 use super::super::stats::GroupStats;
-use crate::blocking;
 use crate::processes::ProcessTree;
+use base::blocking;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,15 +2,15 @@
 //! asks for it.
 
 use super::Task;
-use crate::blocking;
 use crate::pins::group::GroupPins;
-use crate::protocol::methods::Method;
 use crate::upstream::Grace;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::connect::{AttemptError, AttemptResult, Connect};
 use crate::upstream::error::UpstreamError;
+use base::blocking;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
+use wire::protocol::methods::Method;
 
 impl<C: Connect> Task<C> {
     /// Starts to read the catalog again, unless that is in progress. Without a connection, callers are answered at once.

@@ -7,14 +7,14 @@ use super::super::list_limits::LeftOff;
 use super::*;
 use crate::config::tool_rules::ToolRules;
 use crate::config::{Endpoint, Features, Launcher, Mode, Share, StdioConfig, Timeouts};
-use crate::protocol::Era;
-use crate::wire::Raw;
-use crate::wire::output::Output;
-use crate::wire::peer::Peer;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::time::sleep;
+use wire::Raw;
+use wire::output::Output;
+use wire::peer::Peer;
+use wire::protocol::Era;
 
 const WAIT: Duration = Duration::from_secs(20);
 const IDLE: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Which file imports which, read from `use` declarations and from paths that begin with `crate::` or `super::`.
 
-use super::source::SourceTree;
+use super::source::{SourceTree, crates};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The files that each file imports. A parent file and the files of its folder count as different files.
@@ -115,8 +115,9 @@ fn resolve(tree: &SourceTree, file: &str, path: &str) -> Option<String> {
     match segments.peek() {
         Some(&"crate") => {
             segments.next();
-            base.clear();
+            base.truncate(usize::from(crates().any(|name| name == base[0])));
         }
+        Some(name) if crates().any(|known| known == *name) => base.clear(),
         Some(&"self") => drop(segments.next()),
         Some(&"super") => {
             while segments.next_if_eq(&"super").is_some() {

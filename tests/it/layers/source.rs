@@ -1,4 +1,5 @@
-//! The files of `src` and `crates/core/src`, by their path below that and without `.rs`.
+//! The files of all crates, without `.rs`: those of `src` by their path below that, and `crates/wire/src/peer.rs` as
+//! `wire/peer`. `wire` is the root of that crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,21 +11,27 @@ pub(super) struct SourceTree(BTreeMap<String, String>);
 
 impl SourceTree {
     pub(super) fn read() -> Self {
-        fn walk(root: &Path, dir: &Path, files: &mut BTreeMap<String, String>) {
+        fn walk(root: &Path, dir: &Path, crate_name: &str, files: &mut BTreeMap<String, String>) {
             for entry in std::fs::read_dir(dir).unwrap() {
                 let path = entry.unwrap().path();
                 let name = path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/");
                 let is_test = name.split('/').any(|part| part == "tests" || part == "tests.rs");
                 if path.is_dir() && !is_test {
-                    walk(root, &path, files);
+                    walk(root, &path, crate_name, files);
                 } else if let Some(name) = name.strip_suffix(".rs").filter(|_| !is_test) {
-                    files.insert(name.to_owned(), std::fs::read_to_string(&path).unwrap());
+                    let file = match (crate_name, name) {
+                        ("", name) => name.to_owned(),
+                        (crate_name, "lib") => crate_name.to_owned(),
+                        (crate_name, name) => format!("{crate_name}/{name}"),
+                    };
+                    files.insert(file, std::fs::read_to_string(&path).unwrap());
                 }
             }
         }
         let mut files = BTreeMap::new();
-        for root in SOURCES.map(|dir| Path::new(env!("CARGO_MANIFEST_DIR")).join(dir)) {
-            walk(&root, &root, &mut files);
+        for dir in SOURCES {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(dir);
+            walk(&root, &root, crate_of(dir).unwrap_or_default(), &mut files);
         }
         Self(files)
     }
@@ -57,6 +64,16 @@ impl SourceTree {
     pub(super) fn folders(&self) -> BTreeSet<String> {
         self.0.keys().filter_map(|file| Some(file.rsplit_once('/')?.0.to_owned())).collect()
     }
+}
+
+/// The crate whose source is in this folder. `None` for the program itself.
+fn crate_of(dir: &str) -> Option<&str> {
+    dir.strip_prefix("crates/")?.strip_suffix("/src")
+}
+
+/// The crates below `crates/`.
+pub(super) fn crates() -> impl Iterator<Item = &'static str> {
+    SOURCES.into_iter().filter_map(crate_of)
 }
 
 fn without_tests(text: &str) -> &str {

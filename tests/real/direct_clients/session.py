@@ -10,7 +10,7 @@ import dataclasses
 import enum
 import inspect
 import json
-import os
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,7 +49,7 @@ def plain(value, depth=0):
         schema = getattr(value, "model_json_schema", None)
         return schema() if schema else value.__name__
     if isinstance(value, dict):
-        return {str(key): plain(member, depth + 1) for key, member in value.items() if not callable(member)}
+        return {str(key): plain(member, depth + 1) for key, member in value.items() if not inspect.isroutine(member)}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(member, depth + 1) for member in value]
     if hasattr(value, "tobytes"):
@@ -65,10 +65,9 @@ def members(value, depth):
         pairs = vars(value)
     else:
         return str(value)
-    if not pairs:
-        return str(value)
-    return {str(key): plain(member, depth + 1) for key, member in pairs.items()
-            if not str(key).startswith("_") and (inspect.isclass(member) or not inspect.isroutine(member))}
+    public = {str(key): plain(member, depth + 1) for key, member in pairs.items()
+              if not str(key).startswith("_") and not inspect.isroutine(member)}
+    return public or str(value)
 
 
 def failure(error):
@@ -117,17 +116,15 @@ async def run(connect, plan):
 
 
 def by_name(tools, name):
-    """The tool of that name, for libraries whose tools are objects."""
+    """The tool of that name, for libraries whose tools are objects. Some replace characters in the names."""
     for tool in tools:
-        if tool.name == name:
+        if re.sub("[^a-z0-9]+", "_", tool.name) == re.sub("[^a-z0-9]+", "_", name):
             return tool
     raise NotOffered(name)
 
 
 def main(connect):
+    """Makes the session of the plan, with the function that connects the library."""
     plan = json.loads(Path(sys.argv[1]).read_text())
     report = asyncio.run(run(connect, plan))
     Path(sys.argv[2]).write_text(json.dumps({**report, "closed": True}))
-    sys.stdout.flush()
-    if plan.get("exit"):
-        os._exit(0)

@@ -3,6 +3,7 @@
 A line of the log is "> " or "< " and a message of the client or of the server.
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -34,8 +35,8 @@ def main():
     answers.start()
     code = server.wait()
     answers.join(2)
-    log.close()
-    sys.exit(code if code >= 0 else 128 - code)
+    # Not sys.exit, because a thread may still read stdin.
+    os._exit(code if code >= 0 else 128 - code)
 
 
 main()

@@ -5,13 +5,13 @@
 //! a reference to it, and a text that looks like a secret is not stored at all.
 
 use super::pinned::LauncherProgram;
-use crate::clock::unix_time_s;
-use crate::digest;
-use crate::files::MAX_CACHED_BYTES;
-use crate::private_files::{private_dir, read_private, remove_stale_temporaries, replace};
 use crate::transport::launch::child_env::is_credential;
 use crate::transport::launch::launcher_vars::has_url_with_credentials;
 use crate::transport::launch::{ANCESTORS_VAR, Launch, OWNER_VAR};
+use base::clock::unix_time_s;
+use base::digest;
+use base::files::MAX_CACHED_BYTES;
+use base::private_files::{private_dir, read_private, remove_stale_temporaries, replace};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};

@@ -1,7 +1,7 @@
 //! Finds a package in the cache of its launcher, and the files that decide whether the launcher would start it again.
 
 use super::pinned::{LauncherProgram, PinnedPackage};
-use crate::files;
+use base::files;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,0 +1,82 @@
+//! The time of day, for what is stored, and durations as people read them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The current time in seconds since 1970.
+pub fn unix_time_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// A time in seconds since 1970, as `2026-11-23 18:40 UTC`.
+pub fn utc_minute(unix_s: u64) -> String {
+    let (days, seconds) = (unix_s / 86_400, unix_s % 86_400);
+    // Years begin in March here, so that the leap day is their last one; 400 of them are 146,097 days.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute) = (seconds / 3_600, seconds / 60 % 60);
+    format!("{year}-{month:02}-{day_of_month:02} {hour:02}:{minute:02} UTC")
+}
+
+/// Formats how long something took, with two digits or the whole number of its unit: `1.5 ms`, `120 ms`, `7.2 s`, `75 s`.
+pub fn rounded(duration: Duration) -> String {
+    let millis = duration.as_secs_f64() * 1000.0;
+    match millis {
+        ..9.95 => format!("{millis:.1} ms"),
+        ..999.5 => format!("{millis:.0} ms"),
+        ..9950.0 => format!("{:.1} s", millis / 1000.0),
+        _ => in_largest_unit(Duration::from_millis(500).saturating_add(duration)),
+    }
+}
+
+/// Formats a duration in its largest unit, in whole numbers.
+pub fn in_largest_unit(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_as_a_date() {
+        for (unix_s, date) in [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59 UTC"),
+            (951_782_400, "2000-02-29 00:00 UTC"),
+            (1_709_251_199, "2024-02-29 23:59 UTC"),
+            (1_795_459_206, "2026-11-23 18:40 UTC"),
+            (4_107_542_400, "2100-03-01 00:00 UTC"),
+        ] {
+            assert_eq!(utc_minute(unix_s), date);
+        }
+    }
+
+    #[test]
+    fn durations_are_rounded() {
+        for (micros, text) in [
+            (0, "0.0 ms"),
+            (1_520, "1.5 ms"),
+            (9_960, "10 ms"),
+            (119_900, "120 ms"),
+            (999_600, "1.0 s"),
+            (7_240_000, "7.2 s"),
+            (75_001_660, "75 s"),
+            (119_600_000, "2 min"),
+            (7_200_000_000, "2 h"),
+            (200_000_000_000, "2 days"),
+        ] {
+            assert_eq!(rounded(Duration::from_micros(micros)), text, "{micros}");
+        }
+    }
+}

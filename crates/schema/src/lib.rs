@@ -1,0 +1,44 @@
+//! Tools' definitions: their signatures, their validity, and the validity of arguments for them.
+//!
+//! # Theory of operation
+//!
+//! A tool's definition is JSON in the form of MCP's `Tool`, and its parameters are a JSON Schema. This module reads
+//! definitions and does no I/O:
+//!
+//! - `signature` writes a definition in the manner of TypeScript, which takes a model fewer tokens. `types` writes a
+//!   schema as a type (`type_names` names those that are declared), `comments` writes the rest of it as comments, and
+//!   `reference` follows references.
+//!   `exact_numbers` keeps the digits of large numbers. A signature says whether anything of the schema is missing in it.
+//! - `validate` checks a call's arguments before the server is asked.
+//! - `definition` mends what clients reject in a definition.
+//!
+//! Definitions come from servers and may be invalid or hostile. So every recursion has a limit, and a schema that
+//! cannot be read makes a signature incomplete or a check undecided, never an error.
+
+use wire::{Raw, raw};
+
+pub mod comments;
+pub mod definition;
+mod exact_numbers;
+#[cfg(any(test, fuzzing, feature = "fuzzing"))]
+pub mod fuzz;
+pub mod reference;
+pub mod signature;
+pub mod type_names;
+pub mod types;
+pub mod validate;
+
+/// The schema of a tool's arguments: `inputSchema`, or `parameters`, as some servers call it.
+pub fn of_arguments(definition: &Raw) -> Option<Raw> {
+    let schema = |key| raw::get(definition, key).filter(|schema| &schema[..] != b"null");
+    schema("inputSchema").or_else(|| schema("parameters"))
+}
+
+/// Returns whether the schema of a tool's arguments has a property of this name.
+pub fn has_argument(definition: &Raw, name: &str) -> bool {
+    let properties = of_arguments(definition).and_then(|schema| raw::get(&schema, "properties"));
+    properties.is_some_and(|properties| raw::get(&properties, name).is_some())
+}
+
+#[cfg(test)]
+mod tests;
