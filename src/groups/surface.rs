@@ -296,7 +296,7 @@ mod tests {
         surfaces.restore(&group_name("a"), surface(&["x"]));
         surfaces.start_discovery(["b"].map(group_name), Instant::now());
         assert!(surfaces.remove(&group_name("a")));
-        assert!(!surfaces.remove(&group_name("b")));
+        assert!(surfaces.remove(&group_name("b")), "its discovery is over");
         assert!(!surfaces.is_discovering());
     }
 

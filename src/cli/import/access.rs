@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::apps::has_nested_servers;
 use super::ask::Answers;
-use super::client_rules::{ClientRule, rules_for};
+use super::client_rules::{ClientRule, is_off, rules_for};
 use super::client_scope::ClientScope;
 use super::discover::Discovery;
 use super::merge::{Origin, PlannedServer};
@@ -70,11 +70,11 @@ impl ClientAccess {
             };
             let mut used: BTreeMap<usize, UsedServer> = BTreeMap::new();
             for (index, origin) in origins().filter(|(_, origin)| is_used(origin)) {
-                let rules = scope.rules(&discovery.rules).map(|(_, rule)| rule);
-                let (rules, incomplete) = rules_for(scope.app, &origin.name, rules);
+                let all = || scope.rules(&discovery.rules).map(|(_, rule)| rule);
+                let (rules, incomplete) = rules_for(scope.app, &origin.name, all());
                 name_exceptions(scope, &origin.name, incomplete, not_carried);
                 let server = used.entry(index).or_default();
-                server.is_on |= origin.is_on;
+                server.is_on |= origin.is_on && !is_off(scope.app, &origin.name, all());
                 server.rules.join(origin.rules.clone());
                 server.rules.join(rules);
             }
@@ -86,14 +86,18 @@ impl ClientAccess {
                     continue;
                 }
                 let alias = servers[index].name_in(scope.app);
-                let of_project = scope.rules(&discovery.rules).filter(|(file, _)| file.is_project);
-                let (mut rules, incomplete) = rules_for(scope.app, alias, of_project.map(|(_, rule)| rule));
+                let of_project = || {
+                    let rules = scope.rules(&discovery.rules).filter(|(file, _)| file.is_project);
+                    rules.map(|(_, rule)| rule)
+                };
+                let (mut rules, incomplete) = rules_for(scope.app, alias, of_project());
                 name_exceptions(scope, alias, incomplete, not_carried);
                 rules.join(in_profile);
                 if rules.is_within(&ToolRuleSet::read(servers[index].entry.get("tools"))) {
                     rules = ToolRuleSet::default();
                 }
-                used.insert(index, UsedServer { is_on: true, rules });
+                let is_on = !is_off(scope.app, alias, of_project());
+                used.insert(index, UsedServer { is_on, rules });
             }
             Self { scope, servers: used, remarks: Vec::new() }
         };

@@ -134,6 +134,20 @@ impl ClientApp {
         }
     }
 
+    /// The file to make if there is none.
+    pub(super) fn new_file(self, env: &Env, os: HostOs) -> Option<PathBuf> {
+        let mut files = self.user_files(env, os);
+        match self {
+            // The edition that is installed.
+            Self::Vscode => {
+                let is_installed = |file: &PathBuf| file.parent().is_some_and(Path::is_dir);
+                let installed = files.iter().position(is_installed).unwrap_or_default();
+                (!files.is_empty()).then(|| files.swap_remove(installed))
+            }
+            _ => files.pop(),
+        }
+    }
+
     /// The files of a project, relative to its directory.
     pub(super) fn project_files(self) -> &'static [&'static str] {
         match self {

@@ -119,7 +119,7 @@ impl ProfileInput<'_> {
     }
 
     /// Whether this client does not see a server: it is one of other clients, or was one when they were imported, or, in the
-    /// project, it is one that the client does not see elsewhere.
+    /// project, it is one that the client does not see elsewhere or turns off there.
     fn is_left_out(&self, client: &ClientAccess, index: usize) -> bool {
         let elsewhere = ClientScope { is_project: false, ..client.scope };
         let elsewhere =
@@ -130,7 +130,9 @@ impl ProfileInput<'_> {
         let used = client.servers.get(&index).map(|used| used.is_on);
         let had = &server.earlier_clients;
         let was_of_others = used.is_none() && !had.is_empty() && !had.contains(&client.scope.app);
-        self.keeps_apart && (is_unseen && used != Some(true) || was_of_others)
+        let is_turned_off = server.is_known && server.origins.is_empty() && used == Some(false);
+        is_turned_off
+            || self.keeps_apart && (is_unseen && used != Some(true) || was_of_others)
             || self.is_of_others(used, index)
     }
 

@@ -25,6 +25,8 @@ pub(super) struct ClientRule {
     pub(super) written: String,
     /// The agent that it is for; `None`: all.
     pub(super) agent: Option<String>,
+    /// Whether the client does not even start the server that it names.
+    turns_off: bool,
 }
 
 /// The rules of one file, the later one before the earlier one.
@@ -89,7 +91,8 @@ pub(super) fn read(app: ClientApp, path: &Path, is_project: bool, root: &Value) 
 
 impl RuleFile {
     fn add(&mut self, key: &str, written: &str, pattern: String, effect: ToolEffect) {
-        self.rules.push(ClientRule { pattern, effect, written: format!("`{key}`: {written}"), agent: None });
+        let written = format!("`{key}`: {written}");
+        self.rules.push(ClientRule { pattern, effect, written, agent: None, turns_off: false });
     }
 
     /// Reads the lists `allow`, `ask` and `deny` of an object. What denies counts before what asks, and that before what
@@ -112,7 +115,10 @@ impl RuleFile {
         for key in ["disabledMcpServers", "disabledMcpjsonServers"] {
             // In the user's settings, the name may be that of any project's server.
             for name in strings(root.get(key)).filter(|_| self.is_project).collect::<Vec<_>>() {
-                self.add(key, name, format!("mcp__{}", in_tool_name(name)), ToolEffect::Deny);
+                let written = format!("`{key}`: {name}");
+                let pattern = format!("mcp__{}", in_tool_name(name));
+                let effect = ToolEffect::Deny;
+                self.rules.push(ClientRule { pattern, effect, written, agent: None, turns_off: true });
             }
         }
     }
@@ -241,7 +247,13 @@ pub(super) fn rules_for<'r>(
 ) -> (ToolRuleSet, Vec<&'r ClientRule>) {
     let mut set = ToolRuleSet::default();
     let mut incomplete = Vec::new();
-    for rule in rules.into_iter().filter(|rule| rule.agent.is_none()) {
+    let mut rules: Vec<_> =
+        rules.into_iter().filter(|rule| rule.agent.is_none() && !rule.turns_off).collect();
+    if matches!(app, ClientApp::ClaudeCode | ClientApp::Cursor) {
+        // There a denial of any file counts before a question of any other.
+        rules.sort_by_key(|rule| rule.effect);
+    }
+    for rule in rules {
         let globs = rule.globs(app, server);
         // The client itself asks for, or allows, all tools of dynamic-mcp by the same rule.
         let is_the_clients =
@@ -253,6 +265,15 @@ pub(super) fn rules_for<'r>(
         }
     }
     (set, incomplete)
+}
+
+/// Whether rules of a client turn one of its servers off.
+pub(super) fn is_off<'r>(
+    app: ClientApp,
+    server: &str,
+    rules: impl IntoIterator<Item = &'r ClientRule>,
+) -> bool {
+    rules.into_iter().any(|rule| rule.turns_off && rule.globs(app, server) == ["*"])
 }
 
 /// Whether a pattern matches the whole name of a server.
@@ -317,6 +338,13 @@ mod tests {
             ),
             (ClientApp::ClaudeCode, "jira", &claude, json!({"deny": ["*"]})),
             (ClientApp::ClaudeCode, "my.srv", &claude, json!({"deny": ["*__drop*", "_drop*", "drop*"]})),
+            (
+                ClientApp::ClaudeCode,
+                "gh",
+                // A question for all tools lifts no denial.
+                &json!({"permissions": {"ask": ["mcp__gh"], "deny": ["mcp__gh__delete_repository"]}}),
+                json!({"deny": ["delete_repository"], "ask": ["*"]}),
+            ),
             (ClientApp::Cursor, "gh", &cursor, json!({"deny": ["del*", "x"]})),
             (ClientApp::Gemini, "gh", &gemini, json!({"deny": ["del", "x"]})),
         ] {

@@ -2,7 +2,7 @@
 //! import makes of it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
@@ -134,25 +134,50 @@ fn merged_program(known: &Value, new: &Value) -> Value {
     if is_path { new.clone() } else { known.clone() }
 }
 
-/// The arguments with the options of the new ones, each with its value. Of those that are there, `--config` alone changes.
+/// The arguments with the options of the new ones, each with its value. What is there stays, but for a config file that is
+/// gone: the new one takes its place, or is read after those that are there.
 fn merged_args(known: &[Value], new: &[Value]) -> Vec<Value> {
     let mut args = known.to_vec();
     for pair in new.chunks(2) {
         let [Value::String(option), Value::String(value)] = pair else { continue };
-        let joined = format!("{option}=");
-        let is_joined = |arg: &Value| arg.as_str().is_some_and(|arg| arg.starts_with(&joined));
-        let place = args.iter().position(|arg| arg == option || is_joined(arg));
-        match place {
-            None => args.extend(pair.iter().cloned()),
-            Some(_) if option != "--config" => {}
-            Some(index) if is_joined(&args[index]) => args[index] = format!("{joined}{value}").into(),
-            Some(index) => match args.get_mut(index + 1) {
-                Some(known) => *known = value.as_str().into(),
-                None => args.push(value.as_str().into()),
-            },
+        let given = values_of(&args, option);
+        let is_given = given.iter().any(|(_, given)| given == value);
+        let gone = given.iter().find(|(_, file)| option == "--config" && is_gone(file));
+        match gone {
+            _ if is_given => {}
+            Some((place, _)) => {
+                let is_joined = args[*place].as_str().is_some_and(|arg| arg.starts_with("--config="));
+                args[*place] = if is_joined { format!("{option}={value}") } else { value.clone() }.into();
+            }
+            None if given.is_empty() || option == "--config" => args.extend(pair.iter().cloned()),
+            None => {}
         }
     }
     args
+}
+
+/// The values of an option among arguments, and where each stands.
+fn values_of(args: &[Value], option: &str) -> Vec<(usize, String)> {
+    let joined = format!("{option}=");
+    let mut values = Vec::new();
+    for (place, arg) in args.iter().enumerate().filter_map(|(place, arg)| Some((place, arg.as_str()?))) {
+        if let Some(value) = arg.strip_prefix(&joined) {
+            values.push((place, value.to_owned()));
+        } else if arg == option
+            && let Some(value) = args.get(place + 1).and_then(Value::as_str)
+        {
+            values.push((place + 1, value.to_owned()));
+        }
+    }
+    values
+}
+
+/// Whether there is certainly no config file of this name. What the client or we expand may be any file.
+fn is_gone(file: &str) -> bool {
+    !file.starts_with('~')
+        && !file.contains('$')
+        && Path::new(file).is_absolute()
+        && !Path::new(file).exists()
 }
 
 #[cfg(test)]
@@ -183,6 +208,27 @@ mod tests {
         let new = json!({"type": "local", "command": ["/new/dynamic-mcp", "--config", "/new.json"]});
         let expected = json!({"command": ["uvx", format!("{PUBLISHED_NAME}==1.2"), "--config", "/new.json"], "enabled": true, "type": "local"});
         assert_eq!(merged(&opencode, new.as_object().unwrap()), expected);
+    }
+
+    #[test]
+    fn a_config_file_of_the_users_is_still_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("own.json");
+        std::fs::write(&own, "{}").unwrap();
+        let own = own.to_str().unwrap();
+        let new = [json!("--config"), json!("/new.json")];
+        for (known, expected) in [
+            (json!(["--config", own]), json!(["--config", own, "--config", "/new.json"])),
+            (json!(["--config", "~/own.json"]), json!(["--config", "~/own.json", "--config", "/new.json"])),
+            (
+                json!(["--config", own, "--config", "/gone.json"]),
+                json!(["--config", own, "--config", "/new.json"]),
+            ),
+            (json!(["--config=/new.json", "--config", own]), json!(["--config=/new.json", "--config", own])),
+            (json!(["--config=/gone.json"]), json!(["--config=/new.json"])),
+        ] {
+            assert_eq!(json!(merged_args(known.as_array().unwrap(), &new)), expected);
+        }
     }
 
     #[test]

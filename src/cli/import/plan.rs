@@ -322,7 +322,7 @@ impl Plan {
                 || discovery.errors.iter().any(|(of, _)| *of == app)
         };
         for &app in mode.apps.iter().filter(|&&app| mode.is_named && !has_file(app)) {
-            if let Some(path) = app.user_files(env, HostOs::CURRENT).pop() {
+            if let Some(path) = app.new_file(env, HostOs::CURRENT) {
                 writes.push(program.new_file(app, path).map_err(anyhow::Error::msg)?);
             }
         }

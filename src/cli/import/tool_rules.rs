@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::config::glob::Glob;
 use crate::config::notation::{escape, literal};
 
-/// What a rule says about the tools that it names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a rule says about the tools that it names, from the weakest to the strongest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ToolEffect {
     /// They are called without a question.
     Allow,
