@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// The limit for one file, in bytes. The bounds of a record are far below.
+/// The limit for one file, in bytes. A record that exceeds it is written without the details of its tools.
 const MAX_FILE: u64 = 16 << 20;
 /// The number of records from which on those of deleted config files are removed.
 const MAX_RECORDS: usize = 500;
@@ -58,7 +58,16 @@ pub(super) fn write(dir: &Path, path: &Path, record: &PinRecord) -> Result<(), S
         remove_stale_temporaries(dir);
     }
     let unwritable = |why: String| format!("{} cannot be written: {why}", path.display());
-    let bytes = serde_json::to_vec_pretty(record).map_err(|error| unwritable(error.to_string()))?;
+    let json = |record: &PinRecord| serde_json::to_vec_pretty(record).map_err(|error| error.to_string());
+    let is_too_large = |bytes: &[u8]| bytes.len() as u64 > MAX_FILE;
+    let mut bytes = json(record).map_err(unwritable)?;
+    if is_too_large(&bytes) {
+        bytes = json(&record.clone().without_details()).map_err(unwritable)?;
+    }
+    if is_too_large(&bytes) {
+        // What cannot be read again would refuse every tool.
+        return Err(unwritable(format!("it would have more than {MAX_FILE} bytes")));
+    }
     // Without `durable`, a power failure could leave an empty file, and every tool would be refused.
     replace(path, &bytes, true).map_err(|error| unwritable(error.to_string()))
 }

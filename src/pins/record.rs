@@ -98,6 +98,13 @@ pub enum NotApproved {
 }
 
 impl PinRecord {
+    /// The record without the details of its tools, by which a change is named. What is approved stays approved.
+    pub(super) fn without_details(mut self) -> Self {
+        let tools = self.approved.values_mut().chain(self.changed.values_mut());
+        tools.for_each(|tool| tool.details = None);
+        self
+    }
+
     /// Returns the record after these tools were seen. The first tools that are ever seen of a server are trusted. Later,
     /// a tool that differs counts as changed. So does a new tool if the group is `pinned`; otherwise it is trusted as it
     /// is now. Returns `None` if no tool has ever been seen.

@@ -257,7 +257,7 @@ fn a_table_fits_its_terminal_and_shows_states_in_colors() {
             let is_one_word = !line.trim_start().contains(' ');
             assert!(line.chars().count() <= usize::from(width) || is_one_word, "{width}: {line:?}");
         }
-        assert!(plain.contains("\n    runs: /"), "{plain}");
+        assert!(plain.contains("\n    runs:"), "{plain}");
     }
     let mut without_colors = shell.command(&["check"]);
     without_colors.env("NO_COLOR", "1");

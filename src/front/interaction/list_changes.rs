@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use wire::Raw;
-use wire::protocol::methods::notification;
+use wire::protocol::methods::{Method, notification};
 
 /// The shortest interval between two rounds of notifications. Some clients list everything again after each one.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,10 +20,10 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 pub struct ListContents {
     /// The result of `tools/list`; `None` if it is not known.
     pub tools: Option<Raw>,
-    /// A hash of the resources and templates.
-    pub resources: u64,
-    /// A hash of the prompts.
-    pub prompts: u64,
+    /// A hash of the resources and templates; `None` if they are not known.
+    pub resources: Option<u64>,
+    /// A hash of the prompts; `None` if they are not known.
+    pub prompts: Option<u64>,
 }
 
 /// Reads the contents of the lists.
@@ -37,6 +37,16 @@ impl KnownLists {
     /// Notes that the client receives this result of `tools/list`.
     pub fn tools_listed(&self, tools: &Raw) {
         self.0.lock().tools = Some(tools.clone());
+    }
+
+    /// Notes that the client asks for a list before anything of it is known, so that it is told of what comes.
+    pub fn asked(&self, method: Method) {
+        let mut known = self.0.lock();
+        match method {
+            Method::ResourcesList | Method::ResourceTemplatesList => drop(known.resources.get_or_insert(0)),
+            Method::PromptsList => drop(known.prompts.get_or_insert(0)),
+            _ => {}
+        }
     }
 }
 
@@ -106,11 +116,10 @@ impl ListChanges {
     /// Takes the current contents, and returns the notifications for the lists that changed.
     pub fn update(&mut self, current: ListContents) -> Vec<&'static str> {
         let known = std::mem::replace(&mut *self.known.0.lock(), current.clone());
-        let tools_differ = known.tools.is_some() && current.tools.is_some() && known.tools != current.tools;
         let changes = [
-            (tools_differ, notification::TOOLS_LIST_CHANGED),
-            (known.resources != current.resources, notification::RESOURCES_LIST_CHANGED),
-            (known.prompts != current.prompts, notification::PROMPTS_LIST_CHANGED),
+            (differs(&known.tools, &current.tools), notification::TOOLS_LIST_CHANGED),
+            (differs(&known.resources, &current.resources), notification::RESOURCES_LIST_CHANGED),
+            (differs(&known.prompts, &current.prompts), notification::PROMPTS_LIST_CHANGED),
         ];
         let changed: Vec<_> =
             changes.into_iter().filter(|(changed, _)| *changed).map(|(_, method)| method).collect();
@@ -119,6 +128,11 @@ impl ListChanges {
         }
         changed
     }
+}
+
+/// Whether a list that the client knows is another one now.
+fn differs<T: PartialEq>(known: &Option<T>, current: &Option<T>) -> bool {
+    known.is_some() && current.is_some() && known != current
 }
 
 /// Waits until the version changes. Never resolves once it can change no more.
@@ -135,7 +149,11 @@ mod tests {
     use tokio::time::timeout;
 
     fn contents(tools: &'static str, prompts: u64) -> ListContents {
-        ListContents { tools: Some(Raw::from_static(tools.as_bytes())), resources: 0, prompts }
+        ListContents {
+            tools: Some(Raw::from_static(tools.as_bytes())),
+            resources: None,
+            prompts: Some(prompts),
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -158,6 +176,11 @@ mod tests {
         *now.lock() = contents("c", 1);
         let current = changes.read_now().unwrap();
         assert!(changes.update(current).is_empty(), "the client has that list already");
+        let with_resources = || ListContents { resources: Some(5), ..contents("c", 1) };
+        assert!(changes.update(with_resources()).is_empty(), "the client has not asked for them");
+        changes.update(contents("c", 1));
+        changes.known().asked(Method::ResourcesList);
+        assert_eq!(changes.update(with_resources()), ["notifications/resources/list_changed"]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use crate::config::GroupName;
 use crate::front::results::content::text_block;
 use crate::upstream::catalog::Tool;
-use base::text::{name, one_line, quoted, quoted_lines, quoted_list, shorten, visible};
+use base::text::{name, one_line, quoted, quoted_lines, shorten, visible};
 use schema::signature::{Signature, signature};
 use serde_json::json;
 use wire::{Raw, raw};
@@ -23,6 +23,10 @@ const MAX_LINES: usize = 1880;
 /// The limits for the upstream's own instructions.
 const MAX_INSTRUCTIONS: usize = 12_000;
 const MAX_INSTRUCTION_LINES: usize = 400;
+
+/// How many definitions that did not fit are named, and how long a name may be.
+const MAX_NAMED: usize = 20;
+const MAX_NAME: usize = 64;
 
 /// A tool and its definition.
 pub type ToolEntry<'a> = (&'a Tool, &'a Raw);
@@ -137,7 +141,11 @@ impl RenderedDefinitions<'_> {
     /// The definitions that did not fit, as a result that can be stored, and how a text introduces the way to read it.
     /// `None` if all fit.
     pub fn stored(&self) -> Option<(Raw, String)> {
-        let named = quoted_list(self.unshown.iter().map(|(tool, _)| tool.name.as_str()));
+        let names = self.unshown.iter().take(MAX_NAMED).map(|(tool, _)| shorten(&tool.name, MAX_NAME));
+        let mut named = names.map(|name| quoted(&name)).collect::<Vec<_>>().join(", ");
+        if self.unshown.len() > MAX_NAMED {
+            named.push_str(&format!(" and {} more", self.unshown.len() - MAX_NAMED));
+        }
         let blocks = self.unshown.iter().map(|(_, definition)| text_block(&split_lines(definition)));
         let blocks: Vec<_> = blocks.collect();
         let result = [b"{\"content\":", &raw::array(&blocks)[..], b"}"].concat().into();

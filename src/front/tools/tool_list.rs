@@ -96,8 +96,8 @@ impl ToolList {
         let all = groups.all();
         ListContents {
             tools,
-            resources: hash_lists(&all, |hashes| hashes.resources),
-            prompts: hash_lists(&all, |hashes| hashes.prompts),
+            resources: Some(hash_lists(&all, |hashes| hashes.resources)),
+            prompts: Some(hash_lists(&all, |hashes| hashes.prompts)),
         }
     }
 }

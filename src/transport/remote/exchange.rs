@@ -79,11 +79,16 @@ impl Exchange {
                 Err(error) => error,
             };
             let may_have_other = self.message.is_handshake() && error.may_mean_other_transport();
-            if may_have_other && self.try_send_request().await.is_ok() {
-                connection.found_transport(HttpTransportKind::Streamable);
-            } else {
-                self.report(error.into()).await;
-            }
+            let error = match may_have_other {
+                false => error.into(),
+                true => match self.try_send_request().await {
+                    Ok(()) => return None,
+                    // Neither transport is there.
+                    Err(other) if self.may_need_http_sse(&other) => error.into(),
+                    Err(other) => other,
+                },
+            };
+            self.report(error).await;
             return None;
         }
         let mut result = self.try_send_request().await;
@@ -168,7 +173,12 @@ impl Exchange {
             id.set_sensitive(true);
             drop(self.connection.session_id.set(id));
         }
-        match http_client::media_type(&response).as_str() {
+        let media_type = http_client::media_type(&response);
+        if matches!(media_type.as_str(), JSON | EVENT_STREAM) && self.connection.needs_sse_stream() {
+            // Before the answer is delivered, because the next request may come before its stream ends.
+            self.connection.found_transport(HttpTransportKind::Streamable);
+        }
+        match media_type.as_str() {
             JSON => self.receive_json(response).await,
             EVENT_STREAM => self.receive_events(response).await,
             "" => Err(RemoteError::invalid_response("the server's answer has no Content-Type").into()),

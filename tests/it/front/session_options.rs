@@ -36,6 +36,8 @@ fn the_first_list_waits_for_all_servers_if_it_may() {
             assert_eq!(list["result"]["ttlMs"], 300_000);
         } else {
             assert_eq!(proxy.request("tools/list", json!({}))["result"], list["result"]);
+            // It has asked for nothing else, so nothing else can have changed for it.
+            proxy.assert_no_message();
         }
     }
 }

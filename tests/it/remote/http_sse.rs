@@ -124,6 +124,15 @@ fn a_server_without_either_transport_gives_its_own_error() {
 }
 
 #[test]
+fn the_error_of_the_transport_that_is_tried_counts() {
+    let server =
+        Server::start(|request| Some(Reply::status(if request.method == "POST" { 401 } else { 405 })));
+    let config = remote(&server, json!({"type": "sse"}));
+    let failure = Proxy::new(&config).call_failure("g", "echo", json!({}));
+    assert!(failure.contains("wants a key"), "{failure}");
+}
+
+#[test]
 fn only_the_transport_that_the_config_sets_is_used() {
     let server = http_sse_server("messages?session=1", 500);
     let mut proxy = Proxy::new(&remote(&server, json!({"type": "sse"})));

@@ -19,6 +19,7 @@ use super::compile::{NodeId, SchemaNode};
 use super::conversion::{container, conversions};
 use super::json::{JsonReader, TypeSet, decode};
 use super::parts::{Edit, Part, joined, parts_of};
+use std::collections::HashSet;
 
 /// The depth to which a repair follows nested values and alternatives.
 const MAX_DEPTH: usize = 24;
@@ -120,17 +121,21 @@ impl<'n> Repairer<'n> {
     }
 
     /// Repairs the parts of a value that can be repaired, each by itself, and leaves the others to the server. `None` if
-    /// there is none.
+    /// there is none, or when too much was tried.
     fn some_parts(&mut self, target: Target, schemas: &[NodeId], value: &[u8]) -> Option<Vec<u8>> {
+        self.work = self.work.checked_sub(value.len() + SCHEMA_WORK * schemas.len())?;
         let parts = parts_of(value).filter(|_| self.depth < MAX_DEPTH)?;
         self.depth += 1;
         let edit = |part: &Part<'_>| {
             let value = &value[part.value.clone()];
+            // Many parts may have many schemas.
+            let Some(left) = self.work.checked_sub(schemas.len()) else { return Edit::Keep };
+            self.work = left;
             if let Ok(edit) = self.edit(target, schemas, part, value) {
                 return edit;
             }
             let of_part = self.of_part(schemas, part);
-            let all: Vec<NodeId> = of_part.iter().flat_map(|id| self.schemas(*id).all).collect();
+            let all = without_repetitions(of_part.iter().flat_map(|id| self.schemas(*id).all));
             let target = Target::Value(all.first().copied().unwrap_or_default());
             self.some_parts(target, &all, value).map_or(Edit::Keep, Edit::Replace)
         };
@@ -146,7 +151,7 @@ impl<'n> Repairer<'n> {
             Some(key) => self.nodes[*id].properties.get(&**key).copied().or(self.nodes[*id].additional),
             None => self.nodes[*id].items,
         };
-        schemas.iter().filter_map(of_part).collect()
+        without_repetitions(schemas.iter().filter_map(of_part))
     }
 
     /// Repairs a value that does not fit a schema: by a conversion if no value of its type fits, else in its parts.
@@ -329,6 +334,12 @@ impl<'n> Repairer<'n> {
     }
 }
 
+/// The schemas in their order, each once: those of a part may lead to the same one in many ways.
+fn without_repetitions(ids: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
+    let mut seen = HashSet::new();
+    ids.filter(|id| seen.insert(*id)).collect()
+}
+
 /// Returns the arguments inside a wrapper: the object, or the string with an object, that is the only member of an
 /// object and has a name that models use for it.
 fn unwrapped(args: &[u8]) -> Option<Vec<u8>> {
@@ -340,5 +351,25 @@ fn unwrapped(args: &[u8]) -> Option<Vec<u8>> {
         b'{' => Some(value.to_vec()),
         b'"' => container(&decode(value)?).filter(|json| json.starts_with(b"{")),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validate::compile;
+
+    #[test]
+    fn a_schema_that_leads_to_itself_in_many_ways_takes_little_work() {
+        let branches = vec![r##"{"items":{"$ref":"#/$defs/X"}}"##; 5].join(",");
+        let schema = format!(
+            r##"{{"properties":{{"p":{{"type":"integer","items":{{"$ref":"#/$defs/X"}}}}}},"$defs":{{"X":{{"allOf":[{branches}]}}}}}}"##
+        );
+        let nodes = compile::compile(schema.as_bytes()).unwrap();
+        let args = format!(r#"{{"p":{}{{}}{}}}"#, "[".repeat(20), "]".repeat(20));
+        let mut repairer = Repairer { nodes: &nodes, drops_nulls: true, work: MAX_WORK, depth: 0 };
+        let schemas = repairer.schemas(0).all;
+        assert_eq!(repairer.some_parts(Target::Arguments, &schemas, args.as_bytes()), None);
+        assert!(MAX_WORK - repairer.work < 1 << 20, "{}", repairer.work);
     }
 }
