@@ -93,6 +93,16 @@ impl InstanceStatus {
         group["pid"].as_u64().filter(|_| group["shared"] == true)
     }
 
+    /// The names of its groups.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.groups().iter().filter_map(|group| Some(group["group"].as_str()?.to_owned()))
+    }
+
+    /// Returns whether its config disables a server of this name.
+    pub fn disables(&self, name: &str) -> bool {
+        self.status["disabled"].as_array().into_iter().flatten().any(|disabled| disabled == name)
+    }
+
     /// Returns whether it has a group of this name.
     pub fn has_group(&self, name: &str) -> bool {
         self.groups().iter().any(|group| group["group"] == name)

@@ -97,6 +97,9 @@ pub enum LaunchError {
         /// The absolute path that it means.
         path: PathBuf,
     },
+    /// The command is an address.
+    #[error("\"command\" is an address: write \"url\" in place of \"command\"")]
+    Address,
     /// The command is a program together with its arguments.
     #[error(
         "\"command\" has arguments in it: write \"command\": {program:?}, and put the words after it into \"args\", \
@@ -154,6 +157,7 @@ impl LaunchError {
     pub fn brief(&self) -> &'static str {
         match self {
             Self::NotFound { .. } | Self::NoSuchFile { .. } => "its command was not found",
+            Self::Address => "its command is an address",
             Self::HasArguments { .. } => "its command has arguments in it",
             Self::Directory { .. } => "its command is a directory",
             Self::NotExecutable { .. } => "its command is not executable",
@@ -311,6 +315,9 @@ fn find_program(
         if is_program {
             return Err(LaunchError::HasArguments { program: first.to_owned() });
         }
+    }
+    if ["http://", "https://"].iter().any(|scheme| command.starts_with(scheme)) {
+        return Err(LaunchError::Address);
     }
     let file = match expanded.components().count() {
         // A directory of PATH may have a file of that name that is not executable.

@@ -35,6 +35,12 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     }));
     findings.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
     findings.extend(snapshot.catalog.iter().flat_map(|catalog| catalog.findings.iter().cloned()));
+    let own_names = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
+    let own_names: Vec<&str> = own_names.map(|tool| snapshot.rules.own_name(&tool.name)).collect();
+    findings.extend(named(
+        own_names.iter().copied().filter(|tool| !snapshot.rules.allows_own(tool)),
+        |tools, _| format!("not used, by the rules in the config: {tools}"),
+    ));
     let changes = snapshot.pins.changes();
     let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows_own(tool));
     findings.extend(named(changed, |tools, _| {

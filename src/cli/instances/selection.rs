@@ -3,7 +3,8 @@
 use super::query::RunningInstance;
 use crate::cli::outcome::{CommandError, EXIT_USAGE};
 use crate::config::vars::Env;
-use base::text::quoted;
+use base::text::{name, quoted};
+use std::collections::BTreeSet;
 
 /// Chooses the instances of this directory that have the group, or the only one that has it, or `all` that have it.
 ///
@@ -19,11 +20,22 @@ pub fn choose(
     if instances.is_empty() {
         return Err(CommandError::new(EXIT_USAGE, "no instance of dynamic-mcp is running"));
     }
+    let known: BTreeSet<String> = instances.iter().flat_map(|instance| instance.status.names()).collect();
+    let is_disabled = instances.iter().any(|instance| instance.status.disables(group));
     instances.retain(|instance| instance.status.has_group(group));
     let is_here = |instance: &RunningInstance| instance.status.cwd == env.cwd().to_string_lossy();
     let (count, is_any_here) = (instances.len(), instances.iter().any(is_here));
     let message = match (count, is_any_here) {
-        (0, _) => format!("no running instance has a group {}", quoted(group)),
+        (0, _) if is_disabled => {
+            format!("{0} is disabled; run `dynamic-mcp enable {0}`", name(group))
+        }
+        (0, _) if known.is_empty() => {
+            format!("no running instance has a server {}", quoted(group))
+        }
+        (0, _) => {
+            let known: Vec<_> = known.iter().map(|known| name(known)).collect();
+            format!("no running instance has a server {}; the servers: {}", quoted(group), known.join(", "))
+        }
         _ if all || count == 1 => return Ok(instances),
         (_, true) => {
             instances.retain(is_here);

@@ -16,6 +16,9 @@ use base::text::quoted_list;
 /// How many errors of one entry are reported.
 const MAX_ERRORS: usize = 20;
 
+/// A limit of so many seconds is probably one of milliseconds.
+const MIN_DOUBTFUL_SECONDS: f64 = 5000.0;
+
 /// Whether servers can be shared on this system.
 pub(super) const CAN_SHARE: bool = cfg!(target_os = "linux");
 
@@ -43,8 +46,17 @@ pub(super) fn syntax_error(text: &SourceText, error: &ParseError) -> ConfigError
             // `\U` of `C:\Users`, and `\u` of `C:\users`, which needs four digits.
             let is_escape = matches!(kind, ParseErrorKind::String(_))
                 && ["escape", "hex digits"].iter().any(|part| message.contains(part));
-            let hint = is_escape.then(|| r"write each backslash of a path twice, as in C:\\Users".to_owned());
-            return text.error(at, message, hint);
+            let hint = match text.as_str().get(at..).and_then(|rest| rest.chars().next()) {
+                _ if is_escape => Some(r"write each backslash of a path twice, as in C:\\Users"),
+                Some('“' | '”' | '„' | '‘' | '’' | '\'') => {
+                    Some(r#"write straight quotation marks: ""#)
+                }
+                _ if matches!(kind, ParseErrorKind::MultipleRootJsonValues) => {
+                    Some("the file goes on after its last bracket; delete the rest")
+                }
+                _ => None,
+            };
+            return text.error(at, message, hint.map(str::to_owned));
         }
     };
     let (line, column) = text.position(error.range().start);
@@ -162,9 +174,19 @@ fn unexpanded_value(
     text.error(value.start(), message, Some(format!("write `{instead}`")))
 }
 
-/// Returns a warning for a `timeout` that is one number.
-pub(super) fn number_as_timeout(server: &Value<'_>, text: &SourceText) -> Option<ConfigError> {
+/// Returns a warning for a `timeout` that is one number, or has a number of seconds that is meant as milliseconds.
+pub(super) fn doubtful_timeout(server: &Value<'_>, text: &SourceText) -> Option<ConfigError> {
     let timeout = &server.as_object()?.get("timeout")?.value;
+    if let Value::Object(limits) = timeout {
+        return limits.properties.iter().find_map(|limit| {
+            let Value::NumberLit(number) = &limit.value else { return None };
+            let seconds: f64 =
+                number.value.parse().ok().filter(|seconds| *seconds >= MIN_DOUBTFUL_SECONDS)?;
+            let message = format!("`timeout.{}` is {seconds} seconds", limit.name.as_str());
+            let hint = format!("if milliseconds are meant, write \"{}s\"", seconds / 1000.0);
+            Some(text.error(limit.value.start(), message, Some(hint)))
+        });
+    }
     let Value::NumberLit(number) = timeout else { return None };
     let number: f64 = number.value.parse().ok().filter(|number| *number > 0.0)?;
     // Nobody waits for a call for twenty minutes on purpose, and no server answers within a second reliably.

@@ -13,7 +13,7 @@ use super::client_files::{self, GeminiLists};
 use super::codex;
 use super::entry::{EntrySource, FieldSource, NamedEntry};
 use super::findings::{
-    CAN_SHARE, is_server, name_error, number_as_timeout, read_entry, share_without_effect, unexpanded,
+    CAN_SHARE, doubtful_timeout, is_server, name_error, read_entry, share_without_effect, unexpanded,
     unknown_field, unwrapped,
 };
 use super::json_text::{expected_an_object, parse_json};
@@ -185,7 +185,7 @@ impl FileParser<'_> {
         let is_of_client = matches!(key, "mcp" | "mcp.servers") || client_files::is_client_file(&self.path);
         for member in &servers.properties {
             let server = self.parse_server(member);
-            let warning = number_as_timeout(&member.value, self.text).filter(|_| !is_of_client);
+            let warning = doubtful_timeout(&member.value, self.text).filter(|_| !is_of_client);
             self.file.warnings.extend(warning);
             match known.get(&*server.name).and_then(|n| self.file.servers.get_mut(*n)) {
                 Some(first) => {

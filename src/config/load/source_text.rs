@@ -29,8 +29,14 @@ impl SourceText {
             message,
             hint: Some(hint.to_owned()),
         };
-        let bytes = files::read(path, limit)
-            .map_err(|cause| error(format!("cannot be read: {}", read_error_reason(&cause))))?;
+        let bytes = files::read(path, limit).map_err(|cause| ConfigError {
+            hint: Some(match () {
+                () if path.is_dir() => "name the file in this directory".to_owned(),
+                () if path.exists() => "let this user read it, as with `chmod u+r`".to_owned(),
+                () => hint.to_owned(),
+            }),
+            ..error(format!("cannot be read: {}", read_error_reason(&cause)))
+        })?;
         let text = String::from_utf8(bytes).map_err(|_| error("is not UTF-8 text".to_owned()))?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
         Ok(Self { path: path.to_owned(), text })

@@ -83,7 +83,13 @@ pub fn report(
         Duration::ZERO => String::new(),
         saved => format!("; start-up time saved so far: {}", rounded(saved)),
     };
-    lines.push(format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()));
+    lines.push(match (all.is_empty(), problems.config.is_empty()) {
+        (true, true) if config.disabled.is_empty() => {
+            "no server is configured; `dynamic-mcp import` adds those of your clients, and `dynamic-mcp add` adds one"
+                .to_owned()
+        }
+        _ => format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()),
+    });
     for (group, snapshot) in &snapshots {
         lines.push(group_line(group, snapshot, flows, note_of(group, snapshot)));
         let duplicate = duplicates.iter().find(|server| server.group == group.name.as_str());

@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_schema_that_leads_to_itself_in_many_ways_takes_little_work() {
-        let branches = vec![r##"{"items":{"$ref":"#/$defs/X"}}"##; 5].join(",");
+        let branches = [r##"{"items":{"$ref":"#/$defs/X"}}"##; 5].join(",");
         let schema = format!(
             r##"{{"properties":{{"p":{{"type":"integer","items":{{"$ref":"#/$defs/X"}}}}}},"$defs":{{"X":{{"allOf":[{branches}]}}}}}}"##
         );
