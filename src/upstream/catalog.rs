@@ -8,7 +8,6 @@ use super::list_reader::{read_cached, within_room};
 use super::overrides;
 pub use super::server_info::ServerInfo;
 pub use super::tool::Tool;
-use super::unlistable;
 use crate::config::tool_rules::{ToolOverride, ToolOverrides};
 use base::blocking::{self, MAX_INLINE_BYTES};
 use base::files::MAX_CACHED_BYTES;
@@ -105,14 +104,13 @@ impl Catalog {
         let (mut left_off, mut room) = (left_off, MAX_LIST_BYTES);
         let tools = within_room(CatalogList::Tools, tools, &mut room, &mut left_off);
         let lists = lists.within_room(&mut room, &mut left_off);
-        let findings = unlistable::finding(tools.iter().map(|(tool, definition)| (tool, definition)));
         let (tools, definitions): (Vec<_>, _) = tools.into_iter().unzip();
         Self {
             info,
             by_name: by_name(&tools),
             tools,
             left_off,
-            findings: findings.into_iter().collect(),
+            findings: Vec::new(),
             bytes: MAX_LIST_BYTES - room,
             claims: OnceLock::new(),
             hashes: lists.hashes(),

@@ -5,6 +5,8 @@ use super::error::UpstreamError;
 use super::lease::{Lease, LiveConnection};
 use super::lifecycle::{Policy, State};
 use super::malformed_lines::LastUnreadable;
+use super::tool::Tool;
+use super::unlistable;
 use crate::config::{Mode, ServerConfig};
 use crate::pins::changes::RefusedTools;
 use crate::pins::group::GroupPins;
@@ -51,6 +53,16 @@ impl Snapshot {
     /// The tools that are refused now because they changed.
     pub fn refused(&self) -> RefusedTools {
         self.server.as_ref().map(|server| self.pins.refused(server)).unwrap_or_default()
+    }
+
+    /// What to know of the server although it works. Tools that may not be called are not named.
+    pub fn findings(&self) -> Vec<String> {
+        let Some(catalog) = &self.catalog else { return Vec::new() };
+        let refused = self.refused();
+        let is_callable =
+            |tool: &&Tool| self.rules.allows(&tool.name) && !tool.app_only && !refused.contains(&tool.name);
+        let unlistable = unlistable::finding(catalog.tools.iter().filter(is_callable));
+        unlistable.into_iter().chain(catalog.findings.iter().cloned()).collect()
     }
 
     /// The number of known tools that the config allows. `None`: the tools are not known.

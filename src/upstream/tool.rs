@@ -2,6 +2,7 @@
 
 use crate::pins::definition::DefinitionDigest;
 use base::text::{shorten, summary};
+use schema::definition;
 use serde::{Deserialize, Serialize};
 use wire::object::Object;
 use wire::protocol::meta;
@@ -35,6 +36,9 @@ pub struct Tool {
     /// Whether apps may call it: it has `_meta.ui`, which does not say otherwise.
     #[serde(default, rename = "app")]
     pub for_apps: bool,
+    /// Why no list can have it: the invalid member of its definition. `None`: lists have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlistable: Option<Box<str>>,
 }
 
 impl Tool {
@@ -50,6 +54,7 @@ impl Tool {
             requires_user: false,
             app_only: false,
             for_apps: false,
+            unlistable: None,
         }
     }
 }
@@ -81,5 +86,6 @@ pub(super) fn read_tool(definition: &Raw) -> Option<Tool> {
         requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
         app_only: !is_visible_to("model"),
         for_apps: ui.is_some() && is_visible_to("app"),
+        unlistable: definition::listable(definition).err().map(String::into_boxed_str),
     })
 }

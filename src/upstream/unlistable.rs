@@ -2,8 +2,6 @@
 
 use super::tool::Tool;
 use base::text::{quoted, shorten};
-use schema::definition;
-use wire::Raw;
 
 /// How many of them the finding names.
 const MAX_NAMED: usize = 5;
@@ -11,9 +9,9 @@ const MAX_NAMED: usize = 5;
 const MAX_NAME: usize = 64;
 
 /// What to know of a server that has such tools.
-pub(super) fn finding<'t>(tools: impl Iterator<Item = (&'t Tool, &'t Raw)>) -> Option<String> {
-    let why = |(tool, definition): (&Tool, &Raw)| {
-        let why = definition::listable(definition).err()?;
+pub(super) fn finding<'t>(tools: impl Iterator<Item = &'t Tool>) -> Option<String> {
+    let why = |tool: &Tool| {
+        let why = tool.unlistable.as_ref()?;
         Some(format!("{} ({why})", quoted(&shorten(&tool.name, MAX_NAME))))
     };
     let all: Vec<String> = tools.filter_map(why).collect();

@@ -34,7 +34,7 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
         )
     }));
     findings.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
-    findings.extend(snapshot.catalog.iter().flat_map(|catalog| catalog.findings.iter().cloned()));
+    findings.extend(snapshot.findings());
     let own_names = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
     let own_names: Vec<&str> = own_names.map(|tool| snapshot.rules.own_name(&tool.name)).collect();
     findings.extend(named(

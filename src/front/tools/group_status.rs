@@ -66,7 +66,7 @@ pub(super) fn group_json(
         "server": info.and_then(|info| info.title.as_deref()).map(one_line),
         "version": info.and_then(|info| info.version.as_deref()).map(one_line),
         "protocolVersion": info.map(|info| one_line(&info.protocol_version)),
-        "findings": catalog.map(|catalog| &catalog.findings),
+        "findings": catalog.map(|_| snapshot.findings()),
         "leftOff": catalog.map(|catalog| catalog.left_off.texts()),
         "changedTools": changed_tools_json(snapshot, &changes),
         "pinProblem": changes.problem.as_ref().map(PinProblem::text),
@@ -121,7 +121,7 @@ pub(super) fn group_line(
     if let Some(text) = unreadable_text(snapshot) {
         line.push_str(&format!("\n    {text}"));
     }
-    for finding in snapshot.catalog.iter().flat_map(|catalog| &catalog.findings) {
+    for finding in snapshot.findings() {
         line.push_str(&format!("\n    {finding}"));
     }
     if let Some(text) = snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()) {

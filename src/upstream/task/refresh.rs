@@ -7,6 +7,7 @@ use crate::upstream::Grace;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::connect::{AttemptError, AttemptResult, Connect};
 use crate::upstream::error::UpstreamError;
+use crate::upstream::unlistable;
 use base::blocking;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -53,8 +54,15 @@ impl<C: Connect> Task<C> {
         for finding in catalog.findings.iter().filter(|finding| !known.contains(finding)) {
             tracing::warn!("{finding}");
         }
+        let unlistable = |catalog: &Catalog| {
+            unlistable::finding(catalog.tools.iter().filter(|tool| self.rules.allows(&tool.name)))
+        };
+        let known = self.catalog.as_deref().and_then(unlistable);
         let original = catalog.tools.len();
         let catalog = self.overridden(&Arc::new(catalog));
+        if let Some(finding) = unlistable(&catalog).filter(|finding| known.as_ref() != Some(finding)) {
+            tracing::warn!("{finding}");
+        }
         if catalog.tools.len() < original {
             let count = original - catalog.tools.len();
             tracing::warn!("left out {count} tools, because `tools.override` gives their names to others");

@@ -1,5 +1,6 @@
 //! A session bus of one test: `dbus-daemon` with a socket `bus` in a directory of the test.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -28,6 +29,7 @@ pub(crate) fn start_session_bus(dir: &Path) -> Daemon {
     command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(Stdio::null()).arg("--nofork").arg("--config-file").arg(config);
     let bus = Daemon(command.spawn().unwrap());
-    wait_until("there is a bus", || dir.join("bus").exists());
+    // The socket is there a moment before the bus accepts connections.
+    wait_until("there is a bus", || UnixStream::connect(dir.join("bus")).is_ok());
     bus
 }
