@@ -111,6 +111,18 @@ def fits_roughly(schema, arguments):
     """Returns False if an argument is missing, or is an object or array in place of a scalar or the reverse."""
     generator = Generator(schema, "", 0)
 
+    def kinds(schema):
+        """Returns the types that a schema names, with those of its alternatives; none if it does not say."""
+        schema = generator.resolve(schema)
+        named = schema.get("type", [])
+        found = {named} if isinstance(named, str) else {*named}
+        for each in schema.get("anyOf", []) + schema.get("oneOf", []):
+            of_alternative = kinds(each)
+            if not of_alternative:
+                return set()
+            found |= of_alternative
+        return found
+
     def fits(schema, value):
         schema = generator.resolve(schema)
         kind, container = schema.get("type"), isinstance(value, (dict, list))
@@ -119,6 +131,9 @@ def fits_roughly(schema, arguments):
                 fits(each, value[name]) for name, each in schema.get("properties", {}).items() if name in value)
         if isinstance(value, list) and kind == "array":
             return all(fits(schema.get("items", {}), each) for each in value)
-        return not (isinstance(kind, str) and value is not None and container != (kind in ("object", "array")))
+        known = kinds(schema) - {"null"}
+        if not known or value is None:
+            return True
+        return bool(known & {"object", "array"}) if container else bool(known - {"object", "array"})
 
     return fits({**schema, "type": "object"}, arguments)

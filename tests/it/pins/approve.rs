@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{ChangingServer, reread, tool};
-use crate::support::Proxy;
+use crate::support::{Proxy, wait_until};
 
 #[test]
 fn it_prints_what_changed_with_the_old_and_the_new_description_on_a_line_each() {
@@ -102,6 +102,8 @@ fn each_error_names_what_is_wrong_and_has_its_exit_code() {
     server.define(&[tool("generated_x", "Changed."), tool("generated_new", "New.")]);
     reread(&mut proxy);
     let new = r#"tool "generated_new" cannot be approved as varying: it is new"#;
+    // The instance writes down what it has seen in the background.
+    wait_until("it is written", || server.run(&["approve", "g", "generated_new", "--varying"]).0 == 1);
     error(&["approve", "g", "generated_new", "--varying"], 1, new);
     server.approve(&["generated_new"]);
     error(&["approve", "g", "nope"], 2, r#"there is no tool "nope"; changed: "generated_x""#);

@@ -289,6 +289,16 @@ fn the_flat_list_has_our_tools_for_those_whose_definitions_it_cannot_have() {
 }
 
 #[test]
+fn a_finding_names_no_tool_that_may_not_be_called() {
+    let invalid = r#"{"name":"hidden_one","inputSchema":{"type":"array"}}"#;
+    let entry = scripted_upstream(&["--definitions", invalid]);
+    let mut proxy = Proxy::new(&config_of([("g", merged(entry, json!({"tools": {"deny": ["hidden_*"]}})))]));
+    proxy.wait_for_state("g", "discovered");
+    assert!(!proxy.status().to_string().contains("hidden_one"));
+    assert!(!proxy.log().contains("hidden_one"), "{}", proxy.log());
+}
+
+#[test]
 fn lists_mend_what_strict_clients_reject_and_descriptions_are_verbatim() {
     let cache = TempDir::new().unwrap();
     let definition = r#"{"name":"added","title":null,"inputSchema":{"properties":{"a":{"default":2.50}}}}"#;
