@@ -37,8 +37,9 @@ CALL_TIMEOUT_S = 8
 # No more generated calls are planned after this time in the first direct session of a server.
 GENERATED_S = 40
 MAX_TOOLS_GENERATED = 30
-# Tools that end processes, or wait for a person or a browser. They are listed and described, not called.
-NOT_CALLED = re.compile(r"kill|terminate|shutdown|restart|install|feedback|sleep|wait|subscribe", re.I)
+# Tools that end processes, delete what others made, or wait for a person or a browser. They are listed and described,
+# not called.
+NOT_CALLED = re.compile(r"kill|terminate|shutdown|restart|cleanup|install|feedback|sleep|wait|subscribe", re.I)
 
 DECIDED = {
     "finding": "the server answers with an error, and our finding about the arguments follows it",

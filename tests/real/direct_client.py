@@ -154,7 +154,7 @@ class Server:
     def fresh(self):
         """Makes the directories anew: the same paths and content for each session."""
         shutil.rmtree(self.base, ignore_errors=True)
-        for directory in ("files/folder", "home", "proxy", "run"):
+        for directory in ("files/folder", "home", "proxy", "run", "tmp"):
             (self.base / directory).mkdir(parents=True, mode=0o700)
         (self.files / "a.txt").write_text("one\ntwo\nthree\n")
         (self.files / "folder/b.json").write_text('{"b": [1, 2.50, true]}\n')
@@ -168,7 +168,7 @@ class Server:
                 "XDG_RUNTIME_DIR": str(self.base / "run"), "npm_config_offline": "true", "UV_OFFLINE": "1"}
 
     def own_environment(self):
-        return {"HOME": str(self.base / "home"), **self.fill(self.entry.get("env", {}))}
+        return {"HOME": str(self.base / "home"), "TMPDIR": str(self.base / "tmp"), **self.fill(self.entry.get("env", {}))}
 
     def direct(self):
         """Starts the server itself."""
