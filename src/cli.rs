@@ -42,7 +42,7 @@ pub mod terminal;
 pub mod usage;
 mod wiring;
 
-/// The longest time that the first `tools/list` may wait. Clients wait longer for it.
+/// The longest time that the first `tools/list` may wait. Most clients wait longer for it, some only 5 s.
 const MAX_FIRST_LIST_WAIT: Duration = Duration::from_secs(10);
 
 /// One MCP server in front of all your MCP servers: they start when they are

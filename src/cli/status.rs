@@ -10,7 +10,7 @@ use crate::config::vars::Env;
 use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
 use crate::processes::{self, ProcessTree};
 use base::clock::{in_largest_unit, rounded};
-use base::text::name;
+use base::text::{joined_up_to, name};
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -309,15 +309,11 @@ fn seconds(millis: &Value) -> String {
 
 /// Names the other windows that use a shared process, by the pids of their instances.
 fn shared_with(pids: &[Value]) -> String {
-    let named: Vec<_> = pids.iter().take(MAX_NAMED_WINDOWS).map(Value::to_string).collect();
-    let more = match pids.len() - named.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let named = joined_up_to(MAX_NAMED_WINDOWS, pids.iter().map(Value::to_string));
     match pids.len() {
         0 => "shared, used by this window only".to_owned(),
-        1 => format!("shared with the window of pid {}", named[0]),
-        _ => format!("shared with the windows of pids {}{more}", named.join(", ")),
+        1 => format!("shared with the window of pid {named}"),
+        _ => format!("shared with the windows of pids {named}"),
     }
 }
 

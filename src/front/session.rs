@@ -344,9 +344,7 @@ impl ClientSession {
         if method == Method::ToolsList {
             return self.list_tools(request, era);
         }
-        if matches!(method, Method::ResourcesList | Method::ResourceTemplatesList | Method::PromptsList) {
-            self.list_changes.known().asked(method);
-        }
+        self.list_changes.asked(method);
         match self.dispatcher.dispatch(&mut request, method, era) {
             Ok(answer) => {
                 let answer = match era {

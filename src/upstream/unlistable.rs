@@ -1,7 +1,7 @@
 //! Tools whose definitions no list can have, because clients would reject the whole list.
 
 use super::tool::Tool;
-use base::text::{quoted, shorten};
+use base::text::{joined_up_to, quoted, shorten};
 
 /// How many of them the finding names.
 const MAX_NAMED: usize = 5;
@@ -14,14 +14,11 @@ pub(super) fn finding<'t>(tools: impl Iterator<Item = &'t Tool>) -> Option<Strin
         let why = tool.unlistable.as_ref()?;
         Some(format!("{} ({why})", quoted(&shorten(&tool.name, MAX_NAME))))
     };
-    let all: Vec<String> = tools.filter_map(why).collect();
-    let more =
-        if all.len() > MAX_NAMED { format!(" and {} more", all.len() - MAX_NAMED) } else { String::new() };
-    let named = all.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    (!all.is_empty()).then(|| {
-        format!(
-            "lists of all tools leave out those with a definition that MCP does not allow, because some clients would \
-             reject the whole list: {named}{more}; get_dynamic_tools shows them, and call_dynamic_tool calls them"
-        )
-    })
+    let mut all = tools.filter_map(why).peekable();
+    all.peek()?;
+    let named = joined_up_to(MAX_NAMED, all);
+    Some(format!(
+        "lists of all tools leave out those with a definition that MCP does not allow, because some clients would \
+             reject the whole list: {named}; get_dynamic_tools shows them, and call_dynamic_tool calls them"
+    ))
 }

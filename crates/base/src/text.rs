@@ -79,6 +79,16 @@ pub fn quoted_list<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     texts.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
 }
 
+/// Joins the first `max` entries of a list, and counts the others: `a, b and 3 more`.
+pub fn joined_up_to(max: usize, entries: impl IntoIterator<Item = String>) -> String {
+    let mut entries = entries.into_iter();
+    let first = entries.by_ref().take(max).collect::<Vec<_>>().join(", ");
+    match entries.count() {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
 /// Returns a name for a list or a heading: as it is if it is one word, else [`quoted`].
 pub fn name(text: &str) -> String {
     // Nearly all names are ASCII, which has no hidden letters.
@@ -163,6 +173,16 @@ fn is_visible(c: char) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_first_entries_are_named_and_the_others_counted() {
+        let entries = |count: usize| (1..=count).map(|n| n.to_string());
+        for (count, text) in
+            [(0, ""), (1, "1"), (3, "1, 2, 3"), (4, "1, 2, 3 and 1 more"), (9, "1, 2, 3 and 6 more")]
+        {
+            assert_eq!(joined_up_to(3, entries(count)), text);
+        }
+    }
 
     #[test]
     fn a_summary_is_the_first_sentence_on_one_line() {

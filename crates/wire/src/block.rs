@@ -13,8 +13,8 @@ pub struct Block {
 }
 
 impl Block {
+    /// Looks at a whole block.
     #[cfg(target_arch = "x86_64")]
-    /// Looks at the bytes.
     #[inline(always)]
     pub fn new(bytes: &[u8; BLOCK]) -> Self {
         let (special, not_ascii) = vectors::look(bytes);
@@ -30,8 +30,8 @@ impl Block {
         Self { plain: (special | 1 << len).trailing_zeros() as usize, not_ascii }
     }
 
+    /// Looks at a whole block.
     #[cfg(not(target_arch = "x86_64"))]
-    /// Looks at the bytes.
     #[inline(always)]
     pub fn new(bytes: &[u8; BLOCK]) -> Self {
         let (plain, not_ascii) = words::look(u128::from_le_bytes(*bytes));

@@ -5,7 +5,7 @@ use crate::front::changed_tools;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Tool;
 use crate::upstream::claims::app_of;
-use base::text::{quoted, shorten, visible};
+use base::text::{joined_up_to, quoted, shorten, visible};
 use serde_json::Value;
 use wire::Raw;
 
@@ -35,12 +35,10 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     }));
     findings.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
     findings.extend(snapshot.findings());
-    let own_names = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
-    let own_names: Vec<&str> = own_names.map(|tool| snapshot.rules.own_name(&tool.name)).collect();
-    findings.extend(named(
-        own_names.iter().copied().filter(|tool| !snapshot.rules.allows_own(tool)),
-        |tools, _| format!("not used, by the rules in the config: {tools}"),
-    ));
+    let all = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
+    let own_names = all.map(|tool| snapshot.rules.own_name(&tool.name));
+    let unused = own_names.filter(|tool| !snapshot.rules.allows_own(tool));
+    findings.extend(named(unused, |tools, _| format!("not used, by the rules in the config: {tools}")));
     let changes = snapshot.pins.changes();
     let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows_own(tool));
     findings.extend(named(changed, |tools, _| {
@@ -98,12 +96,8 @@ fn named<'t>(
     text: impl FnOnce(&str, usize) -> String,
 ) -> Option<String> {
     let tools: Vec<_> = tools.collect();
-    let shown: Vec<_> = tools.iter().take(MAX_NAMED).map(|tool| quoted(&shorten(tool, MAX_NAME))).collect();
-    let more = match tools.len().checked_sub(MAX_NAMED) {
-        Some(more @ 1..) => format!(" and {more} more"),
-        _ => String::new(),
-    };
-    (!tools.is_empty()).then(|| text(&format!("{}{more}", shown.join(", ")), tools.len()))
+    let shown = tools.iter().map(|tool| quoted(&shorten(tool, MAX_NAME)));
+    (!tools.is_empty()).then(|| text(&joined_up_to(MAX_NAMED, shown), tools.len()))
 }
 
 /// Returns whether a schema leaves open what to pass: it lists no parameters and does not say that there are none, or

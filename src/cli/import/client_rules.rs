@@ -115,10 +115,10 @@ impl RuleFile {
         for key in ["disabledMcpServers", "disabledMcpjsonServers"] {
             // In the user's settings, the name may be that of any project's server.
             for name in strings(root.get(key)).filter(|_| self.is_project).collect::<Vec<_>>() {
-                let written = format!("`{key}`: {name}");
-                let pattern = format!("mcp__{}", in_tool_name(name));
-                let effect = ToolEffect::Deny;
-                self.rules.push(ClientRule { pattern, effect, written, agent: None, turns_off: true });
+                self.add(key, name, format!("mcp__{}", in_tool_name(name)), ToolEffect::Deny);
+                if let Some(rule) = self.rules.last_mut() {
+                    rule.turns_off = true;
+                }
             }
         }
     }

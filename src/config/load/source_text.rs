@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::config::ConfigError;
 use crate::config::vars::read_error_reason;
 use base::files;
+use std::io::ErrorKind;
 
 /// Line and column, both counted from 1. The column counts characters.
 pub(super) type LineColumn = (usize, usize);
@@ -29,13 +30,14 @@ impl SourceText {
             message,
             hint: Some(hint.to_owned()),
         };
-        let bytes = files::read(path, limit).map_err(|cause| ConfigError {
-            hint: Some(match () {
-                () if path.is_dir() => "name the file in this directory".to_owned(),
-                () if path.exists() => "let this user read it, as with `chmod u+r`".to_owned(),
-                () => hint.to_owned(),
-            }),
-            ..error(format!("cannot be read: {}", read_error_reason(&cause)))
+        let bytes = files::read(path, limit).map_err(|cause| {
+            let hint = match cause.kind() {
+                ErrorKind::PermissionDenied => "let this user read it, as with `chmod u+r`",
+                _ if path.is_dir() => "name the file in this directory",
+                _ => hint,
+            };
+            let error = error(format!("cannot be read: {}", read_error_reason(&cause)));
+            ConfigError { hint: Some(hint.to_owned()), ..error }
         })?;
         let text = String::from_utf8(bytes).map_err(|_| error("is not UTF-8 text".to_owned()))?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);

@@ -15,6 +15,9 @@ use wire::protocol::methods::{Method, notification};
 /// The shortest interval between two rounds of notifications. Some clients list everything again after each one.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Stands for the hash of a list that is not known, so that any list differs from it.
+const NO_HASH: u64 = 0;
+
 /// The content of the lists at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListContents {
@@ -37,16 +40,6 @@ impl KnownLists {
     /// Notes that the client receives this result of `tools/list`.
     pub fn tools_listed(&self, tools: &Raw) {
         self.0.lock().tools = Some(tools.clone());
-    }
-
-    /// Notes that the client asks for a list before anything of it is known, so that it is told of what comes.
-    pub fn asked(&self, method: Method) {
-        let mut known = self.0.lock();
-        match method {
-            Method::ResourcesList | Method::ResourceTemplatesList => drop(known.resources.get_or_insert(0)),
-            Method::PromptsList => drop(known.prompts.get_or_insert(0)),
-            _ => {}
-        }
     }
 }
 
@@ -111,6 +104,20 @@ impl ListChanges {
     /// The contents that the client knows.
     pub fn known(&self) -> KnownLists {
         self.known.clone()
+    }
+
+    /// Notes that the client asks for a list, if `method` does. Whatever an unknown list turns out to contain, the client is
+    /// told that it changed.
+    pub fn asked(&self, method: Method) {
+        match method {
+            Method::ResourcesList | Method::ResourceTemplatesList => {
+                self.known.0.lock().resources.get_or_insert(NO_HASH);
+            }
+            Method::PromptsList => {
+                self.known.0.lock().prompts.get_or_insert(NO_HASH);
+            }
+            _ => {}
+        }
     }
 
     /// Takes the current contents, and returns the notifications for the lists that changed.
@@ -179,7 +186,7 @@ mod tests {
         let with_resources = || ListContents { resources: Some(5), ..contents("c", 1) };
         assert!(changes.update(with_resources()).is_empty(), "the client has not asked for them");
         changes.update(contents("c", 1));
-        changes.known().asked(Method::ResourcesList);
+        changes.asked(Method::ResourcesList);
         assert_eq!(changes.update(with_resources()), ["notifications/resources/list_changed"]);
     }
 

@@ -3,7 +3,7 @@
 use crate::config::GroupName;
 use crate::front::results::content::text_block;
 use crate::upstream::catalog::Tool;
-use base::text::{name, one_line, quoted, quoted_lines, shorten, visible};
+use base::text::{joined_up_to, name, one_line, quoted, quoted_lines, shorten, visible};
 use schema::signature::{Signature, signature};
 use serde_json::json;
 use wire::{Raw, raw};
@@ -141,11 +141,8 @@ impl RenderedDefinitions<'_> {
     /// The definitions that did not fit, as a result that can be stored, and how a text introduces the way to read it.
     /// `None` if all fit.
     pub fn stored(&self) -> Option<(Raw, String)> {
-        let names = self.unshown.iter().take(MAX_NAMED).map(|(tool, _)| shorten(&tool.name, MAX_NAME));
-        let mut named = names.map(|name| quoted(&name)).collect::<Vec<_>>().join(", ");
-        if self.unshown.len() > MAX_NAMED {
-            named.push_str(&format!(" and {} more", self.unshown.len() - MAX_NAMED));
-        }
+        let names = self.unshown.iter().map(|(tool, _)| quoted(&shorten(&tool.name, MAX_NAME)));
+        let named = joined_up_to(MAX_NAMED, names);
         let blocks = self.unshown.iter().map(|(_, definition)| text_block(&split_lines(definition)));
         let blocks: Vec<_> = blocks.collect();
         let result = [b"{\"content\":", &raw::array(&blocks)[..], b"}"].concat().into();

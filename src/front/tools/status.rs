@@ -83,12 +83,13 @@ pub fn report(
         Duration::ZERO => String::new(),
         saved => format!("; start-up time saved so far: {}", rounded(saved)),
     };
-    lines.push(match (all.is_empty(), problems.config.is_empty()) {
-        (true, true) if config.disabled.is_empty() => {
+    let may_have_servers = !all.is_empty() || !config.disabled.is_empty() || !problems.config.is_empty();
+    lines.push(match may_have_servers {
+        false => {
             "no server is configured; `dynamic-mcp import` adds those of your clients, and `dynamic-mcp add` adds one"
                 .to_owned()
         }
-        _ => format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()),
+        true => format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()),
     });
     for (group, snapshot) in &snapshots {
         lines.push(group_line(group, snapshot, flows, note_of(group, snapshot)));
