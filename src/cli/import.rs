@@ -5,7 +5,8 @@
 //! `discover` reads the files of the clients, whose places and forms are in `apps`, with `source`. `translate` makes an
 //! entry of ours from each server in them, if its values have the types that they must have (`shape`); `variables` does
 //! that for its strings, by the `string_rules` of the client. `merge` puts the servers of all clients together, and
-//! with those that servers.json has; `accounts` tells which are of different accounts. `client_rules` reads the rules
+//! with those that servers.json has; `accounts` tells which are of different accounts, and `differences` in what else they
+//! differ. `client_rules` reads the rules
 //! for tools that clients have beside their servers, as `tool_rules`, and `not_carried` names those that are lost.
 //! `access` says which servers and tools each client (`client_scope`) may use; `own_profiles` knows those that use this
 //! program already, and `client_profiles` makes its `profiles`. `questions` asks, with `ask`, and `report` says what
@@ -66,6 +67,7 @@ mod client_profiles;
 mod client_rules;
 mod client_scope;
 mod comments;
+mod differences;
 mod discover;
 pub(super) mod edit;
 mod keyring;

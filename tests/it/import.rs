@@ -426,7 +426,7 @@ fn at_a_terminal_conflicts_and_files_are_asked_for() {
     let (code, shown) = at_terminal(home.command(&["--write-client"]), "2\ny\nn\ny\n");
     assert_eq!(code, 0, "{shown}");
     for question in [
-        "fs: env.DEBUG differs. Take that of 1) Cursor  2) Gemini CLI [1] ",
+        "The entries of fs differ: env.DEBUG is 1 in Cursor, 2 in Gemini CLI. Which values count? 1) Cursor  2) Gemini CLI  3) each client keeps its own [1] ",
         "Add 1 server to ~/.config/dynamic-mcp/servers.json? [y/N] ",
         "Put `dyn` in place of 1 server in ~/.cursor/mcp.json (Cursor)? [y/N] ",
         "Put `dyn` in place of 1 server in ~/.gemini/settings.json (Gemini CLI)? [y/N] ",

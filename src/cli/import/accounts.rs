@@ -1,9 +1,9 @@
 //! Whether two entries of one program are of one account and about the same thing.
 //!
-//! They are not if they differ in `env`, `env_file`, `headers` or `oauth`: a token, a project, the address of a database.
-//! Only how a server runs makes no difference, such as its log and its timeouts (`is_harmless`), and a variable that one
-//! entry passes on under its own name (`"TOKEN": "${TOKEN}"`) may be absent in the other. Secrets that `--secrets` moved
-//! are compared by their values, if the keyring gives them without a question.
+//! They are not if they differ in `env`, `env_file`, `headers`, `oauth` or `cwd`: a token, a project, the address of a
+//! database. Only how a server runs makes no difference, such as its log and its timeouts (`is_harmless`). A variable that
+//! one entry passes on under its own name (`"TOKEN": "${TOKEN}"`) may be absent in the other if that passes on all of
+//! them. Secrets that `--secrets` moved are compared by their values, if the keyring gives them without a question.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +13,7 @@ use super::secrets::{is_secret, names_secret, split_scheme, words};
 use super::variables::comparable;
 use crate::auth::secret_store::SecretStore;
 use crate::config::notation::{escape, literal};
+use base::text;
 
 /// Variables and headers that say how a server runs, and how it reaches the network, in lower case.
 const HARMLESS_NAMES: &[&str] = &[
@@ -74,6 +75,8 @@ const HARMLESS_ENDS: &[&[&str]] = &[
 ];
 /// The least length of a secret of which the last four characters may be shown, in characters.
 const MIN_SHOWN: usize = 20;
+/// How much of a value that is no secret is shown, in characters.
+const MAX_SHOWN: usize = 60;
 
 /// A field by which two entries are about different things.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,12 +127,19 @@ impl KeyringValues {
         Self(values)
     }
 
-    /// The first field by which two entries are about different things. `ours` may be one of servers.json.
+    /// The first field by which two entries are about different things. `is_known`: `ours` stands in servers.json, where a
+    /// directory may have been added.
     pub(super) fn difference(
         &self,
         ours: &Map<String, Value>,
         theirs: &Map<String, Value>,
+        is_known: bool,
     ) -> Option<AccountDifference> {
+        let dirs = [ours, theirs].map(|entry| entry.get("cwd"));
+        if !(is_same_text(dirs[0], dirs[1]) || is_known && dirs[1].is_none()) {
+            let [ours, theirs] = dirs.map(|dir| dir.map_or_else(|| "absent".to_owned(), Value::to_string));
+            return Some(AccountDifference { field: "cwd".to_owned(), ours, theirs });
+        }
         if !is_same_text(ours.get("env_file"), theirs.get("env_file")) {
             let [ours, theirs] = [ours, theirs].map(|entry| match entry.get("env_file") {
                 Some(_) => "another file".to_owned(),
@@ -137,6 +147,7 @@ impl KeyringValues {
             });
             return Some(AccountDifference { field: "env_file".to_owned(), ours, theirs });
         }
+        let passes_all = [ours, theirs].map(|entry| entry.get("inherit_env") == Some(&Value::Bool(true)));
         for field in ["env", "headers", "oauth"] {
             let members = |entry: &Map<String, Value>| entry.get(field).and_then(Value::as_object).cloned();
             let (ours, theirs) = (members(ours).unwrap_or_default(), members(theirs).unwrap_or_default());
@@ -146,10 +157,11 @@ impl KeyringValues {
                 let counts = field == "oauth"
                     || !is_harmless(name)
                     || pair.iter().flatten().any(|text| is_plain_secret(name, text));
-                let is_passed_on = |text: &String| field == "env" && *text == format!("${{{name}}}");
+                let is_passed_on = |text: &Option<String>| *text == Some(format!("${{{name}}}"));
                 let is_same = match &pair {
                     [Some(ours), Some(theirs)] => ours == theirs,
-                    [one, other] => one.iter().chain(other).all(is_passed_on),
+                    [ours, None] => field == "env" && is_passed_on(ours) && passes_all[1],
+                    [None, theirs] => field == "env" && is_passed_on(theirs) && passes_all[0],
                 };
                 if counts && !is_same {
                     let [ours, theirs] = pair.map(|text| shown(text.as_deref()));
@@ -191,6 +203,16 @@ fn is_harmless(name: &str) -> bool {
             || HARMLESS_ENDS.iter().any(|end| words.ends_with(end)))
 }
 
+/// What may be shown of a value that stands under this name.
+pub(super) fn shown_value(name: &str, value: Option<&Value>) -> String {
+    let Some(value) = value else { return "not set".to_owned() };
+    let value = value.as_str().map_or_else(|| value.to_string(), comparable);
+    match names_secret(name) || is_plain_secret(name, &value) {
+        true => shown(Some(&value)),
+        false => text::shorten(&text::visible(&literal(&value).unwrap_or(value)), MAX_SHOWN),
+    }
+}
+
 fn is_plain_secret(name: &str, text: &str) -> bool {
     literal(text).is_some_and(|plain| is_secret(name, &plain))
 }
@@ -222,7 +244,7 @@ mod tests {
 
     fn difference(ours: Value, theirs: Value) -> Option<String> {
         let entries = [ours, theirs].map(|entry| entry.as_object().unwrap().clone());
-        let found = KeyringValues::default().difference(&entries[0], &entries[1]);
+        let found = KeyringValues::default().difference(&entries[0], &entries[1], false);
         found.map(|difference| difference.describe("`a`"))
     }
 
@@ -284,6 +306,12 @@ mod tests {
                 "env.LOG_GROUP has another value",
             ),
             (json!({"env_file": "/a.env"}), json!({}), "env_file is absent here, and another file there"),
+            (json!({"cwd": "/a"}), json!({}), "cwd is absent here, and \"/a\" there"),
+            (
+                json!({"env": {"TOKEN": "${TOKEN}"}}),
+                json!({}),
+                "env.TOKEN is absent here, and ${TOKEN} there",
+            ),
         ] {
             let found = difference(ours, theirs).unwrap_or_else(|| panic!("{expected}"));
             assert_eq!(found, format!("kept apart from `a`: {expected}"));
@@ -298,7 +326,7 @@ mod tests {
                 json!({"env": {"LOG_LEVEL": "debug", "PATH": "/a", "DEBUG": "1", "MCP_TIMEOUT": "5"}}),
                 json!({"env": {"LOG_LEVEL": "info", "NODE_OPTIONS": "-x", "LC_ALL": "C", "FETCH_TIMEOUT_MS": "5"}}),
             ),
-            (json!({"env": {"TOKEN": "${TOKEN}"}}), json!({})),
+            (json!({"env": {"TOKEN": "${TOKEN}"}}), json!({"inherit_env": true})),
             (json!({"env": {"TOKEN": "${env:TOKEN}"}}), json!({"env": {"TOKEN": "${TOKEN}"}})),
             (json!({"env": {"TOKEN": "${TOKEN:-}"}}), json!({"env": {"TOKEN": "${TOKEN}"}})),
             (json!({"env": {"TOKEN": "a$$b"}}), json!({"env": {"TOKEN": "a$b"}})),
@@ -312,9 +340,9 @@ mod tests {
     fn a_secret_in_the_keyring_is_compared_by_its_value() {
         let values = KeyringValues(BTreeMap::from([("k".to_owned(), "pa$$word".to_owned())]));
         let entry = |text: &str| json!({"env": {"KEY": text}}).as_object().unwrap().clone();
-        assert_eq!(values.difference(&entry("x {keyring:k}"), &entry(&escape("x pa$$word"))), None);
+        assert_eq!(values.difference(&entry("x {keyring:k}"), &entry(&escape("x pa$$word")), true), None);
         for (ours, theirs) in [("{keyring:k}", "other-password"), ("{keyring:locked}", "pa$$word")] {
-            let found = values.difference(&entry(ours), &entry(theirs)).unwrap();
+            let found = values.difference(&entry(ours), &entry(theirs), true).unwrap();
             assert!(!found.describe("a").contains("pa$$"), "{found:?}");
         }
     }

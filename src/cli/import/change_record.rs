@@ -34,7 +34,7 @@ pub(super) struct ChangeRecord {
     pub(super) after: Option<String>,
     /// The places that were changed.
     pub(super) places: Vec<ChangedPlace>,
-    /// The names that the replaced entries have in the config file.
+    /// The names that the replaced entries of all places have in the config file.
     #[serde(default)]
     pub(super) servers: BTreeSet<String>,
     /// What else the file had before it was made again, and that is not back.
@@ -54,6 +54,15 @@ pub(super) struct ChangeRecord {
     pub(super) stored_values: Vec<StoredValue>,
 }
 
+/// The client that had a server before an import put this program in its place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EarlierUse {
+    /// The client.
+    pub(super) app: ClientApp,
+    /// The project in which it had the server.
+    pub(super) project: Option<PathBuf>,
+}
+
 /// The change in one place of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ChangedPlace {
@@ -66,6 +75,12 @@ pub(super) struct ChangedPlace {
     pub(super) entry: Value,
     /// The names of the entries that ours replaced.
     pub(super) removed: Vec<String>,
+    /// The project that the place is for.
+    #[serde(default)]
+    pub(super) project: Option<PathBuf>,
+    /// The names that the replaced entries have in the config file.
+    #[serde(default)]
+    pub(super) servers: BTreeSet<String>,
 }
 
 /// Members of a file that are no servers of a record.
@@ -140,6 +155,13 @@ impl ChangeRecord {
         ClientApp::all().iter().copied().find(|app| app.id() == self.client)
     }
 
+    /// Whose this server of the config file was, if an entry of it was replaced.
+    pub(super) fn earlier_use(&self, server: &str) -> Option<EarlierUse> {
+        let app = self.app().filter(|_| self.servers.contains(server))?;
+        let place = self.places.iter().find(|place| place.servers.contains(server));
+        Some(EarlierUse { app, project: place.and_then(|place| place.project.clone()) })
+    }
+
     /// Whether a part was put back.
     pub(super) fn is_incomplete(&self) -> bool {
         self.after.is_none()
@@ -172,6 +194,7 @@ impl ChangeRecord {
             own: None,
             entry: Value::Null,
             removed: names(&place.keys),
+            ..place.clone()
         });
         let places: Vec<_> = places.filter(|place| !place.removed.is_empty()).collect();
         let returning = places.iter().map(|place| ReturningEntries {

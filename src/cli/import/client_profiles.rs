@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::access::ClientAccess;
 use super::apps::ClientApp;
+use super::change_record::EarlierUse;
 use super::client_scope::ClientScope;
 use super::discover::Discovery;
 use super::merge::PlannedServer;
@@ -118,8 +119,9 @@ impl ProfileInput<'_> {
             && others.any(|other| other.is_on || used.is_none())
     }
 
-    /// Whether this client does not see a server: it is one of other clients, or was one when they were imported, or, in the
-    /// project, it is one that the client does not see elsewhere or turns off there.
+    /// Whether this client does not see a server: it is one of other clients or projects, or was one when they were
+    /// imported, or, in the project, it is one that the client does not see elsewhere or turns off there, or that the
+    /// project's own server of that name replaces.
     fn is_left_out(&self, client: &ClientAccess, index: usize) -> bool {
         let elsewhere = ClientScope { is_project: false, ..client.scope };
         let elsewhere =
@@ -128,11 +130,21 @@ impl ProfileInput<'_> {
         let server = &self.servers[index];
         let is_unseen = elsewhere.is_some_and(|profile| !profile.chooses(&server.name));
         let used = client.servers.get(&index).map(|used| used.is_on);
-        let had = &server.earlier_clients;
-        let was_of_others = used.is_none() && !had.is_empty() && !had.contains(&client.scope.app);
+        let had = &server.earlier_uses;
+        let was_here = |had: &EarlierUse| {
+            had.app == client.scope.app
+                && (had.project.is_none() || client.scope.is_project && had.project == self.discovery.project)
+        };
+        let was_of_others = used.is_none() && !had.is_empty() && !had.iter().any(was_here);
+        let is_replaced = client.scope.is_project && used.is_none() && {
+            let mut own = self.servers.iter().flat_map(|server| &server.origins);
+            own.any(|own| {
+                own.app == client.scope.app && own.is_project && own.name == server.name_in(client.scope.app)
+            })
+        };
         let is_turned_off = server.is_known && server.origins.is_empty() && used == Some(false);
         is_turned_off
-            || self.keeps_apart && (is_unseen && used != Some(true) || was_of_others)
+            || self.keeps_apart && (is_unseen && used != Some(true) || was_of_others || is_replaced)
             || self.is_of_others(used, index)
     }
 
@@ -168,11 +180,19 @@ impl ProfileInput<'_> {
                 seen.iter().filter(|(index, _)| self.is_of_others(self.use_of(scope, *index), *index));
             let others: Vec<_> = others.map(|(_, server)| name(&server.name)).collect();
             if !others.is_empty() {
-                profiles.lines.push(format!(
+                let mut line = format!(
                     "{} uses dynamic-mcp already, and sees the new servers too: {}",
                     scope.label(),
                     others.join(", ")
-                ));
+                );
+                let mut origins = seen.iter().flat_map(|(_, server)| &server.origins);
+                if own.is_none() && origins.any(|origin| origin.is_project) {
+                    let client = scope.app.id();
+                    line.push_str(&format!(
+                        "; `dynamic-mcp import {client} --write-client` leaves those of the project out there"
+                    ));
+                }
+                profiles.lines.push(line);
             }
         }
     }
@@ -232,7 +252,9 @@ impl ProfileInput<'_> {
         let others = self.of_others(client);
         let is_written =
             self.write_client && self.discovery.files.iter().any(|file| file.app == client.scope.app);
-        if !has_rules && (others.is_empty() || !is_written) {
+        // An entry of a project always names its profile, so that the servers of other projects can be left out of it.
+        let needs_one = !others.is_empty() || client.scope.is_project;
+        if !has_rules && !(needs_one && is_written) {
             return;
         }
         let candidates: Vec<_> = self
@@ -331,13 +353,19 @@ impl ProfileInput<'_> {
         }
     }
 
-    /// A client that uses this program already, with the servers that servers.json has beside its own.
+    /// A client that uses this program already, with the servers that servers.json has beside its own. It goes on to see
+    /// them, but for those of projects.
     fn with_known_servers(&self, scope: ClientScope) -> ClientAccess {
         let found = self.clients.iter().find(|client| client.scope == scope).cloned();
         let mut client =
             found.unwrap_or(ClientAccess { scope, servers: BTreeMap::new(), remarks: Vec::new() });
-        for (index, _) in self.servers.iter().enumerate().filter(|(_, server)| server.is_known) {
-            client.servers.entry(index).or_default().is_on = true;
+        for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| server.is_known) {
+            let of_project = |had: &EarlierUse| {
+                had.project.is_some() && !(scope.is_project && had.project == self.discovery.project)
+            };
+            if server.earlier_uses.is_empty() || !server.earlier_uses.iter().all(of_project) {
+                client.servers.entry(index).or_default().is_on = true;
+            }
         }
         client
     }

@@ -141,9 +141,8 @@ mod tests {
             entry: entry.as_object().unwrap().clone(),
             is_known,
             origins: Vec::new(),
-            earlier_clients: Default::default(),
+            earlier_uses: Default::default(),
             notes: Vec::new(),
-            conflicts: Vec::new(),
         };
         let mut servers = [server(false), server(true)];
         let moves = take_secrets(&mut servers, &["git_hub-GITHUB_TOKEN".to_owned()]);

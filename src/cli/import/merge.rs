@@ -2,17 +2,19 @@
 //!
 //! A server is recognized by what it runs or contacts: its command with the arguments, or its URL. Servers of one name
 //! and one program are one server if they are about the same thing (`accounts`); where the clients' entries differ in other
-//! fields, the first client's value counts and the difference is a conflict. Servers of one name and different programs
-//! or accounts both stay, the later one under a name of its own, by which the next import finds it. Servers of different
-//! names are one only if everything is equal.
+//! fields (`differences`), the first client's value counts, unless the user wants the entries apart. Servers of one name
+//! and different programs or accounts both stay, the later one under a name of its own, by which the next import finds
+//! it. Servers of different names are one only if everything is equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::accounts::{AccountDifference, KeyringValues};
 use super::apps::ClientApp;
+use super::change_record::EarlierUse;
+use super::differences::FieldDifference;
 use super::discover::FoundServer;
 use super::records::ChangeRecords;
 use super::tool_rules::ToolRuleSet;
@@ -32,11 +34,9 @@ pub(super) struct PlannedServer {
     /// The clients that have it, each with the name that it has there and its file.
     pub(super) origins: Vec<Origin>,
     /// The clients that had it when an import put this program in its place.
-    pub(super) earlier_clients: BTreeSet<ClientApp>,
+    pub(super) earlier_uses: BTreeSet<EarlierUse>,
     /// What the clients' entries have beyond ours.
     pub(super) notes: Vec<String>,
-    /// Fields in which the entries differ.
-    pub(super) conflicts: Vec<Conflict>,
 }
 
 /// Where a server was found.
@@ -52,23 +52,12 @@ pub(super) struct Origin {
     pub(super) variables: UsedVariables,
     /// Whether the client starts it.
     pub(super) is_on: bool,
+    /// Its entry there, in our form, without the rules.
+    pub(super) entry: Map<String, Value>,
     /// What its entry there says about its tools.
     pub(super) rules: ToolRuleSet,
     /// The server of the same name and program that is about something else.
     pub(super) other_account: Option<(String, AccountDifference)>,
-}
-
-/// A field in which the entries of two clients differ.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Conflict {
-    /// The field, and within `env` and `headers` the member.
-    pub(super) path: Vec<String>,
-    /// The value of the later client.
-    pub(super) other: Value,
-    /// The later client.
-    pub(super) app: ClientApp,
-    /// Whether the later client's value counts.
-    pub(super) is_taken: bool,
 }
 
 /// The servers of servers.json and of the clients, put together one by one.
@@ -87,9 +76,8 @@ impl Merger {
             entry: entry.as_object().cloned().unwrap_or_default(),
             is_known: true,
             origins: Vec::new(),
-            earlier_clients: BTreeSet::new(),
+            earlier_uses: BTreeSet::new(),
             notes: Vec::new(),
-            conflicts: Vec::new(),
         });
         Self { servers: servers.collect(), keyring }
     }
@@ -100,46 +88,89 @@ impl Merger {
         let TranslatedEntry { mut entry, notes, variables } = translated;
         let is_on = entry.shift_remove("enabled") != Some(Value::Bool(false));
         let rules = ToolRuleSet::take_from(&mut entry);
-        let mut origin =
-            Origin { app, name: name.clone(), is_project, variables, is_on, rules, other_account: None };
-        for server in self.servers.iter_mut().filter(|server| is_same_program(&server.entry, &entry)) {
-            let is_twin = match server.has_name(&name) {
-                false => have_same_members(&without_rules(&server.entry), &entry),
-                true => match self.keyring.difference(&server.entry, &entry) {
-                    None => true,
-                    Some(difference) => {
-                        origin.other_account.get_or_insert_with(|| (server.name.clone(), difference));
-                        false
-                    }
-                },
-            };
-            if is_twin {
-                origin.other_account = None;
-                server.merge(entry, app);
-                server.add_notes(app, notes);
-                server.origins.push(origin);
-                return;
-            }
-        }
-        let mut server = PlannedServer {
-            name: self.free_name(&name, app),
-            entry,
-            is_known: false,
-            origins: vec![origin],
-            earlier_clients: BTreeSet::new(),
-            notes: Vec::new(),
-            conflicts: Vec::new(),
+        let mut origin = Origin {
+            app,
+            name: name.clone(),
+            is_project,
+            variables,
+            is_on,
+            entry: entry.clone(),
+            rules,
+            other_account: None,
         };
+        if let Some(twin) = self.twin(&name, &entry, &mut origin.other_account) {
+            let server = &mut self.servers[twin];
+            server.merge(entry);
+            server.add_notes(app, notes);
+            server.origins.push(origin);
+            return;
+        }
+        let mut server = PlannedServer::new(self.free_name(&name, app), origin);
         server.add_notes(app, notes);
         self.servers.push(server);
     }
 
+    /// The server that this entry is another one of: with equal entries if there is one. `other_account` gets what keeps
+    /// it apart from the first server that has its name and its program.
+    fn twin(
+        &self,
+        name: &str,
+        entry: &Map<String, Value>,
+        other_account: &mut Option<(String, AccountDifference)>,
+    ) -> Option<usize> {
+        let same_program =
+            self.servers.iter().enumerate().filter(|(_, server)| is_same_program(&server.entry, entry));
+        let same_program: Vec<_> = same_program.collect();
+        let is_equal = |server: &PlannedServer| have_same_members(&without_rules(&server.entry), entry);
+        let named = || same_program.iter().filter(|(_, server)| server.has_name(name));
+        let equal = named().chain(&same_program).find(|(_, server)| is_equal(server));
+        if let Some((index, _)) = equal {
+            return Some(*index);
+        }
+        let mut first = None;
+        for (index, server) in named() {
+            match self.keyring.difference(&server.entry, entry, server.is_known) {
+                None => return Some(*index),
+                Some(difference) => drop(first.get_or_insert((server.name.clone(), difference))),
+            }
+        }
+        *other_account = first;
+        None
+    }
+
+    /// Gives each client whose entry differs from the one that counts a server of its own.
+    pub(super) fn keep_apart(&mut self, index: usize) {
+        let base = &self.servers[index].entry;
+        let base = match self.servers[index].is_known {
+            true => base.clone(),
+            false => self.servers[index].origins[0].entry.clone(),
+        };
+        let origins = std::mem::take(&mut self.servers[index].origins);
+        let (same, different): (Vec<_>, Vec<_>) =
+            origins.into_iter().partition(|origin| have_same_members(&base, &origin.entry));
+        self.servers[index].origins = same;
+        if !self.servers[index].is_known {
+            self.servers[index].entry = base;
+        }
+        let first = self.servers.len();
+        for origin in different {
+            let mut made = self.servers[first..].iter_mut();
+            match made.find(|server| have_same_members(&server.entry, &origin.entry)) {
+                Some(server) => server.origins.push(origin),
+                None => {
+                    let name = self.free_name(&origin.name, origin.app);
+                    self.servers.push(PlannedServer::new(name, origin));
+                }
+            }
+        }
+    }
+
     /// Notes which clients had the servers of this config file before an import replaced them.
-    pub(super) fn note_earlier_clients(&mut self, config: &Path, env: &Env) {
+    pub(super) fn note_earlier_uses(&mut self, config: &Path, env: &Env) {
         // Whatever writes a client's file says why the records cannot be read.
         let Ok(records) = ChangeRecords::of_user(env) else { return };
         for server in &mut self.servers {
-            server.earlier_clients = records.clients_of(&server.name, config);
+            server.earlier_uses = records.earlier_uses(&server.name, config);
         }
     }
 
@@ -154,6 +185,18 @@ impl Merger {
 }
 
 impl PlannedServer {
+    /// One that a client has.
+    fn new(name: String, origin: Origin) -> Self {
+        Self {
+            name,
+            entry: origin.entry.clone(),
+            is_known: false,
+            origins: vec![origin],
+            earlier_uses: BTreeSet::new(),
+            notes: Vec::new(),
+        }
+    }
+
     /// Whether this is its name, here or with one of the clients, or the name that an import gave it beside another one.
     fn has_name(&self, name: &str) -> bool {
         let is_given = || {
@@ -179,48 +222,37 @@ impl PlannedServer {
         self.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", app.label())));
     }
 
-    /// Adds what only the other entry has, and notes the differences.
-    fn merge(&mut self, other: Map<String, Value>, app: ClientApp) {
+    /// Adds what only the other entry has.
+    fn merge(&mut self, other: Map<String, Value>) {
+        if self.is_known {
+            return;
+        }
         for (name, theirs) in other {
-            match self.entry.get_mut(&name) {
-                None if self.is_known => {}
-                None => drop(self.entry.insert(name, theirs)),
-                Some(ours) if is_same(ours, &theirs) => {}
-                Some(Value::Object(ours)) if matches!(name.as_str(), "env" | "headers") => {
-                    let Value::Object(theirs) = theirs else { continue };
+            match (self.entry.get_mut(&name), theirs) {
+                (None, theirs) => drop(self.entry.insert(name, theirs)),
+                (Some(Value::Object(ours)), Value::Object(theirs))
+                    if matches!(name.as_str(), "env" | "headers") =>
+                {
                     for (member, value) in theirs {
-                        match ours.get(&member) {
-                            None if self.is_known => {}
-                            None => drop(ours.insert(member, value)),
-                            Some(known) if is_same(known, &value) => {}
-                            Some(_) => {
-                                let path = vec![name.clone(), member];
-                                self.conflicts.push(Conflict { path, other: value, app, is_taken: false });
-                            }
-                        }
+                        ours.entry(member).or_insert(value);
                     }
                 }
-                Some(_) => {
-                    self.conflicts.push(Conflict { path: vec![name], other: theirs, app, is_taken: false });
+                (Some(Value::Array(ours)), Value::Array(theirs)) if name == "inherit_env" => {
+                    let new: Vec<_> = theirs.into_iter().filter(|name| !ours.contains(name)).collect();
+                    ours.extend(new);
                 }
+                // The whole environment has every variable.
+                (Some(ours), theirs @ Value::Bool(true)) if name == "inherit_env" => *ours = theirs,
+                _ => {}
             }
         }
     }
 
-    /// Takes the later client's value of a conflict.
-    pub(super) fn take_other(&mut self, index: usize) {
-        let Some(conflict) = self.conflicts.get_mut(index) else { return };
-        conflict.is_taken = true;
-        let other = conflict.other.clone();
-        match conflict.path.as_slice() {
-            [field, member] => {
-                let members = self.entry.entry(field.as_str()).or_insert_with(|| json!({}));
-                if let Value::Object(members) = members {
-                    members.insert(member.clone(), other);
-                }
-            }
-            [field, ..] => drop(self.entry.insert(field.clone(), other)),
-            [] => {}
+    /// Takes the values of this origin where the entries differ.
+    pub(super) fn prefer(&mut self, origin: usize) {
+        let from = self.origins[origin].entry.clone();
+        for difference in FieldDifference::all(self) {
+            difference.take(&mut self.entry, &from);
         }
     }
 
@@ -258,7 +290,7 @@ fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bo
 }
 
 /// Whether two values are equal when they are read. A string can be written in several ways.
-fn is_same(ours: &Value, theirs: &Value) -> bool {
+pub(super) fn is_same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::String(ours), Value::String(theirs)) => comparable(ours) == comparable(theirs),
         (Value::Array(ours), Value::Array(theirs)) => {
@@ -276,6 +308,8 @@ fn have_same_members(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn add(merger: &mut Merger, app: ClientApp, name: &str, entry: Value) {
@@ -314,13 +348,24 @@ mod tests {
         assert_eq!(names(&merger), ["fs", "fs-gemini", "work"]);
         let first = &merger.servers[0];
         assert_eq!(first.entry["env"], json!({"LOG_LEVEL": "1", "DEBUG": "3"}));
-        let path = vec!["env".to_owned(), "LOG_LEVEL".to_owned()];
-        let conflict = Conflict { path, other: json!("2"), app: ClientApp::Codex, is_taken: false };
-        assert_eq!(first.conflicts, std::slice::from_ref(&conflict));
+        let differences: Vec<_> =
+            FieldDifference::all(first).iter().map(|difference| difference.describe_outcome(None)).collect();
+        assert_eq!(
+            differences,
+            [
+                "env.LOG_LEVEL is 1 in Cursor, 2 in Codex; that of Cursor counts",
+                "env.DEBUG is not set in Cursor, 3 in Codex; that of Codex counts"
+            ]
+        );
         let origins: Vec<_> = merger.servers[1].origins.iter().map(|origin| origin.name.as_str()).collect();
         assert_eq!(origins, ["fs", "files"]);
-        merger.servers[0].take_other(0);
-        assert_eq!(merger.servers[0].entry["env"]["LOG_LEVEL"], json!("2"));
+        merger.servers[0].prefer(1);
+        assert_eq!(merger.servers[0].entry["env"], json!({"LOG_LEVEL": "2", "DEBUG": "3"}));
+        merger.keep_apart(0);
+        assert_eq!(names(&merger), ["fs", "fs-gemini", "work", "fs-codex"]);
+        assert_eq!(merger.servers[0].entry["env"], json!({"LOG_LEVEL": "1"}));
+        assert_eq!(merger.servers[3].entry["env"], json!({"LOG_LEVEL": "2", "DEBUG": "3"}));
+        assert!(merger.servers.iter().all(|server| FieldDifference::all(server).is_empty()));
     }
 
     #[test]
@@ -356,7 +401,7 @@ mod tests {
         let imported = json!({"command": "a", "args": ["$5 $${A} ${B} {{file:x}"], "env": {"A": "$"}});
         add(&mut merger, ClientApp::Cursor, "fs", imported.clone());
         add(&mut merger, ClientApp::Cursor, "other-name", imported);
-        assert_eq!((names(&merger), merger.servers[0].conflicts.len()), (vec!["fs"], 0));
+        assert_eq!((names(&merger), FieldDifference::all(&merger.servers[0]).len()), (vec!["fs"], 0));
         // A text is not the variable that looks like it.
         add(
             &mut merger,
@@ -375,11 +420,28 @@ mod tests {
             &mut merger,
             ClientApp::Cursor,
             "fs",
-            json!({"command": "a", "args": [], "env": {"LOG_LEVEL": "2", "DEBUG": "1"}, "cwd": "/"}),
+            json!({"command": "a", "args": [], "env": {"LOG_LEVEL": "2", "DEBUG": "1"}, "timeout": "9s"}),
         );
         add(&mut merger, ClientApp::Cursor, "x", json!({"command": "other"}));
         assert_eq!(names(&merger), ["fs", "x", "x-cursor"]);
         assert_eq!(json!(merger.servers[0].entry), known["fs"]);
-        assert_eq!(merger.servers[0].conflicts.len(), 1);
+        let differences: Vec<_> = FieldDifference::all(&merger.servers[0])
+            .iter()
+            .map(|difference| difference.describe_outcome(Some("servers.json")))
+            .collect();
+        assert_eq!(
+            differences,
+            [
+                "env.LOG_LEVEL is 2 in Cursor; it is 1 in servers.json, which counts",
+                "env.DEBUG is 1 in Cursor; it is not set in servers.json, which counts",
+                "timeout is 9s in Cursor; it is not set in servers.json, which counts"
+            ]
+        );
+        // What the user added stays; a client's own directory is another server.
+        let known = json!({"fs": {"command": "a", "cwd": "/mine"}});
+        let mut merger = Merger::new(known.as_object(), KeyringValues::default());
+        add(&mut merger, ClientApp::Cursor, "fs", json!({"command": "a"}));
+        add(&mut merger, ClientApp::Codex, "fs", json!({"command": "a", "cwd": "/other"}));
+        assert_eq!(names(&merger), ["fs", "fs-codex"]);
     }
 }

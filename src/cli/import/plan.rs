@@ -19,7 +19,7 @@ use super::measure::{MeasureContext, measure};
 use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
 use super::not_carried::RuleReview;
-use super::questions::{resolve_conflicts, settle_access};
+use super::questions::{settle_access, settle_differences};
 use super::records::ChangeRecords;
 use super::replace::{ClientWrite, OwnProgram, own_command};
 use super::source::{read_text, servers_keys, understood, value_at};
@@ -84,9 +84,9 @@ impl Plan {
                 }
             }
         }
-        merger.note_earlier_clients(&target, env);
+        settle_differences(&mut merger, mode.answers).await?;
+        merger.note_earlier_uses(&target, env);
         let mut servers = merger.servers;
-        resolve_conflicts(&mut servers, mode.answers).await?;
         let existing = root.get("profiles").and_then(Value::as_object).cloned().unwrap_or_default();
         let profiles = settle_access(discovery, &mut servers, &existing, mode).await?;
         let review = RuleReview { discovery, servers: &servers, profiles: &profiles, env };

@@ -8,21 +8,41 @@ use serde_json::{Map, Value};
 use super::access::{ClientAccess, share_rules};
 use super::ask::Answers;
 use super::client_profiles::{ClientProfiles, ProfileInput};
+use super::differences::FieldDifference;
 use super::discover::Discovery;
-use super::merge::PlannedServer;
+use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
 use base::text;
 
-/// Asks which value counts where clients differ.
-pub(super) async fn resolve_conflicts(servers: &mut [PlannedServer], answers: Answers) -> io::Result<()> {
-    for server in servers.iter_mut().filter(|server| !server.is_known) {
-        let first = server.origins.first().map_or("", |origin| origin.app.label());
-        for (index, conflict) in server.conflicts.clone().into_iter().enumerate() {
-            let field = conflict.path.join(".");
-            let question = format!("{}: {field} differs. Take that of", text::name(&server.name));
-            if answers.choose(&question, &[first, conflict.app.label()]).await? == 1 {
-                server.take_other(index);
+/// Asks what becomes of the entries of one server that differ.
+pub(super) async fn settle_differences(merger: &mut Merger, answers: Answers) -> io::Result<()> {
+    for index in 0..merger.servers.len() {
+        let server = &merger.servers[index];
+        let differences: Vec<_> =
+            FieldDifference::all(server).iter().map(FieldDifference::describe).collect();
+        if differences.is_empty() {
+            continue;
+        }
+        let mut labels: Vec<(&str, Option<usize>)> = Vec::new();
+        if server.is_known {
+            labels.push(("those of servers.json", None));
+        }
+        for (place, origin) in server.origins.iter().enumerate().filter(|_| !server.is_known) {
+            if labels.iter().all(|(label, _)| *label != origin.app.label()) {
+                labels.push((origin.app.label(), Some(place)));
             }
+        }
+        let question = format!(
+            "The entries of {} differ: {}. Which values count?",
+            text::name(&server.name),
+            differences.join("; ")
+        );
+        let apart = "each client keeps its own";
+        let options: Vec<_> = labels.iter().map(|(label, _)| *label).chain([apart]).collect();
+        match labels.get(answers.choose(&question, &options).await?) {
+            Some((_, Some(place))) if *place > 0 => merger.servers[index].prefer(*place),
+            Some(_) => {}
+            None => merger.keep_apart(index),
         }
     }
     Ok(())

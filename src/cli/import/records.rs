@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::apps::ClientApp;
-use super::change_record::{ChangeRecord, ChangedPlace};
+use super::change_record::{ChangeRecord, ChangedPlace, EarlierUse};
 use crate::config::vars::Env;
 use crate::dirs;
 use base::{private_files, text};
@@ -57,8 +57,8 @@ impl OldRecord {
         let places = self.places.into_iter().map(|place| ChangedPlace {
             keys: place.keys,
             own: Some(place.own),
-            entry: Value::Null,
             removed: place.removed.keys().cloned().collect(),
+            ..ChangedPlace::default()
         });
         Ok(ChangeRecord {
             client: self.client,
@@ -160,12 +160,10 @@ impl ChangeRecords {
         self.records.iter().map(|(id, record)| (*id, record))
     }
 
-    /// The clients in whose place a server of this config file was put.
-    pub(super) fn clients_of(&self, server: &str, config: &Path) -> BTreeSet<ClientApp> {
-        let records = self.all().map(|(_, record)| record);
-        let of_server = records
-            .filter(|record| record.config.as_deref() == Some(config) && record.servers.contains(server));
-        of_server.filter_map(ChangeRecord::app).collect()
+    /// The clients that had a server of this config file.
+    pub(super) fn earlier_uses(&self, server: &str, config: &Path) -> BTreeSet<EarlierUse> {
+        let of_config = self.all().filter(|(_, record)| record.config.as_deref() == Some(config));
+        of_config.filter_map(|(_, record)| record.earlier_use(server)).collect()
     }
 
     /// The record of this number.

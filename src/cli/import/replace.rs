@@ -167,13 +167,20 @@ impl OwnProgram<'_> {
                 set: vec![(own.clone(), entry.clone())],
             });
             own_names.push(own.clone());
-            changed.push(ChangedPlace { keys: place.keys.clone(), own: Some(own), entry, removed });
+            changed.push(ChangedPlace {
+                keys: place.keys.clone(),
+                own: Some(own),
+                entry,
+                servers: self.names_of(ClientScope::of(file.app, place), &removed),
+                removed,
+                project: place.project.clone(),
+            });
         }
         edits.extend(own_names.iter().find_map(|own| allow_own_entry(file.app, &root, own)));
         let replaced: Vec<String> = changed.iter().flat_map(|place| place.removed.clone()).collect();
         let after = edit_with_comments(&file.path, &file.text, &edits)?;
         let (path, before) = (file.path.clone(), Some(file.text.clone()));
-        let servers = self.names_of(file.app, &replaced);
+        let servers = changed.iter().flat_map(|place| place.servers.clone()).collect();
         let config = self.config.to_owned();
         Ok(Some(ClientWrite {
             app: file.app,
@@ -189,9 +196,12 @@ impl OwnProgram<'_> {
         }))
     }
 
-    /// The names in servers.json of the servers that a client has under these names.
-    fn names_of(&self, app: ClientApp, names: &[String]) -> BTreeSet<String> {
-        let is_one = |origin: &Origin| origin.app == app && names.contains(&origin.name);
+    /// The names in servers.json of the servers that stand under these names in a client's file.
+    fn names_of(&self, scope: ClientScope, names: &[String]) -> BTreeSet<String> {
+        let is_one = |origin: &Origin| {
+            ClientScope { app: origin.app, is_project: origin.is_project } == scope
+                && names.contains(&origin.name)
+        };
         let servers = self.servers.iter().filter(|server| server.origins.iter().any(is_one));
         servers.map(|server| server.name.clone()).collect()
     }
@@ -210,7 +220,7 @@ impl OwnProgram<'_> {
         let set = vec![(OWN_NAME.to_owned(), entry.clone())];
         let after = edit(&path, "", &[ObjectEdit { keys: keys.clone(), remove: Vec::new(), set }])?;
         let own = Some(OWN_NAME.to_owned());
-        let places = vec![ChangedPlace { keys, own, entry, removed: Vec::new() }];
+        let places = vec![ChangedPlace { keys, own, entry, ..ChangedPlace::default() }];
         let (servers, config) = (BTreeSet::new(), self.config.to_owned());
         Ok(ClientWrite {
             app,

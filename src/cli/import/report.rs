@@ -9,8 +9,9 @@ use similar::TextDiff;
 
 use super::apps::short_path;
 use super::client_profiles::ClientProfiles;
+use super::differences::FieldDifference;
 use super::discover::Discovery;
-use super::merge::{Conflict, PlannedServer};
+use super::merge::{Origin, PlannedServer};
 use super::secrets::{hide, secret_values};
 use super::tool_rules::ToolRuleSet;
 use crate::cli::terminal::VisibleText;
@@ -55,8 +56,8 @@ pub(super) fn servers(servers: &[PlannedServer], target: &Path, env: &Env) -> Vi
     }
     for server in known {
         out.line(format_args!("  {}: in {}", name(&server.name), origins(server)));
-        for conflict in &server.conflicts {
-            out.line(format_args!("    {}", describe_conflict(conflict, &target)));
+        for difference in FieldDifference::all(server) {
+            out.line(format_args!("    {}", difference.describe_outcome(Some(&target))));
         }
     }
     out
@@ -93,7 +94,7 @@ fn describe(out: &mut VisibleText, server: &PlannedServer) {
     }
     match server.entry.get("inherit_env") {
         Some(Value::Bool(true)) => {
-            out.line(format_args!("    gets your whole environment, as with that client"));
+            out.line(format_args!("    {}", whole_environment(server)));
         }
         Some(Value::Array(names)) => {
             let names: Vec<_> = names.iter().filter_map(Value::as_str).map(name).collect();
@@ -108,9 +109,8 @@ fn describe(out: &mut VisibleText, server: &PlannedServer) {
     for (other, difference) in server.origins.iter().filter_map(|origin| origin.other_account.as_ref()) {
         out.line(format_args!("    {}", difference.describe(&name(other))));
     }
-    let first = server.origins.first().map_or("the first", |origin| origin.app.label());
-    for conflict in &server.conflicts {
-        out.line(format_args!("    {}", describe_conflict(conflict, first)));
+    for difference in FieldDifference::all(server) {
+        out.line(format_args!("    {}", difference.describe_outcome(None)));
     }
     for note in &server.notes {
         out.line(format_args!("    note: {}", visible(note)));
@@ -126,14 +126,19 @@ fn describe(out: &mut VisibleText, server: &PlannedServer) {
     }
 }
 
-/// Says which value of a field counts, without the values.
-pub(super) fn describe_conflict(conflict: &Conflict, kept: &str) -> String {
-    let field = conflict.path.iter().map(|part| visible(part)).collect::<Vec<_>>().join(".");
-    let app = conflict.app.label();
-    format!(
-        "conflict: {field} differs in {app}; that of {} counts",
-        if conflict.is_taken { app } else { kept }
-    )
+/// Says that a server gets all variables, as it does with these clients, and who else shares that server.
+fn whole_environment(server: &PlannedServer) -> String {
+    let is_true = |origin: &&Origin| origin.entry.get("inherit_env") == Some(&Value::Bool(true));
+    let labels = |origins: Vec<&Origin>| {
+        let labels: BTreeSet<&str> = origins.into_iter().map(|origin| origin.app.label()).collect();
+        labels.into_iter().collect::<Vec<_>>().join(" and ")
+    };
+    let (all, some): (Vec<_>, Vec<_>) = server.origins.iter().partition(is_true);
+    let others = match some.is_empty() {
+        true => String::new(),
+        false => format!(", and now with {} too", labels(some)),
+    };
+    format!("gets your whole environment, as with {}{others}", labels(all))
 }
 
 /// The clients that have a server, with its name there if it is another one.

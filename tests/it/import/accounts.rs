@@ -136,9 +136,53 @@ fn variables_that_say_what_a_server_is_about_keep_entries_apart() {
 fn questions_come_before_the_list_and_never_about_an_account() {
     let (code, shown) = at_terminal(two_accounts().command(&[]), "\ny\n");
     assert_eq!(code, 0, "{shown}");
-    assert_eq!(shown.matches("differs. Take that of").count(), 1, "{shown}");
+    assert_eq!(shown.matches("Which values count?").count(), 1, "{shown}");
     let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}"));
-    assert!(at("env.LOG_LEVEL differs. Take that of") < at("2 servers for "), "{shown}");
+    assert!(at("The entries of github differ: env.LOG_LEVEL is") < at("2 servers for "), "{shown}");
+}
+
+#[cfg(unix)]
+#[test]
+fn entries_that_differ_in_how_they_run_are_named_and_can_be_kept_apart() {
+    let entry = |fields: Value| {
+        let mut entry = json!({"command": "fs-mcp"});
+        entry.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        json!({"mcpServers": {"fs": entry}})
+    };
+    let clients = || {
+        Home::of(&[
+            (".cursor/mcp.json", entry(json!({"env": {"LOG_LEVEL": "debug"}}))),
+            (".gemini/settings.json", entry(json!({"timeout": 90000}))),
+        ])
+    };
+    let home = clients();
+    let printed = home.imported(&["--yes", "--write-client"]);
+    for line in [
+        "env.LOG_LEVEL is debug in Cursor, not set in Gemini CLI; that of Cursor counts",
+        "timeout is not set in Cursor",
+    ] {
+        assert!(printed.contains(line), "{line}: {printed}");
+    }
+    // What a client gets later is not lost without a word either.
+    home.write(".gemini/settings.json", &entry(json!({"env": {"DEBUG": "1"}})).to_string());
+    let printed = home.imported(&["--yes", "--write-client"]);
+    let line =
+        "env.DEBUG is 1 in Gemini CLI; it is not set in ~/.config/dynamic-mcp/servers.json, which counts";
+    assert!(printed.contains(line), "{printed}");
+    let home = clients();
+    let (code, shown) = at_terminal(home.command(&["--write-client"]), "3\n1\ny\ny\ny\n");
+    assert_eq!(code, 0, "{shown}");
+    let servers = home.servers();
+    assert_eq!(servers["fs"]["env"]["LOG_LEVEL"], "debug", "{shown}");
+    assert!(servers["fs"].get("timeout").is_none() && servers["fs-gemini"].get("env").is_none());
+    // A directory says what a server is about.
+    let home = Home::of(&[
+        (".cursor/mcp.json", entry(json!({"cwd": "/a"}))),
+        (".gemini/settings.json", entry(json!({}))),
+    ]);
+    home.imported(&["--yes"]);
+    let servers = home.servers();
+    assert_eq!((&servers["fs"]["cwd"], servers["fs-gemini"].get("cwd")), (&json!("/a"), None));
 }
 
 // It has a keyring on a D-Bus.

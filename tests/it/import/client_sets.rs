@@ -191,6 +191,36 @@ fn a_projects_servers_are_seen_in_the_project_alone() {
     assert_eq!(args(&home, "two/.cursor/mcp.json"), ["--profile", "cursor-two"]);
 }
 
+#[test]
+fn accounts_of_projects_stay_apart_also_if_one_client_is_imported_after_the_other() {
+    let db = |token: &str| json!({"mcpServers": {"db": {"command": "db-mcp", "env": {"DB_TOKEN": token}}}});
+    let home = Home::of(&[
+        (CURSOR, db("of-the-user")),
+        (GEMINI, db("of-the-user")),
+        ("a/app/.cursor/mcp.json", db("of-a")),
+        ("b/app/.cursor/mcp.json", db("of-b")),
+    ]);
+    home.imported(&["--yes", "--write-client"]);
+    let printed = home.imported(&["cursor", "--yes", "--write-client", "--project=a/app"]);
+    let line = "Gemini CLI uses dynamic-mcp already, and sees the new servers too: db-cursor; `dynamic-mcp import gemini --write-client` leaves those of the project out there";
+    assert!(printed.contains(line), "{printed}");
+    home.imported(&["cursor", "--yes", "--write-client", "--project=b/app"]);
+    home.imported(&["gemini", "--yes", "--write-client"]);
+    let sees = |file: &str| {
+        let config = home.json(SERVERS);
+        let args = args(&home, file);
+        let profile = config["profiles"][&args[1]].as_array().unwrap_or_else(|| panic!("{file}: {config}"));
+        let left_out = |name: &&String| profile.contains(&json!(format!("!{name}")));
+        let tokens = config["mcpServers"].as_object().unwrap();
+        let tokens = tokens.iter().filter(|(name, _)| !left_out(name));
+        tokens.map(|(_, entry)| entry["env"]["DB_TOKEN"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(sees(CURSOR), ["of-the-user"]);
+    assert_eq!(sees("a/app/.cursor/mcp.json"), ["of-a"]);
+    assert_eq!(sees("b/app/.cursor/mcp.json"), ["of-b"]);
+    assert_eq!(sees(GEMINI), ["of-the-user"]);
+}
+
 #[cfg(unix)]
 #[test]
 fn one_answer_gives_every_client_all_servers() {

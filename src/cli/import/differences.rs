@@ -1,0 +1,132 @@
+//! The fields in which the entries of one server differ, although they are of one account: how it runs, and how its
+//! clients treat it.
+
+use serde_json::{Map, Value};
+
+use super::accounts::shown_value;
+use super::client_scope::ClientScope;
+use super::merge::{PlannedServer, is_same};
+
+/// Fields whose values are put together, or that say nothing about how the server runs.
+const NOT_COMPARED: &[&str] = &["command", "args", "url", "enabled", "tools", "inherit_env", "stateful"];
+/// Fields whose members count one by one.
+const WITH_MEMBERS: &[&str] = &["env", "headers", "oauth"];
+
+/// A field of a server in which an entry differs from the one that counts.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FieldDifference {
+    /// The field, and within `env` and `headers` the member.
+    path: Vec<String>,
+    /// The values that clients have, each with the clients.
+    values: Vec<(Option<Value>, Vec<String>)>,
+    /// The value that counts.
+    counts: Option<Value>,
+}
+
+impl FieldDifference {
+    /// All of a server.
+    pub(super) fn all(server: &PlannedServer) -> Vec<Self> {
+        let mut paths: Vec<Vec<String>> = Vec::new();
+        for entry in server.origins.iter().map(|origin| &origin.entry) {
+            for path in self::paths(entry) {
+                if !paths.contains(&path) {
+                    paths.push(path);
+                }
+            }
+        }
+        let difference = |path: Vec<String>| {
+            let is_equal = |one: Option<&Value>, other: Option<&Value>| {
+                // Without a type, Streamable HTTP is tried first.
+                let set = |value: Option<&Value>| {
+                    value.filter(|value| path != ["type"] || **value != "http").cloned()
+                };
+                is_equal(set(one).as_ref(), set(other).as_ref())
+            };
+            let counts = value_at(&server.entry, &path).cloned();
+            let mut values: Vec<(Option<Value>, Vec<String>)> = Vec::new();
+            for origin in &server.origins {
+                let value = value_at(&origin.entry, &path).cloned();
+                // What only servers.json has was added there, or comes from another client.
+                if server.is_known && value.is_none() {
+                    continue;
+                }
+                let label = ClientScope { app: origin.app, is_project: origin.is_project }.label();
+                match values.iter_mut().find(|(known, _)| is_equal(known.as_ref(), value.as_ref())) {
+                    Some((_, clients)) if clients.contains(&label) => {}
+                    Some((_, clients)) => clients.push(label),
+                    None => values.push((value, vec![label])),
+                }
+            }
+            let differs = values.iter().any(|(value, _)| !is_equal(value.as_ref(), counts.as_ref()));
+            differs.then_some(Self { path, values, counts })
+        };
+        paths.into_iter().filter_map(difference).collect()
+    }
+
+    /// The field with the value that each client has.
+    pub(super) fn describe(&self) -> String {
+        let name = self.path.last().map_or("", String::as_str);
+        let value = |(value, clients): &(Option<Value>, Vec<String>)| {
+            format!("{} in {}", shown_value(name, value.as_ref()), clients.join(" and "))
+        };
+        let values: Vec<_> = self.values.iter().map(value).collect();
+        format!("{} is {}", base::text::visible(&self.path.join(".")), values.join(", "))
+    }
+
+    /// The same, and which value counts. `file`: the name of servers.json, if it has the server already.
+    pub(super) fn describe_outcome(&self, file: Option<&str>) -> String {
+        let described = self.describe();
+        if let Some(file) = file {
+            let name = self.path.last().map_or("", String::as_str);
+            return format!(
+                "{described}; it is {} in {file}, which counts",
+                shown_value(name, self.counts.as_ref())
+            );
+        }
+        let of = self.values.iter().find(|(value, _)| is_equal(value.as_ref(), self.counts.as_ref()));
+        format!(
+            "{described}; that of {} counts",
+            of.map_or_else(String::new, |(_, clients)| clients.join(" and "))
+        )
+    }
+
+    /// Gives an entry the value that another one has, if it has one.
+    pub(super) fn take(&self, entry: &mut Map<String, Value>, from: &Map<String, Value>) {
+        let Some(value) = value_at(from, &self.path).cloned() else { return };
+        match self.path.as_slice() {
+            [field, member] => {
+                let members = entry.entry(field.as_str()).or_insert_with(|| Value::Object(Map::new()));
+                if let Value::Object(members) = members {
+                    members.insert(member.clone(), value);
+                }
+            }
+            [field, ..] => drop(entry.insert(field.clone(), value)),
+            [] => {}
+        }
+    }
+}
+
+/// The fields of an entry that are compared, with the members of those that have some.
+fn paths(entry: &Map<String, Value>) -> Vec<Vec<String>> {
+    let compared = entry.iter().filter(|(field, _)| !NOT_COMPARED.contains(&field.as_str()));
+    compared
+        .flat_map(|(field, value)| match value {
+            Value::Object(members) if WITH_MEMBERS.contains(&field.as_str()) => {
+                members.keys().map(|member| vec![field.clone(), member.clone()]).collect()
+            }
+            _ => vec![vec![field.clone()]],
+        })
+        .collect()
+}
+
+fn value_at<'e>(entry: &'e Map<String, Value>, path: &[String]) -> Option<&'e Value> {
+    let (field, members) = path.split_first()?;
+    members.iter().try_fold(entry.get(field)?, |value, member| value.get(member))
+}
+
+fn is_equal(one: Option<&Value>, other: Option<&Value>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => is_same(one, other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
+}
