@@ -16,7 +16,7 @@
 //! `allowed` ones), `write` writes them, and `records` keeps what is needed to take that back. `own_entry` finds our
 //! entry there, also for `check`. `undo` goes through the records: `undo_step` finds out what each of them does to its
 //! file, `put_back` and `comments` put entries back as they were written, and `leaving` names the servers that no
-//! client has then, in its `client_form`. `other_content` knows what a file had beside its servers. `measure` starts
+//! client has then, in its `client_form`, and `undone_settings` what servers.json has of the others beyond the clients. `other_content` knows what a file had beside its servers. `measure` starts
 //! the servers for `--measure`, and `measure_progress` says how far it is. `secrets` knows which values must not be
 //! shown, and `keyring` moves them to the system's keyring for `--secrets`.
 //!
@@ -96,6 +96,7 @@ mod tool_rules;
 mod translate;
 mod undo;
 mod undo_step;
+mod undone_settings;
 mod variables;
 pub(super) mod write;
 

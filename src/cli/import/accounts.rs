@@ -98,6 +98,15 @@ impl AccountDifference {
             false => format!("kept apart from {other}: {field} is {theirs} here, and {ours} there"),
         }
     }
+
+    /// Says what differs, with names of the first entry and of the second one.
+    pub(super) fn between(&self, first: &str, second: &str) -> String {
+        let Self { field, ours, theirs } = self;
+        match ours == theirs {
+            true => format!("{field} has another value in {second} than in {first}"),
+            false => format!("{field} is {theirs} in {second}, and {ours} in {first}"),
+        }
+    }
 }
 
 /// Plain secrets by their names in the keyring.
@@ -125,6 +134,11 @@ impl KeyringValues {
             }
         }
         Self(values)
+    }
+
+    /// The names with the values.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The first field by which two entries are about different things. `is_known`: `ours` stands in servers.json, where a

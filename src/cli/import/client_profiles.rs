@@ -1,7 +1,6 @@
 //! The profile that each client uses, so that it goes on to see the servers that it had, by its own rules.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -274,7 +273,7 @@ impl ProfileInput<'_> {
             };
             self.add_rules(client, &mut profile).is_empty().then_some(profile)
         };
-        let base = profile_name(client.scope, self.discovery.project.as_deref());
+        let base = client.scope.profile_name(self.discovery.project.as_deref());
         let numbered = (2..).map(|number| format!("{base}-{number}"));
         let mut names = std::iter::once(base.clone()).chain(numbered);
         // A profile of the user's that has the name of the client stays as it is, unless it is just that.
@@ -399,17 +398,4 @@ fn app_of_profile(profile: &str) -> Option<ClientApp> {
         profile.strip_prefix(app.id()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
     ClientApp::all().iter().copied().find(is_of)
-}
-
-/// The name of a client's profile.
-fn profile_name(scope: ClientScope, project: Option<&Path>) -> String {
-    let dir = project.filter(|_| scope.is_project).and_then(Path::file_name).map(|dir| dir.to_string_lossy());
-    match dir {
-        Some(dir) => {
-            let dir: String =
-                dir.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
-            format!("{}-{dir}", scope.app.id())
-        }
-        None => scope.app.id().to_owned(),
-    }
 }

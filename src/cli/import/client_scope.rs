@@ -1,6 +1,8 @@
 //! A client, in the project that is imported or elsewhere: its entry in the project's file replaces the one in the user's
 //! file.
 
+use std::path::Path;
+
 use super::apps::ClientApp;
 use super::client_rules::{ClientRule, RuleFile};
 use super::discover::Place;
@@ -24,6 +26,19 @@ impl ClientScope {
     /// For texts.
     pub(super) fn label(self) -> String {
         format!("{}{}", self.app.label(), if self.is_project { " (project)" } else { "" })
+    }
+
+    /// The name of its profile. `project`: the directory of the project.
+    pub(super) fn profile_name(self, project: Option<&Path>) -> String {
+        let dir = project.filter(|_| self.is_project).and_then(Path::file_name);
+        match dir.map(|dir| dir.to_string_lossy()) {
+            Some(dir) => {
+                let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+                let dir: String = dir.chars().map(plain).collect();
+                format!("{}-{dir}", self.app.id())
+            }
+            None => self.app.id().to_owned(),
+        }
     }
 
     /// Whether the client has a server of this origin in this scope.

@@ -90,6 +90,17 @@ impl FieldDifference {
         )
     }
 
+    /// The field with the value that each client has, and the one of this file.
+    pub(super) fn describe_beside(&self, file: &str) -> String {
+        let name = self.path.last().map_or("", String::as_str);
+        format!("{}, {} in {file}", self.describe(), shown_value(name, self.counts.as_ref()))
+    }
+
+    /// Whether no client has the value that counts.
+    pub(super) fn is_of_no_client(&self) -> bool {
+        self.values.iter().all(|(value, _)| !is_equal(value.as_ref(), self.counts.as_ref()))
+    }
+
     /// Gives an entry the value that another one has, if it has one.
     pub(super) fn take(&self, entry: &mut Map<String, Value>, from: &Map<String, Value>) {
         let Some(value) = value_at(from, &self.path).cloned() else { return };

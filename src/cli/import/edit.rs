@@ -53,14 +53,42 @@ fn edited_text(path: &Path, text: &str, edits: &[ObjectEdit], with_comments: boo
         true => edit_toml(body, edits)?,
         false => edit_json(body, edits, with_comments)?,
     };
-    // The check of what the edit did.
-    let content = |text: &str| literal(path, text).map_err(|error| error.to_string());
-    let mut wanted = content(body)?;
-    edits.iter().for_each(|edit| apply_to_value(&mut wanted, edit));
-    if content(&edited)? != wanted {
+    if !is_as_wanted(path, body, &edited, edits)? {
         return Err("its content would not be as wanted".to_owned());
     }
     Ok(format!("{mark}{edited}"))
+}
+
+/// Checks what edits made of a text.
+///
+/// # Errors
+///
+/// Says why one of the texts cannot be read.
+pub(super) fn is_as_wanted(
+    path: &Path,
+    text: &str,
+    edited: &str,
+    edits: &[ObjectEdit],
+) -> Result<bool, String> {
+    let content = |text: &str| literal(path, text).map_err(|error| error.to_string());
+    let (mut wanted, mut found) = (content(text)?, content(edited)?);
+    edits.iter().for_each(|edit| apply_to_value(&mut wanted, edit));
+    // In TOML, a table whose last member is removed may be gone.
+    for keys in edits.iter().map(|edit| &edit.keys).filter(|_| is_toml(path)) {
+        remove_empty(&mut wanted, keys);
+        remove_empty(&mut found, keys);
+    }
+    Ok(wanted == found)
+}
+
+/// Removes the object to which these keys lead, if it is empty, and then those around it.
+fn remove_empty(root: &mut Value, keys: &[String]) {
+    let (Some((key, inner)), Some(members)) = (keys.split_first(), root.as_object_mut()) else { return };
+    let Some(value) = members.get_mut(key) else { return };
+    remove_empty(value, inner);
+    if value.as_object().is_some_and(Map::is_empty) {
+        members.shift_remove(key);
+    }
 }
 
 fn edit_json(text: &str, edits: &[ObjectEdit], with_comments: bool) -> Result<String, String> {
@@ -158,7 +186,7 @@ fn remove_comment(comment: CstComment) {
 }
 
 /// What an edit makes of the content of a file.
-pub(super) fn apply_to_value(root: &mut Value, edit: &ObjectEdit) {
+fn apply_to_value(root: &mut Value, edit: &ObjectEdit) {
     let mut value = root;
     for key in &edit.keys {
         if !value.is_object() {

@@ -15,6 +15,8 @@ use super::report::counted;
 use super::secrets::{hide, secret_values};
 use super::source::{read_text, servers_keys, understood, value_at};
 use super::translate::{EntryContext, translate};
+use super::undone_settings::undone_settings;
+use crate::cli::paths::secret_store;
 use crate::cli::terminal::VisibleText;
 use crate::config::notation::canonical;
 use crate::config::vars::Env;
@@ -23,10 +25,11 @@ use base::text::{self, name};
 /// The files that an undo changes, with their clients and their text afterwards; `None` if there is no file.
 pub(super) type UndoneFiles = BTreeMap<PathBuf, (ClientApp, Option<String>)>;
 
-/// What is to be done after an undo that changed these files. `configs`: the config files of the clients. `imported`: the
-/// names of the servers in it that came from clients.
-pub(super) fn after_undo(
+/// What is to be done after an undo that changed these files, and those of these projects. `configs`: the config files
+/// of the clients. `imported`: the names of the servers in it that came from clients.
+pub(super) async fn after_undo(
     files: &UndoneFiles,
+    projects: &BTreeSet<PathBuf>,
     configs: &BTreeSet<PathBuf>,
     imported: &BTreeSet<String>,
     env: &Env,
@@ -40,13 +43,21 @@ pub(super) fn after_undo(
     out.line(format_args!("Restart {}.", labels.join(", ")));
     let known = ClientServers::read(files, env);
     for config in configs {
-        let servers = match own_servers(config) {
-            Ok(servers) => servers,
+        let (servers, profiles) = match own_servers(config) {
+            Ok(read) => read,
             Err(reason) => {
                 out.line(format_args!("Whether servers were added since is not known: {reason}"));
                 continue;
             }
         };
+        let file = short_path(config, env);
+        let store = secret_store(env);
+        let differing =
+            undone_settings(&apps, projects, (&servers, &profiles), &file, store.as_ref(), env).await;
+        if !differing.is_empty() {
+            out.paragraph("The clients have these servers as they were before the import:");
+            differing.iter().for_each(|line| out.line(format_args!("  {line}")));
+        }
         let is_added = |name: &str, entry: &Value| !imported.contains(name) && !known.has(name, entry);
         let added: Vec<_> = servers.iter().filter(|(name, entry)| is_added(name, entry)).collect();
         if added.is_empty() {
@@ -56,7 +67,7 @@ pub(super) fn after_undo(
         out.paragraph(format_args!(
             "{} of {} {} in no client now: {}.",
             counted(added.len(), "server"),
-            short_path(config, env),
+            file,
             if added.len() == 1 { "is" } else { "are" },
             names.join(", ")
         ));
@@ -95,13 +106,14 @@ fn print_entries(
     notes.iter().for_each(|note| out.line(format_args!("  {note}")));
 }
 
-/// The servers of a config file.
-fn own_servers(config: &Path) -> Result<Map<String, Value>, String> {
+/// The servers and the profiles of a config file.
+fn own_servers(config: &Path) -> Result<(Map<String, Value>, Map<String, Value>), String> {
     let text = read_text(config).map_err(|error| error.to_string())?.unwrap_or_default();
     let root = understood(config, &text).map_err(|error| error.to_string())?;
+    let profiles = root.get("profiles").and_then(Value::as_object).cloned().unwrap_or_default();
     match value_at(&root, &servers_keys(config, &root)) {
-        Some(Value::Object(servers)) => Ok(servers.clone()),
-        None => Ok(Map::new()),
+        Some(Value::Object(servers)) => Ok((servers.clone(), profiles)),
+        None => Ok((Map::new(), profiles)),
         Some(_) => Err(format!("{} has no servers that can be read", text::path(config))),
     }
 }

@@ -15,7 +15,7 @@ use super::accounts::{AccountDifference, KeyringValues};
 use super::apps::ClientApp;
 use super::change_record::EarlierUse;
 use super::differences::FieldDifference;
-use super::discover::FoundServer;
+use super::discover::{Discovery, FoundServer};
 use super::records::ChangeRecords;
 use super::tool_rules::ToolRuleSet;
 use super::translate::TranslatedEntry;
@@ -65,7 +65,8 @@ pub(super) struct Origin {
 pub(super) struct Merger {
     /// All servers, in the order in which they were added.
     pub(super) servers: Vec<PlannedServer>,
-    keyring: KeyringValues,
+    /// The secrets in the keyring that servers.json names.
+    pub(super) keyring: KeyringValues,
 }
 
 impl Merger {
@@ -82,8 +83,19 @@ impl Merger {
         Self { servers: servers.collect(), keyring }
     }
 
+    /// Adds all servers of clients.
+    pub(super) fn add_all(&mut self, discovery: &Discovery) {
+        for file in &discovery.files {
+            for place in &file.places {
+                for server in &place.servers {
+                    self.add(file.app, server.clone(), place.project.is_some());
+                }
+            }
+        }
+    }
+
     /// Adds a server of a client.
-    pub(super) fn add(&mut self, app: ClientApp, found: FoundServer, is_project: bool) {
+    fn add(&mut self, app: ClientApp, found: FoundServer, is_project: bool) {
         let FoundServer { name, translated } = found;
         let TranslatedEntry { mut entry, notes, variables } = translated;
         let is_on = entry.shift_remove("enabled") != Some(Value::Bool(false));

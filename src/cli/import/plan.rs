@@ -48,6 +48,8 @@ pub(super) struct Plan {
     known_profiles: BTreeSet<String>,
     /// Secrets that move to the keyring.
     moves: Vec<SecretMove>,
+    /// The secrets that are in the keyring already.
+    keyring: KeyringValues,
     /// Values that must not be shown.
     secrets: BTreeSet<String>,
 }
@@ -77,16 +79,10 @@ impl Plan {
         let known = value_at(&root, &keys).and_then(Value::as_object);
         let entries = known.into_iter().flat_map(|known| known.values().filter_map(Value::as_object));
         let mut merger = Merger::new(known, KeyringValues::read(entries, secret_store(env).as_ref()).await);
-        for file in &discovery.files {
-            for place in &file.places {
-                for server in &place.servers {
-                    merger.add(file.app, server.clone(), place.project.is_some());
-                }
-            }
-        }
+        merger.add_all(discovery);
         settle_differences(&mut merger, mode.answers).await?;
         merger.note_earlier_uses(&target, env);
-        let mut servers = merger.servers;
+        let Merger { mut servers, keyring } = merger;
         let existing = root.get("profiles").and_then(Value::as_object).cloned().unwrap_or_default();
         let profiles = settle_access(discovery, &mut servers, &existing, mode).await?;
         let review = RuleReview { discovery, servers: &servers, profiles: &profiles, env };
@@ -118,7 +114,7 @@ impl Plan {
         let after =
             after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", text::path(&target)))?;
         let known_profiles = existing.keys().cloned().collect();
-        Ok(Self { target, before, after, servers, profiles, known_profiles, moves, secrets })
+        Ok(Self { target, before, after, servers, profiles, known_profiles, moves, keyring, secrets })
     }
 
     /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
@@ -190,6 +186,9 @@ impl Plan {
         let mut record = client.record();
         for secret in &self.moves {
             record.remove_value(secret.name(), secret.value().expose());
+        }
+        for (name, value) in self.keyring.pairs() {
+            record.remove_value(name, value);
         }
         // Before the change, so that no change is without its record.
         let id = records.add(record.clone())?;

@@ -8,7 +8,7 @@ use jsonc_parser::cst::{CstComment, CstInputValue, CstNode, CstObject, CstObject
 use toml_edit::{Entry, Item, Table, TableLike};
 
 use super::comments::comments_above;
-use super::edit::{ObjectEdit, apply_to_value, edit};
+use super::edit::{ObjectEdit, edit, is_as_wanted};
 use super::source::{literal, parse_toml, value_at};
 use crate::config::load::{PARSE_OPTIONS, is_toml};
 
@@ -57,9 +57,8 @@ pub(super) fn put_back(
         true => put_back_toml(body, old, places),
         false => put_back_json(body, old, places),
     };
-    let mut wanted = content(body)?;
-    edits.iter().for_each(|edit| apply_to_value(&mut wanted, edit));
-    match with_comments.filter(|text| content(text).is_ok_and(|content| content == wanted)) {
+    let is_wanted = |edited: &String| is_as_wanted(path, body, edited, &edits) == Ok(true);
+    match with_comments.filter(is_wanted) {
         Some(text) => Ok(format!("{mark}{text}")),
         None => edit(path, text, &edits),
     }

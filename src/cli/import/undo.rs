@@ -59,6 +59,11 @@ pub(super) async fn undo_changes(
         records.all().flat_map(|(_, record)| record.servers.iter().cloned()).collect();
     let configs: BTreeSet<PathBuf> =
         changes.iter().filter_map(|(_, record)| record.config.clone().or_else(|| config.clone())).collect();
+    let projects: BTreeSet<PathBuf> = changes
+        .iter()
+        .flat_map(|(_, record)| &record.places)
+        .filter_map(|place| place.project.clone())
+        .collect();
     let files = UndoneFiles::new();
     let mut undo = Undo { mode, env, records, files, kept: Vec::new(), is_complete };
     for (id, change) in changes {
@@ -73,7 +78,8 @@ pub(super) async fn undo_changes(
              `dynamic-mcp import --undo` again, or delete the record with `dynamic-mcp import --forget {id}`."
         ))?;
     }
-    terminal::print(&after_undo(&undo.files, &configs, &imported, env))?;
+    let projects = projects.into_iter().filter(|_| !mode.dry_run).collect();
+    terminal::print(&after_undo(&undo.files, &projects, &configs, &imported, env).await)?;
     if mode.dry_run {
         terminal::paragraph("Nothing was written.")?;
     }
@@ -88,7 +94,7 @@ impl Undo<'_> {
             None => read_text(&change.file)?,
         };
         let is_dry = self.mode.dry_run;
-        let values = if is_dry { BTreeMap::new() } else { self.stored_values(change).await? };
+        let values = if is_dry { BTreeMap::new() } else { self.stored_values(id, change).await? };
         let step = UndoStep::new(change, now, &values)?;
         let what = step.describe(self.env);
         if step.now != step.then {
@@ -106,7 +112,6 @@ impl Undo<'_> {
                     }
                 }
                 terminal::line(format_args!("{what}."))?;
-                self.name_missing_values(change, &values)?;
             }
             if let Some(app) = change.app() {
                 self.files.insert(step.file.clone(), (app, step.then.clone()));
@@ -127,8 +132,12 @@ impl Undo<'_> {
         Ok(())
     }
 
-    /// The values that a record has in the keyring. Those that the keyring does not have any more are missing.
-    async fn stored_values(&self, change: &ChangeRecord) -> anyhow::Result<BTreeMap<String, String>> {
+    /// The values that a record has in the keyring.
+    async fn stored_values(
+        &self,
+        id: u32,
+        change: &ChangeRecord,
+    ) -> anyhow::Result<BTreeMap<String, String>> {
         let mut values = BTreeMap::new();
         for stored in &change.stored_values {
             let store = secret_store(self.env).context("there is no directory for the names of secrets")?;
@@ -136,23 +145,16 @@ impl Undo<'_> {
                 let path = short_path(&change.file, self.env);
                 format!("{path} is left as it is, because its secrets cannot be read: the system's keyring")
             })?;
-            values.extend(value.map(|value| (stored.name.clone(), value.expose().to_owned())));
+            let Some(value) = value else {
+                let path = short_path(&change.file, self.env);
+                bail!(
+                    "{path} is left as it is, because the keyring has no secret `{0}` any more; store it again with `dynamic-mcp secret set {0}`. Record {id} keeps everything else",
+                    stored.name
+                );
+            };
+            values.insert(stored.name.clone(), value.expose().to_owned());
         }
         Ok(values)
-    }
-
-    fn name_missing_values(
-        &self,
-        change: &ChangeRecord,
-        values: &BTreeMap<String, String>,
-    ) -> anyhow::Result<()> {
-        for stored in change.stored_values.iter().filter(|stored| !values.contains_key(&stored.name)) {
-            terminal::line(format_args!(
-                "  The keyring has no secret `{0}` any more; the file has {{keyring:{0}}} in its place.",
-                stored.name
-            ))?;
-        }
-        Ok(())
     }
 
     /// Names what is not put back, and where it is.

@@ -82,3 +82,36 @@ fn values_that_move_to_the_keyring_leave_the_records_and_come_back_with_undo() {
         (cursor.to_owned(), gemini.to_owned(), vec![])
     );
 }
+
+#[test]
+fn a_secret_that_the_keyring_has_stands_in_no_later_record_and_is_not_replaced_by_a_mark() {
+    let Some(desktop) = Desktop::start() else { return };
+    let home = Home::empty();
+    let import = |args: &[&str]| {
+        let (code, stdout, stderr) = import(&home, &desktop, args);
+        (code, stdout + &stderr)
+    };
+    let cursor = r#"{"mcpServers": {"db": {"command": "db", "env": {"DB_PASSWORD": "s3cret-password"}}}}"#;
+    home.write(".cursor/mcp.json", cursor);
+    let (code, shown) = import(&["--secrets", "--yes"]);
+    assert_eq!(code, Some(0), "{shown}");
+    let (code, shown) = import(&["--yes", "--write-client"]);
+    let records = home.records();
+    assert_eq!((code, records.len(), records[0].1.contains("s3cret")), (Some(0), 1, false), "{shown}");
+    let remove = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+        command
+            .args(["secret", "remove", name])
+            .env_clear()
+            .env("HOME", home.path())
+            .envs(desktop.shell_env());
+        assert!(command.stdin(Stdio::null()).status().unwrap().success());
+    };
+    remove("db-DB_PASSWORD");
+    let written = home.text(".cursor/mcp.json");
+    let (code, shown) = import(&["--undo", "--yes"]);
+    let reason = "~/.cursor/mcp.json is left as it is, because the keyring has no secret `db-DB_PASSWORD` any more; store it again with `dynamic-mcp secret set db-DB_PASSWORD`. Record 1 keeps everything else";
+    assert!(shown.contains(reason), "{shown}");
+    assert_eq!(code, Some(1), "{shown}");
+    assert_eq!((home.text(".cursor/mcp.json"), home.records().len()), (written, 1));
+}

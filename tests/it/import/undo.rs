@@ -399,3 +399,42 @@ fn undo_takes_our_name_from_the_list_of_allowed_servers() {
     home.imported(&["--undo", "--yes"]);
     assert_eq!(allowed(), serde_json::json!(["other", "pythonTools", "httpServer"]));
 }
+
+#[test]
+fn what_was_changed_in_servers_json_since_is_named() {
+    let home =
+        Home::of(&[(CURSOR, serde_json::from_str(&github("ghp_oldoldoldoldoldoldoldoldold12OLD")).unwrap())]);
+    home.imported(&["--yes", "--write-client"]);
+    let mut config = home.json(".config/dynamic-mcp/servers.json");
+    let entry = &mut config["mcpServers"]["github"];
+    entry["env"]["GITHUB_TOKEN"] = json!("ghp_newnewnewnewnewnewnewnewnew12NEW");
+    entry["tools"] = json!({"deny": ["delete_*"]});
+    home.write(".config/dynamic-mcp/servers.json", &config.to_string());
+    let (code, shown) = home.undone();
+    assert_eq!(code, Some(0), "{shown}");
+    for line in [
+        "The clients have these servers as they were before the import:\n",
+        "  github: env.GITHUB_TOKEN is …2OLD in Cursor, and …2NEW in ~/.config/dynamic-mcp/servers.json\n",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    // A rule alone is named too.
+    home.imported(&["--yes", "--write-client"]);
+    let mut config = home.json(".config/dynamic-mcp/servers.json");
+    config["mcpServers"]["github-cursor"]["tools"] = json!({"deny": ["delete_*"]});
+    home.write(".config/dynamic-mcp/servers.json", &config.to_string());
+    let (_, shown) = home.undone();
+    let line = "  github-cursor: ~/.config/dynamic-mcp/servers.json denies delete_*, and Cursor does not\n";
+    assert!(shown.contains(line), "{shown}");
+}
+
+#[test]
+fn a_codex_file_that_was_made_by_the_import_keeps_what_was_added_since() {
+    let home = Home::of(&[(CURSOR, serde_json::from_str(&github("token")).unwrap())]);
+    home.imported(&["cursor", "codex", "--yes", "--write-client"]);
+    let made = home.text(".codex/config.toml");
+    home.write(".codex/config.toml", &format!("model = \"x\"\n\n{made}"));
+    let (code, shown) = home.undone();
+    assert_eq!((code, home.text(".codex/config.toml").trim()), (Some(0), "model = \"x\""), "{shown}");
+    assert!(home.records().is_empty(), "{shown}");
+}
