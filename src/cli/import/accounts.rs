@@ -163,8 +163,15 @@ impl KeyringValues {
         }
         let passes_all = [ours, theirs].map(|entry| entry.get("inherit_env") == Some(&Value::Bool(true)));
         for field in ["env", "headers", "oauth"] {
-            let members = |entry: &Map<String, Value>| entry.get(field).and_then(Value::as_object).cloned();
-            let (ours, theirs) = (members(ours).unwrap_or_default(), members(theirs).unwrap_or_default());
+            let members = |entry: &Map<String, Value>| {
+                let members = entry.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
+                // The names of headers are the same in upper and lower case.
+                let name = |name: String| if field == "headers" { name.to_lowercase() } else { name };
+                members.into_iter().map(|(key, value)| (name(key), value)).collect::<Map<_, _>>()
+            };
+            let written = [ours, theirs].map(|entry| entry.get(field).and_then(Value::as_object));
+            let written: Vec<&String> = written.into_iter().flatten().flat_map(Map::keys).collect();
+            let (ours, theirs) = (members(ours), members(theirs));
             let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
             for name in names {
                 let pair = [&ours, &theirs].map(|members| members.get(name).map(|value| self.text(value)));
@@ -179,6 +186,8 @@ impl KeyringValues {
                 };
                 if counts && !is_same {
                     let [ours, theirs] = pair.map(|text| shown(text.as_deref()));
+                    let name =
+                        written.iter().find(|written| written.eq_ignore_ascii_case(name)).unwrap_or(&name);
                     return Some(AccountDifference { field: format!("{field}.{name}"), ours, theirs });
                 }
             }
@@ -319,6 +328,15 @@ mod tests {
                 json!({"env": {"LOG_GROUP": "b"}}),
                 "env.LOG_GROUP has another value",
             ),
+        ] {
+            let found = difference(ours, theirs).unwrap_or_else(|| panic!("{expected}"));
+            assert_eq!(found, format!("kept apart from `a`: {expected}"));
+        }
+    }
+
+    #[test]
+    fn files_directories_and_variables_of_one_client_tell_entries_apart() {
+        for (ours, theirs, expected) in [
             (json!({"env_file": "/a.env"}), json!({}), "env_file is absent here, and another file there"),
             (json!({"cwd": "/a"}), json!({}), "cwd is absent here, and \"/a\" there"),
             (
@@ -345,6 +363,7 @@ mod tests {
             (json!({"env": {"TOKEN": "${TOKEN:-}"}}), json!({"env": {"TOKEN": "${TOKEN}"}})),
             (json!({"env": {"TOKEN": "a$$b"}}), json!({"env": {"TOKEN": "a$b"}})),
             (header("User-Agent", "x"), header("User-Agent", "y")),
+            (header("X-Account", "work"), header("x-account", "work")),
         ] {
             assert_eq!(difference(ours.clone(), theirs), None, "{ours}");
         }

@@ -186,9 +186,9 @@ impl ClientApp {
         }
     }
 
-    /// Whether the client passes its whole environment to servers.
+    /// Whether the client passes its whole environment to servers, or, as Gemini CLI, all but what looks like a secret.
     pub(in crate::cli) fn passes_environment(self) -> bool {
-        matches!(self, Self::ClaudeCode | Self::Opencode | Self::Vscode)
+        matches!(self, Self::ClaudeCode | Self::Gemini | Self::Opencode | Self::Vscode)
     }
 
     /// Whether the client shows its user what a server asks (form elicitation). `is_version_2`: OpenCode's second version.
@@ -313,8 +313,26 @@ pub(super) fn is_own_entry(entry: &Value) -> bool {
     match program_name(program) {
         "dynamic-mcp" => true,
         "npx" | "bunx" | "pnpx" | "uvx" | "uv" | "pipx" => args.iter().any(is_package),
-        _ => false,
+        wrapper if is_wrapper(wrapper) => args.iter().any(|arg| names_program(arg)),
+        _ => is_this_program(program),
     }
+}
+
+/// Whether a program runs what its arguments say: a shell or `env`.
+pub(super) fn is_wrapper(program: &str) -> bool {
+    matches!(program, "sh" | "bash" | "zsh" | "dash" | "fish" | "cmd" | "env")
+}
+
+/// Whether this program is among the words of a command.
+fn names_program(command: &str) -> bool {
+    command.split_whitespace().any(|word| program_name(word.trim_matches(['"', '\''])) == "dynamic-mcp")
+}
+
+/// Whether this is another name of the file that runs now.
+fn is_this_program(program: &str) -> bool {
+    let path = Path::new(program);
+    let own = || std::env::current_exe().and_then(|own| own.canonicalize());
+    path.is_absolute() && path.canonicalize().is_ok_and(|path| own().is_ok_and(|own| own == path))
 }
 
 /// The name of a program, without its directory and the extension of Windows.

@@ -27,6 +27,9 @@ pub(super) struct ChangeRecord {
     /// The config file that our entry names.
     #[serde(default)]
     pub(super) config: Option<PathBuf>,
+    /// The permission bits of the file before, on Unix.
+    #[serde(default)]
+    pub(super) mode: Option<u32>,
     /// The text before; `None` if there was no file. Of an incomplete record, the text of what is not back.
     pub(super) before: Option<String>,
     /// The SHA-256 of the bytes after, in base64; `None` if the record is incomplete.

@@ -396,12 +396,7 @@ mod tests {
         let entry = json!({"command": ["a", "b"], "disabled": true, "cwd": "/x", "inherit_env": true, "tools": {"allow": ["get_*"], "deny": ["rm"], "ask": ["x"]}});
         let (gemini, notes) = form(ClientApp::Gemini, &entry);
         assert_eq!(gemini, json!({"command": "a", "args": ["b"], "cwd": "/x", "excludeTools": ["rm"]}));
-        let expected = [
-            "it gets your whole environment here; name the variables that it needs",
-            "without `tools.allow`",
-            "without `tools.ask`",
-            "it is disabled in servers.json",
-        ];
+        let expected = ["without `tools.allow`", "without `tools.ask`", "it is disabled in servers.json"];
         assert_eq!(notes, expected);
         let (codex, _) =
             form(ClientApp::Codex, &json!({"command": "a", "includeTools": ["x"], "enabled": false}));

@@ -253,7 +253,7 @@ impl ProfileInput<'_> {
             self.write_client && self.discovery.files.iter().any(|file| file.app == client.scope.app);
         // An entry of a project always names its profile, so that the servers of other projects can be left out of it.
         let needs_one = !others.is_empty() || client.scope.is_project;
-        if !has_rules && !(needs_one && is_written) {
+        if !(has_rules || needs_one && is_written) {
             return;
         }
         let candidates: Vec<_> = self

@@ -14,6 +14,37 @@ use crate::config::vars::Env;
 /// A name that no server has. A pattern that matches all of its tools is about the tools of every server.
 const NO_SERVER: &str = "\u{0}";
 
+/// Gemini CLI's own tools, by their names and those of their classes.
+const GEMINI_TOOLS: &[&str] = &[
+    "EditTool",
+    "GlobTool",
+    "GrepTool",
+    "LSTool",
+    "MemoryTool",
+    "ReadFileTool",
+    "ReadManyFilesTool",
+    "RipGrepTool",
+    "ShellTool",
+    "WebFetchTool",
+    "WebSearchTool",
+    "WriteFileTool",
+    "ask_user",
+    "edit",
+    "glob",
+    "google_web_search",
+    "grep_search",
+    "list_directory",
+    "read_file",
+    "read_many_files",
+    "replace",
+    "run_shell_command",
+    "save_memory",
+    "search_file_content",
+    "web_fetch",
+    "write_file",
+    "write_todos",
+];
+
 /// A rule of a client's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClientRule {
@@ -209,6 +240,17 @@ impl ClientRule {
             ClientApp::Cursor => true,
             _ => false,
         }
+    }
+
+    /// Whether it is about a tool that any server may have: its name alone, and none of Gemini CLI's own.
+    pub(super) fn is_about_any_server(&self) -> bool {
+        let name = self.pattern();
+        !name.contains("__") && !name.starts_with("mcp_") && !GEMINI_TOOLS.contains(&name)
+    }
+
+    /// What it matches, without the arguments in parentheses.
+    pub(super) fn pattern(&self) -> &str {
+        self.pattern.split('(').next().unwrap_or_default()
     }
 
     /// The globs over the tools of a server that it names, by the name that the client has for the server.

@@ -63,6 +63,8 @@ pub(super) struct Discovery {
     pub(super) errors: Vec<(ClientApp, ConfigError)>,
     /// Directories of projects whose servers were left out, from `~/.claude.json`.
     pub(super) other_projects: Vec<String>,
+    /// What Claude Code turns off in single projects that are left out: each directory with the names of servers.
+    pub(super) off_in_projects: Vec<(String, Vec<String>)>,
     /// The rules for tools, in the order in which the files count.
     pub(super) rules: Vec<RuleFile>,
     /// The directory of the project that is imported.
@@ -137,6 +139,11 @@ impl Discovery {
         let projects = root.get("projects").and_then(Value::as_object);
         let mut place = None;
         for (dir, project) in projects.into_iter().flatten() {
+            let off = project.get("disabledMcpServers").and_then(Value::as_array).into_iter().flatten();
+            let off: Vec<String> = off.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+            if wanted != Some(Path::new(dir)) && !off.is_empty() {
+                self.off_in_projects.push((dir.clone(), off));
+            }
             if wanted == Some(Path::new(dir)) {
                 let keys = ["projects", dir, "mcpServers"].map(str::to_owned).to_vec();
                 place = Some((keys, Some(PathBuf::from(dir))));

@@ -235,7 +235,16 @@ fn edit_toml(text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
         }
         apply_to_table(table, is_inline, edit);
     }
-    Ok(document.to_string())
+    Ok(with_line_ends_of(text, document.to_string()))
+}
+
+/// The edited text with the line ends of Windows, if the text has no others: TOML is written without them.
+pub(super) fn with_line_ends_of(text: &str, edited: String) -> String {
+    let count = text.matches('\n').count();
+    match count > 0 && text.matches("\r\n").count() == count {
+        true => edited.replace("\r\n", "\n").replace('\n', "\r\n"),
+        false => edited,
+    }
 }
 
 fn apply_to_table(table: &mut dyn TableLike, is_inline: bool, edit: &ObjectEdit) {
@@ -374,6 +383,13 @@ mod tests {
         let edited = edited("c.toml", text, &["mcp_servers"], &["a", "b"], &[("dyn", dyn_entry)]);
         let wanted = "# Codex\nmodel = \"m\" # best\n\n# My servers\n[mcp_servers.dyn]\ncommand = \"d\"\nargs = [\"x\"]\nenv = { A = \"b\" }\n\n[tui]\nx   = [ 1,2 ]\n";
         assert_eq!(edited, wanted);
+    }
+
+    #[test]
+    fn toml_keeps_the_line_ends_of_windows() {
+        let text = "model = \"x\"\r\n\r\n[mcp_servers.a]\r\ncommand = \"a\"\r\n";
+        let edited = edited("c.toml", text, &["mcp_servers"], &["a"], &[("dyn", json!({"command": "d"}))]);
+        assert_eq!(edited, "model = \"x\"\r\n\r\n[mcp_servers.dyn]\r\ncommand = \"d\"\r\n");
     }
 
     #[test]

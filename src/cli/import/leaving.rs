@@ -15,7 +15,7 @@ use super::report::counted;
 use super::secrets::{hide, secret_values};
 use super::source::{read_text, servers_keys, understood, value_at};
 use super::translate::{EntryContext, translate};
-use super::undone_settings::undone_settings;
+use super::undone_settings::{ConfigContent, undone_settings};
 use crate::cli::paths::secret_store;
 use crate::cli::terminal::VisibleText;
 use crate::config::notation::canonical;
@@ -43,7 +43,7 @@ pub(super) async fn after_undo(
     out.line(format_args!("Restart {}.", labels.join(", ")));
     let known = ClientServers::read(files, env);
     for config in configs {
-        let (servers, profiles) = match own_servers(config) {
+        let content = match own_content(config) {
             Ok(read) => read,
             Err(reason) => {
                 out.line(format_args!("Whether servers were added since is not known: {reason}"));
@@ -52,14 +52,13 @@ pub(super) async fn after_undo(
         };
         let file = short_path(config, env);
         let store = secret_store(env);
-        let differing =
-            undone_settings(&apps, projects, (&servers, &profiles), &file, store.as_ref(), env).await;
+        let differing = undone_settings(&apps, projects, &content, &file, store.as_ref(), env).await;
         if !differing.is_empty() {
             out.paragraph("The clients have these servers as they were before the import:");
             differing.iter().for_each(|line| out.line(format_args!("  {line}")));
         }
         let is_added = |name: &str, entry: &Value| !imported.contains(name) && !known.has(name, entry);
-        let added: Vec<_> = servers.iter().filter(|(name, entry)| is_added(name, entry)).collect();
+        let added: Vec<_> = content.servers.iter().filter(|(name, entry)| is_added(name, entry)).collect();
         if added.is_empty() {
             continue;
         }
@@ -107,13 +106,13 @@ fn print_entries(
 }
 
 /// The servers and the profiles of a config file.
-fn own_servers(config: &Path) -> Result<(Map<String, Value>, Map<String, Value>), String> {
+fn own_content(config: &Path) -> Result<ConfigContent, String> {
     let text = read_text(config).map_err(|error| error.to_string())?.unwrap_or_default();
     let root = understood(config, &text).map_err(|error| error.to_string())?;
     let profiles = root.get("profiles").and_then(Value::as_object).cloned().unwrap_or_default();
     match value_at(&root, &servers_keys(config, &root)) {
-        Some(Value::Object(servers)) => Ok((servers.clone(), profiles)),
-        None => Ok((Map::new(), profiles)),
+        Some(Value::Object(servers)) => Ok(ConfigContent { servers: servers.clone(), profiles }),
+        None => Ok(ConfigContent { servers: Map::new(), profiles }),
         Some(_) => Err(format!("{} has no servers that can be read", text::path(config))),
     }
 }

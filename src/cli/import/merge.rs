@@ -143,7 +143,7 @@ impl Merger {
         for (index, server) in named() {
             match self.keyring.difference(&server.entry, entry, server.is_known) {
                 None => return Some(*index),
-                Some(difference) => drop(first.get_or_insert((server.name.clone(), difference))),
+                Some(difference) => drop(first.get_or_insert_with(|| (server.name.clone(), difference))),
             }
         }
         *other_account = first;
@@ -246,7 +246,12 @@ impl PlannedServer {
                     if matches!(name.as_str(), "env" | "headers") =>
                 {
                     for (member, value) in theirs {
-                        ours.entry(member).or_insert(value);
+                        let is_there = |known: &String| {
+                            *known == member || name == "headers" && known.eq_ignore_ascii_case(&member)
+                        };
+                        if !ours.keys().any(is_there) {
+                            ours.insert(member, value);
+                        }
                     }
                 }
                 (Some(Value::Array(ours)), Value::Array(theirs)) if name == "inherit_env" => {

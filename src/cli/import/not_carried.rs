@@ -1,6 +1,8 @@
 //! What the clients' rules for tools have that dynamic-mcp does not carry over: a line for each, with the file that it is
 //! in and what to do.
 
+use std::path::Path;
+
 use super::apps::{ClientApp, short_path};
 use super::client_profiles::ClientProfiles;
 use super::client_rules::{ClientRule, RuleFile, rules_for};
@@ -10,7 +12,7 @@ use super::merge::PlannedServer;
 use super::own_profiles::own_profiles;
 use super::tool_rules::{ToolEffect, ToolRuleSet};
 use crate::config::vars::Env;
-use base::text::name;
+use base::text::{self, name};
 
 /// What the lines are about.
 pub(super) struct RuleReview<'a> {
@@ -27,7 +29,7 @@ pub(super) struct RuleReview<'a> {
 impl RuleReview<'_> {
     /// The lines, and those about what holds for all tools.
     pub(super) fn lines(&self) -> (Vec<String>, Vec<String>) {
-        let (mut lost, mut general) = (Vec::new(), Vec::new());
+        let (mut lost, mut general) = (self.off_in_projects(), Vec::new());
         for file in &self.discovery.rules {
             let at = format!("{} ({})", file.app.label(), short_path(&file.path, self.env));
             let mut allowed = Vec::new();
@@ -77,6 +79,26 @@ impl RuleReview<'_> {
         (lost, general)
     }
 
+    /// The servers that Claude Code turns off in a project, and that its entry for dynamic-mcp would start there.
+    fn off_in_projects(&self) -> Vec<String> {
+        let origins = || self.servers.iter().flat_map(|server| &server.origins);
+        let is_imported = |off: &&String| {
+            origins().any(|origin| origin.app == ClientApp::ClaudeCode && origin.name == **off)
+        };
+        let line = |(dir, off): &(String, Vec<String>)| {
+            let names: Vec<_> = off.iter().filter(is_imported).map(|off| name(off)).collect();
+            let dir = text::path(Path::new(dir));
+            (!names.is_empty()).then(|| {
+                format!(
+                    "{}: in {dir}, {} is off; import that project too, with --project={dir}",
+                    ClientApp::ClaudeCode.label(),
+                    names.join(", ")
+                )
+            })
+        };
+        self.discovery.off_in_projects.iter().filter_map(line).collect()
+    }
+
     /// The names that the client has for servers to import that the file's rules are about.
     fn names(&self, file: &RuleFile) -> impl Iterator<Item = &str> {
         let origins = self.servers.iter().flat_map(|server| &server.origins);
@@ -115,6 +137,12 @@ impl RuleReview<'_> {
             let named = seen.iter().filter(|(_, server)| !rule.globs(app, server.name_in(app)).is_empty());
             named.filter(|(_, server)| !is_of_another(server))
         };
+        if named().next().is_none() && app == ClientApp::Gemini && rule.is_about_any_server() {
+            return Some(format!(
+                "a tool of any server may have this name; write {} into `tools.deny` of the server that has it",
+                rule.pattern()
+            ));
+        }
         if named().next().is_none() {
             return rule.names_servers(app).then(|| format!("it names no server that {} has", app.label()));
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::apps::{ClientApp, OWN_NAME, is_own_entry, program_name};
+use super::apps::{ClientApp, OWN_NAME, is_own_entry, is_wrapper, program_name};
 use super::discover::discover;
 use crate::config::notation::literal;
 use crate::config::referenced::ReferencedFiles;
@@ -99,7 +99,11 @@ pub(super) fn name_among(servers: &Map<String, Value>) -> Option<&str> {
 pub(super) fn merged(known: &Value, new: &Map<String, Value>) -> Value {
     let Value::Object(known) = known else { return Value::Object(new.clone()) };
     let mut entry = known.clone();
-    for (field, value) in new {
+    let program = known.get("command").and_then(|command| command.get(0).unwrap_or(command).as_str());
+    let is_wrapped = program.is_some_and(|program| is_wrapper(program_name(program)));
+    // What a shell runs is the user's.
+    let fields = new.iter().filter(|(field, _)| !is_wrapped || !matches!(field.as_str(), "command" | "args"));
+    for (field, value) in fields {
         match (entry.get_mut(field), value) {
             (Some(Value::Array(words)), Value::Array(new)) if field == "command" => {
                 // OpenCode has the program and the arguments in one list.
@@ -238,5 +242,14 @@ mod tests {
         let servers = json!({"z": {"command": ["dynamic-mcp"]}, "dyn": {"command": "/x/dynamic-mcp"}});
         assert_eq!(name_among(servers.as_object().unwrap()), Some("dyn"));
         assert_eq!(name_among(&Map::new()), None);
+        let shell = json!({"command": "/bin/sh", "args": ["-c", "exec '/x/dynamic-mcp' --config a.json"]});
+        assert!(
+            is_own_entry(&shell) && !is_own_entry(&json!({"command": "sh", "args": ["-c", "exec other"]}))
+        );
+        let new = json!({"command": "/x/dynamic-mcp", "args": ["--config", "b.json"], "env": {"A": "1"}});
+        let merged = merged(&shell, new.as_object().unwrap());
+        assert_eq!((&merged["args"], &merged["env"]), (&shell["args"], &json!({"A": "1"})));
+        let this = std::env::current_exe().unwrap();
+        assert!(is_own_entry(&json!({"command": this})));
     }
 }

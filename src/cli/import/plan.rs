@@ -19,6 +19,7 @@ use super::measure::{MeasureContext, measure};
 use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
 use super::not_carried::RuleReview;
+use super::own_profiles::own_profiles;
 use super::questions::{settle_access, settle_differences};
 use super::records::ChangeRecords;
 use super::replace::{ClientWrite, OwnProgram, own_command};
@@ -50,6 +51,8 @@ pub(super) struct Plan {
     moves: Vec<SecretMove>,
     /// The secrets that are in the keyring already.
     keyring: KeyringValues,
+    /// Whether a client uses this program already.
+    is_used: bool,
     /// Values that must not be shown.
     secrets: BTreeSet<String>,
 }
@@ -87,10 +90,10 @@ impl Plan {
         let profiles = settle_access(discovery, &mut servers, &existing, mode).await?;
         let review = RuleReview { discovery, servers: &servers, profiles: &profiles, env };
         let (lost, general) = review.lines();
-        terminal::print(&report::servers(&servers, &target, env).wrapped())?;
-        terminal::print(&report::access(&profiles, &lost, &general).wrapped())?;
         let raw = discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root));
         let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(raw));
+        terminal::print(&report::servers(&servers, &target, &secrets, env).wrapped())?;
+        terminal::print(&report::access(&profiles, &lost, &general).wrapped())?;
         let moves =
             mode.stored_secrets.as_ref().map(|taken| take_secrets(&mut servers, taken)).unwrap_or_default();
         if !moves.is_empty() {
@@ -114,7 +117,19 @@ impl Plan {
         let after =
             after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", text::path(&target)))?;
         let known_profiles = existing.keys().cloned().collect();
-        Ok(Self { target, before, after, servers, profiles, known_profiles, moves, keyring, secrets })
+        let is_used = own_profiles(discovery).next().is_some();
+        Ok(Self {
+            target,
+            before,
+            after,
+            servers,
+            profiles,
+            known_profiles,
+            moves,
+            keyring,
+            is_used,
+            secrets,
+        })
     }
 
     /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
@@ -180,7 +195,7 @@ impl Plan {
         match answers.confirm_replacement(&client.path, env, &question).await? {
             Replacement::Wanted => {}
             Replacement::Declined => return Ok(ClientOutcome::Declined),
-            Replacement::ReadOnly => return Ok(ClientOutcome::Failed),
+            Replacement::ReadOnly | Replacement::Missing => return Ok(ClientOutcome::Failed),
         }
         let mut records = ChangeRecords::of_user(env)?;
         let mut record = client.record();
@@ -226,6 +241,13 @@ impl Plan {
     /// Stores the secrets and writes servers.json. Returns whether that was wanted.
     async fn write_servers(&self, mode: &ImportMode, env: &Env) -> anyhow::Result<Replacement> {
         let target = short_path(&self.target, env);
+        if !self.changes() && self.before.is_none() && self.is_used {
+            terminal::message(format_args!(
+                "{target} does not exist, and the clients have no servers but dynamic-mcp, which reads it; \
+                 `dynamic-mcp import --undo` puts their servers back"
+            ));
+            return Ok(Replacement::Missing);
+        }
         if !self.changes() {
             terminal::paragraph(format_args!("There are no new servers for {target}."))?;
             return Ok(Replacement::Wanted);

@@ -98,7 +98,9 @@ impl ChangeRecords {
         for id in all.ids()? {
             match read_json(&all.path(id)) {
                 Ok(record) => drop(record.map(|record| all.records.insert(id, record))),
-                Err(error) => all.errors.push(error),
+                Err(error) => all.errors.push(error.context(format!(
+                    "record {id} cannot be used; repair its file, or delete it with `dynamic-mcp import --forget {id}`"
+                ))),
             }
         }
         if let Err(error) = all.read_old() {
@@ -326,7 +328,8 @@ mod tests {
         private_files::replace(&records.path(3), b"{", false).unwrap();
         let read = ChangeRecords::read(records.dir.clone()).unwrap();
         assert_eq!((read.all().count(), read.errors.len()), (1, 1));
-        assert!(read.errors[0].to_string().ends_with("3.json is damaged"), "{:?}", read.errors);
+        let error = format!("{:#}", read.errors[0]);
+        assert!(error.contains("import --forget 3") && error.contains("3.json is damaged"), "{error}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::own_entry;
 use super::report::counted;
 use super::source::{literal, value_at};
 use super::variables::names_in;
-use super::write::missing_dirs;
+use super::write::{missing_dirs, mode};
 use crate::config::vars::Env;
 
 /// A change of a client's file.
@@ -57,6 +57,7 @@ impl ClientWrite {
             servers: self.servers.clone(),
             comments: missing_comments(comments(before.unwrap_or_default()), comments(&self.after)),
             made_dirs: missing_dirs(&self.path),
+            mode: mode(&self.path),
             ..ChangeRecord::new(self.app, &self.path, before, &self.after)
         }
     }
@@ -147,34 +148,11 @@ impl OwnProgram<'_> {
         let mut unpassed = Vec::new();
         let is_update = places.iter().all(|place| place.own.is_some());
         for place in places {
-            let known = value_at(&root, &place.keys).and_then(Value::as_object);
-            let names = place.servers.iter().map(|server| server.name.clone());
-            let removed: Vec<String> =
-                names.filter(|name| known.is_some_and(|known| known.contains_key(name))).collect();
-            let own = known.and_then(own_entry::name_among).unwrap_or(OWN_NAME).to_owned();
-            let remove = removed.iter().filter(|name| **name != own).cloned().collect();
-            let launch = self.launch(ClientScope::of(file.app, place));
-            let fresh = file.app.entry(&root, &launch);
-            unpassed.extend(launch.variables.into_iter().filter(|_| file.app == ClientApp::ClaudeDesktop));
-            let known_own = known.and_then(|known| known.get(&own)).filter(|entry| is_own_entry(entry));
-            let entry = match known_own {
-                Some(known) => own_entry::merged(known, &fresh),
-                None => Value::Object(fresh),
-            };
-            edits.push(ObjectEdit {
-                keys: place.keys.clone(),
-                remove,
-                set: vec![(own.clone(), entry.clone())],
-            });
-            own_names.push(own.clone());
-            changed.push(ChangedPlace {
-                keys: place.keys.clone(),
-                own: Some(own),
-                entry,
-                servers: self.names_of(ClientScope::of(file.app, place), &removed),
-                removed,
-                project: place.project.clone(),
-            });
+            let (edit, change, missing) = self.replace_place(file, &root, place);
+            own_names.extend(change.own.clone());
+            unpassed.extend(missing);
+            edits.push(edit);
+            changed.push(change);
         }
         edits.extend(own_names.iter().find_map(|own| allow_own_entry(file.app, &root, own)));
         let replaced: Vec<String> = changed.iter().flat_map(|place| place.removed.clone()).collect();
@@ -194,6 +172,40 @@ impl OwnProgram<'_> {
             servers,
             config,
         }))
+    }
+
+    /// What becomes of one place, and the variables that the client cannot pass on.
+    fn replace_place(
+        &self,
+        file: &ClientFile,
+        root: &Value,
+        place: &Place,
+    ) -> (ObjectEdit, ChangedPlace, Vec<String>) {
+        let known = value_at(root, &place.keys).and_then(Value::as_object);
+        let names = place.servers.iter().map(|server| server.name.clone());
+        let removed: Vec<String> =
+            names.filter(|name| known.is_some_and(|known| known.contains_key(name))).collect();
+        let own = known.and_then(own_entry::name_among).unwrap_or(OWN_NAME).to_owned();
+        let remove = removed.iter().filter(|name| **name != own).cloned().collect();
+        let scope = ClientScope::of(file.app, place);
+        let launch = self.launch(scope);
+        let fresh = file.app.entry(root, &launch);
+        let unpassed = launch.variables.into_iter().filter(|_| file.app == ClientApp::ClaudeDesktop);
+        let known_own = known.and_then(|known| known.get(&own)).filter(|entry| is_own_entry(entry));
+        let entry = match known_own {
+            Some(known) => own_entry::merged(known, &fresh),
+            None => Value::Object(fresh),
+        };
+        let edit = ObjectEdit { keys: place.keys.clone(), remove, set: vec![(own.clone(), entry.clone())] };
+        let change = ChangedPlace {
+            keys: place.keys.clone(),
+            own: Some(own),
+            entry,
+            servers: self.names_of(scope, &removed),
+            removed,
+            project: place.project.clone(),
+        };
+        (edit, change, unpassed.collect())
     }
 
     /// The names in servers.json of the servers that stand under these names in a client's file.

@@ -40,7 +40,12 @@ pub(super) fn files(discovery: &Discovery, env: &Env) -> VisibleText {
 }
 
 /// Lists the servers that are new, and names those that servers.json has.
-pub(super) fn servers(servers: &[PlannedServer], target: &Path, env: &Env) -> VisibleText {
+pub(super) fn servers(
+    servers: &[PlannedServer],
+    target: &Path,
+    secrets: &BTreeSet<String>,
+    env: &Env,
+) -> VisibleText {
     let mut out = VisibleText::default();
     let (known, new): (Vec<_>, Vec<_>) = servers.iter().partition(|server| server.is_known);
     let target = short_path(target, env);
@@ -48,7 +53,7 @@ pub(super) fn servers(servers: &[PlannedServer], target: &Path, env: &Env) -> Vi
         out.paragraph(format_args!("{} for {target}:", counted(new.len(), "server")));
     }
     for server in new {
-        describe(&mut out, server);
+        describe(&mut out, server, secrets);
     }
     let known: Vec<_> = known.into_iter().filter(|server| !server.origins.is_empty()).collect();
     if !known.is_empty() {
@@ -79,11 +84,11 @@ pub(super) fn access(profiles: &ClientProfiles, lost: &[String], general: &[Stri
     out
 }
 
-fn describe(out: &mut VisibleText, server: &PlannedServer) {
+fn describe(out: &mut VisibleText, server: &PlannedServer, secrets: &BTreeSet<String>) {
     let is_off = server.entry.get("enabled") == Some(&Value::Bool(false));
     let state = if is_off { " (disabled)" } else { "" };
     out.line(format_args!("  {}{state}", name(&server.name)));
-    out.line(format_args!("    {}", program(&server.entry)));
+    out.line(format_args!("    {}", hide(&program(&server.entry), secrets)));
     out.line(format_args!("    from {}", origins(server)));
     for field in ["env", "headers"] {
         let members = server.entry.get(field).and_then(Value::as_object);

@@ -16,8 +16,10 @@ const SECRET_WORDS: &[&str] = &[
     "credential",
     "credentials",
     "cred",
+    "creds",
     "key",
     "pass",
+    "passphrase",
     "passwd",
     "password",
     "pat",
@@ -30,7 +32,7 @@ const SECRET_WORDS: &[&str] = &[
     "token",
 ];
 /// Words of names that hold what is public although another word is above.
-const PUBLIC_WORDS: &[&str] = &["file", "id", "name", "path", "public", "url", "username"];
+const PUBLIC_WORDS: &[&str] = &["file", "id", "name", "path", "public", "url", "username", "var"];
 /// How tokens of well-known services begin.
 const SECRET_PREFIXES: &[&str] = &[
     "AIza",
@@ -55,6 +57,8 @@ const SECRET_PREFIXES: &[&str] = &[
     "xoxb-",
     "xoxp-",
 ];
+/// What stands in addresses whose path is a secret.
+const SECRET_PATHS: &[&str] = &["://hooks.slack.com/", "/api/webhooks/"];
 /// The least length of a value that a name makes a secret. Shorter ones are words such as "true" and "none".
 const MIN_LENGTH: usize = 6;
 
@@ -81,6 +85,9 @@ pub(super) fn is_secret(name: &str, value: &str) -> bool {
     }
     let is_path = secret.starts_with(['/', '~']) || secret.starts_with("./") || is_windows_path(secret);
     (names_secret(name) && !is_path)
+        || secret.len() < value.len()
+        || SECRET_PATHS.iter().any(|part| secret.contains(part))
+        || has_password_member(secret)
         || SECRET_PREFIXES.iter().any(|prefix| secret.starts_with(prefix) && secret.len() >= 16)
         || has_password(secret)
 }
@@ -104,6 +111,12 @@ pub(super) fn secret_values<'e>(
                 if is_secret(name, value) {
                     values.insert(value.to_owned());
                 }
+            }
+        }
+        // Codex and others have secrets in fields of their own.
+        for (name, value) in entry.iter().filter_map(|(name, value)| Some((name, value.as_str()?))) {
+            if is_secret(name, value) {
+                values.insert(value.to_owned());
             }
         }
         // An argument may follow its name, or be part of it.
@@ -169,6 +182,14 @@ fn has_password(value: &str) -> bool {
     })
 }
 
+/// Returns whether a connection string has a password, as in `Server=x;Password=y;`.
+fn has_password_member(value: &str) -> bool {
+    let members = value.split(';').filter_map(|member| member.split_once('='));
+    members.into_iter().any(|(name, value)| {
+        ["password", "pwd"].contains(&name.trim().to_lowercase().as_str()) && !value.is_empty()
+    }) && value.contains(';')
+}
+
 /// The words of a name, in lower case: of `GITHUB_TOKEN`, `X-Api-Key` and `apiKey`.
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
@@ -205,6 +226,12 @@ mod tests {
             ("PGPASSWORD", "hunter2!"),
             ("X", "ghp_0123456789abcdef"),
             ("DATABASE_URL", "postgres://u:hunter2@db/x"),
+            ("PASSPHRASE", "open sesame"),
+            ("CREDS", "user:hunter2"),
+            ("CONNECTION", "Server=db;Password=hunter2;"),
+            ("HOOK", "https://hooks.slack.com/services/T0/B0/x"),
+            ("X-Forward", "Bearer abcdefgh"),
+            ("bearer_token", "abcdefgh"),
         ] {
             assert!(is_secret(name, value), "{name}");
         }
@@ -220,6 +247,8 @@ mod tests {
             ("LOG_LEVEL", "information"),
             ("URL", "https://user@host/x"),
             ("MONKEY", "banana-split"),
+            ("bearer_token_env_var", "GITHUB_PAT"),
+            ("X-Forward", "Bearer ${TOKEN}"),
         ] {
             assert!(!is_secret(name, value), "{name}");
         }
@@ -233,9 +262,10 @@ mod tests {
             "env": {"A_TOKEN": "s3cret\"x", "B": "plain-text"},
             "args": args,
             "url": "https://e.example/a?page=s-public&key=s3cret-url",
+            "bearer_token": "s3cret-field",
         });
         let secrets = secret_values([entry.as_object().unwrap()]);
-        assert_eq!(secrets.len(), 5, "{secrets:?}");
+        assert_eq!(secrets.len(), 6, "{secrets:?}");
         let shown = hide(&entry.to_string(), &secrets);
         assert!(
             !shown.contains("s3cret")

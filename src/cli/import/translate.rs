@@ -139,7 +139,16 @@ impl Translation<'_> {
             Some("timeout") => self.timeout(value),
             Some("tools") => self.tools(value),
             Some("includeTools") => {
-                let globs = self.globs("includeTools", value);
+                // A name may have rules for arguments behind it: `run(ls)`.
+                let names = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+                let (plain, has_arguments) = without_arguments(names);
+                if has_arguments {
+                    self.note(
+                        "`includeTools` limits the arguments of tools, which has no counterpart here"
+                            .to_owned(),
+                    );
+                }
+                let globs = self.globs("includeTools", &plain);
                 if globs.is_empty() {
                     self.deny.push(json!("*"));
                 }
@@ -222,7 +231,7 @@ impl Translation<'_> {
                 self.set(name, write(path.iter().chain(rest)).into());
             }
             None => self.note(format!(
-                "`{name}` is relative to where {} runs; write it as an absolute path",
+                "`{name}` is left out, because it is relative to where {} runs; write it as an absolute path",
                 self.context.app.label()
             )),
         }
@@ -386,6 +395,20 @@ fn is_empty(value: &Value) -> bool {
         Value::Object(members) => members.is_empty(),
         _ => false,
     }
+}
+
+/// Names of tools without the arguments in parentheses behind them, and whether one has some.
+fn without_arguments<'n>(names: impl Iterator<Item = &'n str>) -> (Value, bool) {
+    let mut has_arguments = false;
+    let plain = names.map(|name| match name.split_once('(').filter(|_| name.ends_with(')')) {
+        Some((plain, _)) => {
+            has_arguments = true;
+            plain
+        }
+        None => name,
+    });
+    let plain: Vec<Value> = plain.map(Value::from).collect();
+    (plain.into(), has_arguments)
 }
 
 /// The path without `.` in it.

@@ -34,6 +34,8 @@ struct Undo<'a> {
     files: UndoneFiles,
     /// The records that keep something.
     kept: Vec<u32>,
+    /// Whether something stands in the place of what they keep.
+    is_blocked: bool,
     /// Whether everything that was wanted is done.
     is_complete: bool,
 }
@@ -65,7 +67,7 @@ pub(super) async fn undo_changes(
         .filter_map(|place| place.project.clone())
         .collect();
     let files = UndoneFiles::new();
-    let mut undo = Undo { mode, env, records, files, kept: Vec::new(), is_complete };
+    let mut undo = Undo { mode, env, records, files, kept: Vec::new(), is_blocked: false, is_complete };
     for (id, change) in changes {
         if let Err(error) = undo.take_back(id, &change).await {
             terminal::message(format_args!("{error:#}"));
@@ -73,9 +75,14 @@ pub(super) async fn undo_changes(
         }
     }
     if let Some(id) = undo.kept.iter().min() {
+        let again = match undo.is_blocked {
+            true => {
+                "Rename or remove what stands in its place and run `dynamic-mcp import --undo` again, or delete"
+            }
+            false => "If you do not need it, delete",
+        };
         terminal::line(format_args!(
-            "What is not put back stays in its record. Rename or remove what stands in its place and run \
-             `dynamic-mcp import --undo` again, or delete the record with `dynamic-mcp import --forget {id}`."
+            "What is not put back stays in its record. {again} the record with `dynamic-mcp import --forget {id}`."
         ))?;
     }
     let projects = projects.into_iter().filter(|_| !mode.dry_run).collect();
@@ -106,7 +113,7 @@ impl Undo<'_> {
                 match self.mode.answers.confirm_replacement(&step.file, self.env, &question).await? {
                     Replacement::Wanted => step.apply()?,
                     Replacement::Declined => return Ok(()),
-                    Replacement::ReadOnly => {
+                    Replacement::ReadOnly | Replacement::Missing => {
                         self.is_complete = false;
                         return Ok(());
                     }
@@ -190,6 +197,9 @@ impl Undo<'_> {
             let path = short_path(&self.records.present_path(id), self.env);
             out.line(format_args!("  Record {id} keeps it: {path}"));
             self.kept.push(id);
+            let is_blocked =
+                |left: &Leftover| matches!(left, Leftover::File | Leftover::Entry(..) | Leftover::Content(_));
+            self.is_blocked |= step.left.iter().any(is_blocked);
             self.is_complete = false;
         }
         Ok(terminal::print(&out)?)

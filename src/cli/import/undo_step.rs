@@ -47,7 +47,7 @@ pub(super) enum Leftover {
     Comment(String),
     /// What else the file had before it was made again.
     Content(Vec<String>),
-    /// Variables that the user wrote into our entry, and its name.
+    /// Variables and other fields that the user wrote into our entry, and its name.
     Variables(String, Vec<String>),
 }
 
@@ -74,6 +74,8 @@ pub(super) struct UndoStep {
     pub(super) rest: Option<ChangeRecord>,
     /// Directories that are removed if they are empty.
     made_dirs: Vec<PathBuf>,
+    /// The permissions that the file may have.
+    mode: u32,
 }
 
 impl UndoStep {
@@ -99,6 +101,7 @@ impl UndoStep {
             notes: Vec::new(),
             rest: None,
             made_dirs: record.made_dirs.clone(),
+            mode: record.mode.unwrap_or(u32::MAX),
         };
         match (&step.now, old) {
             (None, None) => {}
@@ -225,7 +228,10 @@ impl UndoStep {
         let result = match (&self.now, &self.then) {
             (now, then) if now == then => Ok(()),
             (None, _) => Ok(()),
-            (Some(now), Some(then)) => write::replace(&self.file, Some(now.as_bytes()), then.as_bytes()),
+            // A file that was made again may be read by others than the old one, which comes back into it.
+            (Some(now), Some(then)) => {
+                write::replace_within_mode(&self.file, Some(now.as_bytes()), then.as_bytes(), self.mode)
+            }
             (Some(now), None) => write::remove(&self.file, now.as_bytes()),
         };
         result.with_context(|| format!("{} cannot be written", text::path(&self.file)))
@@ -326,7 +332,8 @@ impl PlacePlan {
     }
 }
 
-/// The variables of our entry that are not as we wrote them. Of an earlier version's record, that is not known.
+/// The variables and the other fields of our entry that are not as we wrote them. Of an earlier version's record, that is
+/// not known.
 fn own_variables(entry: &Value, written: &Value) -> Vec<String> {
     let members = |field| entry.get(field).and_then(Value::as_object).into_iter().flatten();
     let is_new =
@@ -334,7 +341,11 @@ fn own_variables(entry: &Value, written: &Value) -> Vec<String> {
     let fields = ["env", "environment"].into_iter().filter(|_| written.is_object());
     let new =
         fields.flat_map(|field| members(field).filter(move |(name, value)| is_new(field, name, *value)));
-    new.map(|(name, _)| name.clone()).collect()
+    let members = entry.as_object().into_iter().flatten().filter(|_| written.is_object());
+    let fields = members.filter(|(field, value)| {
+        !["env", "environment"].contains(&field.as_str()) && written.get(field) != Some(*value)
+    });
+    new.chain(fields).map(|(name, _)| name.clone()).collect()
 }
 
 /// The comments that the change removed and that are neither in the new text nor in the rest of the record.

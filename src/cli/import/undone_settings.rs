@@ -19,12 +19,21 @@ use crate::auth::secret_store::SecretStore;
 use crate::config::vars::Env;
 use base::text::name;
 
-/// The lines about the servers of these clients, and of these projects. `servers` and `profiles`: those of servers.json,
-/// which is called `file`.
+/// What a config file has.
+#[derive(Debug, Default)]
+pub(super) struct ConfigContent {
+    /// The servers.
+    pub(super) servers: Map<String, Value>,
+    /// The profiles.
+    pub(super) profiles: Map<String, Value>,
+}
+
+/// The lines about the servers of these clients, and of these projects. `config`: the content of servers.json, which is
+/// called `file`.
 pub(super) async fn undone_settings(
     apps: &BTreeSet<ClientApp>,
     projects: &BTreeSet<PathBuf>,
-    (servers, profiles): (&Map<String, Value>, &Map<String, Value>),
+    config: &ConfigContent,
     file: &str,
     store: Option<&SecretStore>,
     env: &Env,
@@ -34,11 +43,11 @@ pub(super) async fn undone_settings(
     let mut lines = BTreeSet::new();
     for dir in dirs {
         let discovery = discover(&apps, dir, env);
-        let entries = servers.values().filter_map(Value::as_object);
-        let mut merger = Merger::new(Some(servers), KeyringValues::read(entries, store).await);
+        let entries = config.servers.values().filter_map(Value::as_object);
+        let mut merger = Merger::new(Some(&config.servers), KeyringValues::read(entries, store).await);
         merger.add_all(&discovery);
         lines.extend(differing_fields(&merger, file));
-        lines.extend(lost_rules(&merger, &discovery, profiles, dir, file));
+        lines.extend(lost_rules(&merger, &discovery, &config.profiles, dir, file));
     }
     lines
 }

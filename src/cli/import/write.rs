@@ -46,12 +46,32 @@ pub(super) fn missing_dirs(path: &Path) -> Vec<PathBuf> {
 ///
 /// Fails if the file is not as it was read, or cannot be written with the same mode and owner.
 pub(in crate::cli) fn replace(path: &Path, old: Option<&[u8]>, new: &[u8]) -> io::Result<()> {
+    replace_within_mode(path, old, new, u32::MAX)
+}
+
+/// The permission bits of a file, of Unix.
+#[cfg(unix)]
+pub(super) fn mode(path: &Path) -> Option<u32> {
+    Some(std::os::unix::fs::MetadataExt::mode(&fs::metadata(path).ok()?) & 0o7777)
+}
+
+#[cfg(not(unix))]
+pub(super) fn mode(_path: &Path) -> Option<u32> {
+    None
+}
+
+/// Does the same, and takes the permissions that are not in `mode` from the file.
+///
+/// # Errors
+///
+/// As [`replace`].
+pub(super) fn replace_within_mode(path: &Path, old: Option<&[u8]>, new: &[u8], mode: u32) -> io::Result<()> {
     let target = check_unchanged(path, old)?;
     let dir = target.parent().unwrap_or_else(|| Path::new("."));
     private_files::make_dirs(dir)?;
     let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let temporary = dir.join(format!(".{name}.{}.tmp", std::process::id()));
-    let written = write_temporary(&temporary, &target, old.is_some(), new).and_then(|()| {
+    let written = write_temporary(&temporary, &target, old.is_some(), new, mode).and_then(|()| {
         // The client may have written meanwhile.
         check_unchanged(path, old)?;
         fs::rename(&temporary, &target)
@@ -86,7 +106,7 @@ fn check_unchanged(path: &Path, old: Option<&[u8]>) -> io::Result<PathBuf> {
     }
 }
 
-fn write_temporary(temporary: &Path, target: &Path, exists: bool, text: &[u8]) -> io::Result<()> {
+fn write_temporary(temporary: &Path, target: &Path, exists: bool, text: &[u8], mode: u32) -> io::Result<()> {
     // Of an earlier process with our pid.
     drop(fs::remove_file(temporary));
     let mut options = OpenOptions::new();
@@ -95,24 +115,24 @@ fn write_temporary(temporary: &Path, target: &Path, exists: bool, text: &[u8]) -
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(temporary)?;
     if exists {
-        keep_owner_and_mode(&file, &fs::metadata(target)?)?;
+        keep_owner_and_mode(&file, &fs::metadata(target)?, mode)?;
     }
     file.write_all(text)?;
     file.sync_all()
 }
 
 #[cfg(unix)]
-fn keep_owner_and_mode(file: &File, of: &fs::Metadata) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt;
+fn keep_owner_and_mode(file: &File, of: &fs::Metadata, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let own = file.metadata()?;
     if (own.uid(), own.gid()) != (of.uid(), of.gid()) {
         std::os::unix::fs::fchown(file, Some(of.uid()), Some(of.gid()))?;
     }
-    file.set_permissions(of.permissions())
+    file.set_permissions(fs::Permissions::from_mode(of.mode() & mode))
 }
 
 #[cfg(not(unix))]
-fn keep_owner_and_mode(_file: &File, _of: &fs::Metadata) -> io::Result<()> {
+fn keep_owner_and_mode(_file: &File, _of: &fs::Metadata, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 

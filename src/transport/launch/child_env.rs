@@ -101,6 +101,9 @@ const MAX_WITHHELD: usize = 8;
 /// Variables that every shell sets for itself. A message that mentions one of these does not ask for it.
 const SHELL_VARS: &[&str] = &["OLDPWD", "PWD", "SHLVL", "_"];
 
+/// How the variables begin that a client's entry sets for the config: `import` names them so (`DYN_GITHUB_TOKEN`).
+const CLIENT_VAR_PREFIX: &str = "DYN_";
+
 /// Returns the environment of the child that `stdio` configures, before its PATH is extended.
 pub(super) fn child_env(stdio: &StdioConfig, process_env: &ProcessEnv) -> EnvVars {
     let inherited =
@@ -122,7 +125,8 @@ fn is_inherited(name: &OsStr, value: &OsStr, rule: &InheritEnv) -> bool {
         return false;
     }
     match rule {
-        InheritEnv::All => true,
+        // What only the client knows is for the entries that name it, not for every server.
+        InheritEnv::All => !has_prefix(name, CLIENT_VAR_PREFIX),
         InheritEnv::Safe => is_safe(name) || launcher_vars::is_inherited(name, value),
         InheritEnv::Named(more) => {
             is_safe(name)

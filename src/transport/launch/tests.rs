@@ -49,7 +49,9 @@ const MIXED_VARS: &[(&str, &str)] = &[
 fn a_child_gets_the_safe_variables_only() {
     let dir = tempfile::tempdir().unwrap();
     let mut stdio = stdio(executable(dir.path(), "server").to_str().unwrap());
-    let process_env = process_env(MIXED_VARS, dir.path());
+    // What only the client knows is for those that name it.
+    let vars = [MIXED_VARS, &[("DYN_API_KEY", "of-another-server")]].concat();
+    let process_env = process_env(&vars, dir.path());
     let safe = ["HOME", "LC_ALL", "PATH", "UV_CACHE_DIR", "XDG_CONFIG_HOME", "http_proxy"];
     assert_eq!(var_names(&prepare_blocking(&stdio, &process_env, None).unwrap().env), safe);
 

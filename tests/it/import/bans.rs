@@ -351,3 +351,33 @@ fn a_further_import_keeps_the_comments_above_dyn_in_toml() {
                 # new\n[mcp_servers.b]\ncommand = 'b'\nenv_vars = ['TOKEN']\n";
     assert_eq!(home.text(".codex/config.toml"), back);
 }
+
+#[test]
+fn what_gemini_excludes_of_any_server_and_limits_by_arguments_is_named() {
+    let home = Home::of(&[(
+        ".gemini/settings.json",
+        json!({
+            "tools": {"exclude": ["delete_repository", "run_shell_command", "ShellTool(rm)"]},
+            "mcpServers": {"gh": {"command": "github", "includeTools": ["search_code(x)", "get"]}}
+        }),
+    )]);
+    let printed = home.imported(&["--yes"]);
+    let server = &home.servers()["gh"];
+    assert_eq!(
+        (&server["tools"], &server["inherit_env"]),
+        (&json!({"allow": ["get", "search_code"]}), &json!(true))
+    );
+    let lost: Vec<_> = printed.lines().filter(|line| line.starts_with("Not carried over: ")).collect();
+    let line = "Not carried over: Gemini CLI (~/.gemini/settings.json): `tools.exclude`: delete_repository: a tool of any server may have this name; write delete_repository into `tools.deny` of the server that has it";
+    assert_eq!(lost, [line], "{printed}");
+    assert!(printed.contains("`includeTools` limits the arguments of tools, which has no counterpart here"));
+}
+
+#[test]
+fn a_server_that_claude_code_turns_off_in_a_project_is_named() {
+    let file = json!({"mcpServers": {"gh": {"command": "github"}}, "projects": {"/p": {"disabledMcpServers": ["gh", "other"]}}});
+    let printed = Home::of(&[(".claude.json", file)]).imported(&["--yes"]);
+    let line =
+        "Not carried over: Claude Code: in /p, gh is off; import that project too, with --project=/p\n";
+    assert!(printed.contains(line), "{printed}");
+}

@@ -438,3 +438,43 @@ fn a_codex_file_that_was_made_by_the_import_keeps_what_was_added_since() {
     assert_eq!((code, home.text(".codex/config.toml").trim()), (Some(0), "model = \"x\""), "{shown}");
     assert!(home.records().is_empty(), "{shown}");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_was_made_again_is_as_private_as_the_old_one_when_its_content_comes_back() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::of(&[(CURSOR, serde_json::from_str(&github("ghp_0123456789")).unwrap())]);
+    let mode = |mode| fs::set_permissions(home.file(CURSOR), fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o600);
+    home.imported(&["--yes", "--write-client"]);
+    fs::remove_file(home.file(CURSOR)).unwrap();
+    home.write(CURSOR, "{}");
+    mode(0o644);
+    let (code, shown) = home.undone();
+    assert!(code == Some(0) && home.text(CURSOR).contains("ghp_"), "{shown}");
+    assert_eq!(fs::metadata(home.file(CURSOR)).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn what_the_user_wrote_into_our_entry_is_named_with_what_to_do() {
+    let home = Home::of(&[(CURSOR, serde_json::from_str(&github("token")).unwrap())]);
+    home.imported(&["--yes", "--write-client"]);
+    let mut file = home.json(CURSOR);
+    file["mcpServers"]["dyn"]["timeout"] = json!(60);
+    home.write(CURSOR, &file.to_string());
+    let (_, shown) = home.undone();
+    assert!(shown.contains("  Not kept: timeout, which you wrote into dyn.\n"), "{shown}");
+    let advice = "What is not put back stays in its record. If you do not need it, delete the record with `dynamic-mcp import --forget 1`.";
+    assert!(shown.contains(advice), "{shown}");
+}
+
+#[test]
+fn an_import_without_servers_json_says_where_the_servers_are() {
+    let home = Home::of(&[(CURSOR, serde_json::from_str(&github("token")).unwrap())]);
+    home.imported(&["--yes", "--write-client"]);
+    fs::remove_file(home.file(".config/dynamic-mcp/servers.json")).unwrap();
+    let output = home.import(&["--yes"]);
+    let shown = home.shown(&(stdout(&output) + &stderr(&output)));
+    let reason = "~/.config/dynamic-mcp/servers.json does not exist, and the clients have no servers but dynamic-mcp, which reads it; `dynamic-mcp import --undo` puts their servers back";
+    assert!(shown.contains(reason) && !output.status.success(), "{shown}");
+}
