@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::access::ClientAccess;
-use super::apps::ClientApp;
 use super::change_record::EarlierUse;
 use super::client_scope::ClientScope;
 use super::discover::Discovery;
@@ -156,8 +155,7 @@ impl ProfileInput<'_> {
     ) {
         let is_used = |name: &String| users.values().any(|profile| profile.as_ref() == Some(name));
         for (name, profile) in known.iter_mut().filter(|(name, _)| !is_used(name)) {
-            let Some(app) = app_of_profile(name) else { continue };
-            let scope = ClientScope { app, is_project: false };
+            let Some(scope) = ClientScope::of_profile(name) else { continue };
             for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| !server.is_known) {
                 if self.is_of_others(self.use_of(scope, index), index) && profile.chooses(&server.name) {
                     *profile = profile.clone().without([server.name.as_str()]);
@@ -251,7 +249,7 @@ impl ProfileInput<'_> {
         let others = self.of_others(client);
         let is_written =
             self.write_client && self.discovery.files.iter().any(|file| file.app == client.scope.app);
-        // An entry of a project always names its profile, so that the servers of other projects can be left out of it.
+        // An entry of a project names its profile always: servers of other projects can be left out of it later.
         let needs_one = !others.is_empty() || client.scope.is_project;
         if !(has_rules || needs_one && is_written) {
             return;
@@ -390,12 +388,4 @@ impl ProfileInput<'_> {
 
 fn describe(profile: &str, chosen: &Profile) -> String {
     format!("the profile {}: {}", name(profile), chosen.describe())
-}
-
-/// The client whose profile this is, by its name.
-fn app_of_profile(profile: &str) -> Option<ClientApp> {
-    let is_of = |app: &ClientApp| {
-        profile.strip_prefix(app.id()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
-    ClientApp::all().iter().copied().find(is_of)
 }

@@ -41,6 +41,15 @@ impl ClientScope {
         }
     }
 
+    /// The client whose profile has this name, outside of projects.
+    pub(super) fn of_profile(name: &str) -> Option<Self> {
+        let is_of = |app: &ClientApp| {
+            name.strip_prefix(app.id()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        let app = ClientApp::all().iter().copied().find(is_of)?;
+        Some(Self { app, is_project: false })
+    }
+
     /// Whether the client has a server of this origin in this scope.
     pub(super) fn has(self, origin: &Origin) -> bool {
         self.app == origin.app && (self.is_project || !origin.is_project)

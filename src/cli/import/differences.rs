@@ -102,7 +102,7 @@ impl FieldDifference {
     }
 
     /// Gives an entry the value that another one has, if it has one.
-    pub(super) fn take(&self, entry: &mut Map<String, Value>, from: &Map<String, Value>) {
+    fn take(&self, entry: &mut Map<String, Value>, from: &Map<String, Value>) {
         let Some(value) = value_at(from, &self.path).cloned() else { return };
         match self.path.as_slice() {
             [field, member] => {
@@ -114,6 +114,14 @@ impl FieldDifference {
             [field, ..] => drop(entry.insert(field.clone(), value)),
             [] => {}
         }
+    }
+}
+
+/// Takes the values of this origin where the entries of a server differ.
+pub(super) fn prefer(server: &mut PlannedServer, origin: usize) {
+    let from = server.origins[origin].entry.clone();
+    for difference in FieldDifference::all(server) {
+        difference.take(&mut server.entry, &from);
     }
 }
 

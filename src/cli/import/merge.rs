@@ -14,7 +14,6 @@ use serde_json::{Map, Value};
 use super::accounts::{AccountDifference, KeyringValues};
 use super::apps::ClientApp;
 use super::change_record::EarlierUse;
-use super::differences::FieldDifference;
 use super::discover::{Discovery, FoundServer};
 use super::records::ChangeRecords;
 use super::tool_rules::ToolRuleSet;
@@ -265,14 +264,6 @@ impl PlannedServer {
         }
     }
 
-    /// Takes the values of this origin where the entries differ.
-    pub(super) fn prefer(&mut self, origin: usize) {
-        let from = self.origins[origin].entry.clone();
-        for difference in FieldDifference::all(self) {
-            difference.take(&mut self.entry, &from);
-        }
-    }
-
     /// The variables that only clients know, with what each client writes.
     pub(super) fn client_variables(&self, app: ClientApp) -> BTreeMap<String, String> {
         let origins = self.origins.iter().filter(|origin| origin.app == app);
@@ -328,6 +319,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::import::differences::{FieldDifference, prefer};
 
     fn add(merger: &mut Merger, app: ClientApp, name: &str, entry: Value) {
         let entry = entry.as_object().unwrap().clone();
@@ -376,7 +368,7 @@ mod tests {
         );
         let origins: Vec<_> = merger.servers[1].origins.iter().map(|origin| origin.name.as_str()).collect();
         assert_eq!(origins, ["fs", "files"]);
-        merger.servers[0].prefer(1);
+        prefer(&mut merger.servers[0], 1);
         assert_eq!(merger.servers[0].entry["env"], json!({"LOG_LEVEL": "2", "DEBUG": "3"}));
         merger.keep_apart(0);
         assert_eq!(names(&merger), ["fs", "fs-gemini", "work", "fs-codex"]);

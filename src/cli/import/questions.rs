@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::access::{ClientAccess, share_rules};
 use super::ask::Answers;
 use super::client_profiles::{ClientProfiles, ProfileInput};
-use super::differences::FieldDifference;
+use super::differences::{FieldDifference, prefer};
 use super::discover::Discovery;
 use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
@@ -40,7 +40,7 @@ pub(super) async fn settle_differences(merger: &mut Merger, answers: Answers) ->
         let apart = "each client keeps its own";
         let options: Vec<_> = labels.iter().map(|(label, _)| *label).chain([apart]).collect();
         match labels.get(answers.choose(&question, &options).await?) {
-            Some((_, Some(place))) if *place > 0 => merger.servers[index].prefer(*place),
+            Some((_, Some(place))) if *place > 0 => prefer(&mut merger.servers[index], *place),
             Some(_) => {}
             None => merger.keep_apart(index),
         }
