@@ -10,7 +10,7 @@
 //! for tools that clients have beside their servers, as `tool_rules`, and `not_carried` names those that are lost.
 //! `access` says which servers and tools each client (`client_scope`) may use; `own_profiles` knows those that use this
 //! program already, and `client_profiles` makes its `profiles`. `questions` asks, with `ask`, and `report` says what
-//! was found. Then `plan` adds the new servers and profiles to servers.json, with `edit`.
+//! was found. Then `plan` adds the new servers and profiles to servers.json, with `edit`, and `after_import` says what to do next.
 //!
 //! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers (and in the list of
 //! `allowed` ones), `write` writes them, and `records` keeps what is needed to take that back. `own_entry` finds our
@@ -58,6 +58,7 @@ use write::absolute;
 
 mod access;
 mod accounts;
+mod after_import;
 mod allowed;
 pub(super) mod apps;
 mod ask;

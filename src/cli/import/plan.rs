@@ -8,6 +8,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 use super::accounts::KeyringValues;
+use super::after_import::{say_what_next, show_problems};
 use super::apps::{ClientApp, HostOs, OWN_NAME, short_path};
 use super::ask::{Answers, Replacement};
 use super::change_record::ChangeRecord;
@@ -27,10 +28,7 @@ use super::source::{read_text, servers_keys, understood, value_at};
 use super::{report, secrets, write};
 use crate::cli::paths::secret_store;
 use crate::cli::terminal::{self, VisibleText};
-use crate::config::Overrides;
-use crate::config::load::load;
 use crate::config::vars::Env;
-use crate::dirs;
 use base::text;
 
 /// What an import does.
@@ -179,7 +177,7 @@ impl Plan {
                 ClientOutcome::Failed => is_complete = false,
             }
         }
-        self.say_what_next(mode, has_written, discovery, env)?;
+        say_what_next(&self.target, mode.write_client, has_written, discovery, env)?;
         Ok(is_complete)
     }
 
@@ -280,7 +278,7 @@ impl Plan {
             terminal::line(format_args!("Moved {secrets} to the system's keyring."))?;
             self.remove_values_from_records(env)?;
         }
-        self.show_problems(env)?;
+        show_problems(&self.target, &self.servers, env)?;
         Ok(answer)
     }
 
@@ -361,59 +359,5 @@ impl Plan {
     fn show_diff(&self, path: &Path, before: Option<&str>, after: &str) -> io::Result<()> {
         terminal::line("")?;
         terminal::print(&report::diff(path, before.unwrap_or_default(), after, &self.secrets))
-    }
-
-    /// Prints what is wrong with the new servers, as `get_status` would.
-    fn show_problems(&self, env: &Env) -> io::Result<()> {
-        let config = load(std::slice::from_ref(&self.target), env, &Overrides::default());
-        let is_new = |name: &str| self.servers.iter().any(|server| !server.is_known && server.name == name);
-        let servers = config.servers.iter().filter(|(name, _)| is_new(name.as_str()));
-        // Those that only a client knows are set by its entry for us.
-        let origins = self.servers.iter().flat_map(|server| &server.origins);
-        let clients_own: Vec<String> = origins
-            .flat_map(|origin| origin.variables.client.keys())
-            .map(|name| format!("`{name}`"))
-            .collect();
-        let errors = servers.filter_map(|(_, server)| server.as_ref().err()).map(ToString::to_string);
-        // An error may have several lines, each with its position.
-        let lines: Vec<String> =
-            errors.flat_map(|error| error.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
-        let errors = lines.iter().filter(|line| !clients_own.iter().any(|name| line.contains(name)));
-        let mut text = VisibleText::default();
-        errors.for_each(|line| text.line(format_args!("  {line}")));
-        if text != VisibleText::default() {
-            terminal::line("These do not work yet:")?;
-        }
-        terminal::print(&text)
-    }
-
-    fn say_what_next(
-        &self,
-        mode: &ImportMode,
-        has_written: bool,
-        discovery: &Discovery,
-        env: &Env,
-    ) -> anyhow::Result<()> {
-        let has_servers =
-            discovery.files.iter().flat_map(|file| &file.places).any(|place| !place.servers.is_empty());
-        if has_written {
-            terminal::line(
-                "Restart the clients. `dynamic-mcp import --undo` takes the changes in their files back.",
-            )?;
-        } else if !mode.write_client && has_servers {
-            let config = match dirs::default_config_file(env).map(|file| write::absolute(&file))
-                == Some(self.target.clone())
-            {
-                true => String::new(),
-                false => {
-                    let target = self.target.to_str().and_then(text::shell_word);
-                    target.map(|target| format!(" --config {target}")).unwrap_or_default()
-                }
-            };
-            terminal::line(format_args!(
-                "The clients still start these servers themselves. `dynamic-mcp import --write-client{config}` puts dynamic-mcp in their place."
-            ))?;
-        }
-        Ok(())
     }
 }
