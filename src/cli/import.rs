@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! `discover` reads the files of the clients, whose places and forms are in `apps`, with `source`. `translate` makes an
-//! entry of ours from each server in them, if its values have the types that they must have (`shape`); `variables` does
+//! entry of ours (in `entry_order`) from each server in them, if its values have the types that they must have (`shape`); `variables` does
 //! that for its strings, by the `string_rules` of the client. `merge` puts the servers of all clients together, and
 //! with those that servers.json has; `accounts` tells which are of different accounts, and `differences` in what else they
 //! differ. `client_rules` reads the rules
@@ -71,6 +71,7 @@ mod comments;
 mod differences;
 mod discover;
 pub(super) mod edit;
+mod entry_order;
 mod keyring;
 mod leaving;
 mod measure;

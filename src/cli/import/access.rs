@@ -14,11 +14,11 @@ use super::ask::Answers;
 use super::client_rules::{ClientRule, is_off, rules_for};
 use super::client_scope::ClientScope;
 use super::discover::Discovery;
+use super::entry_order::in_order;
 use super::merge::{Origin, PlannedServer};
 use super::own_profiles::own_profiles;
 use super::profiles::Profile;
 use super::tool_rules::ToolRuleSet;
-use super::translate::in_order;
 use base::text::{name, visible};
 
 /// A server that a client has.

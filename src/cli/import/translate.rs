@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::apps::{ClientApp, is_windows_path};
+use super::entry_order::in_order;
 use super::variables::{StringTranslator, UsedVariables};
 use super::{shape, timeouts};
 use crate::config::fields;
@@ -59,26 +60,6 @@ const STATEFUL_PACKAGES: &[&str] = &[
     "mcp-gdb",
     "mcp-lldb",
     "mcp-debugger",
-];
-
-/// The order of fields in an entry. Others follow.
-const ORDER: &[&str] = &[
-    "description",
-    "enabled",
-    "command",
-    "args",
-    "env",
-    "env_file",
-    "cwd",
-    "inherit_env",
-    "url",
-    "type",
-    "headers",
-    "oauth",
-    "oauth_scopes",
-    "tools",
-    "timeout",
-    "stateful",
 ];
 
 /// Translates a client's entry.
@@ -379,14 +360,6 @@ impl Translation<'_> {
             self.out.notes.push(note);
         }
     }
-}
-
-/// The entry with its fields in their usual order.
-pub(super) fn in_order(mut entry: Map<String, Value>) -> Map<String, Value> {
-    let known = ORDER.iter().filter_map(|name| Some(((*name).to_owned(), entry.shift_remove(*name)?)));
-    let mut ordered: Map<String, Value> = known.collect();
-    ordered.append(&mut entry);
-    ordered
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -124,17 +124,13 @@ pub(super) async fn ask_candidates<F: Future<Output = Reply>>(
     let deadline = Instant::now() + SEARCH_TIMEOUT;
     let mut best: Option<(Weight, Raw)> = None;
     for candidate in candidates {
-        let claim = candidate.claim;
+        let (claim, group) = (candidate.claim, candidate.group.clone());
         let asked = ask(candidate);
         let error = match claim {
             Claim::Owner => return Ok(asked.await),
             Claim::Sole => match asked.await {
                 // It turned out to offer none either.
-                Err(error)
-                    if matches!(raw::error_code(&error), Some(code::METHOD_NOT_FOUND | LACKS_CAPABILITY)) =>
-                {
-                    continue;
-                }
+                Err(_) if !may_offer_resources(&group) => continue,
                 reply => return Ok(reply),
             },
             Claim::Similar | Claim::None => match timeout_at(deadline, asked).await {

@@ -90,6 +90,10 @@ fn one_group_gets_every_request_and_its_answer_is_the_answer() {
     let error = proxy.request("resources/read", json!({"uri": "x://y"}))["error"].take();
     assert_eq!(error, json!({"code": -32002, "message": "Resource not found", "data": {"uri": "x://y"}}));
     assert_eq!(proxy.raw_error("resources/read", r#"{"uri":"mem://error/hidden"}"#), weird_error());
+    // Some servers offer lists alone.
+    let lacks = json!({"code": -32601, "message": "no reads"});
+    let read = proxy.request("resources/read", json!({"uri": "x://y", "x-error": lacks}));
+    assert_eq!(read["error"], lacks);
     let read = proxy.request("resources/read", json!({"uri": "mem://linked/x"}));
     assert_eq!(read["result"]["contents"][0]["text"], "linked/x of ", "{read}");
     for method in ["resources/subscribe", "resources/unsubscribe"] {
