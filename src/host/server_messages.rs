@@ -1,14 +1,13 @@
 //! Routes what a shared server sends on its own: requests and notifications that no call took.
 
 use super::server::SharedServer;
-use super::session_table::LogSeverity;
 use crate::transport::shared::attach::SERVER_ENDED;
 use base::text::one_line;
 use std::sync::Arc;
 use wire::log_text::LogText;
 use wire::peer::Peer;
-use wire::protocol::code;
 use wire::protocol::methods::{Method, notification};
+use wire::protocol::{LogSeverity, code};
 use wire::{Raw, Request, error_object, raw};
 
 impl SharedServer {

@@ -5,7 +5,7 @@
 
 use super::registry::Registry;
 use super::server::{MAX_WAIT, SharedServer, reply_of};
-use super::session_table::{Competition, LogSeverity, SessionId};
+use super::session_table::{Competition, SessionId};
 use super::special_params::SpecialParams;
 use crate::transport::server_log::READ_LOG;
 use crate::transport::shared::attach::{AttachReply, AttachRequest, Declined, MAX_MESSAGE_BYTES};
@@ -26,8 +26,8 @@ use wire::inbound::InboundRequests;
 use wire::lines::LineReader;
 use wire::output::{Output, PollableFd};
 use wire::peer::{CallError, CallOptions, Incoming, Peer, Progress};
-use wire::protocol::code;
 use wire::protocol::methods::{Method, notification};
+use wire::protocol::{LogSeverity, code};
 use wire::when_woken::when_woken;
 use wire::{Raw, Reply, Request, error_object, raw};
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
+use wire::protocol::LogSeverity;
 
 /// How many tasks the host remembers the owner of. The oldest are forgotten and answer nobody.
 const MAX_TASKS: usize = 4096;
@@ -13,23 +14,6 @@ const ACTIVE_FOR: Duration = Duration::from_secs(1);
 /// The number of a session. Never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct SessionId(pub(super) u64);
-
-/// How severe a log message is (MCP, logging; RFC 5424), least severe first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LogSeverity(usize);
-
-impl LogSeverity {
-    const NAMES: [&str; 8] =
-        ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-
-    pub(super) fn parse(name: &str) -> Option<Self> {
-        Self::NAMES.iter().position(|known| *known == name).map(Self)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        Self::NAMES[self.0]
-    }
-}
 
 /// The sessions of one server. `S` is how a session is reached.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! References within a schema document (`$ref`).
 
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -10,7 +11,8 @@ pub fn resolve<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
 
 /// The JSON pointer (RFC 6901) that a reference within its document is. `None` for references to other documents.
 pub fn pointer(reference: &str) -> Option<String> {
-    percent_decoded(reference.strip_prefix('#')?)
+    let pointer = percent_decode_str(reference.strip_prefix('#')?);
+    Some(pointer.decode_utf8().ok()?.into_owned())
 }
 
 /// Counts each reference in `schema`.
@@ -30,26 +32,6 @@ pub fn count_references(schema: &Value) -> HashMap<&str, usize> {
         }
     }
     counts
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return Some(text.to_owned());
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        match (first, after) {
-            (b'%', [high, low, after @ ..]) => {
-                let digit = |byte: &u8| char::from(*byte).to_digit(16);
-                bytes.push(u8::try_from(digit(high)? * 16 + digit(low)?).ok()?);
-                rest = after;
-            }
-            _ => bytes.push(*first),
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use log_severity::LogSeverity;
+
+mod log_severity;
 pub mod methods;
 
 /// The name under which we are the client of upstreams.
