@@ -9,7 +9,8 @@
 //! differ. `client_rules` reads the rules
 //! for tools that clients have beside their servers, as `tool_rules`, and `not_carried` names those that are lost.
 //! `access` says which servers and tools each client (`client_scope`) may use; `own_profiles` knows those that use this
-//! program already, and `client_profiles` makes its `profiles`. `questions` asks, with `ask`, and `report` says what
+//! program already, and `client_profiles` makes its `profiles`. `questions` asks, with `ask`
+//! and `differing_clients`, and `report` says what
 //! was found. Then `plan` adds the new servers and profiles to servers.json, with `edit`, and `after_import` says what to do next.
 //!
 //! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers (and in the list of
@@ -69,6 +70,7 @@ mod client_rules;
 mod client_scope;
 mod comments;
 mod differences;
+mod differing_clients;
 mod discover;
 pub(super) mod edit;
 mod entry_order;
@@ -224,6 +226,7 @@ async fn import_into(
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
     let mut discovery = discover(&mode.apps, project.as_deref(), env);
     discovery.read_others(&mode.apps, env);
+    own_entry::set_other_configs_apart(&mut discovery, &target, env);
     for (app, error) in &discovery.errors {
         terminal::message(format_args!("{}: {error}; the file is left as it is", app.label()));
     }

@@ -27,6 +27,7 @@ mod literal;
 // It looks at processes in /proc.
 #[cfg(target_os = "linux")]
 mod measure;
+mod projects;
 mod records;
 mod undo;
 mod variables;

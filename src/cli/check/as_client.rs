@@ -85,7 +85,8 @@ pub(super) async fn client_start(
 
 fn has_window(client: ClientApp) -> bool {
     // Windows gives the user's environment to all programs.
-    !cfg!(windows) && matches!(client, ClientApp::ClaudeDesktop | ClientApp::Cursor | ClientApp::Vscode)
+    let has_window = matches!(client, ClientApp::ClaudeDesktop | ClientApp::Cursor) || client.is_vscode();
+    !cfg!(windows) && has_window
 }
 
 /// The environment of the client itself, and where it is from.

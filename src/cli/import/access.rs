@@ -55,9 +55,11 @@ impl ClientAccess {
                 .enumerate()
                 .flat_map(|(index, server)| server.origins.iter().map(move |origin| (index, origin)))
         };
-        let scopes: BTreeSet<ClientScope> = origins()
-            .map(|(_, origin)| ClientScope { app: origin.app, is_project: origin.is_project })
-            .collect();
+        let of_origins =
+            origins().map(|(_, origin)| ClientScope { app: origin.app, is_project: origin.is_project });
+        // In a project that was imported before, what the client has elsewhere counts too.
+        let of_projects = own_profiles(discovery).map(|(scope, _)| scope).filter(|scope| scope.is_project);
+        let scopes: BTreeSet<ClientScope> = of_origins.chain(of_projects).collect();
         let access = |scope: ClientScope| {
             let in_project: BTreeSet<&str> = origins()
                 .filter(|(_, origin)| origin.app == scope.app && origin.is_project)
@@ -74,7 +76,7 @@ impl ClientAccess {
                 let (rules, incomplete) = rules_for(scope.app, &origin.name, all());
                 name_exceptions(scope, &origin.name, incomplete, not_carried);
                 let server = used.entry(index).or_default();
-                server.is_on |= origin.is_on && !is_off(scope.app, &origin.name, all());
+                server.is_on |= origin.is_on && !is_off(scope.app, &origin.name, origin.is_project, all());
                 server.rules.join(origin.rules.clone());
                 server.rules.join(rules);
             }
@@ -96,7 +98,7 @@ impl ClientAccess {
                 if rules.is_within(&ToolRuleSet::read(servers[index].entry.get("tools"))) {
                     rules = ToolRuleSet::default();
                 }
-                let is_on = !is_off(scope.app, alias, of_project());
+                let is_on = !is_off(scope.app, alias, false, of_project());
                 used.insert(index, UsedServer { is_on, rules });
             }
             Self { scope, servers: used, remarks: Vec::new() }

@@ -98,15 +98,6 @@ impl AccountDifference {
             false => format!("kept apart from {other}: {field} is {theirs} here, and {ours} there"),
         }
     }
-
-    /// Says what differs, with names of the first entry and of the second one.
-    pub(super) fn between(&self, first: &str, second: &str) -> String {
-        let Self { field, ours, theirs } = self;
-        match ours == theirs {
-            true => format!("{field} has another value in {second} than in {first}"),
-            false => format!("{field} is {theirs} in {second}, and {ours} in {first}"),
-        }
-    }
 }
 
 /// Plain secrets by their names in the keyring.
@@ -136,6 +127,26 @@ impl KeyringValues {
         Self(values)
     }
 
+    /// These servers with the values in place of their names.
+    pub(super) fn resolved(&self, servers: &Map<String, Value>) -> Map<String, Value> {
+        fn resolve(values: &BTreeMap<String, String>, value: &Value) -> Value {
+            match value {
+                Value::String(text) => {
+                    let known = keyring_name(text).and_then(|name| Some((name, values.get(name)?)));
+                    known.map_or_else(
+                        || value.clone(),
+                        |(name, plain)| text.replace(&format!("{{keyring:{name}}}"), &escape(plain)).into(),
+                    )
+                }
+                Value::Object(members) => {
+                    members.iter().map(|(name, value)| (name.clone(), resolve(values, value))).collect()
+                }
+                other => other.clone(),
+            }
+        }
+        servers.iter().map(|(name, entry)| (name.clone(), resolve(&self.0, entry))).collect()
+    }
+
     /// The names with the values.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
@@ -161,7 +172,18 @@ impl KeyringValues {
             });
             return Some(AccountDifference { field: "env_file".to_owned(), ours, theirs });
         }
+        let named = [ours, theirs].map(|entry| {
+            let names = entry.get("inherit_env").and_then(Value::as_array).into_iter().flatten();
+            names.filter_map(Value::as_str).collect::<BTreeSet<_>>()
+        });
         let passes_all = [ours, theirs].map(|entry| entry.get("inherit_env") == Some(&Value::Bool(true)));
+        if named[0] != named[1] && passes_all == [false, false] {
+            let [ours, theirs] = named.map(|names| match names.is_empty() {
+                true => "absent".to_owned(),
+                false => names.into_iter().collect::<Vec<_>>().join(", "),
+            });
+            return Some(AccountDifference { field: "inherit_env".to_owned(), ours, theirs });
+        }
         for field in ["env", "headers", "oauth"] {
             let members = |entry: &Map<String, Value>| {
                 let members = entry.get(field).and_then(Value::as_object).cloned().unwrap_or_default();

@@ -25,6 +25,8 @@ pub enum ClientApp {
     Cursor,
     /// Visual Studio Code
     Vscode,
+    /// Visual Studio Code Insiders
+    VscodeInsiders,
     /// OpenAI Codex
     Codex,
     /// Gemini CLI
@@ -82,6 +84,7 @@ impl ClientApp {
             Self::Opencode => "opencode",
             Self::Cursor => "cursor",
             Self::Vscode => "vscode",
+            Self::VscodeInsiders => "vscode-insiders",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
             Self::Copilot => "copilot",
@@ -96,6 +99,7 @@ impl ClientApp {
             Self::Opencode => "OpenCode",
             Self::Cursor => "Cursor",
             Self::Vscode => "VS Code",
+            Self::VscodeInsiders => "VS Code Insiders",
             Self::Codex => "Codex",
             Self::Gemini => "Gemini CLI",
             Self::Copilot => "Copilot CLI",
@@ -127,7 +131,8 @@ impl ClientApp {
                 &["opencode/opencode.jsonc", "opencode/opencode.json"],
             ),
             Self::Cursor => in_dir(home(".cursor"), &["mcp.json"]),
-            Self::Vscode => in_dir(app_data(), &["Code/User/mcp.json", "Code - Insiders/User/mcp.json"]),
+            Self::Vscode => in_dir(app_data(), &["Code/User/mcp.json"]),
+            Self::VscodeInsiders => in_dir(app_data(), &["Code - Insiders/User/mcp.json"]),
             Self::Codex => in_dir(below("CODEX_HOME", ".codex"), &["config.toml"]),
             Self::Gemini => in_dir(home(".gemini"), &["settings.json"]),
             Self::Copilot => in_dir(below("COPILOT_HOME", ".copilot"), &["mcp-config.json"]),
@@ -136,16 +141,7 @@ impl ClientApp {
 
     /// The file to make if there is none.
     pub(super) fn new_file(self, env: &Env, os: HostOs) -> Option<PathBuf> {
-        let mut files = self.user_files(env, os);
-        match self {
-            // The edition that is installed.
-            Self::Vscode => {
-                let is_installed = |file: &PathBuf| file.parent().is_some_and(Path::is_dir);
-                let installed = files.iter().position(is_installed).unwrap_or_default();
-                (!files.is_empty()).then(|| files.swap_remove(installed))
-            }
-            _ => files.pop(),
-        }
+        self.user_files(env, os).pop()
     }
 
     /// The files of a project, relative to its directory.
@@ -157,7 +153,9 @@ impl ClientApp {
                 &["opencode.jsonc", "opencode.json", ".opencode/opencode.jsonc", ".opencode/opencode.json"]
             }
             Self::Cursor => &[".cursor/mcp.json"],
+            // Both editions read it (`in_project`).
             Self::Vscode => &[".vscode/mcp.json"],
+            Self::VscodeInsiders => &[],
             Self::Codex => &[".codex/config.toml"],
             Self::Gemini => &[".gemini/settings.json"],
             Self::Copilot => &[".github/mcp.json"],
@@ -167,7 +165,7 @@ impl ClientApp {
     /// The keys that lead to the servers in a file with this content.
     pub(super) fn servers_path(self, root: &Value) -> Vec<String> {
         let keys: &[&str] = match self {
-            Self::Vscode => &["servers"],
+            Self::Vscode | Self::VscodeInsiders => &["servers"],
             Self::Codex => &["mcp_servers"],
             Self::Opencode if has_nested_servers(root) => &["mcp", "servers"],
             Self::Opencode => &["mcp"],
@@ -179,16 +177,30 @@ impl ClientApp {
     /// What the client means by a server's `timeout`.
     pub(super) fn timeout(self) -> TimeoutMeaning {
         match self {
-            Self::ClaudeDesktop | Self::Cursor | Self::Vscode => TimeoutMeaning::None,
+            Self::ClaudeDesktop | Self::Cursor | Self::Vscode | Self::VscodeInsiders => TimeoutMeaning::None,
             Self::ClaudeCode | Self::Gemini | Self::Copilot => TimeoutMeaning::Calls,
             Self::Opencode => TimeoutMeaning::Everything,
             Self::Codex => TimeoutMeaning::Ours,
         }
     }
 
-    /// Whether the client passes its whole environment to servers, or, as Gemini CLI, all but what looks like a secret.
+    /// Whether the client passes its whole environment to servers.
     pub(in crate::cli) fn passes_environment(self) -> bool {
-        matches!(self, Self::ClaudeCode | Self::Gemini | Self::Opencode | Self::Vscode)
+        matches!(self, Self::ClaudeCode | Self::Opencode) || self.is_vscode()
+    }
+
+    /// Whether it is an edition of VS Code.
+    pub(in crate::cli) fn is_vscode(self) -> bool {
+        matches!(self, Self::Vscode | Self::VscodeInsiders)
+    }
+
+    /// The client whose files of a project these are: of VS Code, the edition that has a file of the user's.
+    pub(super) fn in_project(self, env: &Env) -> Self {
+        let has_file = |app: Self| app.user_files(env, HostOs::CURRENT).iter().any(|file| file.exists());
+        match self {
+            Self::Vscode if !has_file(self) && has_file(Self::VscodeInsiders) => Self::VscodeInsiders,
+            app => app,
+        }
     }
 
     /// Whether the client shows its user what a server asks (form elicitation). `is_version_2`: OpenCode's second version.
@@ -196,7 +208,8 @@ impl ClientApp {
         match self {
             Self::ClaudeDesktop | Self::Gemini => false,
             Self::Opencode => is_version_2,
-            Self::ClaudeCode | Self::Cursor | Self::Vscode | Self::Codex | Self::Copilot => true,
+            Self::ClaudeCode | Self::Cursor | Self::Codex | Self::Copilot => true,
+            Self::Vscode | Self::VscodeInsiders => true,
         }
     }
 
@@ -207,7 +220,8 @@ impl ClientApp {
             Self::ClaudeCode => &["claude"],
             Self::Opencode => &["opencode"],
             Self::Cursor => &["cursor", "Cursor"],
-            Self::Vscode => &["code", "Code", "code-insiders"],
+            Self::Vscode => &["code", "Code"],
+            Self::VscodeInsiders => &["code-insiders", "Code - Insiders"],
             Self::Codex => &["codex"],
             Self::Gemini => &["gemini"],
             Self::Copilot => &["copilot"],
@@ -246,7 +260,7 @@ impl ClientApp {
                 set(&mut entry, "command", json!(words));
             }
             _ => {
-                if matches!(self, Self::ClaudeCode | Self::Vscode) {
+                if self == Self::ClaudeCode || self.is_vscode() {
                     set(&mut entry, "type", json!("stdio"));
                 } else if self == Self::Copilot {
                     set(&mut entry, "type", json!("local"));

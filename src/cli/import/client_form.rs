@@ -101,7 +101,8 @@ impl FormWriter {
         let (env_file, cwd) = (take("env_file"), take("cwd"));
         take("type");
         match self.app {
-            ClientApp::ClaudeCode | ClientApp::Vscode => self.set("type", json!("stdio")),
+            ClientApp::ClaudeCode => self.set("type", json!("stdio")),
+            app if app.is_vscode() => self.set("type", json!("stdio")),
             ClientApp::Opencode | ClientApp::Copilot => self.set("type", json!("local")),
             _ => {}
         }
@@ -117,15 +118,15 @@ impl FormWriter {
         self.env(env, inherited);
         if let Some(env_file) = env_file {
             match self.app {
-                ClientApp::Cursor | ClientApp::Vscode => self.set_strings("envFile", &env_file),
+                ClientApp::Cursor => self.set_strings("envFile", &env_file),
+                app if app.is_vscode() => self.set_strings("envFile", &env_file),
                 _ => self.note("without `env_file`".to_owned()),
             }
         }
         if let Some(cwd) = cwd {
             match self.app {
-                ClientApp::Vscode | ClientApp::Codex | ClientApp::Gemini | ClientApp::Copilot => {
-                    self.set_strings("cwd", &cwd);
-                }
+                ClientApp::Codex | ClientApp::Gemini | ClientApp::Copilot => self.set_strings("cwd", &cwd),
+                app if app.is_vscode() => self.set_strings("cwd", &cwd),
                 _ => self.note("without `cwd`".to_owned()),
             }
         }
@@ -177,7 +178,7 @@ impl FormWriter {
             ClientApp::ClaudeDesktop => {
                 self.note("Claude Desktop takes a remote server in its settings, as a connector".to_owned());
             }
-            ClientApp::ClaudeCode | ClientApp::Vscode | ClientApp::Copilot => {
+            ClientApp::ClaudeCode | ClientApp::Vscode | ClientApp::VscodeInsiders | ClientApp::Copilot => {
                 self.set("type", json!(transport));
             }
             ClientApp::Opencode => self.set("type", json!("remote")),
@@ -309,7 +310,9 @@ impl FormWriter {
             (ClientApp::ClaudeCode | ClientApp::Gemini | ClientApp::Copilot, None) => {
                 Some(format!("${{{name}}}"))
             }
-            (ClientApp::Cursor | ClientApp::Vscode, None) => Some(format!("${{env:{name}}}")),
+            (ClientApp::Cursor | ClientApp::Vscode | ClientApp::VscodeInsiders, None) => {
+                Some(format!("${{env:{name}}}"))
+            }
             // An unset variable is empty there.
             (ClientApp::Opencode, None | Some("")) => Some(format!("{{env:{name}}}")),
             _ => None,
@@ -396,7 +399,12 @@ mod tests {
         let entry = json!({"command": ["a", "b"], "disabled": true, "cwd": "/x", "inherit_env": true, "tools": {"allow": ["get_*"], "deny": ["rm"], "ask": ["x"]}});
         let (gemini, notes) = form(ClientApp::Gemini, &entry);
         assert_eq!(gemini, json!({"command": "a", "args": ["b"], "cwd": "/x", "excludeTools": ["rm"]}));
-        let expected = ["without `tools.allow`", "without `tools.ask`", "it is disabled in servers.json"];
+        let expected = [
+            "it gets your whole environment here; name the variables that it needs",
+            "without `tools.allow`",
+            "without `tools.ask`",
+            "it is disabled in servers.json",
+        ];
         assert_eq!(notes, expected);
         let (codex, _) =
             form(ClientApp::Codex, &json!({"command": "a", "includeTools": ["x"], "enabled": false}));

@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 use super::access::ClientAccess;
 use super::change_record::EarlierUse;
 use super::client_scope::ClientScope;
-use super::discover::Discovery;
+use super::discover::{ClientFile, Discovery};
 use super::merge::PlannedServer;
 use super::own_profiles::own_profiles;
 use super::profiles::{Profile, ProfileCandidate};
 use super::tool_rules::ToolRuleSet;
-use base::text::name;
+use base::text::{self, name};
 
 /// The profiles of an import.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl ProfileInput<'_> {
                 self.keep(*scope, own, &users, &mut known, &mut profiles);
             }
         }
-        self.leave_out_of_unused(&users, &mut known);
+        self.adapt_unused(&users, &mut known, &mut profiles);
         for (scope, own) in &users {
             if own.is_none() {
                 self.make(&self.with_known_servers(*scope), &mut known, &mut profiles);
@@ -120,7 +120,7 @@ impl ProfileInput<'_> {
     /// Whether this client does not see a server: it is one of other clients or projects, or was one when they were
     /// imported, or, in the project, it is one that the client does not see elsewhere or turns off there, or that the
     /// project's own server of that name replaces.
-    fn is_left_out(&self, client: &ClientAccess, index: usize) -> bool {
+    pub(super) fn is_left_out(&self, client: &ClientAccess, index: usize) -> bool {
         let elsewhere = ClientScope { is_project: false, ..client.scope };
         let elsewhere =
             own_profiles(self.discovery).find(|(scope, _)| client.scope.is_project && *scope == elsewhere);
@@ -146,16 +146,25 @@ impl ProfileInput<'_> {
             || self.is_of_others(used, index)
     }
 
-    /// Leaves new servers out of the profiles that are a client's by their name and in no entry that was read, such as those
-    /// of other projects.
-    fn leave_out_of_unused(
+    /// Adapts the profiles that are a client's by their name and in no entry that was read, such as those of other projects:
+    /// they leave out new servers of others, and get the client's rules for its own.
+    fn adapt_unused(
         &self,
         users: &BTreeMap<ClientScope, Option<String>>,
         known: &mut BTreeMap<String, Profile>,
+        profiles: &mut ClientProfiles,
     ) {
         let is_used = |name: &String| users.values().any(|profile| profile.as_ref() == Some(name));
         for (name, profile) in known.iter_mut().filter(|(name, _)| !is_used(name)) {
             let Some(scope) = ClientScope::of_profile(name) else { continue };
+            let client = self.clients.iter().find(|client| client.scope == scope);
+            for server in client.map_or_else(Vec::new, |client| self.add_new_rules(client, profile)) {
+                profiles.not_carried.push(format!(
+                    "{}: the rules for {server} differ from those in the profile {}",
+                    scope.label(),
+                    text::name(name)
+                ));
+            }
             for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| !server.is_known) {
                 if self.is_of_others(self.use_of(scope, index), index) && profile.chooses(&server.name) {
                     *profile = profile.clone().without([server.name.as_str()]);
@@ -194,43 +203,8 @@ impl ProfileInput<'_> {
         }
     }
 
-    /// The clients with the number of servers that each has, if some have not all.
-    pub(super) fn differing_clients(&self) -> Vec<String> {
-        let users: BTreeMap<ClientScope, Option<String>> = own_profiles(self.discovery).collect();
-        let chooses = |own: &Option<String>, server: &str| {
-            let profile = own.as_ref().and_then(|own| Profile::read(self.existing.get(own)?));
-            profile.is_none_or(|profile| profile.chooses(server))
-        };
-        let users: Vec<(ClientAccess, &Option<String>)> =
-            users.iter().map(|(scope, own)| (self.with_known_servers(*scope), own)).collect();
-        let indexed = || self.servers.iter().enumerate();
-        let differs_from_new = |(client, own): &(ClientAccess, &Option<String>)| {
-            let new = indexed().filter(|(_, server)| !server.is_known && chooses(own, &server.name));
-            new.into_iter().any(|(index, _)| self.is_left_out(client, index))
-        };
-        let fresh = || {
-            let is_user = |client: &ClientAccess| users.iter().any(|(user, _)| user.scope == client.scope);
-            self.clients.iter().filter(move |client| !is_user(client))
-        };
-        let differs =
-            fresh().any(|client| !self.of_others(client).is_empty()) || users.iter().any(differs_from_new);
-        if !differs {
-            return Vec::new();
-        }
-        let has = |client: &ClientAccess, own: &Option<String>, index: usize, server: &PlannedServer| {
-            client.servers.get(&index).is_some_and(|used| used.is_on)
-                && (!server.is_known || chooses(own, &server.name))
-        };
-        let all =
-            fresh().map(|client| (client, &None)).chain(users.iter().map(|(client, own)| (client, *own)));
-        let count = |client: &ClientAccess, own: &Option<String>| {
-            indexed().filter(|(index, server)| has(client, own, *index, server)).count()
-        };
-        all.map(|(client, own)| format!("{} {}", client.scope.label(), count(client, own))).collect()
-    }
-
     /// The servers that other clients have and this one has not.
-    fn of_others(&self, client: &ClientAccess) -> Vec<&str> {
+    pub(super) fn of_others(&self, client: &ClientAccess) -> Vec<&str> {
         let indexed = self.servers.iter().enumerate();
         indexed
             .filter(|(index, _)| self.is_left_out(client, *index))
@@ -247,8 +221,12 @@ impl ProfileInput<'_> {
     ) {
         let has_rules = client.servers.values().any(|used| used.is_on && !used.rules.is_empty());
         let others = self.of_others(client);
-        let is_written =
-            self.write_client && self.discovery.files.iter().any(|file| file.app == client.scope.app);
+        let is_place = |file: &ClientFile| {
+            file.places
+                .iter()
+                .any(|place| ClientScope::of(file.app, place) == client.scope && place.other_own.is_none())
+        };
+        let is_written = self.write_client && self.discovery.files.iter().any(is_place);
         // An entry of a project names its profile always: servers of other projects can be left out of it later.
         let needs_one = !others.is_empty() || client.scope.is_project;
         if !(has_rules || needs_one && is_written) {
@@ -352,7 +330,7 @@ impl ProfileInput<'_> {
 
     /// A client that uses this program already, with the servers that servers.json has beside its own. It goes on to see
     /// them, but for those of projects.
-    fn with_known_servers(&self, scope: ClientScope) -> ClientAccess {
+    pub(super) fn with_known_servers(&self, scope: ClientScope) -> ClientAccess {
         let found = self.clients.iter().find(|client| client.scope == scope).cloned();
         let mut client =
             found.unwrap_or(ClientAccess { scope, servers: BTreeMap::new(), remarks: Vec::new() });
@@ -377,6 +355,13 @@ impl ProfileInput<'_> {
             }
         }
         differing
+    }
+
+    /// Adds the client's rules for new servers. Returns those for which the profile has others.
+    fn add_new_rules(&self, client: &ClientAccess, profile: &mut Profile) -> Vec<&str> {
+        let mut new = client.clone();
+        new.servers.retain(|index, _| !self.servers[*index].is_known);
+        self.add_rules(&new, profile)
     }
 
     fn describe_rules(&self, client: &ClientAccess, profiles: &mut ClientProfiles) {

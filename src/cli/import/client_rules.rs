@@ -56,8 +56,21 @@ pub(super) struct ClientRule {
     pub(super) written: String,
     /// The agent that it is for; `None`: all.
     pub(super) agent: Option<String>,
-    /// Whether the client does not even start the server that it names.
-    turns_off: bool,
+    /// The servers that the client does not even start for it.
+    turns_off: TurnedOff,
+}
+
+/// The servers that a rule turns off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum TurnedOff {
+    /// None.
+    No,
+    /// The one that it names.
+    Named,
+    /// The one that it names, if a project has it.
+    NamedOfProject,
+    /// All but these. Of several such rules, the last one counts.
+    AllBut(Vec<String>),
 }
 
 /// The rules of one file, the later one before the earlier one.
@@ -113,6 +126,7 @@ pub(super) fn read(app: ClientApp, path: &Path, is_project: bool, root: &Value) 
                 let key = key.trim_start_matches('/').replace('/', ".");
                 names.for_each(|name| file.add(&key, name, name.to_owned(), ToolEffect::Deny));
             }
+            file.read_gemini_servers(root);
         }
         ClientApp::Codex => file.read_codex(root),
         _ => {}
@@ -123,7 +137,7 @@ pub(super) fn read(app: ClientApp, path: &Path, is_project: bool, root: &Value) 
 impl RuleFile {
     fn add(&mut self, key: &str, written: &str, pattern: String, effect: ToolEffect) {
         let written = format!("`{key}`: {written}");
-        self.rules.push(ClientRule { pattern, effect, written, agent: None, turns_off: false });
+        self.rules.push(ClientRule { pattern, effect, written, agent: None, turns_off: TurnedOff::No });
     }
 
     /// Reads the lists `allow`, `ask` and `deny` of an object. What denies counts before what asks, and that before what
@@ -143,14 +157,32 @@ impl RuleFile {
 
     fn read_claude_code(&mut self, root: &Value) {
         self.read_lists(root, &["permissions"], |rule| Some(rule.to_owned()));
-        for key in ["disabledMcpServers", "disabledMcpjsonServers"] {
-            // In the user's settings, the name may be that of any project's server.
-            for name in strings(root.get(key)).filter(|_| self.is_project).collect::<Vec<_>>() {
-                self.add(key, name, format!("mcp__{}", in_tool_name(name)), ToolEffect::Deny);
-                if let Some(rule) = self.rules.last_mut() {
-                    rule.turns_off = true;
-                }
+        for (key, of_user) in
+            [("disabledMcpServers", None), ("disabledMcpjsonServers", Some(TurnedOff::NamedOfProject))]
+        {
+            let turned_off = if self.is_project { Some(TurnedOff::Named) } else { of_user };
+            let Some(turned_off) = turned_off else { continue };
+            for name in strings(root.get(key)) {
+                self.turn_off(key, name, format!("mcp__{}", in_tool_name(name)), turned_off.clone());
             }
+        }
+    }
+
+    fn read_gemini_servers(&mut self, root: &Value) {
+        for name in strings(root.pointer("/mcp/excluded")) {
+            self.turn_off("mcp.excluded", name, format!("mcp_{}_*", in_tool_name(name)), TurnedOff::Named);
+        }
+        if let Some(allowed) = root.pointer("/mcp/allowed").filter(|allowed| allowed.is_array()) {
+            let names: Vec<_> = strings(Some(allowed)).map(str::to_owned).collect();
+            let written = names.join(", ");
+            self.turn_off("mcp.allowed", &written, "mcp_*".to_owned(), TurnedOff::AllBut(names));
+        }
+    }
+
+    fn turn_off(&mut self, key: &str, written: &str, pattern: String, turned_off: TurnedOff) {
+        self.add(key, written, pattern, ToolEffect::Deny);
+        if let Some(rule) = self.rules.last_mut() {
+            rule.turns_off = turned_off;
         }
     }
 
@@ -233,6 +265,16 @@ impl ClientRule {
         self.globs(app, NO_SERVER) == ["*"]
     }
 
+    /// Whether it turns off the servers that it does not name.
+    pub(super) fn names_what_stays(&self) -> bool {
+        matches!(self.turns_off, TurnedOff::AllBut(_))
+    }
+
+    /// Whether it is about servers of projects alone.
+    pub(super) fn is_of_projects(&self) -> bool {
+        self.turns_off == TurnedOff::NamedOfProject
+    }
+
     /// Returns whether it can be about nothing but tools of servers.
     pub(super) fn names_servers(&self, app: ClientApp) -> bool {
         match app {
@@ -290,7 +332,7 @@ pub(super) fn rules_for<'r>(
     let mut set = ToolRuleSet::default();
     let mut incomplete = Vec::new();
     let mut rules: Vec<_> =
-        rules.into_iter().filter(|rule| rule.agent.is_none() && !rule.turns_off).collect();
+        rules.into_iter().filter(|rule| rule.agent.is_none() && rule.turns_off == TurnedOff::No).collect();
     if matches!(app, ClientApp::ClaudeCode | ClientApp::Cursor) {
         // There a denial of any file counts before a question of any other.
         rules.sort_by_key(|rule| rule.effect);
@@ -309,13 +351,23 @@ pub(super) fn rules_for<'r>(
     (set, incomplete)
 }
 
-/// Whether rules of a client turn one of its servers off.
+/// Whether rules of a client turn one of its servers off. `is_project`: a project has the server.
 pub(super) fn is_off<'r>(
     app: ClientApp,
     server: &str,
+    is_project: bool,
     rules: impl IntoIterator<Item = &'r ClientRule>,
 ) -> bool {
-    rules.into_iter().any(|rule| rule.turns_off && rule.globs(app, server) == ["*"])
+    let (mut is_off, mut is_allowed) = (false, true);
+    for rule in rules {
+        match &rule.turns_off {
+            TurnedOff::No => {}
+            TurnedOff::NamedOfProject if !is_project => {}
+            TurnedOff::Named | TurnedOff::NamedOfProject => is_off |= rule.globs(app, server) == ["*"],
+            TurnedOff::AllBut(allowed) => is_allowed = allowed.iter().any(|name| name == server),
+        }
+    }
+    is_off || !is_allowed
 }
 
 /// Whether a pattern matches the whole name of a server.

@@ -46,7 +46,9 @@ impl ClientScope {
         let is_of = |app: &ClientApp| {
             name.strip_prefix(app.id()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         };
-        let app = ClientApp::all().iter().copied().find(is_of)?;
+        // The name of one client may begin with that of another one.
+        let apps = ClientApp::all().iter().copied().filter(is_of);
+        let app = apps.max_by_key(|app| app.id().len())?;
         Some(Self { app, is_project: false })
     }
 

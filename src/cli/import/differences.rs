@@ -96,9 +96,33 @@ impl FieldDifference {
         format!("{}, {} in {file}", self.describe(), shown_value(name, self.counts.as_ref()))
     }
 
-    /// Whether no client has the value that counts.
-    pub(super) fn is_of_no_client(&self) -> bool {
-        self.values.iter().all(|(value, _)| !is_equal(value.as_ref(), self.counts.as_ref()))
+    /// Those fields of a server in servers.json that are as in no client.
+    pub(super) fn since_import(server: &PlannedServer) -> Vec<Self> {
+        let has = |path: &[String], value: Option<&Value>| {
+            server.origins.iter().any(|origin| is_equal(value_at(&origin.entry, path), value))
+        };
+        let is_in_keyring = |value: Option<&Value>| {
+            value.and_then(Value::as_str).is_some_and(|text| text.contains("{keyring:"))
+        };
+        let mut paths = paths(&server.entry);
+        for path in server.origins.iter().flat_map(|origin| self::paths(&origin.entry)) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        let difference = |path: Vec<String>| {
+            let counts = value_at(&server.entry, &path).cloned();
+            // What a locked keyring has is not known.
+            if has(&path, counts.as_ref()) || is_in_keyring(counts.as_ref()) {
+                return None;
+            }
+            let values = server.origins.iter().map(|origin| {
+                let scope = ClientScope { app: origin.app, is_project: origin.is_project };
+                (value_at(&origin.entry, &path).cloned(), vec![scope.label()])
+            });
+            Some(Self { values: values.collect(), counts, path })
+        };
+        paths.into_iter().filter_map(difference).collect()
     }
 
     /// Gives an entry the value that another one has, if it has one.

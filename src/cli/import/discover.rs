@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::apps::{ClientApp, HostOs, is_own_entry};
 use super::client_rules::{self, RuleFile};
@@ -39,8 +39,10 @@ pub(super) struct Place {
     pub(super) servers: Vec<FoundServer>,
     /// Entries that stay as they are, each with the reason.
     pub(super) staying: Vec<(String, String)>,
-    /// The entry that starts this program.
+    /// The entry that starts this program with the config file that is imported into.
     pub(super) own: Option<FoundServer>,
+    /// The name of one that starts it with another config file, and that file. The place is then left as it is.
+    pub(super) other_own: Option<(String, PathBuf)>,
 }
 
 /// A server of a client.
@@ -80,7 +82,7 @@ pub(super) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) ->
         }
         for name in app.project_files() {
             if let Some(project) = project {
-                discovery.read(app, &project.join(name), Some(project), None, env);
+                discovery.read(app.in_project(env), &project.join(name), Some(project), None, env);
             }
         }
         for (path, is_project) in client_rules::settings_files(app, project, env) {
@@ -124,10 +126,28 @@ impl Discovery {
         if app == ClientApp::ClaudeCode && owner.is_none() {
             places.extend(self.claude_projects(&root, wanted));
         }
-        let places =
-            places.into_iter().map(|(keys, project)| find_servers(app, path, &root, keys, project, env));
+        let of_user = self.user_servers(app).filter(|_| owner.is_some());
+        let places = places.into_iter().map(|(keys, project)| {
+            let source = PlaceSource { app, path, root: &root, of_user: of_user.as_ref(), env };
+            find_servers(&source, keys, project)
+        });
         let places = places.collect();
         self.files.push(ClientFile { app, path: path.to_owned(), text, root, places });
+    }
+
+    /// The servers of the user's files, for a client that puts a project's entry over the user's entry of the same name.
+    fn user_servers(&self, app: ClientApp) -> Option<Map<String, Value>> {
+        if !matches!(app, ClientApp::Opencode | ClientApp::Codex) {
+            return None;
+        }
+        let mut servers = Map::new();
+        for file in self.files.iter().filter(|file| file.app == app) {
+            for place in file.places.iter().filter(|place| place.project.is_none()) {
+                let found = value_at(&file.root, &place.keys).and_then(Value::as_object).cloned();
+                servers.extend(found.unwrap_or_default());
+            }
+        }
+        Some(servers)
     }
 
     /// The place of the wanted project in `~/.claude.json`. Notes the other ones that have servers.
@@ -159,15 +179,31 @@ impl Discovery {
     }
 }
 
-fn find_servers(
+/// A file that has places for servers.
+struct PlaceSource<'a> {
     app: ClientApp,
-    path: &Path,
-    root: &Value,
-    keys: Vec<String>,
-    project: Option<PathBuf>,
-    env: &Env,
-) -> Place {
-    let mut place = Place { keys, project, servers: Vec::new(), staying: Vec::new(), own: None };
+    path: &'a Path,
+    root: &'a Value,
+    /// The user's servers, over which those of the file are put.
+    of_user: Option<&'a Map<String, Value>>,
+    env: &'a Env,
+}
+
+/// A value put over another one: the members of objects count one by one.
+fn put_over(below: &Value, above: &Value) -> Value {
+    let (Value::Object(below), Value::Object(above)) = (below, above) else { return above.clone() };
+    let mut all = below.clone();
+    for (name, value) in above {
+        let value = below.get(name).map_or_else(|| value.clone(), |below| put_over(below, value));
+        all.insert(name.clone(), value);
+    }
+    Value::Object(all)
+}
+
+fn find_servers(source: &PlaceSource<'_>, keys: Vec<String>, project: Option<PathBuf>) -> Place {
+    let PlaceSource { app, path, root, of_user, env } = *source;
+    let mut place =
+        Place { keys, project, servers: Vec::new(), staying: Vec::new(), own: None, other_own: None };
     let dir = path.parent().unwrap_or(path);
     let context = EntryContext { app, dir, project: place.project.as_deref(), env };
     let servers = value_at(root, &place.keys).filter(|servers| !servers.is_null()).map(shape::object);
@@ -176,6 +212,8 @@ fn find_servers(
         None
     });
     for (name, value) in servers.into_iter().flatten() {
+        let below = of_user.and_then(|servers| servers.get(name)).filter(|below| !is_own_entry(below));
+        let value = &below.map_or_else(|| value.clone(), |below| put_over(below, value));
         let entry = match shape::object(value) {
             Ok(entry) => entry,
             // Beside its servers, `mcp` of OpenCode has a setting.
@@ -197,7 +235,7 @@ fn find_servers(
         }
         match translate(entry, &context) {
             Ok(mut translated) => {
-                add_defaults(app, root, name, &mut translated);
+                add_defaults(app, root, &mut translated);
                 place.servers.push(FoundServer { name: name.clone(), translated });
             }
             Err(reason) => place.staying.push((name.clone(), reason)),
@@ -207,21 +245,7 @@ fn find_servers(
 }
 
 /// Applies what a client's file says about servers outside of their entries.
-fn add_defaults(app: ClientApp, root: &Value, name: &str, translated: &mut TranslatedEntry) {
-    let list = |key: &str| root.pointer(key).and_then(Value::as_array);
-    let has = |list: &Vec<Value>| list.iter().any(|known| known == name);
-    let is_off = match app {
-        ClientApp::Gemini => {
-            list("/mcp/excluded").is_some_and(has) || list("/mcp/allowed").is_some_and(|list| !has(list))
-        }
-        _ => false,
-    };
-    if is_off {
-        translated
-            .notes
-            .push("`mcp.allowed` and `mcp.excluded` disable it there, so it is disabled here".to_owned());
-        translated.entry.insert("enabled".to_owned(), Value::Bool(false));
-    }
+fn add_defaults(app: ClientApp, root: &Value, translated: &mut TranslatedEntry) {
     if app == ClientApp::Opencode && !translated.entry.contains_key("timeout") {
         let of_version_2 = root.pointer("/mcp/timeout").filter(|_| root.pointer("/mcp/servers").is_some());
         let defaults = [

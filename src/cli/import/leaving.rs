@@ -15,7 +15,7 @@ use super::report::counted;
 use super::secrets::{hide, secret_values};
 use super::source::{read_text, servers_keys, understood, value_at};
 use super::translate::{EntryContext, translate};
-use super::undone_settings::{ConfigContent, undone_settings};
+use super::undone_settings::{ConfigContent, UndoneConfig};
 use crate::cli::paths::secret_store;
 use crate::cli::terminal::VisibleText;
 use crate::config::notation::canonical;
@@ -52,7 +52,8 @@ pub(super) async fn after_undo(
         };
         let file = short_path(config, env);
         let store = secret_store(env);
-        let differing = undone_settings(&apps, projects, &content, &file, store.as_ref(), env).await;
+        let undone = UndoneConfig { content: &content, file: &file, imported };
+        let differing = undone.lines(&apps, projects, store.as_ref(), env).await;
         if !differing.is_empty() {
             out.paragraph("The clients have these servers as they were before the import:");
             differing.iter().for_each(|line| out.line(format_args!("  {line}")));

@@ -123,7 +123,7 @@ impl Merger {
 
     /// The server that this entry is another one of: with equal entries if there is one. `other_account` gets what keeps
     /// it apart from the first server that has its name and its program.
-    fn twin(
+    pub(super) fn twin(
         &self,
         name: &str,
         entry: &Map<String, Value>,
@@ -285,7 +285,7 @@ fn is_number_or_nothing(text: &str) -> bool {
 }
 
 /// Whether two entries run the same command, or contact the same server.
-fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
+pub(super) fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
     ["command", "args", "url"].iter().all(|name| {
         fn value<'e>(entry: &'e Map<String, Value>, name: &str) -> Option<&'e Value> {
             entry.get(name).filter(|value| !value.as_array().is_some_and(Vec::is_empty))

@@ -8,7 +8,7 @@ use super::client_profiles::ClientProfiles;
 use super::client_rules::{ClientRule, RuleFile, rules_for};
 use super::client_scope::ClientScope;
 use super::discover::Discovery;
-use super::merge::PlannedServer;
+use super::merge::{Origin, PlannedServer};
 use super::own_profiles::own_profiles;
 use super::tool_rules::{ToolEffect, ToolRuleSet};
 use crate::config::vars::Env;
@@ -35,9 +35,13 @@ impl RuleReview<'_> {
             let mut allowed = Vec::new();
             let mut policies = file.policies.clone();
             let mut denies_all = false;
-            for rule in &file.rules {
+            let is_read = |rule: &&ClientRule| {
+                !(rule.is_of_projects() || rule.names_what_stays() && !self.is_without_place(file))
+            };
+            for rule in file.rules.iter().filter(is_read) {
                 let is_used = self.names(file).any(|server| !rule.globs(file.app, server).is_empty());
-                let is_policy = rule.is_policy(file.app);
+                let is_policy = rule.is_policy(file.app) && !rule.names_what_stays();
+                let is_used = is_used || rule.names_what_stays();
                 match rule.effect {
                     _ if rule.agent.is_some() => {
                         if is_used && !is_policy {
@@ -76,7 +80,22 @@ impl RuleReview<'_> {
                 ));
             }
         }
+        general.extend(self.withheld_environment());
         (lost, general)
+    }
+
+    /// What the servers of Gemini CLI do not get of the environment.
+    fn withheld_environment(&self) -> Option<String> {
+        let mut origins = self.servers.iter().flat_map(|server| &server.origins);
+        let is_local =
+            |origin: &Origin| origin.app == ClientApp::Gemini && origin.entry.contains_key("command");
+        origins.any(is_local).then(|| {
+            format!(
+                "{} passes your environment to its servers, but for what looks like a secret; dynamic-mcp passes \
+                 them the variables that hold no secrets and are usual, so name others that they need in `inherit_env`",
+                ClientApp::Gemini.label()
+            )
+        })
     }
 
     /// The servers that Claude Code turns off in a project, and that its entry for dynamic-mcp would start there.

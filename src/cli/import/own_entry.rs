@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::apps::{ClientApp, OWN_NAME, is_own_entry, is_wrapper, program_name};
-use super::discover::discover;
+use super::discover::{Discovery, FoundServer, discover};
+use super::write::absolute;
 use crate::config::notation::literal;
 use crate::config::referenced::ReferencedFiles;
 use crate::config::vars::{Env, ExpandContext, VarError, expand};
+use crate::dirs;
 
 /// The entry of a client for this program, in the user's file.
 #[derive(Debug, Default)]
@@ -87,6 +89,38 @@ impl OwnEntry {
         }
         (values, notes)
     }
+}
+
+/// Sets entries for this program apart that read other config files than `target`.
+pub(super) fn set_other_configs_apart(discovery: &mut Discovery, target: &Path, env: &Env) {
+    let files = discovery.files.iter_mut().chain(&mut discovery.other_files);
+    for place in files.flat_map(|file| &mut file.places) {
+        if let Some(config) = place.own.as_ref().and_then(|own| other_config(own, target, env)) {
+            place.other_own = place.own.take().map(|own| (own.name, config));
+        }
+    }
+}
+
+/// The config file that this entry reads, if it does not read `target`.
+fn other_config(own: &FoundServer, target: &Path, env: &Env) -> Option<PathBuf> {
+    let entry = &own.translated.entry;
+    let args = entry.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
+    let named = || Some(entry.get("env")?.get("DYNAMIC_MCP_CONFIG")?.as_str()?.to_owned());
+    let mut files: Vec<String> = values_of(&args, "--config").into_iter().map(|(_, file)| file).collect();
+    if files.is_empty() {
+        files.extend(named());
+    }
+    let plain = |file: &String| literal(file).unwrap_or_else(|| file.clone());
+    let path = |file: String| match file.strip_prefix("~/").zip(env.home()) {
+        Some((rest, home)) => home.join(rest),
+        None => PathBuf::from(file),
+    };
+    let mut files: Vec<PathBuf> = files.iter().map(plain).map(path).collect();
+    if files.is_empty() {
+        files.extend(dirs::default_config_file(env));
+    }
+    let reads_target = files.iter().any(|file| absolute(file) == *target);
+    files.into_iter().find(|file| !reads_target && file.exists())
 }
 
 /// The name of our entry among a client's servers. Users rename it.

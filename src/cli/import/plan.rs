@@ -274,6 +274,19 @@ impl Plan {
         if let Some(change) = changes.describe("Added", "Changed", &target) {
             terminal::line(format_args!("{change}."))?;
         }
+        if self.before.is_none() && self.is_used {
+            terminal::message(format_args!(
+                "{target} did not exist, although a client uses dynamic-mcp with it already: the servers that \
+                 were in it are gone, and `dynamic-mcp import --undo` puts those of the clients back"
+            ));
+        }
+        let has_secret = || self.secrets.iter().any(|secret| self.after.contains(secret.as_str()));
+        if let Some(mode) = write::mode(&self.target).filter(|mode| mode & 0o077 != 0 && has_secret()) {
+            terminal::message(format_args!(
+                "{target} has secrets, and others may read it (its mode is {mode:o}); \
+                 `chmod 600 {target}` keeps it private"
+            ));
+        }
         if !self.moves.is_empty() {
             terminal::line(format_args!("Moved {secrets} to the system's keyring."))?;
             self.remove_values_from_records(env)?;
@@ -343,6 +356,20 @@ impl Plan {
         for &app in mode.apps.iter().filter(|&&app| mode.is_named && !has_file(app)) {
             if let Some(path) = app.new_file(env, HostOs::CURRENT) {
                 writes.push(program.new_file(app, path).map_err(anyhow::Error::msg)?);
+            }
+        }
+        for file in &discovery.files {
+            let others = file.places.iter().filter(|place| mode.is_named || !place.servers.is_empty());
+            for (own, config) in others.filter_map(|place| place.other_own.as_ref()) {
+                terminal::line(format_args!(
+                    "{}: `{}` in {} reads {} and not {}, so the file is left as it is; to move its servers, run `dynamic-mcp import {} --write-client` with that file as --config",
+                    file.app.label(),
+                    text::visible(own),
+                    short_path(&file.path, env),
+                    short_path(config, env),
+                    short_path(&self.target, env),
+                    file.app.id()
+                ))?;
             }
         }
         for client in writes.iter().filter(|client| !client.unpassed.is_empty()) {

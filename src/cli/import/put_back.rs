@@ -8,7 +8,7 @@ use jsonc_parser::cst::{CstComment, CstInputValue, CstNode, CstObject, CstObject
 use toml_edit::{Entry, Item, Table, TableLike};
 
 use super::comments::comments_above;
-use super::edit::{ObjectEdit, edit, is_as_wanted};
+use super::edit::{ObjectEdit, edit, is_as_wanted, with_line_ends_of};
 use super::source::{literal, parse_toml, value_at};
 use crate::config::load::{PARSE_OPTIONS, is_toml};
 
@@ -205,7 +205,7 @@ fn put_back_toml(text: &str, old: &str, places: &[ReturningEntries]) -> Option<S
             }
         }
     }
-    Some(document.to_string())
+    Some(with_line_ends_of(text, document.to_string()))
 }
 
 /// What stands above a table: its comment and empty lines.

@@ -136,7 +136,8 @@ impl OwnProgram<'_> {
                 || place.own.is_some() && self.profiles.updated.contains(&ClientScope::of(file.app, place));
             !place.servers.is_empty() || (always && place.project.is_none()) || is_updated()
         };
-        let places: Vec<&Place> = file.places.iter().filter(|place| is_replaced(place)).collect();
+        let own_places = file.places.iter().filter(|place| place.other_own.is_none());
+        let places: Vec<&Place> = own_places.filter(|place| is_replaced(place)).collect();
         if places.is_empty() {
             return Ok(None);
         }

@@ -162,7 +162,7 @@ impl ClientApp {
             Self::ClaudeCode => &CLAUDE_CODE,
             Self::Opencode => &OPENCODE,
             Self::Cursor => &CURSOR,
-            Self::Vscode => &VSCODE,
+            Self::Vscode | Self::VscodeInsiders => &VSCODE,
             Self::Codex => &CODEX,
             Self::Gemini => &GEMINI,
             Self::Copilot => &COPILOT,
@@ -236,7 +236,7 @@ mod tests {
                 }),
                 ClientApp::Cursor if is_in(&["cwd"]) => Ok(text.to_owned()),
                 ClientApp::Cursor => replaced(braces, text, |found| self.of_editor(&found[1], &found[0])),
-                ClientApp::Vscode => {
+                ClientApp::Vscode | ClientApp::VscodeInsiders => {
                     let text = self.of_vscode(text)?;
                     let is_home = text == "~" || text.starts_with("~/");
                     Ok(match is_home && is_in(&["command", "args", "cwd"]) {
@@ -259,7 +259,7 @@ mod tests {
 
         /// Variables of Cursor and VS Code.
         fn of_editor(&self, body: &str, whole: &str) -> Option<String> {
-            let is_vscode = self.app == ClientApp::Vscode;
+            let is_vscode = self.app.is_vscode();
             Some(match body {
                 "userHome" => self.dir.display().to_string(),
                 "/" => std::path::MAIN_SEPARATOR.to_string(),

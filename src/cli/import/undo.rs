@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use super::apps::{ClientApp, short_path};
 use super::ask::Replacement;
 use super::change_record::{ChangeRecord, OtherContent};
+use super::discover::discover;
 use super::leaving::{UndoneFiles, after_undo};
 use super::mode::ImportMode;
 use super::records::ChangeRecords;
@@ -56,6 +57,7 @@ pub(super) async fn undo_changes(
     let changes = records.of(&mode.apps);
     if changes.is_empty() && is_complete {
         terminal::line("There is nothing to take back.")?;
+        name_own_entries(&mode.apps, env)?;
     }
     let imported: BTreeSet<String> =
         records.all().flat_map(|(_, record)| record.servers.iter().cloned()).collect();
@@ -91,6 +93,21 @@ pub(super) async fn undo_changes(
         terminal::paragraph("Nothing was written.")?;
     }
     Ok(if undo.is_complete { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })
+}
+
+/// Names the entries for this program of which there is no record: what they replaced is in servers.json alone.
+fn name_own_entries(apps: &[ClientApp], env: &Env) -> anyhow::Result<()> {
+    for file in discover(apps, None, env).files {
+        for own in file.places.iter().filter_map(|place| place.own.as_ref()) {
+            terminal::line(format_args!(
+                "{}: {} still has `{}`, of which there is no record; if it replaced servers, they are in the config file that it names",
+                file.app.label(),
+                short_path(&file.path, env),
+                visible(&own.name)
+            ))?;
+        }
+    }
+    Ok(())
 }
 
 impl Undo<'_> {

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::access::ClientAccess;
 use super::accounts::KeyringValues;
 use super::apps::ClientApp;
+use super::client_rules::{is_off, rules_for};
 use super::client_scope::ClientScope;
 use super::differences::FieldDifference;
-use super::discover::{Discovery, discover};
-use super::merge::Merger;
+use super::discover::{Discovery, FoundServer, discover};
+use super::merge::{Merger, Origin, PlannedServer, is_same_program};
 use super::profiles::Profile;
+use super::report::program;
 use super::tool_rules::ToolRuleSet;
 use crate::auth::secret_store::SecretStore;
 use crate::config::vars::Env;
@@ -28,74 +29,119 @@ pub(super) struct ConfigContent {
     pub(super) profiles: Map<String, Value>,
 }
 
-/// The lines about the servers of these clients, and of these projects. `config`: the content of servers.json, which is
-/// called `file`.
-pub(super) async fn undone_settings(
-    apps: &BTreeSet<ClientApp>,
-    projects: &BTreeSet<PathBuf>,
-    config: &ConfigContent,
-    file: &str,
-    store: Option<&SecretStore>,
-    env: &Env,
-) -> BTreeSet<String> {
-    let apps: Vec<_> = apps.iter().copied().collect();
-    let dirs = std::iter::once(None).chain(projects.iter().map(|dir| Some(dir.as_path())));
-    let mut lines = BTreeSet::new();
-    for dir in dirs {
-        let discovery = discover(&apps, dir, env);
-        let entries = config.servers.values().filter_map(Value::as_object);
-        let mut merger = Merger::new(Some(&config.servers), KeyringValues::read(entries, store).await);
-        merger.add_all(&discovery);
-        lines.extend(differing_fields(&merger, file));
-        lines.extend(lost_rules(&merger, &discovery, &config.profiles, dir, file));
-    }
-    lines
+/// What is compared with the clients' files.
+pub(super) struct UndoneConfig<'a> {
+    /// The content of servers.json.
+    pub(super) content: &'a ConfigContent,
+    /// Its name in texts.
+    pub(super) file: &'a str,
+    /// The names of the servers that came from clients.
+    pub(super) imported: &'a BTreeSet<String>,
 }
 
-fn differing_fields(merger: &Merger, file: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    for server in merger.servers.iter().filter(|server| !server.origins.is_empty()) {
-        for origin in &server.origins {
-            let scope = ClientScope { app: origin.app, is_project: origin.is_project };
-            if let Some((other, difference)) = &origin.other_account {
-                lines.push(format!("{}: {}", name(other), difference.between(file, &scope.label())));
+impl UndoneConfig<'_> {
+    /// The lines about the servers of these clients, and of these projects.
+    pub(super) async fn lines(
+        &self,
+        apps: &BTreeSet<ClientApp>,
+        projects: &BTreeSet<PathBuf>,
+        store: Option<&SecretStore>,
+        env: &Env,
+    ) -> BTreeSet<String> {
+        let apps: Vec<_> = apps.iter().copied().collect();
+        let dirs = std::iter::once(None).chain(projects.iter().map(|dir| Some(dir.as_path())));
+        let keyring =
+            KeyringValues::read(self.content.servers.values().filter_map(Value::as_object), store).await;
+        let known = keyring.resolved(&self.content.servers);
+        let mut lines = BTreeSet::new();
+        for dir in dirs {
+            let discovery = discover(&apps, dir, env);
+            let mut merger = Merger::new(Some(&known), KeyringValues::default());
+            for file in &discovery.files {
+                for place in &file.places {
+                    let scope = ClientScope::of(file.app, place);
+                    let found = place.servers.iter();
+                    lines.extend(found.filter_map(|found| self.add(&mut merger, &discovery, scope, found)));
+                }
+            }
+            for server in merger.servers.iter().filter(|server| !server.origins.is_empty()) {
+                let origins = server.origins.iter();
+                lines.extend(origins.flat_map(|origin| self.differences(server, origin, dir)));
+                let changed = FieldDifference::since_import(server);
+                lines.extend(changed.iter().map(|difference| {
+                    format!("{}: {}", name(&server.name), difference.describe_beside(self.file))
+                }));
             }
         }
-        // What another client has was not changed in servers.json.
-        let changed = FieldDifference::all(server).into_iter().filter(|_| server.is_known);
-        let changed = changed.filter(FieldDifference::is_of_no_client);
-        lines.extend(
-            changed.map(|difference| format!("{}: {}", name(&server.name), difference.describe_beside(file))),
-        );
+        lines
     }
-    lines
-}
 
-/// The rules for tools that a client does not have, and had by its profile or by the entry of the server.
-fn lost_rules(
-    merger: &Merger,
-    discovery: &Discovery,
-    profiles: &Map<String, Value>,
-    dir: Option<&Path>,
-    file: &str,
-) -> Vec<String> {
-    let mut lines = Vec::new();
-    for client in ClientAccess::collect(discovery, &merger.servers, &Map::new(), &mut Vec::new()) {
-        let profile = client.scope.profile_name(dir);
-        let profile = profiles.get(&profile).and_then(Profile::read);
-        for (index, used) in &client.servers {
-            let server = &merger.servers[*index];
-            let mut rules = ToolRuleSet::read(server.entry.get("tools"));
-            rules.join(profile.as_ref().map(|profile| profile.rules(&server.name)).unwrap_or_default());
-            if server.is_known && used.is_on && !rules.is_within(&used.rules) {
-                lines.push(format!(
-                    "{}: {file} {}, and {} does not",
-                    name(&server.name),
-                    rules.describe(),
-                    client.scope.label()
-                ));
-            }
-        }
+    /// Notes which server of servers.json a client's one is. Returns a line if there is none any more.
+    fn add(
+        &self,
+        merger: &mut Merger,
+        discovery: &Discovery,
+        scope: ClientScope,
+        found: &FoundServer,
+    ) -> Option<String> {
+        let mut entry = found.translated.entry.clone();
+        let is_on = entry.shift_remove("enabled") != Some(Value::Bool(false));
+        let mut rules = ToolRuleSet::take_from(&mut entry);
+        let of_client = || scope.rules(&discovery.rules).map(|(_, rule)| rule);
+        rules.join(rules_for(scope.app, &found.name, of_client()).0);
+        let is_on = is_on && !is_off(scope.app, &found.name, scope.is_project, of_client());
+        let twin = merger.twin(&found.name, &entry, &mut None);
+        let of_name = |name: &str| merger.servers.iter().position(|server| server.name == name);
+        let own_name = format!("{}-{}", found.name, scope.app.id());
+        let Some(index) = twin.or_else(|| of_name(&own_name)).or_else(|| of_name(&found.name)) else {
+            let was_imported = [&found.name, &own_name].iter().any(|name| self.imported.contains(*name));
+            let line = || {
+                format!(
+                    "{} is not in {} any more, and {} has it",
+                    name(&found.name),
+                    self.file,
+                    scope.label()
+                )
+            };
+            return was_imported.then(line);
+        };
+        merger.servers[index].origins.push(Origin {
+            app: scope.app,
+            name: found.name.clone(),
+            is_project: scope.is_project,
+            variables: found.translated.variables.clone(),
+            is_on,
+            entry,
+            rules,
+            other_account: None,
+        });
+        None
     }
-    lines
+
+    /// What a server of servers.json has beyond the fields of a client's entry.
+    fn differences(&self, server: &PlannedServer, origin: &Origin, dir: Option<&Path>) -> Vec<String> {
+        let scope = ClientScope { app: origin.app, is_project: origin.is_project };
+        let (file, client) = (self.file, scope.label());
+        let profile = self.content.profiles.get(&scope.profile_name(dir)).and_then(Profile::read);
+        let mut found = Vec::new();
+        if !is_same_program(&server.entry, &origin.entry) {
+            let [ours, theirs] = [&server.entry, &origin.entry].map(program);
+            found.push(format!("{file} runs {ours}, and {client} {theirs}"));
+        }
+        if server.entry.get("enabled") == Some(&Value::Bool(false)) && origin.is_on {
+            found.push(format!("it is disabled in {file}, and on in {client}"));
+        }
+        if profile.as_ref().is_some_and(|profile| !profile.chooses(&server.name)) && origin.is_on {
+            found.push(format!("the profile of {client} in {file} leaves it out, and {client} has it"));
+        }
+        let mut rules = ToolRuleSet::read(server.entry.get("tools"));
+        rules.join(profile.map(|profile| profile.rules(&server.name)).unwrap_or_default());
+        // What asks may have become a denial.
+        let mut denied = origin.rules.clone();
+        denied.without_questions(true);
+        if origin.is_on && !rules.is_within(&origin.rules) && !rules.is_within(&denied) {
+            found.push(format!("{file} {}, and {client} does not", rules.describe()));
+        }
+        found.into_iter().map(|line| format!("{}: {line}", name(&server.name))).collect()
+    }
 }

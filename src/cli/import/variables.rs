@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::string_rules::{Braces, StringRules, VariableForm};
 use crate::config::notation::{Malformed, StringPart, canonical, is_env_name, parts, push, write};
 use crate::config::vars::Env;
+use base::digest;
 
 /// Variables that every client passes to servers.
 pub(super) const ALWAYS_PASSED: &[&str] = &["HOME", "PATH", "USER", "USERPROFILE"];
@@ -120,9 +121,9 @@ impl StringTranslator<'_> {
         if let Some((body, after)) = self.body(text).filter(|_| !forms.is_empty()) {
             let mut parts = forms.iter().filter_map(|form| match form {
                 VariableForm::Braces => braces(body),
-                VariableForm::Editor => editor(body, used),
+                VariableForm::Editor => editor(body, self.project, used),
                 VariableForm::ClientOnly(names) => {
-                    self.of_project(body).or_else(|| client_only(body, names, used))
+                    self.of_project(body).or_else(|| client_only(body, names, self.project, used))
                 }
                 VariableForm::Ours | VariableForm::BareName | VariableForm::OpenCode => None,
             });
@@ -225,21 +226,26 @@ fn braces(body: &str) -> Option<StringPart<'_>> {
     is_name(name).then(|| StringPart::Env { name: name.into(), default })
 }
 
-fn editor<'t>(body: &'t str, used: &mut UsedVariables) -> Option<StringPart<'t>> {
+fn editor<'t>(body: &'t str, project: Option<&Path>, used: &mut UsedVariables) -> Option<StringPart<'t>> {
     Some(match body {
         "userHome" => home(),
         "pathSeparator" | "/" => StringPart::Text(MAIN_SEPARATOR.to_string().into()),
         _ => match body.strip_prefix("env:")? {
             name if is_name(name) => env(name),
-            _ => used.add_client(body),
+            _ => used.add_client(body, project),
         },
     })
 }
 
 /// A variable with one of these names.
-fn client_only(body: &str, names: &[&str], used: &mut UsedVariables) -> Option<StringPart<'static>> {
+fn client_only(
+    body: &str,
+    names: &[&str],
+    project: Option<&Path>,
+    used: &mut UsedVariables,
+) -> Option<StringPart<'static>> {
     let name = body.find(':').map_or(body, |colon| &body[..=colon]);
-    names.contains(&name).then(|| used.add_client(body))
+    names.contains(&name).then(|| used.add_client(body, project))
 }
 
 fn is_name(name: &str) -> bool {
@@ -278,35 +284,43 @@ pub(super) fn names_in(value: &Value) -> BTreeSet<String> {
 
 impl UsedVariables {
     /// Adds a variable that only the client knows, by what stands in its braces.
-    fn add_client(&mut self, body: &str) -> StringPart<'static> {
+    fn add_client(&mut self, body: &str, project: Option<&Path>) -> StringPart<'static> {
         let original = format!("${{{body}}}");
-        let name = own_name(body, &original, self);
+        let name = own_name(body, project);
         self.client.insert(name.clone(), original);
         StringPart::Env { name: name.into(), default: None }
     }
 }
 
-/// Our name for what only the client knows: `DYN_GITHUB_TOKEN` for `${input:github-token}`.
-fn own_name(body: &str, original: &str, used: &UsedVariables) -> String {
-    let body = body.strip_prefix("input:").unwrap_or(body);
-    let mut name = "DYN".to_owned();
+/// Our name for what only the client knows: `DYN_GITHUB_TOKEN` for `${input:github-token}`. Inputs whose names have the same
+/// words, and those of a project's own file, are other ones: their names have a digest.
+fn own_name(body: &str, project: Option<&Path>) -> String {
+    let input = body.strip_prefix("input:");
+    let mut words: Vec<String> = Vec::new();
     let (mut begins_word, mut before_is_lower) = (true, false);
-    for c in body.chars() {
+    for c in input.unwrap_or(body).chars() {
         if !c.is_ascii_alphanumeric() {
             begins_word = true;
             continue;
         }
         // `workspaceFolder` is two words, and `API_KEY` too.
         if begins_word || (c.is_ascii_uppercase() && before_is_lower) {
-            name.push('_');
+            words.push(String::new());
         }
         before_is_lower = c.is_ascii_lowercase();
         begins_word = false;
-        name.push(c.to_ascii_uppercase());
+        words.last_mut().into_iter().for_each(|word| word.push(c.to_ascii_lowercase()));
     }
-    let is_free = |name: &str| used.client.get(name).is_none_or(|known| known == original);
-    let numbered = (2..).map(|number| format!("{name}_{number}"));
-    std::iter::once(name.clone()).chain(numbered).find(|name| is_free(name)).unwrap_or(name)
+    let is_usual = match input {
+        Some(input) => words.join("-") == input && words.first().is_some_and(|word| word != "workspace"),
+        None => body == "workspaceFolder",
+    };
+    let mut name = std::iter::once("dyn".to_owned()).chain(words).collect::<Vec<_>>().join("_");
+    if !is_usual || project.is_some() {
+        let id = format!("{}\n{body}", project.map(Path::to_string_lossy).unwrap_or_default());
+        name.push_str(&format!("_{}", digest::of(id.as_bytes(), 3)));
+    }
+    name.to_ascii_uppercase()
 }
 
 #[cfg(test)]
@@ -347,7 +361,7 @@ mod tests {
             (
                 Vscode,
                 "${input:api-key} ${workspaceFolder:a} ${A}",
-                "${DYN_API_KEY} ${DYN_WORKSPACE_FOLDER_A} $${A}",
+                "${DYN_API_KEY} ${DYN_WORKSPACE_FOLDER_A_8335F2} $${A}",
             ),
             (Vscode, "~/x", if cfg!(windows) { "${USERPROFILE}/x" } else { "${HOME}/x" }),
             (
@@ -376,8 +390,11 @@ mod tests {
         let (_, used) =
             translated(ClientApp::Vscode, "${env:A}${input:a-b}${input:a_b}${input:a-b}${env:a b}");
         assert_eq!(used.env, BTreeSet::from(["A".to_owned()]));
-        let client =
-            [("DYN_A_B", "${input:a-b}"), ("DYN_A_B_2", "${input:a_b}"), ("DYN_ENV_A_B", "${env:a b}")];
+        let client = [
+            ("DYN_A_B", "${input:a-b}"),
+            ("DYN_A_B_88C736", "${input:a_b}"),
+            ("DYN_ENV_A_B_353527", "${env:a b}"),
+        ];
         assert_eq!(used.client, client.map(|(name, text)| (name.to_owned(), text.to_owned())).into());
     }
 }

@@ -363,10 +363,9 @@ fn what_gemini_excludes_of_any_server_and_limits_by_arguments_is_named() {
     )]);
     let printed = home.imported(&["--yes"]);
     let server = &home.servers()["gh"];
-    assert_eq!(
-        (&server["tools"], &server["inherit_env"]),
-        (&json!({"allow": ["get", "search_code"]}), &json!(true))
-    );
+    assert_eq!(server["tools"], json!({"allow": ["get", "search_code"]}));
+    let note = "Note: Gemini CLI passes your environment to its servers, but for what looks like a secret";
+    assert!(printed.contains(note), "{printed}");
     let lost: Vec<_> = printed.lines().filter(|line| line.starts_with("Not carried over: ")).collect();
     let line = "Not carried over: Gemini CLI (~/.gemini/settings.json): `tools.exclude`: delete_repository: a tool of any server may have this name; write delete_repository into `tools.deny` of the server that has it";
     assert_eq!(lost, [line], "{printed}");

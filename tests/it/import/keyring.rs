@@ -77,6 +77,7 @@ fn values_that_move_to_the_keyring_leave_the_records_and_come_back_with_undo() {
     assert!(!is_in_a_file(".cursor/mcp.json") && !is_in_a_file(".gemini/settings.json"));
     let (code, shown) = import(&["--undo", "--yes"]);
     assert_eq!(code, Some(0), "{shown}");
+    assert!(!shown.contains("as they were before the import"), "{shown}");
     assert_eq!(
         (home.text(".cursor/mcp.json"), home.text(".gemini/settings.json"), home.records()),
         (cursor.to_owned(), gemini.to_owned(), vec![])

@@ -414,7 +414,7 @@ fn what_was_changed_in_servers_json_since_is_named() {
     assert_eq!(code, Some(0), "{shown}");
     for line in [
         "The clients have these servers as they were before the import:\n",
-        "  github: env.GITHUB_TOKEN is …2OLD in Cursor, and …2NEW in ~/.config/dynamic-mcp/servers.json\n",
+        "  github: env.GITHUB_TOKEN is …2OLD in Cursor, …2NEW in ~/.config/dynamic-mcp/servers.json\n",
     ] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
@@ -477,4 +477,74 @@ fn an_import_without_servers_json_says_where_the_servers_are() {
     let shown = home.shown(&(stdout(&output) + &stderr(&output)));
     let reason = "~/.config/dynamic-mcp/servers.json does not exist, and the clients have no servers but dynamic-mcp, which reads it; `dynamic-mcp import --undo` puts their servers back";
     assert!(shown.contains(reason) && !output.status.success(), "{shown}");
+}
+
+#[test]
+fn every_change_in_servers_json_since_is_named() {
+    let entry = |args: &[&str]| json!({"mcpServers": {"b": {"command": "b-mcp", "args": args}}});
+    for (name, change, line) in [
+        (
+            "args",
+            json!({"args": ["b", "--read-only"], "tools": {"deny": ["drop"]}}),
+            "b: SERVERS runs b-mcp b --read-only, and Cursor b-mcp b\n",
+        ),
+        (
+            "deny",
+            json!({"args": ["b", "--read-only"], "tools": {"deny": ["drop"]}}),
+            "b: SERVERS denies drop, and Cursor does not\n",
+        ),
+        ("enabled", json!({"enabled": false}), "b: it is disabled in SERVERS, and on in Cursor\n"),
+        (
+            "timeout",
+            json!({"timeout": {"tools": "9s"}, "cwd": "/x"}),
+            "b: cwd is not set in Cursor, /x in SERVERS\n",
+        ),
+        ("removed", Value::Null, "b is not in SERVERS any more, and Cursor has it\n"),
+        ("profile", json!({}), "b: the profile of Cursor in SERVERS leaves it out, and Cursor has it\n"),
+    ] {
+        let home = Home::of(&[(CURSOR, entry(&["b"]))]);
+        home.imported(&["--yes", "--write-client"]);
+        let mut config = home.json(".config/dynamic-mcp/servers.json");
+        match change.as_object() {
+            Some(change) => {
+                config["mcpServers"]["b"].as_object_mut().unwrap().extend(change.clone());
+            }
+            None => drop(config["mcpServers"].as_object_mut().unwrap().remove("b")),
+        }
+        if name == "profile" {
+            config["profiles"] = json!({"cursor": ["*", "!b"]});
+        }
+        home.write(".config/dynamic-mcp/servers.json", &config.to_string());
+        let (code, shown) = home.undone();
+        let line = line.replace("SERVERS", "~/.config/dynamic-mcp/servers.json");
+        assert!(code == Some(0) && shown.contains(&line), "{name}: {line}{shown}");
+    }
+    // What nobody changed is not named.
+    let home = Home::of(&[(CURSOR, entry(&["b"])), (GEMINI, entry(&["c"]))]);
+    home.imported(&["--yes", "--write-client"]);
+    let (_, shown) = home.undone();
+    assert!(!shown.contains("as they were before the import"), "{shown}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_config_with_secrets_that_others_may_read_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::of(&[
+        (CURSOR, serde_json::from_str(&github("ghp_0123456789abcdef")).unwrap()),
+        (".config/dynamic-mcp/servers.json", json!({"mcpServers": {}})),
+    ]);
+    let file = home.file(".config/dynamic-mcp/servers.json");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let output = home.import(&["--yes"]);
+    let advice = "others may read it (its mode is 644); `chmod 600 ~/.config/dynamic-mcp/servers.json` keeps it private";
+    assert!(home.shown(&stderr(&output)).contains(advice), "{output:?}");
+}
+
+#[test]
+fn an_entry_without_a_record_is_named() {
+    let home = Home::of(&[(CURSOR, json!({"mcpServers": {"dyn": {"command": "/x/dynamic-mcp"}}}))]);
+    let (code, shown) = home.undone();
+    let line = "Cursor: ~/.cursor/mcp.json still has `dyn`, of which there is no record";
+    assert!(code == Some(0) && shown.contains(line), "{shown}");
 }

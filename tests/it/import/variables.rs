@@ -90,10 +90,8 @@ fn the_directory_of_the_project_is_filled_in() {
     // Windows resolves it to a form that import does not write.
     let app = app.to_str().unwrap().trim_start_matches(r"\\?\").to_owned();
     assert_eq!(servers["vs"]["command"], format!("{app}/bin/mcp"));
-    assert_eq!(
-        (&servers["vs"]["args"], &servers["vs"]["env"]["F"]),
-        (&json!(["app"]), &json!("${DYN_FILE}"))
-    );
+    assert_eq!(servers["vs"]["args"], json!(["app"]));
+    assert!(servers["vs"]["env"]["F"].as_str().unwrap().starts_with("${DYN_FILE_"), "{servers}");
     assert_eq!(servers["cu"]["args"], json!([app]));
 }
 
