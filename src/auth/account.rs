@@ -1,5 +1,6 @@
 //! The login at one server, as this process knows it.
 
+use super::callback::redirect_uri;
 use super::error::AuthError;
 use super::token_store::{StoreKey, StoredLogin, TokenStore};
 use crate::config::{GroupName, HttpConfig, OAuthConfig, OAuthFlow};
@@ -12,6 +13,9 @@ use tokio::time::Instant;
 
 /// How long a login is used before the token store is checked for changes by other processes.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The port of the redirect URL that a user is told to register.
+const EXAMPLE_REDIRECT_PORT: u16 = 8765;
 
 /// The login at one server. Other files of this folder add its operations.
 pub struct Account {
@@ -115,6 +119,18 @@ impl Account {
         AuthError::KeyNeeded(format!(
             "{what}: write \"headers\": {{\"Authorization\": \"Bearer ${{{variable}}}\"}} in its config entry, or the header that \
              its documentation names, and set {variable} to the key"
+        ))
+    }
+
+    /// The error for a server whose authorization server registers no client. `words`: what it answered.
+    pub(super) fn client_needed(&self, words: Option<&str>) -> AuthError {
+        let port = self.oauth.redirect_port.unwrap_or(EXAMPLE_REDIRECT_PORT);
+        let words = words.map(|words| format!(" (it answered {words})")).unwrap_or_default();
+        AuthError::ClientNeeded(format!(
+            "a login is needed, and its authorization server does not register clients by itself{words}: register one \
+             there with the redirect URL {}, and write \"oauth\": {{\"client_id\": \"ITS_ID\", \"redirect_port\": {port}}} in \
+             its config entry",
+            redirect_uri(port)
         ))
     }
 

@@ -111,7 +111,8 @@ async fn read_request(mut stream: TcpStream, port: u16) -> Option<CallbackReques
 }
 
 /// With the number of the address, because the browser may resolve `localhost` to another one.
-fn redirect_uri(port: u16) -> String {
+/// The redirect URL (RFC 8252 section 7.3) of a login on this port.
+pub(super) fn redirect_uri(port: u16) -> String {
     format!("http://127.0.0.1:{port}{CALLBACK_PATH}")
 }
 

@@ -56,9 +56,12 @@ impl Account {
         let login = self.read_login().await?;
         let has_token = login.as_ref().is_some_and(|login| login.access_token.is_some());
         if !has_token && !self.uses_client_credentials() {
-            return Err(match login.and_then(|login| login.ended) {
-                Some(reason) => self.login_ended(Some(&reason)),
-                None => {
+            let (ended, unregistered) =
+                login.map(|login| (login.ended, login.unregistered)).unwrap_or_default();
+            return Err(match (unregistered, ended) {
+                (Some(words), _) => self.client_needed(Some(&words)),
+                (None, Some(reason)) => self.login_ended(Some(&reason)),
+                (None, None) => {
                     self.check_may_log_in(challenge).await?;
                     self.login_needed("the server requires a login")
                 }

@@ -33,7 +33,7 @@ impl OAuthLogins {
 impl LoginService for OAuthLogins {
     fn credentials(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError> {
         if has_authorization_header(http) {
-            return Ok(Arc::new(ConfigCredentials));
+            return Ok(Arc::new(ConfigCredentials::new(http)));
         }
         let Some(store) = self.store.clone() else {
             return Err(RemoteError::config("there is no directory for logins because HOME is not set"));
@@ -82,11 +82,34 @@ impl LoginService for OAuthLogins {
 
 /// Whether the config sets the `Authorization` header itself. It is sent as it is, in place of a login.
 pub fn has_authorization_header(http: &HttpConfig) -> bool {
-    http.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+    http.headers.iter().any(|(name, _)| is_authorization(name))
+}
+
+fn is_authorization(header: &str) -> bool {
+    header.eq_ignore_ascii_case("authorization")
 }
 
 /// For a server whose config sets the `Authorization` header.
-struct ConfigCredentials;
+struct ConfigCredentials {
+    /// The variable that the header has literally, because it was written like those of a shell.
+    unexpanded: Option<String>,
+}
+
+impl ConfigCredentials {
+    fn new(http: &HttpConfig) -> Self {
+        let mut values = http.headers.iter().filter(|(name, _)| is_authorization(name));
+        let value = values.next().and_then(|(_, value)| value.rsplit(' ').next());
+        let name = value.and_then(|value| value.strip_prefix('$')).filter(|name| is_variable_name(name));
+        Self { unexpanded: name.map(str::to_owned) }
+    }
+}
+
+/// Returns whether a text is the name of an environment variable as they are usually written. What follows a `$` is no
+/// secret then: neither a bearer token (RFC 6750) nor the value of another scheme has a `$`.
+fn is_variable_name(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_uppercase())
+        && text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
 
 impl Credentials for ConfigCredentials {
     fn authorization(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, RemoteError>> {
@@ -96,8 +119,16 @@ impl Credentials for ConfigCredentials {
     fn handle_challenge(&self, challenge: AuthChallenge) -> BoxFuture<'_, ChallengeOutcome> {
         let outcome = match challenge.status {
             StatusCode::UNAUTHORIZED => {
-                let reason = "the server rejected the `Authorization` header in \"headers\"";
-                ChallengeOutcome::Fail(RemoteError::login_needed(reason))
+                let advice = match &self.unexpanded {
+                    Some(name) => format!("its value has \"${name}\" literally: write \"${{{name}}}\""),
+                    None => {
+                        "write a value that is valid now, or remove it if the server has logins".to_owned()
+                    }
+                };
+                // Not `login_needed`: no login is possible.
+                ChallengeOutcome::Fail(RemoteError::config(format!(
+                    "the server refused \"Authorization\" in \"headers\" of its config entry (HTTP 401); {advice}"
+                )))
             }
             _ => ChallengeOutcome::Unrelated,
         };
@@ -160,7 +191,7 @@ fn remote_error(error: &AuthError) -> RemoteError {
             RemoteError::unreachable(&format!("its login cannot be refreshed: {why}"))
         }
         // Not `login_needed`: no login is possible.
-        AuthError::KeyNeeded(how) => RemoteError::config(how),
+        AuthError::KeyNeeded(how) | AuthError::ClientNeeded(how) => RemoteError::config(how),
         AuthError::Refused(why) => RemoteError::login_failed(why),
         // Not `login_failed`: another login would not help.
         AuthError::Store(why) => RemoteError::config(format!("its login cannot be used: {why}")),

@@ -137,17 +137,29 @@ impl Account {
         }
     }
 
-    /// Fails if the server that refused a request has nothing to log in to. `challenge`: its `WWW-Authenticate` header.
+    /// Fails if the server that refused a request has nothing to log in to, or if nobody can log in because its
+    /// authorization server has no registration of clients. `challenge`: its `WWW-Authenticate` header.
     pub(super) async fn check_may_log_in(&self, challenge: Option<&str>) -> Result<(), AuthError> {
         if self.oauth.client_id.is_some() {
             return Ok(());
         }
-        let check = async { self.check_has_logins(&self.discover(challenge).await?).await };
+        let check = async {
+            let server = self.discover(challenge).await?;
+            self.check_has_logins(&server).await?;
+            if self.can_register(&server) { Ok(()) } else { Err(self.client_needed(None)) }
+        };
         match timeout(DISCOVERY_TIMEOUT, check).await {
-            Ok(Err(error @ AuthError::KeyNeeded(_))) => Err(error),
+            Ok(Err(error @ (AuthError::KeyNeeded(_) | AuthError::ClientNeeded(_)))) => Err(error),
             // A login says what else is wrong.
             _ => Ok(()),
         }
+    }
+
+    /// Whether a login can get a client without one in the config.
+    fn can_register(&self, server: &AuthorizationServer) -> bool {
+        server.metadata.registration_endpoint.is_some()
+            || (self.oauth.client_metadata_url.is_some()
+                && server.supports("client_id_metadata_document_supported"))
     }
 
     /// Checks that the server announces PKCE with S256 (RFC 7636). A server that does not announce it may not check it,

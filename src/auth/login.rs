@@ -79,6 +79,14 @@ impl Account {
         Ok(LoginStart::Waiting(Box::new(login)))
     }
 
+    /// Stores why no client was registered, so that other processes and later requests do not ask for a login.
+    async fn remember_unregistered(&self, words: &str) {
+        let Ok(_lock) = self.store.lock(&self.key).await else { return };
+        let Ok(previous) = self.read_login().await else { return };
+        let login = previous.clone().unwrap_or_else(|| StoredLogin::new(self.url.as_str()));
+        self.save_login(&StoredLogin { unregistered: Some(words.to_owned()), ..login }, previous).await;
+    }
+
     /// Identifies this program to the authorization server: as the config's client, by a client ID metadata document,
     /// or by registration (RFC 7591), in the order that the MCP specification gives.
     async fn configure_client(
@@ -101,19 +109,15 @@ impl Account {
         } else if server.metadata.registration_endpoint.is_some() {
             let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
             let client = server.manager.register_client(CLIENT_NAME, redirect_uri, &scopes).await;
-            client.map_err(|error| match server.explain(&error, &[]) {
-                AuthError::Refused(why) => AuthError::Refused(format!(
-                    "its authorization server did not register a client: {why}; register one there and set \
-                     `oauth.client_id` (and `oauth.redirect_port`)"
-                )),
-                other => other,
-            })?
+            match client.map_err(|error| server.explain(&error, &[])) {
+                Err(AuthError::Refused(words)) => {
+                    self.remember_unregistered(&words).await;
+                    return Err(self.client_needed(Some(&words)));
+                }
+                client => client?,
+            }
         } else {
-            return Err(AuthError::Refused(
-                "its authorization server does not register clients automatically: \
-                 register one there and set `oauth.client_id` (and `oauth.redirect_port`)"
-                    .to_owned(),
-            ));
+            return Err(self.client_needed(None));
         };
         let configured = server.manager.configure_client(client.clone());
         configured.map_err(|error| server.explain(&error, &[]))?;

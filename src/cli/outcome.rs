@@ -62,6 +62,7 @@ impl From<AuthError> for CommandError {
             AuthError::LoginNeeded(_) => EXIT_LOGIN_NEEDED,
             AuthError::Unreachable(_) => EXIT_UNREACHABLE,
             AuthError::KeyNeeded(_)
+            | AuthError::ClientNeeded(_)
             | AuthError::Refused(_)
             | AuthError::Store(_)
             | AuthError::Busy(_)

@@ -6,9 +6,10 @@
 use super::manager::GroupManager;
 use crate::config::{Config, Endpoint, GroupName, HttpConfig};
 use crate::transport::remote::credentials::LoginService;
-use crate::transport::remote::error::RemoteError;
+use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
 use crate::upstream::Upstream;
 use crate::upstream::backoff::COOL_DOWN;
+use crate::upstream::error::UpstreamError;
 use base::random;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -74,6 +75,8 @@ pub enum LoginStage {
     LoggedIn(Instant),
     /// The server has no login that a person could do in a browser.
     Impossible,
+    /// No login is possible until the config or the system is changed, for this reason, as was found at this time.
+    Blocked(Arc<UpstreamError>, Instant),
     /// It failed.
     Failed {
         /// Why it failed.
@@ -137,7 +140,7 @@ impl LoginStage {
             Self::Starting | Self::Open(..) => true,
             Self::Declined(at) => at.elapsed() < DECLINED_INTERVAL,
             Self::LoggedIn(at) | Self::Failed { opened: true, at, .. } => at.elapsed() < ENDED_INTERVAL,
-            Self::Failed { opened: false, at, .. } => at.elapsed() < COOL_DOWN,
+            Self::Blocked(_, at) | Self::Failed { opened: false, at, .. } => at.elapsed() < COOL_DOWN,
             Self::Impossible | Self::Expired => false,
         }
     }
@@ -315,6 +318,11 @@ async fn log_in(
     let login = match timeout(START_TIMEOUT, login_service.begin_login(&group.name, server)).await {
         Ok(Ok(Some(login))) => login,
         Ok(Ok(None)) => return LoginStage::Impossible,
+        Ok(Err(error)) if error.kind == RemoteErrorKind::Config => {
+            // The group's own error asked for this login. Another attempt finds the one that counts now.
+            group.logged_in().await;
+            return LoginStage::Blocked(Arc::new(UpstreamError::Remote(error)), Instant::now());
+        }
         Ok(Err(error)) => return failed(error, false),
         Err(_) => {
             return failed(

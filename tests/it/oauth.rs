@@ -211,36 +211,49 @@ fn without_registration_the_error_says_what_to_configure() {
     fixture.auth_server.state().metadata = json!({"registration_endpoint": null});
     let output = fixture.login();
     assert_eq!(output.exit_code, 1);
-    assert!(output.text.contains("`oauth.client_id`"), "{}", output.text);
+    let advice = "does not register clients by itself: register one there with the redirect URL \
+                  http://127.0.0.1:8765/callback, and write \"oauth\": {\"client_id\": \"ITS_ID\", \"redirect_port\": 8765} in its \
+                  config entry";
+    assert!(output.text.contains(advice), "{}", output.text);
+    // Nobody is told to log in, whoever asks.
+    let mut proxy = fixture.proxy();
+    let failure = proxy.call_failure("g", "echo", json!({}));
+    assert!(failure.contains(advice) && failure.contains("tell the user"), "{failure}");
+    assert!(!failure.contains("dynamic-mcp login"), "{failure}");
 }
 
 #[test]
 fn a_registration_that_fails_is_told_in_the_words_of_the_authorization_server() {
     let page = "<html><head><title>Sign in\u{202e}</title></head><body>x</body></html>";
     for (status, media_type, body, words) in [
-        (404, "text/plain", "", "HTTP status 404 Not Found;"),
-        (403, "text/plain", "Only partners\nmay register.", "HTTP status 403 Forbidden: \"Only partners\";"),
-        (403, "text/html", page, "HTTP status 403 Forbidden: \"Sign in\\u{202e}\";"),
+        (404, "text/plain", "", "HTTP status 404 Not Found"),
+        (403, "text/plain", "Only partners\nmay register.", "HTTP status 403 Forbidden: \"Only partners\""),
+        (403, "text/html", page, "HTTP status 403 Forbidden: \"Sign in\\u{202e}\""),
         (
             400,
             "application/json",
             r#"{"detail": "too many clients"}"#,
-            "400 Bad Request: \"too many clients\";",
+            "HTTP status 400 Bad Request: \"too many clients\"",
         ),
         (
             400,
             "application/json",
             r#"{"error": "invalid_redirect_uri", "error_description": "Use https."}"#,
-            "did not register a client: \"invalid_redirect_uri (Use https.)\";",
+            "\"invalid_redirect_uri (Use https.)\"",
         ),
     ] {
         let fixture = Fixture::new();
         fixture.auth_server.state().registration_refusal = Some((status, media_type, body));
         let output = fixture.login();
         assert_eq!(output.exit_code, 1);
-        let words =
-            format!("{words} register one there and set `oauth.client_id` (and `oauth.redirect_port`)");
+        let words = format!("does not register clients by itself (it answered {words}): register one there");
         assert!(output.text.contains(&words), "{words}: {}", output.text);
+        // The fact is kept, also for processes that start later.
+        let mut proxy = fixture.proxy();
+        let failure = proxy.call_failure("g", "echo", json!({}));
+        assert!(failure.contains(&words) && !failure.contains("dynamic-mcp login"), "{failure}");
+        let error = proxy.group_status("g")["error"].take().to_string();
+        assert!(error.contains("does not register clients"), "{error}");
     }
 }
 

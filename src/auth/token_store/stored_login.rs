@@ -48,6 +48,10 @@ pub struct StoredLogin {
     /// then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
+    /// Why the authorization server did not register a client, in its words, fit to be shown. The next login asks it
+    /// again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unregistered: Option<String>,
 }
 
 /// The content of a login's file.
@@ -131,6 +135,7 @@ impl StoredLogin {
             expires_at: response.expires_in().map(|lifetime| received_at + lifetime.as_secs()),
             granted_scopes: granted.unwrap_or(previously_granted),
             ended: None,
+            unregistered: None,
             ..self
         })
     }

@@ -93,6 +93,9 @@ async fn connect_for_user(
         LoginOutcome::LoggedIn => wait_for_lease(groups, group, &mut progress).await,
         LoginOutcome::NotLoggedIn(login) => Err(Unavailable { login: Some(login), ..unavailable }),
         LoginOutcome::Impossible => Err(unavailable),
+        LoginOutcome::Blocked(error) => {
+            Err(Unavailable { error: AcquireError::Failed(error), ..unavailable })
+        }
     }
 }
 
@@ -110,6 +113,7 @@ pub async fn log_in(context: &RequestContext, group: &Upstream) -> Result<(), Op
         LoginOutcome::LoggedIn => Ok(()),
         LoginOutcome::NotLoggedIn(login) => Err(Some(login)),
         LoginOutcome::Impossible => Err(None),
+        LoginOutcome::Blocked(error) => Err(Some(tool_errors::login_failed(&error.to_string()))),
     }
 }
 

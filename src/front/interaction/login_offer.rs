@@ -6,6 +6,7 @@ use crate::front::tool_errors;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::{Consent, LoginFlow, LoginFlows, LoginPurpose, LoginStage};
 use crate::upstream::Upstream;
+use crate::upstream::error::UpstreamError;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub enum LoginOutcome {
     NotLoggedIn(String),
     /// The server has no login that a person could do in a browser.
     Impossible,
+    /// No login is possible until the config or the system is changed, for this reason.
+    Blocked(Arc<UpstreamError>),
 }
 
 /// A login that is offered on behalf of one request.
@@ -164,6 +167,7 @@ fn outcome(group: &Upstream, purpose: LoginPurpose, stage: LoginStage) -> LoginO
     let text = match stage {
         LoginStage::LoggedIn(_) => return LoginOutcome::LoggedIn,
         LoginStage::Impossible => return LoginOutcome::Impossible,
+        LoginStage::Blocked(error, _) => return LoginOutcome::Blocked(error),
         LoginStage::Failed { error, .. } => tool_errors::login_failed(&error.to_string()),
         LoginStage::Declined(_) => tool_errors::login_declined(purpose).to_owned(),
         LoginStage::Starting | LoginStage::Open(..) | LoginStage::Expired => {

@@ -307,10 +307,14 @@ fn a_login_that_fails_in_the_browser_is_reported_to_the_waiting_call() {
 #[test]
 fn a_login_that_cannot_begin_says_why() {
     let fixture = Fixture::new();
-    fixture.auth_server.state().metadata = json!({"registration_endpoint": null});
+    fixture.auth_server.state().registration_refusal = Some((403, "text/plain", "Only partners"));
     let mut proxy = fixture.eliciting_proxy(json!({"url": {}}));
+    let advice = "(it answered HTTP status 403 Forbidden: \"Only partners\"): register one there";
     let failure = proxy.call_failure("g", "echo", json!({}));
-    assert!(failure.contains("`oauth.client_id`"), "{failure}");
+    assert!(failure.contains(advice) && !failure.contains("dynamic-mcp login"), "{failure}");
+    wait_until("the status has the reason, too", || {
+        group_status(&mut proxy)["error"].as_str().is_some_and(|error| error.contains(advice))
+    });
 }
 
 #[test]
