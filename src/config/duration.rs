@@ -29,6 +29,18 @@ pub fn parse(text: &str) -> Option<Duration> {
     })
 }
 
+/// What to write to raise a limit, such as `write "timeout": {"tools": "10m"} in its config entry`. `setting`: its name
+/// in `timeout`.
+pub fn raise_timeout(setting: &str, limit: Duration) -> String {
+    let seconds = (limit.as_secs_f64() * 2.0).ceil() as u64;
+    let longer = match seconds {
+        seconds if seconds.is_multiple_of(3600) => format!("{}h", seconds / 3600),
+        seconds if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        seconds => format!("{seconds}s"),
+    };
+    format!("write \"timeout\": {{\"{setting}\": \"{longer}\"}} in its config entry")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -47,6 +59,17 @@ mod tests {
             ("0", 0),
         ] {
             assert_eq!(parse(text), Some(Duration::from_millis(milliseconds)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_raised_to_a_value_that_the_config_understands() {
+        for (milliseconds, expected) in
+            [(250, "1s"), (2500, "5s"), (5000, "10s"), (60_000, "2m"), (300_000, "10m"), (1_800_000, "1h")]
+        {
+            let text = raise_timeout("tools", Duration::from_millis(milliseconds));
+            assert_eq!(text, format!("write \"timeout\": {{\"tools\": \"{expected}\"}} in its config entry"));
+            assert!(parse(expected) > Some(Duration::from_millis(milliseconds)));
         }
     }
 

@@ -40,6 +40,7 @@ use wire::Raw;
 use wire::lines::{LineReader, UNLIMITED};
 use wire::output::Output;
 
+pub mod advice;
 pub mod connection;
 pub mod credentials;
 pub mod driver;
@@ -60,6 +61,7 @@ pub mod proxy;
 pub mod request_streams;
 pub mod reqwest_error;
 pub mod tls;
+pub mod trusted_certificates;
 
 /// How many received messages are buffered. Responses are not read on while the buffer is full.
 const MAX_UNREAD_MESSAGES: usize = 2;

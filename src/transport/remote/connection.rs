@@ -130,7 +130,7 @@ impl RemoteConnection {
             StatusCode::OK => Err(RemoteError::invalid_response(
                 "the server answered GET with something other than an event stream",
             )),
-            _ => Err(http_client::status_error(response).await),
+            _ => Err(self.http.status_error(response, false).await),
         }
     }
 

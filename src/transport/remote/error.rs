@@ -2,6 +2,7 @@
 //!
 //! Messages never contain more of a URL than its origin: paths and queries may contain keys.
 
+use super::advice;
 use super::proxy::{self, ProxyError};
 use super::reqwest_error::{certificate_error, is_not_http, is_not_tls, root_cause};
 use reqwest::{StatusCode, Url};
@@ -52,44 +53,57 @@ impl RemoteError {
         Self { kind, message: message.into(), retry_after: None }
     }
 
-    /// A request to `url` that could not be sent, or whose response did not begin.
-    pub fn from_reqwest(error: &reqwest::Error, url: &Url, connect_timeout: Duration) -> Self {
+    /// A request to `url` that could not be sent, or whose response did not begin. `ca_file`: whether the config names
+    /// one.
+    pub fn from_reqwest(error: &reqwest::Error, url: &Url, connect_timeout: Duration, ca_file: bool) -> Self {
         let origin = url.origin().ascii_serialization();
         if !error.is_connect() {
             return match is_not_http(error) && url.scheme() == "http" {
                 true => Self::config(format!(
-                    "{origin} does not answer with HTTP; if it speaks TLS, begin the \"url\" with https://"
+                    "{origin} does not answer with HTTP; if it speaks TLS, {}",
+                    advice::use_https(url)
                 )),
                 false => Self::connection_lost(&root_cause(error)),
             };
         }
         if is_not_tls(error) {
             return Self::config(format!(
-                "{origin} does not speak TLS; if it is a server of plain HTTP, begin the \"url\" with http://"
+                "{origin} does not speak TLS; if it is a server of plain HTTP, {}",
+                advice::use_http(url)
             ));
         }
-        if let Some(reason) = certificate_error(error) {
-            return Self::config(format!(
-                "the TLS certificate of {origin} was rejected: {reason} (if a private certificate authority issued \
-                 it, set \"ca_file\" to the file with that authority's certificate)"
-            ));
+        if let Some(reason) = certificate_error(error, ca_file) {
+            return Self::config(format!("the TLS certificate of {origin} was rejected: {reason}"));
         }
         if let Some(error) = proxy::connect_error(error, url) {
             return error.into();
         }
         let reason = match root_cause(error) {
             _ if error.is_timeout() => {
-                let seconds = connect_timeout.as_secs_f32();
-                format!("no connection within {seconds} s (timeout.connect in its config entry)")
+                format!("no connection within {} s (timeout.connect)", connect_timeout.as_secs_f32())
             }
-            reason if reason == "tls handshake eof" => {
-                "it closed the connection during the TLS handshake; if it is a \
-                 server of plain HTTP, begin the \"url\" with http://"
-                    .to_owned()
-            }
+            reason if reason == "tls handshake eof" => format!(
+                "it closed the connection during the TLS handshake; if it is a server of plain HTTP, {}",
+                advice::use_http(url)
+            ),
             reason => reason,
         };
-        Self::unreachable(&format!("{origin} cannot be reached: {reason}"))
+        let advice = advice::of_connect_error(error, url, connect_timeout);
+        Self::unreachable(&format!("{origin} cannot be reached: {reason}")).with_advice(advice)
+    }
+
+    /// Adds what a user can do about it.
+    pub fn with_advice(self, advice: Option<String>) -> Self {
+        match advice {
+            Some(advice) => Self { message: format!("{}; {advice}", self.message), ..self },
+            None => self,
+        }
+    }
+
+    /// Adds what the error may mean if it ends the handshake with the server at `url`.
+    pub fn during_handshake(self, url: &Url) -> Self {
+        let may_be_tls = self.kind == RemoteErrorKind::ConnectionLost && url.scheme() == "http";
+        self.with_advice(may_be_tls.then(|| format!("if the server speaks TLS, {}", advice::use_https(url))))
     }
 
     /// The connection was lost before an answer was complete.
@@ -151,25 +165,17 @@ impl RemoteError {
         )
     }
 
-    /// The server answered with a web page. `title`: its title.
-    pub fn web_page(title: Option<&str>) -> Self {
+    /// The server at `url` answered with a web page. `title`: its title.
+    pub fn web_page(title: Option<&str>, url: &Url) -> Self {
         let title = title.map(|title| format!(" ({title})")).unwrap_or_default();
-        let message = format!(
-            "the server answered with a web page{title} instead of MCP; is the path of \"url\" right?"
-        );
-        Self::new(RemoteErrorKind::WrongAddress, message)
+        let message = format!("the server answered with a web page{title} instead of MCP");
+        Self::new(RemoteErrorKind::WrongAddress, message).with_advice(Some(advice::other_path(url)))
     }
 
     /// The server answered with a status that is not a success. `detail`: what its response says about it.
     pub fn status(status: StatusCode, detail: Option<&str>) -> Self {
         let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
-        let advice = match status {
-            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::GONE => {
-                "; is the path of \"url\" right?"
-            }
-            _ => "",
-        };
-        let message = format!("the server answered with HTTP {status}{detail}{advice}");
+        let message = format!("the server answered with HTTP {status}{detail}");
         Self::new(RemoteErrorKind::Status(status), message)
     }
 

@@ -184,7 +184,11 @@ impl Exchange {
             "" => Err(RemoteError::invalid_response("the server's answer has no Content-Type").into()),
             http_client::HTML => {
                 let page = http_client::read_error_body(response).await;
-                Err(RemoteError::web_page(http_client::page_title(&page).as_deref()).into())
+                Err(RemoteError::web_page(
+                    http_client::page_title(&page).as_deref(),
+                    &self.connection.http.url,
+                )
+                .into())
             }
             other => {
                 let other = text::name(other);
@@ -329,7 +333,7 @@ impl Exchange {
                 RemoteError::revision_withdrawn().into()
             }
             Some(response) if status.is_client_error() => ExchangeError::Rejected { status, response },
-            _ => RemoteError::status(status, detail.as_deref()).into(),
+            _ => self.connection.http.error_of_status(status, detail.as_deref(), false).into(),
         }
     }
 
@@ -339,7 +343,11 @@ impl Exchange {
         let is_handshake = message.is_handshake();
         let error = match error {
             ExchangeError::Rejected { response, .. } => return connection.deliver(response).await,
-            ExchangeError::Remote(error) if is_handshake || error.ends_connection() => {
+            ExchangeError::Remote(error) if is_handshake => {
+                let error = error.during_handshake(&connection.http.url);
+                return connection.end(error, message.id).await;
+            }
+            ExchangeError::Remote(error) if error.ends_connection() => {
                 return connection.end(error, message.id).await;
             }
             ExchangeError::Size(error) => error.for_caller(connection.max_message_bytes),

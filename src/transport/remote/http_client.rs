@@ -9,7 +9,7 @@ use super::error::RemoteError;
 use super::headers::USER_AGENT;
 use super::message_reader::SizeError;
 use super::reqwest_error::root_cause;
-use super::{proxy, tls};
+use super::{advice, proxy, tls};
 use crate::config::HttpConfig;
 use base::text::{quoted, shorten};
 use reqwest::header::{
@@ -58,6 +58,8 @@ pub struct HttpClient {
     credentials: Arc<dyn Credentials>,
     /// The time limit for making a connection.
     pub connect_timeout: Duration,
+    /// Whether the config names a `ca_file`.
+    has_ca_file: bool,
 }
 
 /// One HTTP request, which may have to be sent more than once.
@@ -110,7 +112,8 @@ impl HttpClient {
         let configured_headers = headers.collect::<Result<_, RemoteError>>()?;
         let tls = tls::client_config(config.ca_file.as_deref(), connect_timeout).await?;
         let client = build_client(tls, connect_timeout)?;
-        Ok(Self { client, url, configured_headers, credentials, connect_timeout })
+        let has_ca_file = config.ca_file.is_some();
+        Ok(Self { client, url, configured_headers, credentials, connect_timeout, has_ca_file })
     }
 
     /// Sends a request and returns the response when its headers have arrived. The response may have any status
@@ -128,6 +131,7 @@ impl HttpClient {
             match status {
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                     let www_authenticate = response.headers().get(WWW_AUTHENTICATE).cloned();
+                    let is_logged_in = authorization.is_some();
                     let challenge = AuthChallenge { status, www_authenticate, authorization };
                     match self.credentials.handle_challenge(challenge).await {
                         ChallengeOutcome::Retry if !challenged => challenged = true,
@@ -136,7 +140,7 @@ impl HttpClient {
                             return Err(error.with_words(words.as_deref()));
                         }
                         ChallengeOutcome::Retry | ChallengeOutcome::Unrelated => {
-                            return Err(status_error(response).await);
+                            return Err(self.status_error(response, is_logged_in).await);
                         }
                     }
                 }
@@ -200,7 +204,27 @@ impl HttpClient {
             None => builder,
         };
         let sent = builder.send().await;
-        sent.map_err(|error| RemoteError::from_reqwest(&error, &request.url, self.connect_timeout))
+        sent.map_err(|error| {
+            RemoteError::from_reqwest(&error, &request.url, self.connect_timeout, self.has_ca_file)
+        })
+    }
+
+    /// The error for a response whose status is not a success. `is_logged_in`: whether a token was sent.
+    pub async fn status_error(&self, response: Response, is_logged_in: bool) -> RemoteError {
+        let status = response.status();
+        let body = read_error_body(response).await;
+        self.error_of_status(status, error_message(&body).as_deref(), is_logged_in)
+    }
+
+    /// The same for a response whose body was read and says `detail`.
+    pub fn error_of_status(
+        &self,
+        status: StatusCode,
+        detail: Option<&str>,
+        is_logged_in: bool,
+    ) -> RemoteError {
+        let advice = advice::of_status(status, detail, &self.url, &self.configured_headers, is_logged_in);
+        RemoteError::status(status, detail).with_advice(advice)
     }
 }
 
@@ -279,13 +303,6 @@ pub fn page_title(page: &Raw) -> Option<String> {
 fn error_description(header: &str) -> Option<&str> {
     let (_, value) = header.split_once("error_description=\"")?;
     value.split('"').next().filter(|value| !value.is_empty())
-}
-
-/// The error for a response whose status is not a success.
-pub async fn status_error(response: Response) -> RemoteError {
-    let status = response.status();
-    let body = read_error_body(response).await;
-    RemoteError::status(status, error_message(&body).as_deref())
 }
 
 /// The delay that `Retry-After` asks for (RFC 9110, section 10.2.3): seconds, or a date. A date is compared with the

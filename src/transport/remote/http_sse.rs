@@ -4,6 +4,7 @@
 use super::connection::RemoteConnection;
 use super::error::RemoteError;
 use super::event_stream::EventStream;
+use crate::config::duration::raise_timeout;
 use reqwest::Url;
 use std::sync::Arc;
 
@@ -20,7 +21,10 @@ pub async fn open(connection: &RemoteConnection) -> Result<HttpSseStream, Remote
     let time_limit = connection.http.connect_timeout;
     tokio::time::timeout(time_limit, open_unbounded(connection)).await.unwrap_or_else(|_| {
         let seconds = time_limit.as_secs_f32();
-        let message = format!("the server's event stream did not name an endpoint within {seconds} s (timeout.connect in its config entry)");
+        let raise = raise_timeout("connect", time_limit);
+        let message = format!(
+            "the server's event stream did not name an endpoint within {seconds} s (timeout.connect); if it is slow, {raise}"
+        );
         Err(RemoteError::invalid_response(message))
     })
 }

@@ -15,19 +15,23 @@ const TUNNEL_ERROR_PREFIX: &str = "tunnel error: ";
 pub enum ProxyError {
     /// The proxy requires credentials that its URL does not have (HTTP 407).
     #[error(
-        "the proxy {proxy} (set in the environment) requires other credentials than those in its URL (HTTP 407)"
+        "the proxy {proxy} (set in the environment) requires other credentials than those in its URL (HTTP 407); {advice}"
     )]
     CredentialsRejected {
         /// The proxy's address, without credentials.
         proxy: String,
+        /// What to do.
+        advice: String,
     },
     /// The proxy cannot be reached, or did not connect to the server.
-    #[error("the proxy {proxy} (set in the environment) {reason}")]
+    #[error("the proxy {proxy} (set in the environment) {reason}; {advice}")]
     Unreachable {
         /// The proxy's address, without credentials.
         proxy: String,
         /// A fragment that follows the address, such as "cannot be reached".
         reason: String,
+        /// What to do.
+        advice: String,
     },
 }
 
@@ -41,18 +45,31 @@ pub fn connect_error(error: &reqwest::Error, url: &Url) -> Option<ProxyError> {
     let origin = url.origin().ascii_serialization();
     let cause = root_cause(error);
     let reason = match cause.strip_prefix(TUNNEL_ERROR_PREFIX) {
-        Some("proxy authorization required") => return Some(ProxyError::CredentialsRejected { proxy }),
+        Some("proxy authorization required") => return credentials_rejected(url),
         Some("unsuccessful") => format!("did not connect to {origin}"),
         Some(cause) => format!("did not connect to {origin}: {cause}"),
         None if error.is_timeout() => format!("did not connect to {origin} in time"),
         None => format!("cannot be reached: {cause}"),
     };
-    Some(ProxyError::Unreachable { proxy, reason })
+    Some(ProxyError::Unreachable { proxy, reason, advice: advice(url) })
 }
 
 /// Returns the meaning of a response with status 407, if a proxy is used for `url`.
 pub fn credentials_rejected(url: &Url) -> Option<ProxyError> {
-    Some(ProxyError::CredentialsRejected { proxy: display_url(url)? })
+    Some(ProxyError::CredentialsRejected { proxy: display_url(url)?, advice: advice(url) })
+}
+
+/// Says which variable sets the proxy for `url`, and how to connect without it.
+fn advice(url: &Url) -> String {
+    let scheme = url.scheme();
+    let names = [scheme.to_ascii_uppercase() + "_PROXY", format!("{scheme}_proxy")];
+    let names = names.iter().map(String::as_str).chain(["ALL_PROXY", "all_proxy"]);
+    let name =
+        names.into_iter().find(|name| std::env::var_os(name).is_some()).unwrap_or("the system's settings");
+    format!(
+        "correct {name}, or set NO_PROXY={} to connect without it, and restart the client",
+        url.host_str().unwrap_or_default()
+    )
 }
 
 /// Returns the hosts of all proxies that the environment sets.

@@ -3,8 +3,18 @@
 //! A `reqwest::Error` is a chain of errors. The outer ones name the library that failed and some of them the URL; the
 //! innermost one has the reason. Only the innermost one is shown, because a URL may contain keys.
 
+use super::trusted_certificates::is_authority;
+use base::text::{self, joined_up_to};
 use rustls::CertificateError;
 use std::error::Error;
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+
+/// What to write for a certificate that the system does not trust.
+const WRITE_CA_FILE: &str =
+    "write \"ca_file\": \"/PATH/TO/CERTIFICATE.pem\" in its config entry, a file with the certificate of";
+/// How many names of a certificate are shown.
+const MAX_NAMES: usize = 5;
 
 /// Returns the message of the innermost error.
 pub fn root_cause(error: &reqwest::Error) -> String {
@@ -15,31 +25,67 @@ pub fn root_cause(error: &reqwest::Error) -> String {
     }
 }
 
-/// Returns why the server's certificate was rejected, if that is the cause.
-pub fn certificate_error(error: &reqwest::Error) -> Option<String> {
+/// Returns why the server's certificate was rejected and what to do, if that is the cause. `ca_file`: whether the config
+/// names one.
+pub fn certificate_error(error: &reqwest::Error, ca_file: bool) -> Option<String> {
     sources(error).find_map(|error| match tls_error(error)? {
-        rustls::Error::InvalidCertificate(reason) => Some(certificate_words(reason)),
+        rustls::Error::InvalidCertificate(reason) => Some(certificate_words(reason, ca_file)),
         _ => None,
     })
 }
 
-/// Says in words why a certificate is not accepted.
-fn certificate_words(reason: &CertificateError) -> String {
+/// Says in words why a certificate is not accepted, and what to do.
+fn certificate_words(reason: &CertificateError, ca_file: bool) -> String {
     match reason {
-        CertificateError::UnknownIssuer => "it is self-signed, or its issuer is not trusted here".to_owned(),
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".to_owned(),
+        CertificateError::UnknownIssuer => match ca_file {
+            false => format!(
+                "its issuer is not trusted here; if you trust it, {WRITE_CA_FILE} its issuer, or with its own if it is \
+                 self-signed"
+            ),
+            true => "its issuer is neither in \"ca_file\" nor trusted here; put the certificate of its issuer into that \
+                     file, or its own if it is self-signed"
+                .to_owned(),
+        },
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired; only the server's operator can renew it".to_owned()
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            other_name(&expected.to_str(), presented)
+        }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "it is not valid yet; is the clock of this machine right?".to_owned()
         }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "it is for another host name".to_owned()
-        }
+        CertificateError::NotValidForName => "it is for another host name".to_owned(),
         CertificateError::Revoked => "it was revoked".to_owned(),
         // A certificate authority's own certificate, as `openssl req -x509` makes it.
-        CertificateError::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
-            "it is self-signed".to_owned()
+        error if is_authority(error) => {
+            match ca_file {
+                false => format!("it is self-signed; if you trust it, {WRITE_CA_FILE} the server"),
+                true => "it is self-signed, and \"ca_file\" has another one; put the server's certificate into that file".to_owned(),
+            }
         }
         other => other.to_string(),
+    }
+}
+
+/// What to do about a certificate for other names than that in the URL.
+fn other_name(expected: &str, presented: &[String]) -> String {
+    // Such as `DnsName("localhost")` and `IpAddress(127.0.0.1)`.
+    let name = |name: &String| {
+        let name = name.split_once('(').map_or(name.as_str(), |(_, name)| name);
+        name.trim_matches(['(', ')', '"']).to_owned()
+    };
+    let names = joined_up_to(MAX_NAMES, presented.iter().map(name).map(|name| text::name(&name)));
+    match presented.is_empty() {
+        true => format!(
+            "it names no host; its operator has to issue one with the subjectAltName {expected} (for a test: openssl \
+             req -x509 -newkey rsa:2048 -nodes -addext subjectAltName={}:{expected})",
+            if expected.parse::<IpAddr>().is_ok() { "IP" } else { "DNS" }
+        ),
+        false => format!(
+            "it is for another host name: for {names}, not for {expected}; write a name that it has as the host of \
+             \"url\", or issue one with the subjectAltName {expected}"
+        ),
     }
 }
 
@@ -53,6 +99,16 @@ pub fn is_not_http(error: &reqwest::Error) -> bool {
     sources(error).any(|error| error.to_string().starts_with("invalid HTTP version"))
 }
 
+/// Returns whether the host's address was not found.
+pub fn is_dns_error(error: &reqwest::Error) -> bool {
+    sources(error).any(|error| error.to_string() == "dns error")
+}
+
+/// The kind of the system's error, if it is one.
+pub fn io_error_kind(error: &reqwest::Error) -> Option<ErrorKind> {
+    sources(error).find_map(|error| error.downcast_ref::<io::Error>().map(io::Error::kind))
+}
+
 /// Returns whether TLS failed.
 pub fn is_tls_error(error: &reqwest::Error) -> bool {
     sources(error).any(|error| tls_error(error).is_some())
@@ -64,7 +120,7 @@ fn sources<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dy
 
 /// The rustls error that `error` is or wraps. An `io::Error` does not return the error it wraps as its source.
 fn tls_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
-    match error.downcast_ref::<std::io::Error>() {
+    match error.downcast_ref::<io::Error>() {
         Some(io) => tls_error(io.get_ref()?),
         None => error.downcast_ref(),
     }

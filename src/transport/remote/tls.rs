@@ -2,6 +2,7 @@
 //! that the system trusts, and those in a `ca_file`.
 
 use super::error::RemoteError;
+use super::trusted_certificates::TrustedCertificates;
 use base::blocking;
 use base::files::{self, MAX_NAMED_BYTES};
 use futures_util::FutureExt;
@@ -14,6 +15,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -76,15 +78,16 @@ fn cached(ca_file: Option<&Path>) -> SharedConfig {
 
 /// Reads the authorities and makes a configuration. Blocks.
 fn load(ca_file: Option<&Path>) -> Result<ClientConfig, RemoteError> {
-    let extra_roots = ca_file.map(read_certificates).transpose()?.unwrap_or_default();
+    let of_ca_file = ca_file.map(read_certificates).transpose()?.unwrap_or_default();
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| RemoteError::config(format!("TLS could not be set up: {error}")))?;
-    let mut config = match (Verifier::new_with_extra_roots(extra_roots, provider), ca_file) {
-        (Ok(verifier), _) => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
-        }
+    let mut config = match (Verifier::new_with_extra_roots(of_ca_file.clone(), provider), ca_file) {
+        (Ok(platform), _) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(TrustedCertificates { platform, of_ca_file }))
+            .with_no_client_auth(),
         (Err(error), Some(file)) => return Err(ca_file_error(file, &error)),
         (Err(error), None) => {
             tracing::warn!(%error, "the system has no certificate authorities: only http:// servers can be reached");
@@ -96,12 +99,20 @@ fn load(ca_file: Option<&Path>) -> Result<ClientConfig, RemoteError> {
 }
 
 fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, RemoteError> {
-    let pem = files::read(file, MAX_NAMED_BYTES).map_err(|error| ca_file_error(file, &error))?;
+    let pem = files::read(file, MAX_NAMED_BYTES).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            ca_file_error(file, &"there is no such file; write the absolute path of a certificate in PEM")
+        }
+        _ => ca_file_error(file, &error),
+    })?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
         .map_err(|_| ca_file_error(file, &"it is not a valid PEM file"))?;
     match certificates.is_empty() {
-        true => Err(ca_file_error(file, &"it contains no PEM certificate")),
+        true => Err(ca_file_error(
+            file,
+            &"it contains no PEM certificate; openssl x509 -inform der -in FILE converts one in DER",
+        )),
         false => Ok(certificates),
     }
 }

@@ -62,15 +62,27 @@ fn status_cases(elsewhere: &Server) -> Vec<Case> {
             login.url(),
             "write \"headers\": {\"Authorization\": \"Bearer ${LOGIN_TOKEN}\"} in its config",
         ),
-        final_case("forbidden", forbidden.url(), "HTTP 403 Forbidden: \"not for you\""),
+        final_case(
+            "forbidden",
+            forbidden.url(),
+            "HTTP 403 Forbidden: \"not for you\"; no credentials were sent: if it wants a key",
+        ),
         final_case("problem", problem.url(), "HTTP 403 Forbidden: \"Your plan has no API\""),
         final_case("text", text.url(), "HTTP 403 Forbidden: \"blocked by the firewall\""),
         final_case("expired", expired.url(), "; the server says \"The access token expired\""),
         case("busy", busy.url(), "HTTP 429 Too Many Requests); it asks clients to retry after 33 s"),
-        case("error", with_status(500), "HTTP 500 Internal Server Error"),
+        case("error", with_status(500), "HTTP 500 Internal Server Error; the fault is the server's"),
         case("gateway", gateway.url(), "HTTP 502 Bad Gateway"),
-        final_case("gone", with_status(404), "HTTP 404 Not Found; is the path of \"url\" right?"),
-        final_case("wrong", wrong.url(), "404 Not Found: \"No such page\"; is the path of \"url\" right?"),
+        final_case(
+            "gone",
+            with_status(404),
+            "HTTP 404 Not Found; no MCP is at the path of \"url\": write the",
+        ),
+        final_case(
+            "wrong",
+            wrong.url(),
+            "404 Not Found: \"No such page\"; no MCP is at the path of \"url\": ",
+        ),
         case("empty", with_status(202), "HTTP 202 Accepted and no message"),
         final_case("moved", moved.url(), "redirects to http://127.0.0.1:"),
     ]
@@ -94,17 +106,17 @@ fn other_cases() -> Vec<Case> {
         case(
             "refused",
             format!("http://{closed}/s3cret?key=s3cret"),
-            "cannot be reached: Connection refused",
+            "; nothing accepts connections at port",
         ),
         case(
             "nowhere",
             "http://no-such.invalid/mcp".to_owned(),
-            "http://no-such.invalid cannot be reached: ",
+            "; check the host name \"no-such.invalid\" in \"url\", and whether",
         ),
         final_case(
             "page",
             page.url(),
-            "a web page (\"Welcome to nginx!\") instead of MCP; is the path of \"url\" right?",
+            "a web page (\"Welcome to nginx!\") instead of MCP; write the address that its documentation names",
         ),
         case("json", json.url(), "not a JSON-RPC response"),
         case("other", other.url(), "not a JSON-RPC response"),
@@ -300,8 +312,55 @@ fn a_refused_token_from_the_config_is_reported_as_such() {
     let server = server_replying(|| Reply::status(401));
     let mut proxy = Proxy::new(&remote(&server, json!({"headers": {"authorization": "Bearer s3cret"}})));
     let failure = proxy.call_failure("g", "echo", json!({}));
-    assert!(failure.contains("the server rejected the `Authorization` header in \"headers\""), "{failure}");
-    assert!(failure.contains("does not help"), "{failure}");
+    let refused = "the server refused \"Authorization\" in \"headers\" of its config entry (HTTP 401); ";
+    assert!(failure.contains(&format!("{refused}write a value that is valid now")), "{failure}");
+    assert!(failure.contains("does not help") && !failure.contains("login needed"), "{failure}");
+    let headers = json!({"headers": {"Authorization": "Bearer $TOKEN"}});
+    let failure = Proxy::new(&remote(&server, headers)).call_failure("g", "echo", json!({}));
+    let advice = "its value has \"$TOKEN\" literally: write \"${TOKEN}\"";
+    assert!(failure.contains(&format!("{refused}{advice}")), "{failure}");
+}
+
+#[test]
+fn what_was_sent_is_named_if_it_was_refused() {
+    let server = server_replying(|| Reply::status(403));
+    let headers = json!({"headers": {"X-Key": "s3cret", "X-Team": "a"}});
+    let failure = Proxy::new(&remote(&server, headers)).call_failure("g", "echo", json!({}));
+    assert!(
+        failure.contains("\"x-key\", \"x-team\" of \"headers\" in its config entry was sent"),
+        "{failure}"
+    );
+    assert!(!failure.contains("s3cret"), "{failure}");
+}
+
+#[test]
+fn the_address_is_corrected_with_its_own_origin() {
+    let missing = server_replying(|| Reply::status(404));
+    let wrong = json!({"mcpServers": {"g": {"url": format!("{}/v1?key=s3cret", missing.origin)}}});
+    let failure = Proxy::new(&wrong).call_failure("g", "echo", json!({}));
+    let origin = &missing.origin;
+    let advice = format!("as \"url\", often \"{origin}/mcp\" or \"{origin}/sse\"");
+    assert!(failure.contains(&advice) && !failure.contains("s3cret"), "{failure}");
+    let failure = Proxy::new(&remote(&missing, json!({}))).call_failure("g", "echo", json!({}));
+    assert!(failure.contains(&format!("as \"url\", often \"{origin}/sse\"\n")), "{failure}");
+}
+
+#[test]
+fn plain_http_to_a_port_of_tls_is_recognized() {
+    let words = "Client sent an HTTP request to an HTTPS server.";
+    let go = server_replying(move || Reply::text(400, "text/plain", words));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closing = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            drop(std::io::Read::read(&mut connection, &mut [0; 4096]));
+        }
+    });
+    for address in [go.address(), closing.to_string()] {
+        let config = json!({"mcpServers": {"g": {"url": format!("http://{address}/mcp")}}});
+        let failure = Proxy::new(&config).call_failure("g", "echo", json!({}));
+        assert!(failure.contains(&format!("begin the \"url\" with https://{address}")), "{failure}");
+    }
 }
 
 #[test]

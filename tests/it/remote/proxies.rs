@@ -158,6 +158,8 @@ fn a_failing_proxy_is_named_and_the_server_is_not_blamed() {
         let failure = text_of(&answer["result"]);
         let named = proxied.replace("user:s3cret-word@", "");
         let message = format!("the proxy {named} (set in the environment) {reason}");
+        let advice = "; correct ALL_PROXY, or set NO_PROXY=far.invalid to connect without it, and restart";
+        assert!(failure.contains(advice), "{failure}");
         assert!(failure.contains(&message), "{message}: {failure}");
         assert_eq!(failure.contains("Call again in"), is_retried, "{failure}");
         assert_no_credentials_shown(&mut proxy, failure);

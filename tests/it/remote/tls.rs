@@ -51,9 +51,52 @@ fn an_untrusted_certificate_is_reported_with_the_reason_and_the_remedy() {
     let (server, _) = self_signed_server();
     let mut proxy = Proxy::new(&remote(&server, json!({})));
     let failure = proxy.call_failure("g", "echo", json!({}));
-    assert!(failure.contains("was rejected: it is self-signed"), "{failure}");
-    assert!(failure.contains("\"ca_file\""), "{failure}");
+    assert!(
+        failure.contains("was rejected: its issuer is not trusted here; if you trust it, write"),
+        "{failure}"
+    );
+    assert!(failure.contains("\"ca_file\": \"/PATH/TO/CERTIFICATE.pem\""), "{failure}");
     assert_eq!(server.requests().len(), 0, "nothing was sent");
+}
+
+#[test]
+fn a_certificate_that_calls_itself_an_authority_is_trusted_if_the_ca_file_has_it() {
+    let _set = rustls::crypto::ring::default_provider().install_default();
+    let self_signed = |name: &str| {
+        let mut made = CertificateParams::new([name.to_owned()]).unwrap();
+        made.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = made.self_signed(&key).unwrap();
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let config = rustls::ServerConfig::builder().with_no_client_auth();
+        (
+            Server::tls(config.with_single_cert(vec![certificate.der().clone()], key).unwrap()),
+            certificate.pem(),
+        )
+    };
+    let ((server, own), (named, other)) = (self_signed("127.0.0.1"), self_signed("localhost"));
+    let cases = [
+        (&server, Some(&own), None),
+        (&server, None, Some("it is self-signed; if you trust it, write \"ca_file\"")),
+        (&server, Some(&other), Some("put the server's certificate into that file")),
+        (&named, Some(&other), Some("for another host name: for localhost, not for 127.0.0.1")),
+    ];
+    for (server, pem, error) in cases {
+        let command = ProxyCommand::new();
+        let entry = pem.map_or(json!({}), |pem| {
+            fs::write(command.home().join("ca.pem"), pem).unwrap();
+            json!({"ca_file": "ca.pem"})
+        });
+        let mut proxy = command.config(&remote(server, entry)).start_initialized();
+        match error {
+            None => assert_eq!(proxy.call_text("g", "echo", json!({"text": "secure"})), "secure"),
+            Some(error) => {
+                let failure = proxy.call_failure("g", "echo", json!({}));
+                assert!(failure.contains(error), "{failure}");
+                assert_eq!(failure.matches("was rejected").count(), 1, "{failure}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -71,8 +114,14 @@ fn other_tls_errors_are_reported() {
         }
     });
     let cases = [
-        (format!("https://{address}/mcp"), "does not speak TLS; if it is a server of plain HTTP, begin the"),
-        (format!("https://localhost:{}/mcp", port(&secure)), "was rejected: it is for another host name"),
+        (
+            format!("https://{address}/mcp"),
+            "does not speak TLS; if it is a server of plain HTTP, begin the \"url\" with http://127.0.0.1:",
+        ),
+        (
+            format!("https://localhost:{}/mcp", port(&secure)),
+            "it is for another host name: for 127.0.0.1, not for localhost; write a name that it has",
+        ),
         (
             format!("https://127.0.0.1:{}/mcp", port(&plain)),
             "during the TLS handshake; if it is a server of plain HTTP, begin the \"url\" with",
@@ -98,7 +147,10 @@ fn other_tls_errors_are_reported() {
 #[test]
 fn an_unusable_ca_file_is_named() {
     let (server, _) = self_signed_server();
-    for (text, reason) in [(None, "No such file"), (Some("hello"), "contains no PEM certificate")] {
+    for (text, reason) in [
+        (None, "there is no such file; write the absolute path"),
+        (Some("hello"), "contains no PEM certificate"),
+    ] {
         let command = ProxyCommand::new();
         if let Some(text) = text {
             fs::write(command.home().join("ca.pem"), text).unwrap();
