@@ -3,6 +3,7 @@
 
 use super::tool_errors;
 use crate::config::GroupName;
+use crate::config::duration::raise_timeout;
 use crate::upstream::lifecycle::State;
 use crate::upstream::{AcquireError, Upstream};
 use base::text::quoted;
@@ -189,7 +190,9 @@ pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Opti
         | CallError::Failed { .. } => code::INTERNAL_ERROR,
     };
     let error = match (error, timeout_setting(method)) {
-        (CallError::TimedOut(_), Some(setting)) => format!("{error} ({setting} in the config)"),
+        (CallError::TimedOut(after), Some(setting)) => {
+            format!("{error} (timeout.{setting}); if it needs longer, {}", raise_timeout(setting, *after))
+        }
         _ => error.to_string(),
     };
     let cause = lost.unwrap_or_else(|| error.clone());
@@ -197,12 +200,12 @@ pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Opti
         .with_data(json!({ "group": group.as_str(), "cause": cause }))
 }
 
-/// The setting that limits requests of this method.
+/// The setting of `timeout` that limits requests of this method.
 fn timeout_setting(method: &str) -> Option<&'static str> {
     match Method::parse(method)?.info().timeout {
-        TimeoutClass::Tools => Some("timeout.tools"),
-        TimeoutClass::Resources => Some("timeout.resources"),
-        TimeoutClass::Prompts => Some("timeout.prompts"),
+        TimeoutClass::Tools => Some("tools"),
+        TimeoutClass::Resources => Some("resources"),
+        TimeoutClass::Prompts => Some("prompts"),
         TimeoutClass::Longest | TimeoutClass::None => None,
     }
 }

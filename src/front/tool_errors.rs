@@ -1,6 +1,7 @@
 //! The texts that tell a model why a tool call failed and what to do next.
 
 use crate::config::GroupName;
+use crate::config::duration::raise_timeout;
 use crate::groups::login_flows::LoginPurpose;
 use crate::groups::startup::log_line;
 use crate::rules::RuleSource;
@@ -321,8 +322,9 @@ pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option
     match error {
         CallError::TimedOut(after) => format!(
             "Tool {tool} of group {group} did not answer within {} s and was cancelled. \
-             It may have done part of its work. The limit is timeout.tools in the config.",
-            after.as_secs_f32()
+             It may have done part of its work. The limit is timeout.tools; if the tool needs longer, {}.",
+            after.as_secs_f32(),
+            raise_timeout("tools", *after)
         ),
         CallError::TooLong { bytes, limit } => format!(
             "The answer of tool {tool} of group {group} has {bytes} bytes, more than the limit of {limit} \

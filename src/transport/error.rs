@@ -3,6 +3,7 @@
 use super::launch::LaunchError;
 use super::remote::error::RemoteError;
 use super::warden::SpawnError;
+use crate::config::duration::raise_timeout;
 use std::time::Duration;
 
 /// Why a transport cannot be opened.
@@ -15,7 +16,11 @@ pub enum OpenError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// The process was not spawned within this time.
-    #[error("the process was not started within {} s (timeout.connect in its config entry)", .0.as_secs_f32())]
+    #[error(
+        "the process was not started within {} s (timeout.connect); if its disk is slow, {}",
+        .0.as_secs_f32(),
+        raise_timeout("connect", *.0)
+    )]
     TimedOut(Duration),
     /// The remote server's config entry cannot be used, or its credentials cannot be had.
     #[error(transparent)]

@@ -2,6 +2,7 @@
 
 use super::server_output::ServerOutput;
 use crate::config::ConfigError;
+use crate::config::duration::raise_timeout;
 use crate::transport::launch::LaunchError;
 use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
 use crate::transport::{ConnectionEnd, OpenError};
@@ -31,13 +32,13 @@ pub enum UpstreamError {
         message: String,
     },
     /// The server did not answer `step` in time.
-    #[error("{step} was not answered within {} s{}{output}", .after.as_secs_f32(), setting_hint(.setting))]
+    #[error("{step} was not answered within {} s{}{output}", .after.as_secs_f32(), setting_hint(.setting, *.after, .output))]
     TimedOut {
         /// The method that was not answered, or another step of connecting.
         step: &'static str,
         /// How long the answer was awaited.
         after: Duration,
-        /// The setting that limits this; `None` if the attempt was ended early.
+        /// The setting of `timeout` that limits this; `None` if the attempt was ended early.
         setting: Option<&'static str>,
         /// What the process printed.
         output: ServerOutput,
@@ -190,8 +191,15 @@ fn before_answer(step: &Option<&'static str>) -> String {
     step.map(|step| format!(" before it answered {step}")).unwrap_or_default()
 }
 
-fn setting_hint(setting: &Option<&'static str>) -> String {
-    setting.map(|setting| format!(" ({setting} in its config entry)")).unwrap_or_default()
+/// Names the setting, and says how to raise it, unless the output says why a longer limit does not help.
+fn setting_hint(setting: &Option<&'static str>, after: Duration, output: &ServerOutput) -> String {
+    match setting {
+        None => String::new(),
+        Some(setting) if output.http_server_hint().is_some() => format!(" (timeout.{setting})"),
+        Some(setting) => {
+            format!(" (timeout.{setting}); if it needs longer, {}", raise_timeout(setting, after))
+        }
+    }
 }
 
 fn tail(stderr: &str) -> String {

@@ -142,7 +142,7 @@ impl Session {
         self.peer.call(step, params, options).await.map_err(|error| match error {
             CallError::TimedOut(after) => {
                 let is_handshake = [Method::Initialize.name(), Method::ServerDiscover.name()].contains(&step);
-                let setting = if is_handshake { "timeout.initialize" } else { "timeout.list" };
+                let setting = if is_handshake { "initialize" } else { "list" };
                 self.timed_out(step, after, Some(setting))
             }
             CallError::Failed { why, .. } => UpstreamError::Unanswered { step, why },

@@ -1,6 +1,7 @@
 //! How far a group has come that is being connected, for those who wait for it.
 
 use super::error::UpstreamError;
+use crate::config::duration::raise_timeout;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +35,10 @@ impl fmt::Display for StartProgress {
         write!(
             f,
             "\nA call waits {} s for it (timeout.wait), and an attempt ends after {} s without an answer \
-             (timeout.initialize); if it needs longer, raise them in its config entry.",
+             (timeout.initialize); if it needs longer, {}.",
             self.wait.as_secs_f32(),
-            self.attempt_limit.as_secs_f32()
+            self.attempt_limit.as_secs_f32(),
+            raise_timeout("initialize", self.attempt_limit)
         )?;
         match &self.last_failure {
             Some(error) => write!(f, "\nIts last failure: {error}"),

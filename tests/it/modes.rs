@@ -354,7 +354,8 @@ fn a_call_that_waits_for_a_slow_start_gets_progress_and_is_told_to_retry() {
     assert!(progress["progress"].as_f64().unwrap() <= 0.0, "below the progress of the server itself");
     let response = proxy.response(id).json();
     let text = response["result"]["content"][0]["text"].as_str().unwrap();
-    let limits = "A call waits 6 s for it (timeout.wait), and an attempt ends after 60 s without an answer (timeout.initialize)";
+    let limits = "A call waits 6 s for it (timeout.wait), and an attempt ends after 60 s without an answer (timeout.initialize); \
+                  if it needs longer, write \"timeout\": {\"initialize\": \"2m\"} in its config entry.";
     let expected = format!("Group g is initializing (6 s so far), please retry in 10 seconds\n{limits}");
     assert!(text.starts_with(&expected), "{text}");
 }

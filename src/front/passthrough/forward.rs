@@ -186,6 +186,7 @@ pub async fn forward<O: Outgoing>(
         }
         let ended_by = end_by_reload(context, &group).filter(|_| matches!(error, CallError::Closed { .. }));
         let lost = ended_by.map(str::to_owned).or_else(|| lease.lost().map(|lost| lost.to_string()));
+        tracing::warn!(group = %group.name, %error, "{} was not answered", method.name());
         let unanswered = Box::new(Unanswered { group, method, error, lost, login });
         return Err(unless_shutting_down(context, ForwardError::Unanswered(unanswered)).into());
     }

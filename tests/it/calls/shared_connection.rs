@@ -170,6 +170,13 @@ fn a_call_that_times_out_is_cancelled_at_the_upstream() {
     let took = start.elapsed();
     assert!(took.as_millis() >= 1000 && took < TEST_TIMEOUT / 2, "{took:?}");
     assert!(text.contains("did not answer within 1 s") && text.contains("timeout.tools"), "{text}");
+    assert!(
+        text.ends_with(
+            "if the tool needs longer, write \"timeout\": {\"tools\": \"2s\"} in its config entry."
+        ),
+        "{text}"
+    );
+    proxy.wait_for_log("tools/call was not answered");
     assert_eq!(cancellation(&record)["requestId"], upstream_call_id(&record, "late"));
     assert_eq!(proxy.call_text("g", "echo", json!({"text": "next"})), "next");
 }

@@ -29,7 +29,7 @@ fn the_error_shows_what_a_program_printed_that_never_spoke_mcp() {
             merged(script(listening), json!({"timeout": {"initialize": 1}})),
             vec![
                 "initialize was not answered within 1",
-                " s (timeout.initialize in its config entry); it prints \"INFO: Uvicorn running on http://127.0.0.1:8000 (",
+                " s (timeout.initialize); it prints \"INFO: Uvicorn running on http://127.0.0.1:8000 (",
                 "so it is an HTTP server: start it yourself, and configure its address as \"url\" in place of \"command\"",
             ],
         ),

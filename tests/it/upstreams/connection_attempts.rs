@@ -107,8 +107,11 @@ fn the_step_of_the_handshake_that_timed_out_is_named() {
     for ((hang, step, _), id) in cases.into_iter().zip(calls) {
         let response = proxy.response(id).json();
         let text = text_of(&response["result"]);
-        let setting = if step == "initialize" { "timeout.initialize" } else { "timeout.list" };
-        let expected = format!("{step} was not answered within 0.3 s ({setting} in its config entry)");
+        let setting = if step == "initialize" { "initialize" } else { "list" };
+        let expected = format!(
+            "{step} was not answered within 0.3 s (timeout.{setting}); if it needs longer, write \"timeout\": \
+             {{\"{setting}\": \"1s\"}} in its config entry"
+        );
         assert!(text.contains(&expected), "{hang}: {text}");
     }
 }
