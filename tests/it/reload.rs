@@ -246,7 +246,9 @@ fn a_group_whose_entry_becomes_invalid_keeps_its_last_config() {
     let pid = proxy.upstream_pid("other");
     save(&proxy.config_file(), &two_groups(json!({"command": 3})));
     proxy.wait_for_log("the group goes on as it was");
-    assert!(proxy.status()["error"].as_str().unwrap().contains("\"other\""));
+    let error = proxy.status()["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("\"other\""), "{error}");
+    assert!(error.ends_with("; until this is corrected, what was valid before stays in effect"), "{error}");
     assert_eq!(proxy.upstream_pid("other"), pid);
 }
 

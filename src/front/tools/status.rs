@@ -1,7 +1,7 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
 use super::group_status::{group_json, group_line, millis};
-use crate::config::GroupName;
+use crate::config::{ConfigError, GroupName};
 use crate::front::results::grouped;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
@@ -128,6 +128,11 @@ fn is_failed(group: &Upstream) -> bool {
     matches!(group.snapshot().state, State::Failed(_))
 }
 
+/// An error in a config that was read again.
+fn not_applied(error: &ConfigError) -> String {
+    format!("{error}; until this is corrected, what was valid before stays in effect")
+}
+
 /// What is wrong with this instance, apart from its groups.
 struct Problems {
     /// With the command line and the environment variables of its options.
@@ -141,7 +146,12 @@ impl Problems {
         let (config, reload) = (manager.config(), manager.reload_errors());
         Self {
             usage: manager.usage_errors().to_vec(),
-            config: config.errors.iter().chain(&reload).map(ToString::to_string).collect(),
+            config: config
+                .errors
+                .iter()
+                .map(ToString::to_string)
+                .chain(reload.iter().map(not_applied))
+                .collect(),
         }
     }
 
