@@ -87,9 +87,14 @@ impl InstanceStatus {
         self.status["groups"].as_array().map(Vec::as_slice).unwrap_or_default()
     }
 
+    /// A group, as `get_status` reports it.
+    pub fn group(&self, name: &str) -> Option<&Value> {
+        self.groups().iter().find(|group| group["group"] == name)
+    }
+
     /// The process of a group's server, if it is shared.
     pub fn shared_server(&self, group: &str) -> Option<u64> {
-        let group = self.groups().iter().find(|own| own["group"] == group)?;
+        let group = self.group(group)?;
         group["pid"].as_u64().filter(|_| group["shared"] == true)
     }
 

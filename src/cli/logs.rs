@@ -1,7 +1,7 @@
 //! `dynamic-mcp logs GROUP`: what a server of a running instance has written to stderr.
 
 use super::instances::query::{self, LogReply, RunningInstance};
-use super::instances::selection;
+use super::instances::{InstanceStatus, selection};
 use super::signals::EndSignals;
 use super::terminal;
 use crate::config::vars::Env;
@@ -77,7 +77,9 @@ async fn print_next(read: &mut ReadInstance, group: &str, names: bool) -> bool {
     let pid = read.instance.status.pid;
     match read.instance.log(group, read.cursor).await {
         Ok(LogReply::Page(page)) => {
-            read.cursor = Some(page.cursor);
+            if read.cursor.replace(page.cursor).is_none() && page.lines.is_empty() {
+                say_empty(&read.instance.status, group);
+            }
             print(&page, names.then_some(pid)).is_ok()
         }
         Ok(LogReply::NoSuchGroup) => {
@@ -93,6 +95,18 @@ async fn print_next(read: &mut ReadInstance, group: &str, names: bool) -> bool {
             false
         }
     }
+}
+
+/// Says that a server has written nothing, and why it failed, if it did.
+fn say_empty(status: &InstanceStatus, group: &str) {
+    let error =
+        status.group(group).and_then(|group| group["error"].as_str()).and_then(|error| error.lines().next());
+    let why = error.map(|error| format!("; it failed: {error}")).unwrap_or_default();
+    terminal::message(format_args!(
+        "{}: nothing was written to stderr in the instance with pid {}{why}",
+        name(group),
+        status.pid
+    ));
 }
 
 /// Prints lines, after the pid of the instance if there are several.

@@ -1,12 +1,20 @@
 //! `dynamic-mcp reconnect GROUP`: connects a group of a running instance again.
 
-use super::instances::query::{self, Reconnected};
+use super::instances::query::{self, Reconnected, RunningInstance};
 use super::instances::selection;
+use super::outcome::EXIT_FAILURE;
 use super::terminal;
 use crate::config::vars::Env;
 use base::text::name;
 use clap::Args;
 use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long the outcome is awaited.
+const OUTCOME_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often the instance is asked for it. It begins the attempt well before the first time.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Connect a server of a running instance again
 #[derive(Args, Debug)]
@@ -26,16 +34,52 @@ pub struct ReconnectArgs {
 /// be written.
 pub async fn reconnect(args: &ReconnectArgs, env: &Env) -> anyhow::Result<ExitCode> {
     let chosen = selection::choose(query::all(env).await?, &args.group, args.all, env)?;
+    let mut exit_code = ExitCode::SUCCESS;
     for instance in chosen {
-        let pid = instance.status.pid;
+        let (pid, group) = (instance.status.pid, name(&args.group));
         match instance.reconnect(&args.group).await? {
-            Reconnected::Yes => {
-                terminal::line(format_args!("{}: reconnecting in pid {pid}", name(&args.group)))?;
-            }
-            Reconnected::NoSuchGroup => {
-                terminal::message(format_args!("pid {pid} has {} no more", name(&args.group)));
-            }
+            Reconnected::Yes => match outcome(&instance, &args.group).await? {
+                ReconnectOutcome::Connected => {
+                    terminal::line(format_args!("{group}: connected again in pid {pid}"))?
+                }
+                ReconnectOutcome::Failed(error) => {
+                    terminal::message(format_args!("{group}: not connected in pid {pid}: {error}"));
+                    exit_code = ExitCode::from(EXIT_FAILURE);
+                }
+                ReconnectOutcome::Connecting => terminal::line(format_args!(
+                    "{group}: reconnecting in pid {pid}, for {} s so far; `dynamic-mcp status` shows how it goes",
+                    OUTCOME_TIMEOUT.as_secs()
+                ))?,
+            },
+            Reconnected::NoSuchGroup => terminal::message(format_args!("pid {pid} has {group} no more")),
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(exit_code)
+}
+
+/// What became of a new connection.
+enum ReconnectOutcome {
+    Connected,
+    /// The attempt failed for this reason.
+    Failed(String),
+    /// The attempt goes on.
+    Connecting,
+}
+
+/// Waits for the end of the attempt that a request to reconnect began.
+async fn outcome(instance: &RunningInstance, group: &str) -> std::io::Result<ReconnectOutcome> {
+    let deadline = Instant::now() + OUTCOME_TIMEOUT;
+    while Instant::now() < deadline {
+        sleep(POLL_INTERVAL).await;
+        let status = instance.ask_status().await?;
+        let Some(group) = status.group(group) else { break };
+        match (group["connecting"] == true, group["state"] == "failed") {
+            (true, _) => {}
+            (false, true) => {
+                return Ok(ReconnectOutcome::Failed(group["error"].as_str().unwrap_or_default().to_owned()));
+            }
+            (false, false) => return Ok(ReconnectOutcome::Connected),
+        }
+    }
+    Ok(ReconnectOutcome::Connecting)
 }

@@ -10,7 +10,7 @@ use crate::config::vars::Env;
 use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
 use crate::processes::{self, ProcessTree};
 use base::clock::{in_largest_unit, rounded};
-use base::text::{joined_up_to, name};
+use base::text::{joined_up_to, name, shell_word, telling_lines};
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,8 +25,10 @@ const MAX_NAMED_WINDOWS: usize = 5;
 /// The space before the table of an instance, in characters.
 const TABLE_INDENT: usize = 2;
 
-/// How many lines of a longer error follow its first one, the last of them.
+/// How many lines of a longer error follow its first one.
 const MAX_ERROR_LINES: usize = 4;
+/// A call that takes longer may hang.
+const LONG_CALL: Duration = Duration::from_secs(30);
 
 /// Show the running instances of dynamic-mcp and their servers
 #[derive(Args, Debug)]
@@ -157,7 +159,10 @@ fn table(report: &Value, layout: Layout) -> VisibleText {
     let mut text = VisibleText::default();
     let instances = report["instances"].as_array().map(Vec::as_slice).unwrap_or_default();
     if instances.is_empty() {
-        text.line("no instance of dynamic-mcp is running");
+        text.line(
+            "no instance of dynamic-mcp is running: a client that uses it starts one; `dynamic-mcp check` tries the \
+             servers without a client",
+        );
         return text;
     }
     for instance in instances {
@@ -221,14 +226,6 @@ fn savings(report: &Value) -> String {
     if savings.is_empty() { String::new() } else { savings.join("; ") }
 }
 
-/// The first line of an error and the last ones, which are the end of what a server wrote.
-fn error_lines(error: &str) -> Vec<&str> {
-    let lines: Vec<_> = error.lines().collect();
-    let (first, rest) = lines.split_at(lines.len().min(1));
-    let last = &rest[rest.len().saturating_sub(MAX_ERROR_LINES)..];
-    first.iter().chain(last).copied().collect()
-}
-
 /// The columns of the groups. On a narrow terminal the last ones go first.
 const COLUMNS: [Column; 11] = [
     Column::kept("group"),
@@ -279,15 +276,25 @@ fn group_row(group: &Value) -> Row<11> {
     }
     let in_flight = group["inFlight"].as_u64().unwrap_or_default();
     let since = seconds(&group["inFlightMs"]);
+    let is_long = Duration::from_millis(group["inFlightMs"].as_u64().unwrap_or_default()) > LONG_CALL;
+    let server = group["group"].as_str().and_then(shell_word).filter(|_| is_long);
+    let end = server.map(|server| format!("; `dynamic-mcp reconnect {server}` ends it")).unwrap_or_default();
     match in_flight {
         0 => {}
-        1 => below.push(format!("1 call in flight for {since}")),
-        count => below.push(format!("{count} calls in flight, the first for {since}")),
+        1 => below.push(format!("1 call in flight for {since}{end}")),
+        count => below.push(format!("{count} calls in flight, the first for {since}{end}")),
     }
     if group["shared"] == true {
         below.push(shared_with(group["sharedWith"].as_array().map(Vec::as_slice).unwrap_or_default()));
     }
-    below.extend(group["error"].as_str().map(|error| error_lines(error).join("\n")));
+    if group["connecting"] == true {
+        let line = group["startupLine"].as_str().map(|line| format!("the last line of its stderr: {line}"));
+        below.extend(line.into_iter().chain(group["startupHint"].as_str().map(str::to_owned)));
+    }
+    below.extend(group["error"].as_str().map(|error| telling_lines(error, MAX_ERROR_LINES).join("\n")));
+    if let Some(next) = group["nextAttemptMs"].as_u64().filter(|_| group["connecting"] != true) {
+        below.push(format!("next attempt in {}", in_largest_unit(Duration::from_millis(next))));
+    }
     Row { cells, below }
 }
 
@@ -332,8 +339,8 @@ mod tests {
             "sharedWith": [3], "memoryBytes": 45 << 20, "calls": 2, "errors": 1, "p50Ms": 1.5, "p95Ms": 75_001.66, "idleMs": 20_400,
             "closesInMs": 39_600, "inFlight": 2, "inFlightMs": 130_000,
         });
-        let slow = json!({"group": "slow", "state": "failed", "connecting": true, "connectingMs": 12_000});
-        let failed = json!({"group": "x", "state": "failed", "mode": "pure", "calls": 0, "errors": 0, "error": "no, the end of its stderr:\n> 1\n> 2\n> 3\n> 4\n> 5"});
+        let slow = json!({"group": "slow", "state": "failed", "connecting": true, "connectingMs": 12_000, "startupLine": "\"loading\""});
+        let failed = json!({"group": "x", "state": "failed", "mode": "pure", "calls": 0, "errors": 0, "nextAttemptMs": 34_000, "error": "no, the end of its stderr:\n> 1\n> Error: 2\n> 3\n> 4\n> 5\n> 6"});
         let report = json!({
             "instances": [{
                 "pid": 5, "client": "code", "version": "1.0.0", "upS": 600, "cwd": "/p", "config": ["/c.json"],
@@ -348,16 +355,18 @@ dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its serve
   profile work leaves out 1 of 3 servers
   group  state       mode    pid  memory  calls  failed  p50     p95   idle  closes in
   docs   connected   hybrid  7    45 MB   2      1       1.5 ms  75 s  20 s  39 s
-      2 calls in flight, the first for 2 min
+      2 calls in flight, the first for 2 min; `dynamic-mcp reconnect docs` ends it
       shared with the window of pid 3
   slow   connecting  -       -    -       -      -       -       -     -     -
       connecting for 12 s
+      the last line of its stderr: \"loading\"
   x      failed      pure    -    -       0      0       -       -     -     -
       no, the end of its stderr:
-      > 2
-      > 3
+      > Error: 2
       > 4
       > 5
+      > 6
+      next attempt in 34 s
 1 server is configured and not running, which saves 30 MB or more; sharing saves 1 process and 45 MB
 ";
         let layout = Layout { indent: 2, width: None, has_color: false };
@@ -366,7 +375,7 @@ dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its serve
         let head = "  group  state       pid  memory  calls  failed  p50\n  docs   connected   7 ";
         assert!(narrow.contains(head), "{narrow}");
         let none = table(&json!({"instances": []}), layout).to_string();
-        assert_eq!(none, "no instance of dynamic-mcp is running\n");
+        assert!(none.starts_with("no instance of dynamic-mcp is running: a client"), "{none}");
         let nothing = json!({"notRunning": 0, "savedBySharing": {"processes": 0, "bytes": 0}});
         assert_eq!(savings(&nothing), "");
         let unknown = json!({"notRunning": 2, "savedByLaziness": {"bytes": 0}, "savedBySharing": {"processes": 2, "bytes": 9}});

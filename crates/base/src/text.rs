@@ -106,6 +106,25 @@ pub fn quoted_lines(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// The first line of an error, and `max` of the lines that a server wrote: those that speak of a failure, and the last
+/// ones. The order stays.
+pub fn telling_lines(text: &str, max: usize) -> Vec<&str> {
+    const WORDS: [&str; 8] =
+        ["error", "exception", "fail", "cannot", "not found", "no such", "missing", "required"];
+    let speaks_of_failure = |line: &str| {
+        let line = line.to_ascii_lowercase();
+        WORDS.iter().any(|word| line.contains(word))
+    };
+    let mut lines = text.lines();
+    let first = lines.next();
+    let rest: Vec<_> = lines.collect();
+    let (telling, others): (Vec<_>, Vec<_>) =
+        (0..rest.len()).rev().partition(|&line| speaks_of_failure(rest[line]));
+    let mut kept: Vec<_> = telling.into_iter().chain(others).take(max).collect();
+    kept.sort_unstable();
+    first.into_iter().chain(kept.into_iter().map(|line| rest[line])).collect()
+}
+
 /// Whether a character ends a line, controls a terminal, reorders its neighbours or has no glyph: the controls, the
 /// line separators, and what Unicode calls default ignorable, with the tag characters.
 fn is_hidden(c: char) -> bool {
@@ -222,6 +241,14 @@ mod tests {
         }
         assert_eq!(visible("⚠\u{fe0f}\u{fe0f}\u{fe01}"), "⚠\u{fe0f}\\u{fe0f}\\u{fe01}");
         assert_eq!(visible("💻\u{200d}\u{200d}x"), r"💻\u{200d}\u{200d}x");
+    }
+
+    #[test]
+    fn the_lines_that_speak_of_a_failure_are_kept() {
+        let text = "it exited\n> start\n> Error: no key\n> at a\n> at b\n> at c\n> at d";
+        assert_eq!(telling_lines(text, 3), ["it exited", "> Error: no key", "> at c", "> at d"]);
+        assert_eq!(telling_lines("one\ntwo", 3), ["one", "two"]);
+        assert_eq!(telling_lines("", 3), [""; 0]);
     }
 
     #[test]

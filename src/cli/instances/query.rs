@@ -89,6 +89,18 @@ impl RunningInstance {
         }
     }
 
+    /// Asks again what the instance says of itself.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the instance does not answer.
+    pub async fn ask_status(&self) -> io::Result<InstanceStatus> {
+        match ask(&self.file, &InstanceRequest::Status).await? {
+            InstanceReply::Status(status) => Ok(*status),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
     /// Reads the log of a group's server, from `after` on.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use super::query::RunningInstance;
 use crate::cli::outcome::{CommandError, EXIT_USAGE};
 use crate::config::vars::Env;
-use base::text::{name, quoted};
+use base::text::{self, name, quoted};
 use std::collections::BTreeSet;
 
 /// Chooses the instances of this directory that have the group, or the only one that has it, or `all` that have it.
@@ -18,7 +18,12 @@ pub fn choose(
     env: &Env,
 ) -> Result<Vec<RunningInstance>, CommandError> {
     if instances.is_empty() {
-        return Err(CommandError::new(EXIT_USAGE, "no instance of dynamic-mcp is running"));
+        let message = format!(
+            "no instance of dynamic-mcp is running: start a client that uses it, or see with `dynamic-mcp check {}` \
+             what the server says",
+            text::shell_word(group).unwrap_or_else(|| "NAME".to_owned())
+        );
+        return Err(CommandError::new(EXIT_USAGE, message));
     }
     let known: BTreeSet<String> = instances.iter().flat_map(|instance| instance.status.names()).collect();
     let is_disabled = instances.iter().any(|instance| instance.status.disables(group));

@@ -154,7 +154,9 @@ fn a_config_path_may_begin_with_a_tilde_and_be_absent() {
 fn commands_about_a_server_of_a_running_instance_say_that_none_is_running() {
     let shell = Shell::new(&scripted_config(&[]));
     for command in ["logs", "reconnect"] {
-        let expected = "dynamic-mcp: no instance of dynamic-mcp is running\n";
-        assert_eq!(shell.run(&[command, "g"]), (2, String::new(), expected.to_owned()));
+        let (code, stdout, stderr) = shell.run(&[command, "g"]);
+        let advice =
+            "is running: start a client that uses it, or see with `dynamic-mcp check g` what the server says";
+        assert!(code == 2 && stdout.is_empty() && stderr.contains(advice), "{stderr}");
     }
 }

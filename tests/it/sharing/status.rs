@@ -126,7 +126,7 @@ fn reconnect_concerns_the_windows_of_its_directory_or_all() {
     status_of(&user, 2);
     let here = fs::canonicalize(a.config_file()).unwrap().parent().unwrap().to_owned();
     let text = stdout(run(&user, &here, &["reconnect", "own"]));
-    assert_eq!(text, format!("own: reconnecting in pid {}\n", a.pid()));
+    assert_eq!(text, format!("own: connected again in pid {}\n", a.pid()));
     a.wait_for_log("reconnecting, because the user wants that");
     let next = a.upstream_pid("own");
     assert_ne!(next, of_a);
@@ -137,6 +137,18 @@ fn reconnect_concerns_the_windows_of_its_directory_or_all() {
     assert_eq!(run(&user, &here, &["reconnect", "no-such"]).status.code(), Some(2));
     stdout(run(&user, Path::new("/"), &["reconnect", "own", "--all"]));
     wait_until("both reconnect", || a.upstream_pid("own") != next && b.upstream_pid("own") != of_b);
+    // A server that is broken says so, to those who read its log, too.
+    let broken = pure_config([("own", json!({"url": "http://127.0.0.1:9/mcp"}))]);
+    fs::write(a.config_file(), broken.to_string()).unwrap();
+    a.wait_for_log("the server of this group changed");
+    let failed = run(&user, &here, &["reconnect", "own"]);
+    let error = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(failed.status.code() == Some(1) && error.contains("own: not connected in pid"), "{error}");
+    assert!(error.contains("start the server, or correct \"url\""), "{error}");
+    let empty = run(&user, &here, &["logs", "own"]);
+    let text = String::from_utf8_lossy(&empty.stderr).into_owned();
+    assert!(text.contains("own: nothing was written to stderr in the instance with pid"), "{text}");
+    assert!(text.contains("; it failed: http://127.0.0.1:9 cannot be reached"), "{text}");
 }
 
 #[test]
