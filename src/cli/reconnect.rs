@@ -37,21 +37,27 @@ pub async fn reconnect(args: &ReconnectArgs, env: &Env) -> anyhow::Result<ExitCo
     let mut exit_code = ExitCode::SUCCESS;
     for instance in chosen {
         let (pid, group) = (instance.status.pid, name(&args.group));
-        match instance.reconnect(&args.group).await? {
-            Reconnected::Yes => match outcome(&instance, &args.group).await? {
-                ReconnectOutcome::Connected => {
-                    terminal::line(format_args!("{group}: connected again in pid {pid}"))?
-                }
-                ReconnectOutcome::Failed(error) => {
-                    terminal::message(format_args!("{group}: not connected in pid {pid}: {error}"));
-                    exit_code = ExitCode::from(EXIT_FAILURE);
-                }
-                ReconnectOutcome::Connecting => terminal::line(format_args!(
-                    "{group}: reconnecting in pid {pid}, for {} s so far; `dynamic-mcp status` shows how it goes",
-                    OUTCOME_TIMEOUT.as_secs()
-                ))?,
-            },
-            Reconnected::NoSuchGroup => terminal::message(format_args!("pid {pid} has {group} no more")),
+        let outcome = match instance.reconnect(&args.group).await? {
+            Reconnected::Yes => outcome(&instance, &args.group).await?,
+            Reconnected::NoSuchGroup => {
+                terminal::message(format_args!("pid {pid} has {group} no more"));
+                continue;
+            }
+        };
+        match outcome {
+            ReconnectOutcome::Connected => {
+                terminal::line(format_args!("{group}: connected again in pid {pid}"))?;
+            }
+            ReconnectOutcome::Failed(error) => {
+                terminal::message(format_args!("{group}: not connected in pid {pid}: {error}"));
+                exit_code = ExitCode::from(EXIT_FAILURE);
+            }
+            ReconnectOutcome::Connecting => {
+                let seconds = OUTCOME_TIMEOUT.as_secs();
+                terminal::line(format_args!(
+                    "{group}: reconnecting in pid {pid}, for {seconds} s so far; `dynamic-mcp status` shows how it goes"
+                ))?;
+            }
         }
     }
     Ok(exit_code)

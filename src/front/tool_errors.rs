@@ -36,7 +36,7 @@ pub fn unavailable(
                 Some(login) => login.to_owned(),
                 None if error.retryable() => {
                     let wait = cool_down(error).as_secs();
-                    format!("Call again in {wait} seconds to retry; get_status shows all groups.")
+                    format!("Call again in {wait} seconds to retry; if that fails, too, tell the user.")
                 }
                 None => "A retry does not help until this is fixed; tell the user.".to_owned(),
             };

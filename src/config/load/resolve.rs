@@ -203,7 +203,14 @@ fn refuse_fields(other_kind: AppliesTo, needed: &str, present: &str, errors: &mu
     let source = errors.source;
     for found in source.fields_of(other_kind) {
         let message = format!("`{}` applies only to servers with a `{needed}`", found.name);
-        errors.add(&[found.field.name], message, Some(format!("this one has a `{present}`")));
+        errors.add(
+            &[found.field.name],
+            message,
+            Some(format!(
+                "this one has a `{present}`: remove `{}`, or write `{needed}` in place of `{present}`",
+                found.name
+            )),
+        );
     }
 }
 

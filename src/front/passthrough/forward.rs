@@ -112,7 +112,9 @@ impl From<ForwardError> for RpcError {
             ForwardError::Unavailable(unavailable) => (*unavailable).into(),
             ForwardError::Unanswered(unanswered) => {
                 let Unanswered { group, method, error, lost, login } = *unanswered;
-                errors::unanswered(&group.name, method.name(), &error, lost).with_login(login)
+                let error = errors::unanswered(&group.name, method.name(), &error, lost);
+                tracing::warn!("{}", error.message);
+                error.with_login(login)
             }
             ForwardError::Untranslatable { group, method, why } => {
                 errors::untranslatable(&group.name, method.name(), why)
@@ -134,6 +136,7 @@ impl ForwardError {
             Self::Unanswered(unanswered) => {
                 let Unanswered { group, error, lost, login, .. } = *unanswered;
                 let text = tool_errors::unanswered(&group.name, tool, &error, lost);
+                tracing::warn!("{}", text.lines().next().unwrap_or_default());
                 Ok(login.map_or_else(|| text.clone(), |login| format!("{text}\n{login}")))
             }
             Self::Untranslatable { group, why, .. } => {
@@ -186,7 +189,6 @@ pub async fn forward<O: Outgoing>(
         }
         let ended_by = end_by_reload(context, &group).filter(|_| matches!(error, CallError::Closed { .. }));
         let lost = ended_by.map(str::to_owned).or_else(|| lease.lost().map(|lost| lost.to_string()));
-        tracing::warn!(group = %group.name, %error, "{} was not answered", method.name());
         let unanswered = Box::new(Unanswered { group, method, error, lost, login });
         return Err(unless_shutting_down(context, ForwardError::Unanswered(unanswered)).into());
     }

@@ -207,7 +207,7 @@ impl RemoteError {
     /// The error in a few words that are all ours.
     pub fn brief(&self) -> Cow<'static, str> {
         let brief = match self.kind {
-            RemoteErrorKind::Config => "its address, certificate or headers are refused",
+            RemoteErrorKind::Config => "its address, certificate, headers or login have to be corrected",
             RemoteErrorKind::Unreachable => "it cannot be reached",
             RemoteErrorKind::LoginNeeded => "login needed",
             RemoteErrorKind::InsufficientScope => "login with more permissions needed",

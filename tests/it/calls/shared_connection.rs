@@ -176,7 +176,7 @@ fn a_call_that_times_out_is_cancelled_at_the_upstream() {
         ),
         "{text}"
     );
-    proxy.wait_for_log("tools/call was not answered");
+    proxy.wait_for_log("did not answer within 1 s and was cancelled.");
     assert_eq!(cancellation(&record)["requestId"], upstream_call_id(&record, "late"));
     assert_eq!(proxy.call_text("g", "echo", json!({"text": "next"})), "next");
 }
