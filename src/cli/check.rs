@@ -236,8 +236,10 @@ fn checked(group: &Upstream, runs: Option<String>, processes: &LazyCell<ProcessT
     let mut server = CheckedServer { name: group.name.as_str().to_owned(), runs, ..CheckedServer::default() };
     let (State::Connected, Some(catalog)) = (&snapshot.state, &snapshot.catalog) else {
         let error = snapshot.last_failure().map(ToString::to_string);
-        let limit = CHECK_TIMEOUT.as_secs();
-        server.error = Some(error.unwrap_or_else(|| format!("it was not ready within {limit} s")));
+        server.error = Some(error.unwrap_or_else(|| {
+            let line = group.startup_line().map(|line| format!("; the last line of its stderr: {line}"));
+            format!("it was not ready within {} s{}", CHECK_TIMEOUT.as_secs(), line.unwrap_or_default())
+        }));
         return server;
     };
     let definitions = catalog.definitions().into_iter().flatten();

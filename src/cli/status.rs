@@ -292,6 +292,8 @@ fn group_row(group: &Value) -> Row<11> {
         below.extend(line.into_iter().chain(group["startupHint"].as_str().map(str::to_owned)));
     }
     below.extend(group["error"].as_str().map(|error| telling_lines(error, MAX_ERROR_LINES).join("\n")));
+    let findings = group["findings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    below.extend(findings.map(str::to_owned));
     if let Some(next) = group["nextAttemptMs"].as_u64().filter(|_| group["connecting"] != true) {
         below.push(format!("next attempt in {}", in_largest_unit(Duration::from_millis(next))));
     }
@@ -337,7 +339,7 @@ mod tests {
         let group = json!({
             "group": "docs", "state": "connected", "mode": "hybrid", "pid": 7, "shared": true,
             "sharedWith": [3], "memoryBytes": 45 << 20, "calls": 2, "errors": 1, "p50Ms": 1.5, "p95Ms": 75_001.66, "idleMs": 20_400,
-            "closesInMs": 39_600, "inFlight": 2, "inFlightMs": 130_000,
+            "closesInMs": 39_600, "inFlight": 2, "inFlightMs": 130_000, "findings": ["it works, but"],
         });
         let slow = json!({"group": "slow", "state": "failed", "connecting": true, "connectingMs": 12_000, "startupLine": "\"loading\""});
         let failed = json!({"group": "x", "state": "failed", "mode": "pure", "calls": 0, "errors": 0, "nextAttemptMs": 34_000, "error": "no, the end of its stderr:\n> 1\n> Error: 2\n> 3\n> 4\n> 5\n> 6"});
@@ -357,6 +359,7 @@ dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its serve
   docs   connected   hybrid  7    45 MB   2      1       1.5 ms  75 s  20 s  39 s
       2 calls in flight, the first for 2 min; `dynamic-mcp reconnect docs` ends it
       shared with the window of pid 3
+      it works, but
   slow   connecting  -       -    -       -      -       -       -     -     -
       connecting for 12 s
       the last line of its stderr: \"loading\"

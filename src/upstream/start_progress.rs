@@ -35,14 +35,14 @@ impl fmt::Display for StartProgress {
         write!(
             f,
             "\nA call waits {} s for it (timeout.wait), and an attempt ends after {} s without an answer \
-             (timeout.initialize); if it needs longer, {}.",
+             (timeout.initialize)",
             self.wait.as_secs_f32(),
             self.attempt_limit.as_secs_f32(),
-            raise_timeout("initialize", self.attempt_limit)
         )?;
         match &self.last_failure {
-            Some(error) => write!(f, "\nIts last failure: {error}"),
-            None => Ok(()),
+            // It says what to write if it is about a limit.
+            Some(error) => write!(f, ".\nIts last failure: {error}"),
+            None => write!(f, "; if it needs longer, {}.", raise_timeout("initialize", self.attempt_limit)),
         }
     }
 }

@@ -102,8 +102,16 @@ impl RemoteError {
 
     /// Adds what the error may mean if it ends the handshake with the server at `url`.
     pub fn during_handshake(self, url: &Url) -> Self {
-        let may_be_tls = self.kind == RemoteErrorKind::ConnectionLost && url.scheme() == "http";
-        self.with_advice(may_be_tls.then(|| format!("if the server speaks TLS, {}", advice::use_https(url))))
+        let advice = match self.kind {
+            RemoteErrorKind::ConnectionLost if url.scheme() == "http" => {
+                Some(format!("if the server speaks TLS, {}", advice::use_https(url)))
+            }
+            RemoteErrorKind::InvalidResponse => {
+                Some(format!("if \"url\" does not lead to MCP, {}", advice::other_path(url)))
+            }
+            _ => None,
+        };
+        self.with_advice(advice)
     }
 
     /// The connection was lost before an answer was complete.

@@ -118,7 +118,11 @@ fn other_cases() -> Vec<Case> {
             page.url(),
             "a web page (\"Welcome to nginx!\") instead of MCP; write the address that its documentation names",
         ),
-        case("json", json.url(), "not a JSON-RPC response"),
+        case(
+            "json",
+            json.url(),
+            "not a JSON-RPC response to the request; if \"url\" does not lead to MCP, write the address",
+        ),
         case("other", other.url(), "not a JSON-RPC response"),
         case("cut", cut.url(), "the connection broke before the answer was complete"),
         case("silent", silent.url(), "initialize was not answered within 0.5 s"),
