@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use error::ConfigError;
 pub use referenced::FileStamp;
 pub use server::{
     Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Launcher, Mode, OAuthConfig,
@@ -33,6 +34,7 @@ pub use server::{
 mod byte_size;
 mod de;
 pub mod duration;
+mod error;
 pub(crate) mod fields;
 pub mod file;
 #[cfg(any(test, fuzzing))]
@@ -102,16 +104,37 @@ pub struct Config {
     pub profile: Option<ProfileInUse>,
     /// Errors that concern a whole file, `settings` or `profiles`, such as a file that is missing or not JSON.
     pub errors: Vec<ConfigError>,
-    /// Oddities that do no harm, such as an unknown field.
+    /// Oddities of a whole file, `settings` or `profiles` that do no harm, such as an unknown field. Each server has its
+    /// own.
     pub warnings: Vec<ConfigError>,
     /// The files that the values depend on, as they were before they were read.
     pub referenced: BTreeMap<PathBuf, FileStamp>,
 }
 
 impl Config {
+    /// What to know of a config that has nothing.
+    pub const NO_SERVER: &str = "no server is configured; `dynamic-mcp import` adds those of your clients, and `dynamic-mcp add` adds one";
+
+    /// Returns whether nothing is wrong with the config but that it has no server.
+    pub fn has_no_server(&self) -> bool {
+        self.servers.is_empty()
+            && self.disabled.is_empty()
+            && self.errors.is_empty()
+            && self.profile.is_none()
+    }
+
     /// Finds a disabled server by name.
     pub fn disabled(&self, name: &str) -> Option<&DisabledServer> {
         self.disabled.iter().find(|server| server.name.as_str() == name)
+    }
+
+    /// All warnings. Those of a server have its name.
+    pub fn all_warnings(&self) -> impl Iterator<Item = ConfigError> {
+        let of_servers = self.servers.iter().filter_map(|(name, server)| Some((name, server.as_ref().ok()?)));
+        let of_servers = of_servers.flat_map(|(name, server)| {
+            server.warnings.iter().map(move |warning| warning.of_server(name.as_str()))
+        });
+        self.warnings.iter().cloned().chain(of_servers)
     }
 
     /// Finds a server by name. Returns `None` if the config does not have it or disables it.
@@ -177,45 +200,6 @@ impl Config {
             0 => left_out,
             restricted => format!("{left_out} and restricts the tools of {restricted}"),
         })
-    }
-}
-
-/// An error in a config file: where it is, what is wrong and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    /// The file, as the user named it.
-    pub file: PathBuf,
-    /// Line and column, both counted from 1; `None` if the file could not be read.
-    pub at: Option<(usize, usize)>,
-    /// What is wrong. Never repeats a value, which may be a secret.
-    pub message: String,
-    /// What to do about it.
-    pub hint: Option<String>,
-}
-
-impl std::error::Error for ConfigError {}
-
-impl ConfigError {
-    /// Makes one error of several, whose text has a line for each. `None` if there are none.
-    pub(crate) fn joined(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
-        errors.into_iter().reduce(|all, next| {
-            let hint = all.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-            Self { message: format!("{}{hint}\n{next}", all.message), hint: None, ..all }
-        })
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", text::path(&self.file))?;
-        if let Some((line, column)) = self.at {
-            write!(f, ":{line}:{column}")?;
-        }
-        write!(f, ": {}", self.message)?;
-        match &self.hint {
-            Some(hint) => write!(f, " ({hint})"),
-            None => Ok(()),
-        }
     }
 }
 

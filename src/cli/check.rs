@@ -78,6 +78,8 @@ struct CheckedServer {
     tools: Option<usize>,
     /// What the list of these tools costs, in tokens.
     tokens: Option<usize>,
+    /// What is doubtful in its config entry.
+    warnings: Vec<String>,
     /// What to know about a server that works.
     findings: Vec<String>,
 }
@@ -93,7 +95,7 @@ struct CheckReport {
     errors: Vec<String>,
     /// The servers that the config disables, and how to enable them.
     disabled: Vec<String>,
-    /// What is doubtful in the config.
+    /// What is doubtful in the config, apart from the entries of servers.
     warnings: Vec<String>,
     /// Which profile is in use, and how many servers it leaves out, in one line.
     profile: Option<String>,
@@ -233,7 +235,12 @@ fn is_decided(group: &Upstream) -> bool {
 
 fn checked(group: &Upstream, runs: Option<String>, processes: &LazyCell<ProcessTree>) -> CheckedServer {
     let snapshot = group.snapshot();
-    let mut server = CheckedServer { name: group.name.as_str().to_owned(), runs, ..CheckedServer::default() };
+    let mut server = CheckedServer {
+        name: group.name.as_str().to_owned(),
+        runs,
+        warnings: snapshot.config_warnings().collect(),
+        ..CheckedServer::default()
+    };
     let (State::Connected, Some(catalog)) = (&snapshot.state, &snapshot.catalog) else {
         let error = snapshot.last_failure().map(ToString::to_string);
         server.error = Some(error.unwrap_or_else(|| {

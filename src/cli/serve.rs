@@ -288,8 +288,11 @@ fn log_config(config: &Config) {
     for error in &config.errors {
         tracing::error!("{error}");
     }
-    for warning in &config.warnings {
+    for warning in config.all_warnings() {
         tracing::warn!("{warning}");
+    }
+    if config.has_no_server() {
+        tracing::warn!("{}", Config::NO_SERVER);
     }
     for (name, server) in &config.servers {
         if let Err(error) = server {

@@ -5,8 +5,8 @@ use super::instances::query;
 use super::signals::EndSignals;
 use super::table::{self, Cell, Column, Layout, Row};
 use super::terminal::{self, TextStyle, VisibleText};
-use crate::config::Share;
 use crate::config::vars::Env;
+use crate::config::{Config, Share};
 use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
 use crate::processes::{self, ProcessTree};
 use base::clock::{in_largest_unit, rounded};
@@ -105,6 +105,7 @@ async fn report(env: &Env) -> std::io::Result<Value> {
                 "status": status.status["status"],
                 "error": status.status["error"],
                 "profile": status.status["profile"],
+                "warnings": status.status["warnings"],
                 "groups": groups,
                 "disabled": status.status["disabled"],
             })
@@ -181,8 +182,15 @@ fn table(report: &Value, layout: Layout) -> VisibleText {
         if let Some(error) = instance["error"].as_str() {
             error.lines().for_each(|line| text.line(format_args!("  error: {line}")));
         }
+        for warning in instance["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            text.line(format_args!("  config warning: {warning}"));
+        }
         if let Some(profile) = instance["profile"].as_str() {
             text.line(format_args!("  {profile}"));
+        }
+        let is_empty = |list: &str| instance[list].as_array().is_none_or(Vec::is_empty);
+        if is_empty("groups") && is_empty("disabled") && instance["error"].is_null() {
+            text.line(format_args!("  {}", Config::NO_SERVER));
         }
         let disabled = instance["disabled"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let disabled: Vec<_> = disabled.map(name).collect();
@@ -297,6 +305,8 @@ fn group_row(group: &Value) -> Row<11> {
     if let Some(next) = group["nextAttemptMs"].as_u64().filter(|_| group["connecting"] != true) {
         below.push(format!("next attempt in {}", in_largest_unit(Duration::from_millis(next))));
     }
+    let warnings = group["warnings"].as_array().into_iter().flatten();
+    below.extend(warnings.filter_map(Value::as_str).map(ToOwned::to_owned));
     Row { cells, below }
 }
 

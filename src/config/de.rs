@@ -41,6 +41,31 @@ impl ValueError {
         self
     }
 
+    /// Adds what to write instead, if the value has the wrong type.
+    fn with_example(mut self) -> Self {
+        let Some(expected) = self.message.strip_prefix("expected ").filter(|_| self.hint.is_none()) else {
+            return self;
+        };
+        let field = self.path.first().and_then(|step| step.strip_prefix('.'));
+        self.hint = match (expected, field) {
+            (_, Some("args")) if expected.starts_with("a list") => {
+                Some(r#"write each argument as a string of its own: "args": ["-y", "package"]"#.to_owned())
+            }
+            (_, Some(field @ ("env" | "environment"))) if expected.starts_with("an object") => {
+                Some(format!(r#"write "{field}": {{"NAME": "value"}}"#))
+            }
+            (_, Some(field @ ("headers" | "http_headers"))) if expected.starts_with("an object") => {
+                Some(format!(r#"write "{field}": {{"Authorization": "Bearer …"}}"#))
+            }
+            ("a list, found a string", Some(field)) => Some(format!("write {field:?}: [\"…\"]")),
+            ("a string, found a number" | "a string, found true or false", _) => {
+                Some("put the value into quotation marks".to_owned())
+            }
+            _ => None,
+        };
+        self
+    }
+
     /// Adds a step to the outside of the path.
     fn inside(mut self, step: String) -> Self {
         self.path.push(step);
@@ -156,7 +181,7 @@ impl<'a> ValueReader<'a> {
     ///
     /// Returns the first error in the value, with its position and path.
     pub(super) fn read<T: DeserializeOwned>(&self, value: &Value<'_>) -> Result<T, ValueError> {
-        T::deserialize(ValueDeserializer { value, reader: self })
+        T::deserialize(ValueDeserializer { value, reader: self }).map_err(ValueError::with_example)
     }
 
     /// The unknown fields of all values that were read.

@@ -47,7 +47,8 @@ pub fn config(data: &[u8]) {
     std::fs::remove_dir_all(&dir).expect("a directory");
     assert_eq!(config, again);
     let text = String::from_utf8_lossy(data);
-    let problems = config.errors.iter().chain(&config.warnings);
+    let warnings: Vec<_> = config.all_warnings().collect();
+    let problems = config.errors.iter().chain(&warnings);
     for problem in problems.chain(config.servers.iter().filter_map(|(_, server)| server.as_ref().err())) {
         assert!(!problem.to_string().contains(SECRET), "{problem}");
         let (line, column) = problem.at.unwrap_or((1, 1));

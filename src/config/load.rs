@@ -14,6 +14,7 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -126,8 +127,9 @@ fn resolve_entry(
         }
     };
     let resolved = match (resolved, ConfigError::joined(errors)) {
-        (_, Some(error)) => Err(error),
-        (Some(config), None) => Ok(Arc::new(config)),
+        // What is doubtful may be the reason for what is wrong, such as `cmd` where `command` is missing.
+        (_, Some(error)) => Err(ConfigError::joined(iter::once(error).chain(server.warnings))?),
+        (Some(config), None) => Ok(Arc::new(ServerConfig { warnings: server.warnings, ..config })),
         (None, None) => return None,
     };
     Some((GroupName::new(&server.name), resolved))

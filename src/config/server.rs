@@ -1,5 +1,6 @@
 //! The configuration of one server.
 
+use super::error::ConfigError;
 use super::secrets::{SecretPlace, ServerSecrets};
 use super::tool_rules::ToolRules;
 use std::collections::BTreeMap;
@@ -47,6 +48,8 @@ pub struct ServerConfig {
     pub launch_text: LaunchText,
     /// The entry's file and program, which identify the server for its pins.
     pub origin: ServerOrigin,
+    /// What is doubtful in the entry, such as an unknown field.
+    pub warnings: Vec<ConfigError>,
 }
 
 impl ServerConfig {

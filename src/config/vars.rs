@@ -15,6 +15,7 @@ use thiserror::Error;
 use super::notation::{self, Malformed, StringPart};
 use super::referenced::ReferencedFiles;
 use base::files::{self, MAX_NAMED_BYTES};
+use base::text;
 
 /// The environment variables and the working directory that the program was started with. Read once, in `main`, and
 /// passed from there to everything that needs them.
@@ -150,8 +151,13 @@ pub enum VarError {
     #[error("`${{` is not followed by a variable name and `}}`")]
     Malformed,
     /// The file of a `{file:…}` cannot be read.
-    #[error("the file named by `{{file:…}}` cannot be read: {}", read_error_reason(.0))]
-    File(#[from] io::Error),
+    #[error("the file named by `{{file:…}}` cannot be read: {}", read_error_reason(.error))]
+    File {
+        /// The directory of the config file.
+        dir: PathBuf,
+        /// Why it cannot be read.
+        error: io::Error,
+    },
     /// The file of a `{file:…}` in a project's config is not in the folder of the config.
     #[error(
         "the file named by `{{file:…}}` is not in the folder of this config file, which belongs to a project"
@@ -185,7 +191,9 @@ impl VarError {
             Self::Malformed => {
                 "write `${NAME}` for an environment variable, or `$$` for a dollar sign".to_owned()
             }
-            Self::File(_) => "a relative path starts at the config file's directory".to_owned(),
+            Self::File { dir, .. } => {
+                format!("create it, or write another path; a relative path starts at {}", text::path(dir))
+            }
             Self::OutsideProject => {
                 "a project's config reads only files in its own folder; configure this server in your own servers.json"
                     .to_owned()
@@ -265,15 +273,16 @@ fn env_value<'v>(name: &str, default: Option<&'v str>, env: &'v Env) -> Result<&
 fn file_content(path: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
     let mut path = context.resolve_path(path)?;
     context.files.add(&path);
+    let unreadable = |error: io::Error| VarError::File { dir: context.dir.to_owned(), error };
     if context.is_project {
         // Links are followed first, so that none leads out.
-        path = path.canonicalize()?;
+        path = path.canonicalize().map_err(unreadable)?;
         if !context.dir.canonicalize().is_ok_and(|dir| path.starts_with(dir)) {
             return Err(VarError::OutsideProject);
         }
     }
-    let content = files::read(&path, MAX_NAMED_BYTES)?;
-    let mut text = String::from_utf8(content).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    let content = files::read(&path, MAX_NAMED_BYTES).map_err(unreadable)?;
+    let mut text = String::from_utf8(content).map_err(|_| unreadable(io::ErrorKind::InvalidData.into()))?;
     text.truncate(text.trim_end_matches(['\n', '\r']).len());
     Ok(text)
 }
@@ -375,6 +384,11 @@ mod tests {
         assert_eq!(expand("{file:./token}{file:~/token}", context).unwrap(), "s3crets3cret");
         let missing = expand("{file:nothing}", context).unwrap_err();
         assert_eq!(missing.to_string(), "the file named by `{file:…}` cannot be read: no such file");
+        assert!(
+            missing.hint().ends_with(&format!("starts at {}", dir.path().display())),
+            "{}",
+            missing.hint()
+        );
     }
 
     #[test]

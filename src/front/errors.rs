@@ -9,6 +9,7 @@ use crate::upstream::{AcquireError, Upstream};
 use base::text::quoted;
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::iter;
 use std::path::Path;
 use wire::budget::BUDGET_BYTES;
 use wire::object::AmbiguousMember;
@@ -160,8 +161,9 @@ pub fn group_unavailable(
     let snapshot = group.snapshot();
     let (attempts, cause) = match (&snapshot.state, error) {
         (State::Failed(failure), _) => (failure.attempts, failure.error.to_string()),
-        (_, error) => (0, tool_errors::unavailable(&group.name, error, None, None)),
+        (_, error) => (0, tool_errors::unavailable(&group.name, error, iter::empty(), None, None)),
     };
+    let cause = iter::once(cause).chain(snapshot.config_warnings()).collect::<Vec<_>>().join("\n");
     let retry_after = match error {
         AcquireError::Failed(error) if !error.retryable() => None,
         _ => Some(RETRY_AFTER_MS),

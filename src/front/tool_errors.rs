@@ -23,13 +23,15 @@ pub fn result(text: &str) -> Raw {
 }
 
 /// A group without a connection. `login`: the outcome of the login offer, if a login is what is missing. `log_file`: the
-/// log, which may say more.
+/// log, which may say more. `config_warnings`: what is doubtful in its config entry, which may be the reason.
 pub fn unavailable(
     group: &GroupName,
     error: &AcquireError,
+    config_warnings: impl Iterator<Item = String>,
     login: Option<&str>,
     log_file: Option<&Path>,
 ) -> String {
+    let warnings: String = config_warnings.map(|warning| format!("\n{warning}")).collect();
     match error {
         AcquireError::Failed(error) => {
             let advice = match login {
@@ -40,14 +42,14 @@ pub fn unavailable(
                 }
                 None => "A retry does not help until this is fixed; tell the user.".to_owned(),
             };
-            format!("Group {group} is not available: {error}\n{advice}{}", log_line(log_file))
+            format!("Group {group} is not available: {error}{warnings}\n{advice}{}", log_line(log_file))
         }
         AcquireError::Gone => format!("Group {group} is no longer in the config."),
         AcquireError::ShuttingDown => {
             format!("Group {group} was not used: the session ends, and dynamic-mcp is shutting down.")
         }
         AcquireError::StillConnecting(progress) => format!(
-            "Group {group} is initializing ({} s so far), please retry in 10 seconds{progress}",
+            "Group {group} is initializing ({} s so far), please retry in 10 seconds{progress}{warnings}",
             progress.elapsed.as_secs()
         ),
     }

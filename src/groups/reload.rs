@@ -69,7 +69,7 @@ impl GroupManager {
             tracing::debug!("the content of the config has not changed");
             return;
         }
-        for warning in &config.warnings {
+        for warning in config.all_warnings() {
             tracing::warn!("{warning}");
             self.environment.clients.log(None, LogLevel::Warning, &format!("config warning: {warning}"));
         }
@@ -182,9 +182,7 @@ fn keep_valid_entries(old: &Config, new: &mut Config) -> Vec<ConfigError> {
     let mut errors = Vec::new();
     for (name, server) in &mut new.servers {
         if let (Err(error), Some(Ok(valid))) = (&*server, old.server(name)) {
-            let mut error = error.clone();
-            error.message = format!("server {:?}: {}", name.as_str(), error.message);
-            errors.push(error);
+            errors.push(error.of_server(name.as_str()));
             *server = Ok(valid.clone());
         }
     }

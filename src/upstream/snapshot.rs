@@ -65,6 +65,12 @@ impl Snapshot {
         unlistable.into_iter().chain(catalog.findings.iter().cloned()).collect()
     }
 
+    /// What is doubtful in the group's config entry.
+    pub fn config_warnings(&self) -> impl Iterator<Item = String> {
+        let warnings = self.server.iter().flat_map(|server| &server.warnings);
+        warnings.map(|warning| format!("config warning: {warning}"))
+    }
+
     /// The number of known tools that the config allows. `None`: the tools are not known.
     pub fn allowed_tools(&self) -> Option<usize> {
         let tools = &self.catalog.as_ref()?.tools;

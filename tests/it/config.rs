@@ -39,15 +39,19 @@ fn loaded_config(path: &Path) -> Config {
 /// All errors and warnings as a user sees them, but without the directory of the file.
 fn messages(config: &Config) -> Vec<String> {
     let servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
+    let warnings: Vec<_> = config.all_warnings().collect();
     let message = |error: &ConfigError| {
         let dir = error.file.parent().unwrap();
         if dir.as_os_str().is_empty() {
             error.to_string()
         } else {
-            error.to_string().replace(&format!("{}/", dir.display()), "")
+            error
+                .to_string()
+                .replace(&format!("{}/", dir.display()), "")
+                .replace(&*dir.to_string_lossy(), "DIR")
         }
     };
-    config.errors.iter().chain(servers).chain(&config.warnings).map(message).collect()
+    config.errors.iter().chain(servers).chain(&warnings).map(message).collect()
 }
 
 /// Converts a syntax tree to plain JSON, for the schema validator.

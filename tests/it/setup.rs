@@ -7,5 +7,6 @@ mod command_line;
 mod local_servers;
 mod log_file;
 mod messages;
+mod mistakes;
 mod notes;
 mod profiles;

@@ -3,6 +3,7 @@
 use super::{CheckReport, CheckedServer};
 use crate::cli::table::{self, Cell, Column, Layout, Row};
 use crate::cli::terminal::{TextStyle, VisibleText};
+use crate::config::Config;
 use base::clock::rounded;
 use base::text::{name, visible};
 use std::time::Duration;
@@ -34,6 +35,7 @@ pub(super) fn table(report: &CheckReport, layout: Layout) -> VisibleText {
     report.profile.iter().for_each(|profile| text.line(profile));
     let working = report.servers.iter().filter(|server| server.works).count();
     text.line(match report.servers.len() {
+        0 if report.errors.is_empty() && report.disabled.is_empty() => Config::NO_SERVER.to_owned(),
         0 => "the config has no server".to_owned(),
         all => format!("{working} of {all} servers work"),
     });
@@ -52,7 +54,7 @@ fn row(server: &CheckedServer) -> Row<6> {
         server.runs.as_deref().unwrap_or("-").into(),
     ];
     let findings = server.findings.iter().map(|finding| format!("note: {}", visible(finding)));
-    Row { cells, below: server.error.iter().cloned().chain(findings).collect() }
+    Row { cells, below: server.error.iter().chain(&server.warnings).cloned().chain(findings).collect() }
 }
 
 #[cfg(test)]
@@ -96,6 +98,6 @@ profile work leaves out 1 of 3 servers
 1 of 2 servers work
 ";
         assert_eq!(table(&report, LAYOUT).to_string(), expected);
-        assert_eq!(table(&CheckReport::default(), LAYOUT).to_string(), "the config has no server\n");
+        assert_eq!(table(&CheckReport::default(), LAYOUT).to_string(), format!("{}\n", Config::NO_SERVER));
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct NamedEntry {
     pub(super) entry: Option<ServerEntry>,
     /// What is wrong with the entry, in the order in which it was found.
     pub(super) errors: Vec<ConfigError>,
+    /// What is doubtful in the entry.
+    pub(super) warnings: Vec<ConfigError>,
     /// Where the entry is in the file.
     pub(super) source: EntrySource,
     /// The rules for its tools that the profile in use adds.

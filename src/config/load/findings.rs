@@ -41,16 +41,18 @@ pub(super) fn syntax_error(text: &SourceText, error: &ParseError) -> ConfigError
         ParseErrorKind::UnterminatedObject => ('}', "object"),
         ParseErrorKind::UnterminatedArray => (']', "list"),
         kind => {
-            let message = format!("not valid JSON: {}", kind.to_string().to_lowercase());
             let at = error.range().start;
+            if let Some((message, hint)) = wrong_bracket(text, at).or_else(|| yaml(text.as_str())) {
+                return text.error(at, format_args!("not valid JSON: {message}"), Some(hint));
+            }
+            let message = format!("not valid JSON: {}", kind.to_string().to_lowercase());
             // `\U` of `C:\Users`, and `\u` of `C:\users`, which needs four digits.
             let is_escape = matches!(kind, ParseErrorKind::String(_))
                 && ["escape", "hex digits"].iter().any(|part| message.contains(part));
             let hint = match text.as_str().get(at..).and_then(|rest| rest.chars().next()) {
                 _ if is_escape => Some(r"write each backslash of a path twice, as in C:\\Users"),
-                Some('“' | '”' | '„' | '‘' | '’' | '\'') => {
-                    Some(r#"write straight quotation marks: ""#)
-                }
+                Some('“' | '”' | '„' | '‘' | '’') => Some(r#"write straight quotation marks: ""#),
+                Some('\'') => Some(r#"write "…" in place of '…'"#),
                 _ if matches!(kind, ParseErrorKind::MultipleRootJsonValues) => {
                     Some("the file goes on after its last bracket; delete the rest")
                 }
@@ -64,6 +66,64 @@ pub(super) fn syntax_error(text: &SourceText, error: &ParseError) -> ConfigError
         "not valid JSON: a `{missing}` is missing; the {what} that begins at {line}:{column} is not closed"
     );
     text.error(text.as_str().trim_end().len(), message, None)
+}
+
+/// What is wrong with a closing bracket at this offset, and what to do about it: it closes nothing, or something else than
+/// what is open. `None`: there is none, or nothing is wrong with it.
+fn wrong_bracket(text: &SourceText, at: usize) -> Option<(String, String)> {
+    let found = text.as_str()[at..].chars().next().filter(|found| matches!(found, '}' | ']'))?;
+    let place = |offset: usize| {
+        let (line, column) = text.position(offset);
+        format!("{line}:{column}")
+    };
+    Some(match open_bracket(&text.as_str()[..at]) {
+        None => (format!("this `{found}` closes nothing"), "delete it".to_owned()),
+        Some((offset, '[')) if found == '}' => (
+            format!("a `]` is missing; the list that begins at {} is not closed", place(offset)),
+            "write `]` before this `}`".to_owned(),
+        ),
+        Some((offset, '{')) if found == ']' => (
+            format!("a `}}` is missing; the object that begins at {} is not closed", place(offset)),
+            "write `}` before this `]`".to_owned(),
+        ),
+        Some(_) => return None,
+    })
+}
+
+/// The last bracket in a text that is not closed, and its offset. Strings and comments do not count.
+fn open_bracket(text: &str) -> Option<(usize, char)> {
+    let (mut open, mut chars) = (Vec::new(), text.char_indices().peekable());
+    while let Some((offset, c)) = chars.next() {
+        match c {
+            '"' => loop {
+                match chars.next() {
+                    None | Some((_, '"')) => break,
+                    Some((_, '\\')) => drop(chars.next()),
+                    Some(_) => {}
+                }
+            },
+            '/' if text[offset..].starts_with("//") => while chars.next().is_some_and(|(_, c)| c != '\n') {},
+            '/' if text[offset..].starts_with("/*") => {
+                let end = text[offset..].find("*/").map_or(text.len(), |end| offset + end);
+                while chars.next_if(|(at, _)| *at <= end).is_some() {}
+            }
+            '{' | '[' => open.push((offset, c)),
+            '}' | ']' => drop(open.pop()),
+            _ => {}
+        }
+    }
+    open.pop()
+}
+
+/// What is wrong with a file whose first line is one of YAML, and what to do about it.
+fn yaml(text: &str) -> Option<(String, String)> {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?;
+    let is_key = |key: &str| key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    let is_yaml =
+        first == "---" || first.split_once(':').is_some_and(|(key, _)| is_key(key) && !key.is_empty());
+    let hint = r#"write {"mcpServers": {NAME: {"command": "…", "args": ["…"]}}}"#;
+    is_yaml.then(|| ("it looks like YAML".to_owned(), hint.to_owned()))
 }
 
 /// The error for servers, or a single one, that are not within `mcpServers`.

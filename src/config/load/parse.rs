@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jsonc_parser::ast::{Object, ObjectProp, Value};
@@ -31,6 +31,9 @@ use crate::config::{ConfigError, LaunchText, ServerOrigin};
 use base::files::MAX_CONFIG_BYTES;
 use base::text;
 
+/// How many files beside one that does not exist are looked at.
+const MAX_NEIGHBORS: usize = 1000;
+
 /// The content of one file.
 #[derive(Default)]
 pub(super) struct ParsedFile {
@@ -55,8 +58,11 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
         && env.config_dir().is_some_and(|dir| dir.join("servers.json") == absolute);
     let word = absolute.to_str().filter(|_| !is_default).and_then(text::shell_word);
     let named = word.map(|word| format!(" --config {word}")).unwrap_or_default();
+    let other = nearest_file(&absolute).or_else(|| env.config_dir().map(|dir| dir.join("servers.json")));
+    let other = other.filter(|other| *other != absolute && other.is_file());
+    let other = other.map_or_else(String::new, |other| format!("did you mean {}? ", text::path(&other)));
     let missing = format!(
-        "`dynamic-mcp import{named}` makes it from the files of your clients; `--config` names another file"
+        "{other}`dynamic-mcp import{named}` makes it from the files of your clients; `--config` names another file"
     );
     let text = match SourceText::read(&absolute, MAX_CONFIG_BYTES, &missing) {
         Ok(text) => Arc::new(text.named(path)),
@@ -90,6 +96,15 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
         Err(error) => parser.file.errors.push(error),
     }
     parser.file
+}
+
+/// The JSON file whose name is nearest to that of a file that does not exist, in its directory.
+fn nearest_file(missing: &Path) -> Option<PathBuf> {
+    let name = missing.file_name()?.to_str().filter(|_| !missing.exists())?;
+    let entries = missing.parent()?.read_dir().ok()?.take(MAX_NEIGHBORS).flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let names: Vec<_> = names.filter(|name| name.ends_with(".json")).collect();
+    nearest(name, names.iter().map(String::as_str)).map(|name| missing.with_file_name(name))
 }
 
 struct FileParser<'f> {
@@ -173,7 +188,11 @@ impl FileParser<'_> {
     fn parse_servers(&mut self, key: &str, servers: &Value<'_>) {
         let Value::Object(servers) = servers else {
             let message = format!("`{key}`: {}", expected_an_object(servers));
-            self.file.errors.push(self.text.error(servers.start(), message, None));
+            let first =
+                servers.as_array().and_then(|list| list.elements.first()?.as_object()?.get_string("name"));
+            let name = first.map_or("NAME", |name| &name.value);
+            let hint = format!("write each server by its name: {key:?}: {{{name:?}: {{…}}}}");
+            self.file.errors.push(self.text.error(servers.start(), message, Some(hint)));
             return;
         };
         let known = self.file.servers.iter().enumerate();
@@ -184,9 +203,9 @@ impl FileParser<'_> {
         // There the number is valid, and about something else.
         let is_of_client = matches!(key, "mcp" | "mcp.servers") || client_files::is_client_file(&self.path);
         for member in &servers.properties {
-            let server = self.parse_server(member);
+            let mut server = self.parse_server(member);
             let warning = doubtful_timeout(&member.value, self.text).filter(|_| !is_of_client);
-            self.file.warnings.extend(warning);
+            server.warnings.extend(warning);
             match known.get(&*server.name).and_then(|n| self.file.servers.get_mut(*n)) {
                 Some(first) => {
                     let (line, column) = self.text.position(first.source.offset);
@@ -217,6 +236,7 @@ impl FileParser<'_> {
         let name = member.name.as_str().to_owned();
         let mut wrong = Vec::new();
         let mut secrets = ServerSecrets::default();
+        let mut warnings = Vec::new();
         let (entry, errors) = if let Some((message, hint)) = name_error(&name, is_disabled(&member.value)) {
             (None, vec![self.text.error(member.name.start(), message, hint)])
         } else if is_disabled(&member.value)
@@ -225,12 +245,12 @@ impl FileParser<'_> {
             (None, Vec::new())
         } else {
             let read = read_entry(&member.value, self.text, self.context);
-            self.file.warnings.extend(read.warnings);
-            self.file.warnings.extend(unexpanded(&member.value, self.text, self.context.env));
-            self.file.warnings.extend(share_without_effect(&member.value, self.text, CAN_SHARE));
+            warnings.extend(read.warnings);
+            warnings.extend(unexpanded(&member.value, self.text, self.context.env));
+            warnings.extend(share_without_effect(&member.value, self.text, CAN_SHARE));
             wrong = read.wrong;
             let found = secret_refs::find(&member.value, self.text, self.context, self.secrets_refusal);
-            self.file.warnings.extend(found.warnings);
+            warnings.extend(found.warnings);
             secrets = found.secrets;
             (read.value, [read.errors, found.errors].concat())
         };
@@ -239,6 +259,7 @@ impl FileParser<'_> {
             name,
             entry,
             errors,
+            warnings,
             source,
             profile_tools: None,
             config_option: self.config_option.clone(),

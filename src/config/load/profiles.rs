@@ -116,7 +116,10 @@ impl Profiles {
             }
             (_, false) => {
                 let names: Vec<_> = self.0.iter().map(|profile| text::name(&profile.name)).collect();
-                (missing(wanted), format!("the config has {}", names.join(", ")))
+                let meant = nearest(wanted, self.0.iter().map(|profile| profile.name.as_str()));
+                let meant = meant.map(|name| format!("did you mean --profile {}? ", text::name(name)));
+                let hint = format!("{}the config has {}", meant.unwrap_or_default(), names.join(", "));
+                (missing(wanted), hint)
             }
         };
         ConfigError { file: file.to_owned(), at: None, message, hint: Some(hint) }

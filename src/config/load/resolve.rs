@@ -21,6 +21,7 @@ use crate::config::{
     ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Launcher, Mode, OAuthConfig, OAuthFlow,
     Overrides, ServerConfig, Share, StdioConfig, Timeouts,
 };
+use base::text;
 
 /// Long enough for a pause in a conversation, short enough that forty servers do not run all day.
 const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -98,6 +99,7 @@ pub(super) fn resolve_server(
         launch_text: source.launch_text.clone(),
         secrets: source.secrets.clone(),
         origin: source.origin.clone(),
+        warnings: Vec::new(),
         description: entry.description.clone(),
         endpoint: resolve_endpoint(entry, defaults, &mut EntryErrors { source, errors })?,
     })
@@ -235,7 +237,11 @@ fn resolve_stdio(
         match env_file::read(&file) {
             Ok(variables) => env.extend(variables),
             Err(error) if error.at.is_some() => errors.errors.push(error),
-            Err(error) => errors.add(&["env_file"], format!("`env_file` {}", error.message), error.hint),
+            Err(error) => {
+                let dir = text::path(&errors.source.dir);
+                let hint = format!("create it, or write another path; a relative path starts at {dir}");
+                errors.add(&["env_file"], format!("`env_file` {}", error.message), Some(hint));
+            }
         }
     }
     env.extend(entry.env.unwrap_or_default());

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::ConfigError;
 use crate::config::vars::read_error_reason;
-use base::files;
+use base::{files, text};
 use std::io::ErrorKind;
 
 /// Line and column, both counted from 1. The column counts characters.
@@ -31,13 +31,18 @@ impl SourceText {
             hint: Some(hint.to_owned()),
         };
         let bytes = files::read(path, limit).map_err(|cause| {
+            let word = path.to_str().and_then(text::shell_word).unwrap_or_else(|| "FILE".to_owned());
             let hint = match cause.kind() {
-                ErrorKind::PermissionDenied => "let this user read it, as with `chmod u+r`",
-                _ if path.is_dir() => "name the file in this directory",
-                _ => hint,
+                ErrorKind::PermissionDenied => format!(
+                    "run `chmod u+r {word}`, or, if it belongs to another user, `sudo chown \"$USER\" {word}`"
+                ),
+                _ if path.is_dir() => {
+                    format!("write the path of a file in it, or remove it with `rmdir {word}`")
+                }
+                _ => hint.to_owned(),
             };
             let error = error(format!("cannot be read: {}", read_error_reason(&cause)));
-            ConfigError { hint: Some(hint.to_owned()), ..error }
+            ConfigError { hint: Some(hint), ..error }
         })?;
         let text = String::from_utf8(bytes).map_err(|_| error("is not UTF-8 text".to_owned()))?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);

@@ -241,7 +241,7 @@ fn an_argument_that_only_a_shell_would_expand_is_a_warning() {
         }}}"#,
     );
     assert!(server(&config, "a").description.is_none());
-    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    let warnings: Vec<String> = config.all_warnings().map(|warning| warning.to_string()).collect();
     let expected = [("args[0]", "$HOME"), ("args[1]", "~"), ("args[7]", "$TOKEN")];
     assert_eq!(warnings.len(), expected.len(), "{warnings:#?}");
     for (warning, (arg, what)) in warnings.iter().zip(expected) {
@@ -292,7 +292,7 @@ fn asking_for_shared_servers_is_a_warning_where_there_are_none() {
     );
     assert_eq!(config.errors, []);
     let expected = if cfg!(target_os = "linux") { 0 } else { 2 };
-    assert_eq!(config.warnings.len(), expected, "{:?}", config.warnings);
+    assert_eq!(config.all_warnings().count(), expected, "{config:?}");
 }
 
 #[test]
@@ -315,8 +315,9 @@ fn an_empty_list_of_a_client_allows_no_tool_and_ours_all() {
 fn said_of(text: &str) -> String {
     let config = load_text(text);
     let of_servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
-    let all = config.errors.iter().chain(&config.warnings).chain(of_servers);
-    all.map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    let errors = config.errors.iter().chain(of_servers).map(ToString::to_string);
+    let warnings = config.all_warnings().map(|warning| warning.to_string());
+    errors.chain(warnings).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -373,7 +374,7 @@ fn usual_mistakes_are_named_with_what_to_write() {
         .unwrap();
         let env = Env::new([("HOME", "/home/u")], dir.path());
         assert_eq!(
-            load(&[name.into()], &env, &Overrides::default()).warnings.len(),
+            load(&[name.into()], &env, &Overrides::default()).all_warnings().count(),
             usize::from(is_named),
             "{name}"
         );

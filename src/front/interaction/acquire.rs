@@ -31,7 +31,9 @@ pub struct Unavailable {
 impl From<Unavailable> for String {
     /// The text for the model.
     fn from(Unavailable { group, error, login, log_file }: Unavailable) -> Self {
-        tool_errors::unavailable(&group.name, &error, login.as_deref(), log_file.as_deref())
+        let warnings = group.snapshot();
+        let warnings = warnings.config_warnings();
+        tool_errors::unavailable(&group.name, &error, warnings, login.as_deref(), log_file.as_deref())
     }
 }
 

@@ -61,7 +61,7 @@ pub fn report_problems(client: &Client, groups: &GroupManager) {
     for error in usage.chain(errors).chain(entries).take(MAX_REPORTED) {
         client.log(None, LogLevel::Error, &format!("{error}{log}"));
     }
-    for warning in config.warnings.iter().take(MAX_REPORTED) {
+    for warning in config.all_warnings().take(MAX_REPORTED) {
         client.log(None, LogLevel::Warning, &format!("config warning: {warning}"));
     }
 }

@@ -42,6 +42,7 @@ pub(super) fn group_json(
         "startupHint": group.startup_hint(),
         "tools": snapshot.allowed_tools(),
         "error": error,
+        "warnings": snapshot.config_warnings().collect::<Vec<_>>(),
         "note": note.map(Note::to_string),
         "loginUrl": flows.open_url(group),
         "attempts": attempts,
@@ -111,6 +112,9 @@ pub(super) fn group_line(
     }
     if let Some(note) = note {
         line.push_str(&format!("\n    {note}"));
+    }
+    for warning in snapshot.config_warnings() {
+        line.push_str(&format!("\n    {warning}"));
     }
     if let Some(stderr) = group.startup_line() {
         line.push_str(&format!("\n    the last line of its stderr: {stderr}"));

@@ -1,7 +1,7 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
 use super::group_status::{group_json, group_line, millis};
-use crate::config::{ConfigError, GroupName};
+use crate::config::{Config, ConfigError, GroupName};
 use crate::front::results::grouped;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
@@ -85,10 +85,7 @@ pub fn report(
     };
     let may_have_servers = !all.is_empty() || !config.disabled.is_empty() || !problems.config.is_empty();
     lines.push(match may_have_servers {
-        false => {
-            "no server is configured; `dynamic-mcp import` adds those of your clients, and `dynamic-mcp add` adds one"
-                .to_owned()
-        }
+        false => Config::NO_SERVER.to_owned(),
         true => format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()),
     });
     for (group, snapshot) in &snapshots {

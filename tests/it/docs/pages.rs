@@ -71,8 +71,14 @@ fn configs_in_the_pages_load_without_errors_and_warnings() {
         fs::write(&path, &fence.text).unwrap();
         let config = load(&[path], &env, &Overrides::default());
         let servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
-        let messages: Vec<String> =
-            config.errors.iter().chain(servers).chain(&config.warnings).map(ToString::to_string).collect();
+        let messages: Vec<String> = config
+            .errors
+            .iter()
+            .chain(servers)
+            .cloned()
+            .chain(config.all_warnings())
+            .map(|error| error.to_string())
+            .collect();
         assert_eq!(messages, Vec::<String>::new(), "{}:\n{}", fence.place, fence.text);
     }
     assert!(count > 12, "{count}");
@@ -98,7 +104,7 @@ fn the_entry_of_each_client_is_one_that_can_be_read() {
         let file = home.path().join(if client == "Codex" { "config.toml" } else { "config.json" });
         fs::write(&file, &text).unwrap();
         let config = load(&[file], &Env::new([("HOME", "/home/you")], home.path()), &Overrides::default());
-        assert!(config.errors.is_empty() && config.warnings.is_empty(), "{client}: {:?}", config.warnings);
+        assert!(config.errors.is_empty() && config.all_warnings().next().is_none(), "{client}: {config:?}");
         let names: Vec<String> = config.servers.iter().map(|(name, _)| name.to_string()).collect();
         assert_eq!(names, ["dyn"], "{client}");
         assert!(config.servers[0].1.is_ok(), "{client}");

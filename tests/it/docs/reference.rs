@@ -166,7 +166,14 @@ fn load_in(dir: &Path, config: &Value) -> Config {
 /// Everything that is wrong with a config.
 fn messages(config: &Config) -> Vec<String> {
     let servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
-    config.errors.iter().chain(servers).chain(&config.warnings).map(ToString::to_string).collect()
+    config
+        .errors
+        .iter()
+        .chain(servers)
+        .cloned()
+        .chain(config.all_warnings())
+        .map(|error| error.to_string())
+        .collect()
 }
 
 /// The defaults of a type, and of the types of its fields.

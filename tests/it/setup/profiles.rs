@@ -140,7 +140,7 @@ fn commands_use_the_rules_of_the_profile() {
 #[test]
 fn a_profile_that_is_not_known_shows_no_server_until_the_config_has_it() {
     let profiles = || config(json!({"work": ["files"]}));
-    let unknown = "there is no profile \"wrok\", so no server is used (the config has work)";
+    let unknown = "there is no profile \"wrok\", so no server is used (did you mean --profile work? the config has work)";
     let unclear = "it is not known which profile to use, so no server is used";
     for (args, variable, problems) in [
         (&["--profile", "wrok"][..], "", &[unknown][..]),
@@ -225,7 +225,10 @@ fn commands_use_the_profile_and_an_unknown_one_is_a_usage_error() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains("there is no profile \"wrok\""), "{args:?}: {stderr}");
-        assert!(stderr.contains("(the config has work, none)"), "{args:?}: {stderr}");
+        assert!(
+            stderr.contains("(did you mean --profile work? the config has work, none)"),
+            "{args:?}: {stderr}"
+        );
     }
 }
 

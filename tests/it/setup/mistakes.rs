@@ -1,0 +1,111 @@
+//! Usual mistakes: each place that shows one says what is wrong, where, and what to write.
+
+use std::path::Path;
+
+use dynamic_mcp::config::Overrides;
+use dynamic_mcp::config::load::load;
+use dynamic_mcp::config::vars::Env;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::shell::Shell;
+use crate::support::{ProxyCommand, config_of, merged, scripted_upstream};
+
+/// What the file `name` of this directory says is wrong or doubtful.
+fn said_of(dir: &Path, name: &str) -> String {
+    let config = load(&[dir.join(name)], &Env::new([("HOME", "/home/u")], dir), &Overrides::default());
+    let servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
+    let all = config.errors.iter().chain(servers).cloned().chain(config.all_warnings());
+    all.map(|error| error.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_wrong_file_is_described_with_what_to_write() {
+    let dir = TempDir::new().unwrap();
+    let server = |fields: &str| format!(r#"{{"mcpServers": {{"a": {{"command": "x", {fields}}}}}}}"#);
+    for (text, expected) in [
+        (
+            "{\"mcpServers\": {\"a\": {\n\"args\": [\"}\" /* ] */\n}}}".to_owned(),
+            "c.json:3:1: not valid JSON: a `]` is missing; the list that begins at 2:9 is not closed (write `]` before \
+             this `}`)",
+        ),
+        (
+            "{\"mcpServers\": [{\"a\": 1]}".to_owned(),
+            "a `}` is missing; the object that begins at 1:17 is not closed (write `}` before this `]`)",
+        ),
+        (
+            "{\"mcpServers\": {}}\n}".to_owned(),
+            "c.json:2:1: not valid JSON: this `}` closes nothing (delete it)",
+        ),
+        ("mcpServers:\n  a:\n".to_owned(), "it looks like YAML (write {\"mcpServers\": {NAME: {\"command\""),
+        ("{'mcpServers': {}}".to_owned(), "(write \"…\" in place of '…')"),
+        (
+            r#"{"mcpServers": [{"name": "files", "command": "x"}]}"#.to_owned(),
+            "expected an object, found a list (write each server by its name: \"mcpServers\": {\"files\": {…}})",
+        ),
+        (
+            server(r#""args": "-y x""#),
+            "(write each argument as a string of its own: \"args\": [\"-y\", \"package\"])",
+        ),
+        (
+            server(r#""env": ["A=b"]"#),
+            "`env`: expected an object, found a list (write \"env\": {\"NAME\": \"value\"})",
+        ),
+        (
+            server(r#""env": {"PORT": 8080}"#),
+            "`env.PORT`: expected a string, found a number (put the value into quotation marks)",
+        ),
+        (
+            server(r#""headers": "A: b""#),
+            "`headers`: expected an object, found a string (write \"headers\": {\"Authorization\": \"Bearer …\"})",
+        ),
+        (
+            server(r#""tools": {"deny": "x"}"#),
+            "`tools.deny`: expected a list, found a string (write \"deny\": [\"…\"])",
+        ),
+        (server(r#""env_file": "no.env""#), "(create it, or write another path; a relative path starts at "),
+        (
+            server(r#""env": {"T": "{file:~/t}"}"#),
+            "`{file:…}` cannot be read: no such file (create it, or write another path; a relative path starts at /",
+        ),
+        (r#"{"mcpServers": {"a": {"cmd": "x"}}}"#.to_owned(), "`url` for a remote server)\n"),
+    ] {
+        std::fs::write(dir.path().join("c.json"), &text).unwrap();
+        let said = said_of(dir.path(), "c.json");
+        assert!(said.contains(expected), "{text}: {said}");
+    }
+}
+
+#[test]
+fn a_path_that_is_no_file_is_described_with_the_nearest_one() {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("c.json"), "{}").unwrap();
+    let said = said_of(dir.path(), "cc.json");
+    assert!(
+        said.contains(&format!("(did you mean {}? `dynamic-mcp import", dir.path().join("c.json").display())),
+        "{said}"
+    );
+    std::fs::create_dir(dir.path().join("d.json")).unwrap();
+    let said = said_of(dir.path(), "d.json");
+    assert!(said.contains("write the path of a file in it, or remove it with `rmdir "), "{said}");
+}
+
+#[test]
+fn a_warning_of_a_server_stands_beside_it_everywhere() {
+    let odd = merged(scripted_upstream(&["--crash-at-start", "no"]), json!({"arguments": ["x"]}));
+    let config = config_of([("odd", odd), ("fine", scripted_upstream(&[]))]);
+    let warning = "unknown field `arguments` (did you mean `args`?)";
+    let shell = Shell::new(&config);
+    let (_, table, _) = shell.run(&["check", "odd"]);
+    assert!(table.contains("    config warning: servers.json:1:") && table.contains(warning), "{table}");
+    let mut proxy = ProxyCommand::new().config(&config).start_initialized();
+    let failure = proxy.call_failure("odd", "echo", json!({}));
+    assert!(failure.contains("\nconfig warning: ") && failure.contains(warning), "{failure}");
+    let status = proxy.call_meta_tool("get_status", json!({}));
+    let text = status["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("\n    config warning: ") && text.contains(warning), "{text}");
+    let groups = &status["structuredContent"]["groups"];
+    assert!(groups[0]["warnings"][0].as_str().unwrap().contains(warning), "{groups}");
+    assert_eq!(groups[1]["warnings"], json!([]));
+    assert!(proxy.log().contains(&format!("server \"odd\": {warning}")), "{}", proxy.log());
+}
