@@ -37,6 +37,7 @@ pub mod claims;
 pub mod clients;
 pub mod connect;
 pub mod connector;
+mod diagnosis;
 pub mod entries;
 pub mod error;
 mod handshake;

@@ -28,6 +28,7 @@ use process_env::{get_var, is_same_var, set_var};
 
 mod child_env;
 pub mod direct;
+mod launcher_args;
 mod launcher_vars;
 mod path;
 mod process_env;
@@ -88,8 +89,8 @@ pub enum LaunchError {
     },
     /// A command with a slash, which is not searched for on PATH, does not exist.
     #[error(
-        "command {:?} not found: there is no file {:?} (a relative path starts at the server's \"cwd\")",
-        without_arguments(command), without_arguments(&path.to_string_lossy())
+        "command {:?} not found: there is no file {:?}; {}",
+        without_arguments(command), without_arguments(&path.to_string_lossy()), path_advice(command)
     )]
     NoSuchFile {
         /// The command as the config entry has it.
@@ -108,6 +109,22 @@ pub enum LaunchError {
     HasArguments {
         /// The program. The arguments are not shown, because they may hold secrets.
         program: String,
+    },
+    /// The arguments of a launcher name nothing to start.
+    #[error("{launcher} gets no package to start: write \"args\": [{example}]")]
+    NoPackage {
+        /// The launcher.
+        launcher: String,
+        /// Its first arguments, as an example.
+        example: &'static str,
+    },
+    /// The first argument is several.
+    #[error(
+        "the first of \"args\" has several arguments in it: write \"args\": [{words}], each word as a string of its own"
+    )]
+    JoinedArguments {
+        /// The first words, in the notation of JSON.
+        words: String,
     },
     /// The file of the command exists and is not executable.
     #[error("command {path:?} is not an executable file; {NOT_EXECUTABLE_ADVICE}")]
@@ -159,6 +176,8 @@ impl LaunchError {
             Self::NotFound { .. } | Self::NoSuchFile { .. } => "its command was not found",
             Self::Address => "its command is an address",
             Self::HasArguments { .. } => "its command has arguments in it",
+            Self::NoPackage { .. } => "its launcher gets no package",
+            Self::JoinedArguments { .. } => "its first argument is several",
             Self::Directory { .. } => "its command is a directory",
             Self::NotExecutable { .. } => "its command is not executable",
             Self::Cwd { .. } => "its working directory cannot be used",
@@ -168,6 +187,9 @@ impl LaunchError {
         }
     }
 }
+
+/// An argument that is not looked at.
+const SOME_ARGUMENT: &str = "argument";
 
 /// Returns the servers that certainly cannot be started, and why. Takes `CHECK_TIMEOUT` at most; if the file system takes
 /// longer, none is known.
@@ -179,12 +201,16 @@ pub async fn find_broken<'s>(
     let mut named: HashMap<_, Vec<&GroupName>> = HashMap::new();
     for (name, stdio) in servers {
         let own_path = stdio.env.iter().find(|(name, _)| is_same_var(name, "PATH"));
-        named.entry((&stdio.command, &stdio.cwd, &stdio.inherit_env, own_path)).or_default().push(name);
+        let key = (
+            &stdio.command,
+            launcher_args::check(&stdio.command, &stdio.args).is_err().then_some(&stdio.args),
+        );
+        named.entry((key, &stdio.cwd, &stdio.inherit_env, own_path)).or_default().push(name);
     }
     let (searched, names): (Vec<_>, Vec<_>) = named.into_iter().unzip();
-    let searched = searched.into_iter().map(|(command, cwd, inherit_env, own_path)| StdioConfig {
+    let searched = searched.into_iter().map(|((command, args), cwd, inherit_env, own_path)| StdioConfig {
         command: command.clone(),
-        args: Vec::new(),
+        args: args.cloned().unwrap_or_else(|| vec![SOME_ARGUMENT.to_owned()]),
         env: own_path.into_iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
         cwd: cwd.clone(),
         inherit_env: inherit_env.clone(),
@@ -225,6 +251,14 @@ fn advice(command: &str, found: Option<&Path>) -> String {
     }
 }
 
+/// Returns what the user can do about a path that names no file.
+fn path_advice(command: &str) -> &'static str {
+    match Path::new(command).is_absolute() {
+        true => "correct the path",
+        false => "write its absolute path, or set \"cwd\" to the directory at which this path starts",
+    }
+}
+
 /// Determines the program, arguments, environment and working directory of the server that `stdio` configures.
 ///
 /// Takes milliseconds, or up to 2 s the first time that the login shell is asked for its PATH.
@@ -253,6 +287,7 @@ fn prepare_blocking(
     let cwd = usable_working_dir(stdio, process_env)?;
     let searched = PathList::parse(get_var(&env, "PATH").unwrap_or_default());
     let program = find_program(&stdio.command, searched, &cwd, process_env)?;
+    launcher_args::check(&stdio.command, &stdio.args)?;
     let args: Vec<_> = stdio.args.iter().map(OsString::from).collect();
     #[cfg(windows)]
     windows_command::check(&program, &args)

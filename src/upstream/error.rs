@@ -99,6 +99,7 @@ impl UpstreamError {
         match self {
             Self::Config(_) | Self::Launch { .. } => false,
             Self::Remote(error) => !error.is_final(),
+            Self::Exited { step: Some(_), output, .. } => !output.is_final(),
             // The server supports none of our revisions.
             Self::Refused { step: "initialize" | "server/discover", code, .. } => {
                 ![code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::UNSUPPORTED_REVISION].contains(code)
@@ -148,9 +149,12 @@ impl UpstreamError {
     /// Adds the request that waited for an answer when the connection ended, and the lines of stdout that are not MCP.
     pub fn while_waiting_for(&self, step: &'static str, stdout: String) -> Self {
         let mut error = self.clone();
-        if let Self::Exited { step: at, output, .. } = &mut error {
+        if let Self::Exited { step: at, output, how, .. } = &mut error {
             *at = Some(step);
             *output = std::mem::take(output).with_stdout(stdout);
+            if how == CLEAN_EXIT {
+                *output = std::mem::take(output).with_clean_exit();
+            }
         }
         error
     }
@@ -172,7 +176,8 @@ impl From<ConnectionEnd> for UpstreamError {
     fn from(ending: ConnectionEnd) -> Self {
         match ending {
             ConnectionEnd::Process { how, stderr, withheld } => {
-                Self::Exited { step: None, how, output: ServerOutput::new(stderr, String::new()), withheld }
+                let output = ServerOutput::of_ended(stderr, &withheld);
+                Self::Exited { step: None, how, output, withheld }
             }
             ConnectionEnd::Remote(error) => Self::Remote(error),
         }
@@ -186,6 +191,9 @@ fn with_source(error: &dyn std::error::Error) -> String {
         None => error.to_string(),
     }
 }
+
+/// How a process ended that found nothing wrong.
+const CLEAN_EXIT: &str = "its process exited with code 0";
 
 fn before_answer(step: &Option<&'static str>) -> String {
     step.map(|step| format!(" before it answered {step}")).unwrap_or_default()

@@ -1,5 +1,6 @@
 //! What a process printed that never became a server, and what that says about it.
 
+use super::diagnosis;
 use base::text::{quoted, quoted_lines, shorten};
 use std::fmt;
 
@@ -10,20 +11,45 @@ const MAX_LINE: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServerOutput {
     /// The last lines of its stderr.
-    stderr: String,
+    stderr: Box<str>,
     /// The first lines of its stdout that are not MCP.
-    stdout: String,
+    stdout: Box<str>,
+    /// What is wrong until somebody changes it, and what to do about it.
+    remedy: Option<Box<str>>,
 }
 
 impl ServerOutput {
     /// The last lines of stderr, and the first lines of stdout that are not MCP; both may be empty.
     pub fn new(stderr: String, stdout: String) -> Self {
-        Self { stderr, stdout }
+        let remedy = diagnosis::remedy(&stderr, &[]).map(Into::into);
+        Self { stderr: stderr.into(), stdout: stdout.into(), remedy }
+    }
+
+    /// The output of a process that ended before it answered. `withheld`: variables that were not passed to it and about
+    /// which the error has a line of its own.
+    pub(super) fn of_ended(stderr: String, withheld: &[String]) -> Self {
+        let remedy = diagnosis::remedy(&stderr, withheld).map(Into::into);
+        Self { stderr: stderr.into(), stdout: Box::default(), remedy }
+    }
+
+    /// Adds what a program is that ends without an error where a server would answer.
+    pub(super) fn with_clean_exit(mut self) -> Self {
+        self.remedy.get_or_insert_with(|| {
+            "a server goes on running and answers on stdout, so this program is no MCP server, or it needs an argument to \
+             be one: check \"command\" and \"args\""
+                .into()
+        });
+        self
+    }
+
+    /// Returns whether a new attempt fails too until somebody changes something.
+    pub(super) fn is_final(&self) -> bool {
+        self.remedy.is_some()
     }
 
     /// Adds lines of stdout that are not MCP.
     pub fn with_stdout(self, stdout: String) -> Self {
-        Self { stdout, ..self }
+        Self { stdout: stdout.into(), ..self }
     }
 
     /// The line in which an HTTP server says where it listens, in quotes.
@@ -63,21 +89,6 @@ pub(super) fn not_configured(stderr: &str) -> Option<String> {
     Some(quoted(&shorten(line, MAX_LINE)))
 }
 
-/// Returns whether a Python program fails because it was written for another major version of the package `mcp`.
-fn needs_older_mcp(stderr: &str) -> bool {
-    const ERRORS: [&str; 3] = ["ImportError:", "ModuleNotFoundError:", "AttributeError:"];
-    // Without the package itself, its version is not the reason.
-    let is_missing = stderr.contains("No module named 'mcp'");
-    let names_package =
-        |line: &str| ["'mcp.", "'mcp'", "FastMCP", "mcp/"].iter().any(|part| line.contains(part));
-    let is_used = stderr.lines().any(|line| {
-        let line = line.trim();
-        line.starts_with("from mcp") || line.starts_with("import mcp") || line.contains("site-packages/mcp/")
-    });
-    let last = stderr.lines().rfind(|line| ERRORS.iter().any(|error| line.starts_with(error)));
-    !is_missing && last.is_some_and(|line| names_package(line) || is_used)
-}
-
 /// Writes what follows an error about the process.
 impl fmt::Display for ServerOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,11 +99,8 @@ impl fmt::Display for ServerOutput {
                  in place of \"command\" (the path is often /mcp)"
             )?;
         }
-        if needs_older_mcp(&self.stderr) {
-            f.write_str(
-                "; it does not work with the installed version of the Python package mcp: pin an older one (for uvx, begin \"args\" with \
-                 \"--with\", \"mcp<2\")",
-            )?;
+        if let Some(remedy) = &self.remedy {
+            write!(f, "; {remedy}")?;
         }
         for (text, what) in
             [(&self.stdout, "its stdout has text that is not MCP"), (&self.stderr, "the end of its stderr")]

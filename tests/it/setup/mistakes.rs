@@ -9,7 +9,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::shell::Shell;
-use crate::support::{ProxyCommand, config_of, merged, scripted_upstream};
+use crate::support::{ProxyCommand, config_of, merged, pure_config, scripted_upstream};
 
 /// What the file `name` of this directory says is wrong or doubtful.
 fn said_of(dir: &Path, name: &str) -> String {
@@ -108,4 +108,36 @@ fn a_warning_of_a_server_stands_beside_it_everywhere() {
     assert!(groups[0]["warnings"][0].as_str().unwrap().contains(warning), "{groups}");
     assert_eq!(groups[1]["warnings"], json!([]));
     assert!(proxy.log().contains(&format!("server \"odd\": {warning}")), "{}", proxy.log());
+}
+
+#[test]
+fn a_start_that_no_retry_can_mend_says_what_to_do_instead() {
+    let crash = |stderr: &str| scripted_upstream(&["--crash-at-start", stderr]);
+    let config = pure_config([
+        ("module", crash("python3: No module named mcp_x")),
+        ("variable", crash("Error: API_KEY is required")),
+        ("npx", json!({"command": "npx", "args": ["-y"]})),
+        ("joined", json!({"command": "npx", "args": ["-y @a/b s3cret"]})),
+        ("ends", json!({"command": "true"})),
+        ("other", crash("no such database")),
+    ]);
+    let mut proxy = ProxyCommand::new().config(&config).start_initialized();
+    for (group, expected) in [
+        ("module", "; its Python has no module \"mcp_x\": correct the name in \"args\""),
+        (
+            "variable",
+            "; it needs the variable API_KEY: write \"env\": {\"API_KEY\": \"…\"} into its config entry",
+        ),
+        ("npx", "npx gets no package to start: write \"args\": [\"-y\", \"PACKAGE\"]"),
+        ("joined", "write \"args\": [\"-y\", \"@a/b\", …], each word as a string of its own"),
+        ("ends", "this program is no MCP server, or it needs an argument to be one"),
+    ] {
+        let failure = proxy.call_failure(group, "echo", json!({}));
+        assert!(failure.contains(expected) && !failure.contains("s3cret"), "{failure}");
+        assert!(failure.contains("\nA retry does not help until this is fixed; tell the user."), "{failure}");
+        let attempts = &proxy.group_status(group)["attempts"];
+        assert_eq!(attempts, 1, "{group}");
+    }
+    let failure = proxy.call_failure("other", "echo", json!({}));
+    assert!(failure.contains("\nCall again in 5 seconds to retry"), "{failure}");
 }
