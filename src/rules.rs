@@ -71,6 +71,14 @@ impl Rules {
         self.allow.iter().all(|list| matches(list, tool)) && !matches(&self.deny, tool)
     }
 
+    /// Returns the field of the rule by which the tool that the server calls `tool` may not be used. `None`: it may.
+    pub fn hides_own(&self, tool: &str) -> Option<&'static str> {
+        match matches(&self.deny, tool) {
+            true => Some("tools.deny"),
+            false => (!self.allows_own(tool)).then_some("tools.allow"),
+        }
+    }
+
     /// Returns where a rule stands by which the user must confirm each call of the tool. `None`: there is no such rule.
     pub fn asks(&self, tool: &str) -> Option<RuleSource> {
         let own = self.own_name(tool);

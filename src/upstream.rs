@@ -49,6 +49,7 @@ pub mod list_subscription;
 pub mod malformed_lines;
 pub mod overrides;
 pub mod reader;
+mod rule_findings;
 pub mod select;
 pub mod server_info;
 pub mod server_output;

@@ -300,13 +300,11 @@ fn group_row(group: &Value) -> Row<11> {
         below.extend(line.into_iter().chain(group["startupHint"].as_str().map(str::to_owned)));
     }
     below.extend(group["error"].as_str().map(|error| telling_lines(error, MAX_ERROR_LINES).join("\n")));
-    let findings = group["findings"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    below.extend(findings.map(str::to_owned));
+    let notes = ["warnings", "findings"].into_iter().filter_map(|list| group[list].as_array());
+    below.extend(notes.flatten().filter_map(Value::as_str).map(ToOwned::to_owned));
     if let Some(next) = group["nextAttemptMs"].as_u64().filter(|_| group["connecting"] != true) {
         below.push(format!("next attempt in {}", in_largest_unit(Duration::from_millis(next))));
     }
-    let warnings = group["warnings"].as_array().into_iter().flatten();
-    below.extend(warnings.filter_map(Value::as_str).map(ToOwned::to_owned));
     Row { cells, below }
 }
 

@@ -2,7 +2,7 @@
 
 use super::error::ConfigError;
 use super::secrets::{SecretPlace, ServerSecrets};
-use super::tool_rules::ToolRules;
+use super::tool_rules::{OwnGlob, ToolRules};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -48,6 +48,8 @@ pub struct ServerConfig {
     pub launch_text: LaunchText,
     /// The entry's file and program, which identify the server for its pins.
     pub origin: ServerOrigin,
+    /// The globs for tools that the entry itself has.
+    pub own_globs: Vec<OwnGlob>,
     /// What is doubtful in the entry, such as an unknown field.
     pub warnings: Vec<ConfigError>,
 }

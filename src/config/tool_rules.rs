@@ -20,6 +20,15 @@ pub struct ToolRules {
     pub overrides: ToolOverrides,
 }
 
+/// A glob for tools that the entry of a server itself has, as opposed to those of `settings` and of the profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnGlob {
+    /// Its field, such as `tools.deny`.
+    pub field: &'static str,
+    /// The glob as it is written.
+    pub written: String,
+}
+
 /// What clients see of single tools, by the server's own names. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolOverrides(Arc<BTreeMap<String, ToolOverride>>);

@@ -5,8 +5,8 @@ use crate::config::duration::raise_timeout;
 use crate::groups::login_flows::LoginPurpose;
 use crate::groups::startup::log_line;
 use crate::rules::RuleSource;
-use crate::upstream::AcquireError;
 use crate::upstream::lifecycle::cool_down;
+use crate::upstream::{AcquireError, Upstream};
 use base::text::{quoted, quoted_list, shorten};
 use serde_json::json;
 use std::path::Path;
@@ -131,6 +131,22 @@ pub fn failed_with_misfit(group: &GroupName, tool: &str, mismatch: &str, signatu
 pub fn ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
     let (tool, names) = (quoted(tool), quoted_list(groups.map(GroupName::as_str)));
     format!("Several groups have a tool {tool}: {names}. Use call_dynamic_tool and name the group.")
+}
+
+/// A call without a group whose tool no known group has.
+pub fn group_missing(tool: &str, all: &[Upstream]) -> String {
+    let names =
+        |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
+    let unread = names(&mut all.iter().filter(|group| group.snapshot().catalog.is_none()));
+    let unread = match unread.is_empty() {
+        true => String::new(),
+        false => format!(" The tools of {unread} are not known yet: name the group, which starts it."),
+    };
+    format!(
+        "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.{unread}",
+        quoted(tool),
+        names(&mut all.iter())
+    )
 }
 
 /// A tool that the read-only variant does not call. `claimed`: whether the server says that it is read-only.

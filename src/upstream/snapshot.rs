@@ -6,7 +6,7 @@ use super::lease::{Lease, LiveConnection};
 use super::lifecycle::{Policy, State};
 use super::malformed_lines::LastUnreadable;
 use super::tool::Tool;
-use super::unlistable;
+use super::{rule_findings, unlistable};
 use crate::config::{Mode, ServerConfig};
 use crate::pins::changes::RefusedTools;
 use crate::pins::group::GroupPins;
@@ -57,12 +57,24 @@ impl Snapshot {
 
     /// What to know of the server although it works. Tools that may not be called are not named.
     pub fn findings(&self) -> Vec<String> {
+        self.findings_naming(|tool| self.rules.allows_own(tool))
+    }
+
+    /// The same for the owner of the config, who may know what the rules hide.
+    pub fn findings_for_owner(&self) -> Vec<String> {
+        let hidden = self.catalog.as_ref().and_then(|catalog| rule_findings::hidden(catalog, &self.rules));
+        self.findings_naming(|_| true).into_iter().chain(hidden).collect()
+    }
+
+    fn findings_naming(&self, may_name: impl Fn(&str) -> bool) -> Vec<String> {
         let Some(catalog) = &self.catalog else { return Vec::new() };
         let refused = self.refused();
         let is_callable =
             |tool: &&Tool| self.rules.allows(&tool.name) && !tool.app_only && !refused.contains(&tool.name);
         let unlistable = unlistable::finding(catalog.tools.iter().filter(is_callable));
-        unlistable.into_iter().chain(catalog.findings.iter().cloned()).collect()
+        let globs = self.server.as_ref().map_or(&[][..], |server| &server.own_globs);
+        let unused = rule_findings::unused(globs, catalog, &self.rules, may_name);
+        unlistable.into_iter().chain(catalog.findings.iter().cloned()).chain(unused).collect()
     }
 
     /// What is doubtful in the group's config entry.

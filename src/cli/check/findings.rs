@@ -34,11 +34,7 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
         )
     }));
     findings.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
-    findings.extend(snapshot.findings());
-    let all = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
-    let own_names = all.map(|tool| snapshot.rules.own_name(&tool.name));
-    let unused = own_names.filter(|tool| !snapshot.rules.allows_own(tool));
-    findings.extend(named(unused, |tools, _| format!("not used, by the rules in the config: {tools}")));
+    findings.extend(snapshot.findings_for_owner());
     let changes = snapshot.pins.changes();
     let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows_own(tool));
     findings.extend(named(changed, |tools, _| {

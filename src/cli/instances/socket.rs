@@ -6,6 +6,7 @@ use crate::config::GroupName;
 use crate::front::tools::status;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::future::pending;
 use std::io;
@@ -106,7 +107,7 @@ async fn answer(
             up_s: started.elapsed().as_secs(),
             cwd: info.cwd.to_string_lossy().into_owned(),
             config: info.config.iter().map(|file| file.to_string_lossy().into_owned()).collect(),
-            status: status::report(&groups.all(), groups, &LoginFlows::default(), &[]).json,
+            status: status_for_owner(groups),
         })),
         InstanceRequest::Reconnect(name) => match groups.get(&GroupName::new(&name)) {
             Some(group) => {
@@ -123,6 +124,16 @@ async fn answer(
     let line = serde_json::to_string(&reply)? + "\n";
     output.write_all(line.as_bytes()).await?;
     output.flush().await
+}
+
+/// What `get_status` reports, with the findings that only the owner of the config may know.
+fn status_for_owner(groups: &GroupManager) -> Value {
+    let all = groups.all();
+    let mut report = status::report(&all, groups, &LoginFlows::default(), &[]).json;
+    for (at, group) in all.iter().enumerate() {
+        report["groups"][at]["findings"] = group.snapshot().findings_for_owner().into();
+    }
+    report
 }
 
 #[cfg(test)]

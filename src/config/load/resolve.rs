@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::entry::EntrySource;
 use super::env_file;
-use super::tool_rules::{patterns, resolve_tool_rules};
+use super::tool_rules::{own_globs, patterns, resolve_tool_rules};
 use crate::config::fields::AppliesTo;
 use crate::config::file::profiles::ProfileToolsEntry;
 use crate::config::file::tools::ToolsEntry;
@@ -99,6 +99,7 @@ pub(super) fn resolve_server(
         launch_text: source.launch_text.clone(),
         secrets: source.secrets.clone(),
         origin: source.origin.clone(),
+        own_globs: own_globs(&entry),
         warnings: Vec::new(),
         description: entry.description.clone(),
         endpoint: resolve_endpoint(entry, defaults, &mut EntryErrors { source, errors })?,

@@ -5,7 +5,7 @@ use crate::config::file::profiles::ProfileToolsEntry;
 use crate::config::file::tools::{ToolOverrideEntry, ToolsEntry};
 use crate::config::file::values::GlobPattern;
 use crate::config::glob::Glob;
-use crate::config::tool_rules::{ToolOverride, ToolOverrides, ToolRules};
+use crate::config::tool_rules::{OwnGlob, ToolOverride, ToolOverrides, ToolRules};
 use base::text::quoted;
 use std::collections::BTreeMap;
 
@@ -80,6 +80,20 @@ fn resolve_overrides(
 fn is_tool_name(name: &str) -> bool {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     (1..=128).contains(&name.len()) && name.chars().all(is_allowed)
+}
+
+/// The globs for tools of an entry, without those of `settings`, which are for the tools of all servers.
+pub(super) fn own_globs(entry: &ServerEntry) -> Vec<OwnGlob> {
+    let tools = entry.tools.as_ref();
+    let lists = [
+        ("tools.allow", tools.and_then(|tools| tools.allow.as_ref())),
+        ("tools.deny", tools.and_then(|tools| tools.deny.as_ref())),
+        ("tools.ask", tools.and_then(|tools| tools.ask.as_ref())),
+        ("tools.read_only", tools.and_then(|tools| tools.read_only.as_ref())),
+        ("expose", entry.expose.as_ref()),
+    ];
+    let globs = |(field, list)| patterns(list).into_iter().map(move |written| OwnGlob { field, written });
+    lists.into_iter().flat_map(globs).collect()
 }
 
 pub(super) fn patterns(globs: Option<&Vec<GlobPattern>>) -> Vec<String> {

@@ -1,8 +1,10 @@
 //! Parses the arguments of our tools in every form that models write: nested or flattened, as objects or as JSON in a
 //! string, under our names or under those of `tools/call`.
 
+use base::text::shorten;
 use memchr::memchr2;
 use serde::Deserialize;
+use serde_json::json;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use wire::object::Object;
@@ -73,6 +75,19 @@ const TOOL: [&str; 3] = ["name", "tool", "tool_name"];
 const ARGS: [&str; 3] = ["args", "arguments", "parameters"];
 const SELECT: &str = "select";
 
+/// How many characters of a name that may be long a text shows.
+const MAX_SHOWN_NAME: usize = 80;
+
+/// The text for `args` that are no object, with the way to the signature of the tool.
+fn not_an_object(group: Option<&str>, tool: &str) -> String {
+    let shown = |name: &str| shorten(name, MAX_SHOWN_NAME);
+    let asked = json!({ "group": shown(group.unwrap_or("GROUP")), "tools": [shown(tool)] });
+    format!(
+        "Argument \"args\" must be an object: the tool's arguments, such as {{\"name\": \"value\"}}. get_dynamic_tools {asked} \
+         shows them."
+    )
+}
+
 impl<'a> CallArguments<'a> {
     /// Parses the arguments.
     ///
@@ -123,7 +138,7 @@ impl<'a> CallArguments<'a> {
             Some(given) if given.first() == Some(&b'{') => without_line_ends(given),
             Some(given) => object(Some(&given))
                 .map(|args| args.text().clone())
-                .map_err(|_| "Argument \"args\" must be an object: the tool's arguments.")?,
+                .map_err(|_| not_an_object(group.as_deref(), &tool))?,
             None => {
                 let (args, select) = flattened(members);
                 return Ok(Self { group, tool, tool_as_json, args, select });

@@ -373,11 +373,7 @@ fn choose_by_tool(all: &[Upstream], tool: &str) -> Result<(Upstream, String), St
         [group] => Ok((group.clone(), tool.to_owned())),
         [] => match lookup::misspelled(all, tool)? {
             Some(found) => Ok(found),
-            None => Err(format!(
-                "Argument \"group\" is missing, and no known group has a tool {}. The groups: {}.",
-                quoted(tool),
-                names(&mut all.iter())
-            )),
+            None => Err(tool_errors::group_missing(tool, all)),
         },
         ref several => Err(format!(
             "Argument \"group\" is missing, and several groups have a tool {}: {}.",

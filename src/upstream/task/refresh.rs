@@ -4,10 +4,10 @@
 use super::Task;
 use crate::pins::group::GroupPins;
 use crate::upstream::Grace;
-use crate::upstream::catalog::Catalog;
+use crate::upstream::catalog::{Catalog, CatalogSource};
 use crate::upstream::connect::{AttemptError, AttemptResult, Connect};
 use crate::upstream::error::UpstreamError;
-use crate::upstream::unlistable;
+use crate::upstream::{rule_findings, unlistable};
 use base::blocking;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -67,7 +67,27 @@ impl<C: Connect> Task<C> {
             let count = original - catalog.tools.len();
             tracing::warn!("left out {count} tools, because `tools.override` gives their names to others");
         }
+        self.log_rules(&catalog);
         self.catalog = Some(catalog);
+    }
+
+    /// Logs which rules of the config match no tool, and which tools they hide, unless a catalog of this run had the same.
+    fn log_rules(&self, catalog: &Arc<Catalog>) {
+        let Some(server) = &self.server else { return };
+        let findings = |catalog: &Arc<Catalog>| {
+            let unused = rule_findings::unused(&server.own_globs, catalog, &self.rules, |_| true);
+            (unused, rule_findings::hidden(catalog, &self.rules))
+        };
+        let is_of_this_run = |known: &&Arc<Catalog>| matches!(known.source, CatalogSource::Live(_));
+        let known = self.catalog.as_ref().filter(is_of_this_run).map(findings).unwrap_or_default();
+        let (unused, hidden) = findings(catalog);
+        unused
+            .iter()
+            .filter(|finding| !known.0.contains(finding))
+            .for_each(|finding| tracing::warn!("{finding}"));
+        if let Some(hidden) = hidden.filter(|hidden| known.1.as_ref() != Some(hidden)) {
+            tracing::info!("{hidden}");
+        }
     }
 
     /// Applies the overrides of the config to a catalog.

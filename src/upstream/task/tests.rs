@@ -124,6 +124,7 @@ fn server_config(mode: Mode) -> ServerConfig {
         store_above: None,
         launch_text: crate::config::LaunchText::default(),
         origin: crate::config::ServerOrigin::default(),
+        own_globs: vec![],
         warnings: vec![],
         endpoint: Endpoint::Stdio(stdio),
         secrets: crate::config::secrets::ServerSecrets::default(),

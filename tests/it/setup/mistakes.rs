@@ -9,7 +9,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::shell::Shell;
-use crate::support::{ProxyCommand, config_of, merged, pure_config, scripted_upstream};
+use crate::support::{ProxyCommand, config_of, merged, pure_config, scripted_upstream, text_of};
 
 /// What the file `name` of this directory says is wrong or doubtful.
 fn said_of(dir: &Path, name: &str) -> String {
@@ -140,4 +140,46 @@ fn a_start_that_no_retry_can_mend_says_what_to_do_instead() {
     }
     let failure = proxy.call_failure("other", "echo", json!({}));
     assert!(failure.contains("\nCall again in 5 seconds to retry"), "{failure}");
+}
+
+#[test]
+fn a_rule_that_matches_no_tool_is_named_and_a_hidden_tool_only_to_the_owner() {
+    let config = config_of([
+        ("deny", merged(scripted_upstream(&[]), json!({"tools": {"deny": ["ecko", "sleep"]}}))),
+        ("allow", merged(scripted_upstream(&[]), json!({"tools": {"allow": ["ecko"]}}))),
+    ]);
+    let mut proxy = ProxyCommand::new().config(&config).start_initialized();
+    for group in ["deny", "allow"] {
+        proxy.call_tool(group, "echo", json!({}));
+    }
+    let status = proxy.call_meta_tool("get_status", json!({}));
+    let text = text_of(&status);
+    assert!(
+        text.contains("\n    `tools.deny`: \"ecko\" matches no tool; did you mean \"echo\"?\n"),
+        "{text}"
+    );
+    assert!(text.contains("\n    `tools.allow`: \"ecko\" matches no tool"), "{text}");
+    assert_eq!(text.matches("\"echo\"").count(), 1, "the other group hides its tool: {text}");
+    assert!(!text.contains("sleep"), "{text}");
+    proxy.wait_for_log("`tools.allow`: \"ecko\" matches no tool; did you mean \"echo\"?");
+    proxy.wait_for_log("not used, by the rules in the config: \"sleep\" (tools.deny)");
+    let (code, table, _) = Shell::new(&config).run(&["check"]);
+    assert!(
+        table.contains("note: `tools.allow`: \"ecko\" matches no tool; did you mean \"echo\"?"),
+        "{table}"
+    );
+    assert!(code == 0 && table.contains("in the config: \"sleep\" (tools.deny)\n"), "{table}");
+}
+
+#[test]
+fn a_call_without_what_it_needs_says_how_to_go_on() {
+    let mut proxy =
+        ProxyCommand::new().config(&pure_config([("g", scripted_upstream(&[]))])).start_initialized();
+    let result = proxy.call_meta_tool("call_dynamic_tool", json!({"name": "echo", "args": {}}));
+    let expected = "The tools of \"g\" are not known yet: name the group, which starts it.";
+    assert!(text_of(&result).ends_with(expected), "{result}");
+    let arguments = json!({"group": "g", "name": "echo", "args": [1]});
+    let result = proxy.call_meta_tool("call_dynamic_tool", arguments);
+    let expected = "get_dynamic_tools {\"group\":\"g\",\"tools\":[\"echo\"]} shows them.";
+    assert!(text_of(&result).ends_with(expected), "{result}");
 }
