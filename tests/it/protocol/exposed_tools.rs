@@ -295,7 +295,13 @@ fn a_finding_names_no_tool_that_may_not_be_called() {
     let mut proxy = Proxy::new(&config_of([("g", merged(entry, json!({"tools": {"deny": ["hidden_*"]}})))]));
     proxy.wait_for_state("g", "discovered");
     assert!(!proxy.status().to_string().contains("hidden_one"));
-    assert!(!proxy.log().contains("hidden_one"), "{}", proxy.log());
+    // The log is the owner's, who learns which rule hides it.
+    let log = proxy.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("hidden_one")).collect();
+    assert!(
+        matches!(lines[..], [line] if line.contains(r#"by the rules in the config: "hidden_one" (tools.deny)"#)),
+        "{log}"
+    );
 }
 
 #[test]
