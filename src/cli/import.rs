@@ -6,8 +6,8 @@
 //! entry of ours (in `entry_order`) from each server in them, if its values have the types that they must have (`shape`); `variables` does
 //! that for its strings, by the `string_rules` of the client. `merge` puts the servers of all clients together, and
 //! with those that servers.json has; `accounts` tells which are of different accounts, and `differences` in what else they
-//! differ. `client_rules` reads the rules
-//! for tools that clients have beside their servers, as `tool_rules`, and `not_carried` names those that are lost.
+//! differ. `client_rules` has the rules
+//! for tools that clients have beside their servers (`rule_files`), as `tool_rules`, and `not_carried` names those that are lost.
 //! `access` says which servers and tools each client (`client_scope`) may use; `own_profiles` knows those that use this
 //! program already, and `client_profiles` makes its `profiles`. `questions` asks, with `ask`
 //! and `differing_clients`, and `report` says what
@@ -26,7 +26,8 @@
 //! - A file that is not valid is reported and never written. A file is replaced only if it is as it was read.
 //! - Nothing of an entry is lost silently: what has no counterpart is listed.
 //! - A record stays until everything in it is back, or until the user forgets it.
-//! - No client may use more tools of its servers than before, and no profile loses a server that it chooses.
+//! - No client may use more tools of its servers than before, and no profile loses a server that it chooses, unless its
+//!   client turns it off.
 //! - Nothing is written without a yes: at the terminal, or as `--yes`.
 //! - A signal ends the command where it waits, never within the write of a file.
 
@@ -91,6 +92,7 @@ mod questions;
 mod records;
 mod replace;
 pub(super) mod report;
+mod rule_files;
 mod secrets;
 mod shape;
 pub(super) mod source;

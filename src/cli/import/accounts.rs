@@ -248,11 +248,12 @@ fn is_harmless(name: &str) -> bool {
             || HARMLESS_ENDS.iter().any(|end| words.ends_with(end)))
 }
 
-/// What may be shown of a value that stands under this name.
-pub(super) fn shown_value(name: &str, value: Option<&Value>) -> String {
+/// What may be shown of the value of a field, or of a member of one.
+pub(super) fn shown_value(path: &[String], value: Option<&Value>) -> String {
     let Some(value) = value else { return "not set".to_owned() };
     let value = value.as_str().map_or_else(|| value.to_string(), comparable);
-    match names_secret(name) || is_plain_secret(name, &value) {
+    let is_unknown = |name: &String| path.len() > 1 && !is_harmless(name) || is_plain_secret(name, &value);
+    match path.last().is_some_and(is_unknown) {
         true => shown(Some(&value)),
         false => text::shorten(&text::visible(&literal(&value).unwrap_or(value)), MAX_SHOWN),
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::access::ClientAccess;
+use super::access::{ClientAccess, UsedServer};
 use super::change_record::EarlierUse;
 use super::client_scope::ClientScope;
 use super::discover::{ClientFile, Discovery};
@@ -140,7 +140,7 @@ impl ProfileInput<'_> {
                 own.app == client.scope.app && own.is_project && own.name == server.name_in(client.scope.app)
             })
         };
-        let is_turned_off = server.is_known && server.origins.is_empty() && used == Some(false);
+        let is_turned_off = server.is_known && used == Some(false);
         is_turned_off
             || self.keeps_apart && (is_unseen && used != Some(true) || was_of_others || is_replaced)
             || self.is_of_others(used, index)
@@ -285,9 +285,15 @@ impl ProfileInput<'_> {
             .filter(|(_, profile)| profile.as_deref() == Some(own))
             .map(|(scope, _)| *scope)
             .collect();
-        let is_wanted = |index: usize, server: &PlannedServer| {
+        let use_of = |index: usize| {
             let used = clients.iter().filter_map(|scope| self.use_of(*scope, index));
-            let used = used.reduce(|one, other| one || other);
+            used.reduce(|one, other| one || other)
+        };
+        let is_wanted = |index: usize, server: &PlannedServer| {
+            let used = use_of(index);
+            if server.is_known && used == Some(false) {
+                return Some(false);
+            }
             match self.is_of_others(used, index) {
                 true => (!server.is_known).then_some(false),
                 false => used.map(|_| true),
@@ -299,7 +305,8 @@ impl ProfileInput<'_> {
             .enumerate()
             .map(|(index, server)| ProfileCandidate {
                 name: &server.name,
-                is_new: !server.is_known,
+                // One that the client turns off is left out, although it was not.
+                is_new: !server.is_known || use_of(index) == Some(false),
                 is_wanted: is_wanted(index, server),
             })
             .collect();
@@ -339,7 +346,10 @@ impl ProfileInput<'_> {
                 had.project.is_some() && !(scope.is_project && had.project == self.discovery.project)
             };
             if server.earlier_uses.is_empty() || !server.earlier_uses.iter().all(of_project) {
-                client.servers.entry(index).or_default().is_on = true;
+                client
+                    .servers
+                    .entry(index)
+                    .or_insert_with(|| UsedServer { is_on: true, ..UsedServer::default() });
             }
         }
         client

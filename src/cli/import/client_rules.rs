@@ -1,15 +1,10 @@
 //! The rules for tools that a client's files have beside the servers: which tools are denied, and before which the user
-//! is asked. What an entry says about its own tools is in `translate`.
-//!
-//! From the documentation and the source of the clients, as of November 2026. docs/clients.md has the same for users.
+//! is asked. `rule_files` reads them. What an entry says about its own tools is in `translate`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use serde_json::Value;
-
-use super::apps::{ClientApp, HostOs};
+use super::apps::ClientApp;
 use super::tool_rules::{ToolEffect, ToolRuleSet, globs_after};
-use crate::config::vars::Env;
 
 /// A name that no server has. A pattern that matches all of its tools is about the tools of every server.
 const NO_SERVER: &str = "\u{0}";
@@ -49,7 +44,7 @@ const GEMINI_TOOLS: &[&str] = &[
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClientRule {
     /// The names of tools, as the client forms them. `*` stands for any text, `?` for any character.
-    pattern: String,
+    pub(super) pattern: String,
     /// What it says about them.
     pub(super) effect: ToolEffect,
     /// Where it stands and what it is, for texts: "`permissions.deny`: mcp__github__delete".
@@ -57,12 +52,12 @@ pub(super) struct ClientRule {
     /// The agent that it is for; `None`: all.
     pub(super) agent: Option<String>,
     /// The servers that the client does not even start for it.
-    turns_off: TurnedOff,
+    pub(super) turns_off: TurnedOff,
 }
 
 /// The servers that a rule turns off.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum TurnedOff {
+pub(super) enum TurnedOff {
     /// None.
     No,
     /// The one that it names.
@@ -88,181 +83,19 @@ pub(super) struct RuleFile {
     pub(super) policies: Vec<String>,
 }
 
-/// The files with nothing but settings that have rules for tools.
-pub(super) fn settings_files(app: ClientApp, project: Option<&Path>, env: &Env) -> Vec<(PathBuf, bool)> {
-    let home = |dir: &str| env.home().map(|home| home.join(dir));
-    let (user, in_project): (Vec<PathBuf>, &[&str]) = match app {
-        ClientApp::ClaudeCode => {
-            let dir = env.get_non_empty("CLAUDE_CONFIG_DIR").map(PathBuf::from).or_else(|| home(".claude"));
-            let managed = PathBuf::from(match HostOs::CURRENT {
-                HostOs::Linux => "/etc/claude-code/managed-settings.json",
-                HostOs::MacOs => "/Library/Application Support/ClaudeCode/managed-settings.json",
-                HostOs::Windows => r"C:\Program Files\ClaudeCode\managed-settings.json",
-            });
-            let user = dir.map(|dir| dir.join("settings.json")).into_iter().chain([managed]);
-            (user.collect(), &[".claude/settings.json", ".claude/settings.local.json"])
-        }
-        ClientApp::Cursor => (home(".cursor/cli-config.json").into_iter().collect(), &[".cursor/cli.json"]),
-        _ => (Vec::new(), &[]),
-    };
-    let in_project = in_project.iter().filter_map(|name| Some((project?.join(name), true)));
-    user.into_iter().map(|path| (path, false)).chain(in_project).collect()
-}
-
-/// Reads the rules of a file with this content, as the client writes it.
-pub(super) fn read(app: ClientApp, path: &Path, is_project: bool, root: &Value) -> RuleFile {
-    let mut file =
-        RuleFile { app, path: path.to_owned(), is_project, rules: Vec::new(), policies: Vec::new() };
-    match app {
-        ClientApp::Opencode => file.read_opencode(root),
-        ClientApp::ClaudeCode => file.read_claude_code(root),
-        ClientApp::Cursor => file.read_lists(root, &["permissions"], |rule| {
-            rule.strip_prefix("Mcp(")?.strip_suffix(')').map(str::to_owned)
-        }),
-        ClientApp::Gemini => {
-            let denied =
-                ["/tools/exclude", "/excludeTools"].iter().map(|key| (*key, strings(root.pointer(key))));
-            for (key, names) in denied {
-                let key = key.trim_start_matches('/').replace('/', ".");
-                names.for_each(|name| file.add(&key, name, name.to_owned(), ToolEffect::Deny));
-            }
-            file.read_gemini_servers(root);
-        }
-        ClientApp::Codex => file.read_codex(root),
-        _ => {}
-    }
-    file
-}
-
-impl RuleFile {
-    fn add(&mut self, key: &str, written: &str, pattern: String, effect: ToolEffect) {
-        let written = format!("`{key}`: {written}");
-        self.rules.push(ClientRule { pattern, effect, written, agent: None, turns_off: TurnedOff::No });
-    }
-
-    /// Reads the lists `allow`, `ask` and `deny` of an object. What denies counts before what asks, and that before what
-    /// allows.
-    fn read_lists(&mut self, root: &Value, keys: &[&str], pattern: impl Fn(&str) -> Option<String>) {
-        let lists = keys.iter().try_fold(root, |value, key| value.get(key));
-        for (name, effect) in
-            [("allow", ToolEffect::Allow), ("ask", ToolEffect::Ask), ("deny", ToolEffect::Deny)]
-        {
-            for rule in strings(lists.and_then(|lists| lists.get(name))) {
-                if let Some(pattern) = pattern(rule) {
-                    self.add(&format!("{}.{name}", keys.join(".")), rule, pattern, effect);
-                }
-            }
-        }
-    }
-
-    fn read_claude_code(&mut self, root: &Value) {
-        self.read_lists(root, &["permissions"], |rule| Some(rule.to_owned()));
-        for (key, of_user) in
-            [("disabledMcpServers", None), ("disabledMcpjsonServers", Some(TurnedOff::NamedOfProject))]
-        {
-            let turned_off = if self.is_project { Some(TurnedOff::Named) } else { of_user };
-            let Some(turned_off) = turned_off else { continue };
-            for name in strings(root.get(key)) {
-                self.turn_off(key, name, format!("mcp__{}", in_tool_name(name)), turned_off.clone());
-            }
-        }
-    }
-
-    fn read_gemini_servers(&mut self, root: &Value) {
-        for name in strings(root.pointer("/mcp/excluded")) {
-            self.turn_off("mcp.excluded", name, format!("mcp_{}_*", in_tool_name(name)), TurnedOff::Named);
-        }
-        if let Some(allowed) = root.pointer("/mcp/allowed").filter(|allowed| allowed.is_array()) {
-            let names: Vec<_> = strings(Some(allowed)).map(str::to_owned).collect();
-            let written = names.join(", ");
-            self.turn_off("mcp.allowed", &written, "mcp_*".to_owned(), TurnedOff::AllBut(names));
-        }
-    }
-
-    fn turn_off(&mut self, key: &str, written: &str, pattern: String, turned_off: TurnedOff) {
-        self.add(key, written, pattern, ToolEffect::Deny);
-        if let Some(rule) = self.rules.last_mut() {
-            rule.turns_off = turned_off;
-        }
-    }
-
-    /// Reads the tools that go without a question although their server asks. The other rules are in its entry.
-    fn read_codex(&mut self, root: &Value) {
-        if root.get("approval_policy").is_some() {
-            self.policies.push("`approval_policy`".to_owned());
-        }
-        let servers = root.get("mcp_servers").and_then(Value::as_object).into_iter().flatten();
-        let asks =
-            |server: &Value| server.get("default_tools_approval_mode").is_some_and(|mode| mode == "prompt");
-        // Of a server whose tools are named, the entry asks for the others by name.
-        for (server, entry) in
-            servers.filter(|(_, entry)| asks(entry) && entry.get("enabled_tools").is_none())
-        {
-            let tools = entry.get("tools").and_then(Value::as_object).into_iter().flatten();
-            let mode = |tool: &Value| Some(tool.get("approval_mode")?.as_str()?.to_owned());
-            let modes = tools.filter_map(|(tool, settings)| Some((tool, mode(settings)?)));
-            for (tool, mode) in modes.filter(|(_, mode)| mode != "prompt") {
-                self.add(
-                    "default_tools_approval_mode",
-                    "prompt",
-                    format!("mcp__{server}__*"),
-                    ToolEffect::Ask,
-                );
-                let key = format!("mcp_servers.{server}.tools.{tool}.approval_mode");
-                self.add(&key, &mode, format!("mcp__{server}__{tool}"), ToolEffect::Allow);
-            }
-        }
-    }
-
-    /// Reads `tools`, `permission` and `permissions`, in the order in which they count, and those of single agents.
-    fn read_opencode(&mut self, root: &Value) {
-        self.read_opencode_object("", root);
-        for key in ["agent", "agents", "mode"] {
-            for (name, agent) in root.get(key).and_then(Value::as_object).into_iter().flatten() {
-                let first = self.rules.len();
-                self.read_opencode_object(&format!("{key}.{name}."), agent);
-                self.rules.iter_mut().skip(first).for_each(|rule| rule.agent = Some(name.clone()));
-            }
-        }
-    }
-
-    fn read_opencode_object(&mut self, at: &str, object: &Value) {
-        let members = |key: &str| object.get(key).and_then(Value::as_object).into_iter().flatten();
-        for (pattern, is_on) in members("tools").filter_map(|(name, is_on)| Some((name, is_on.as_bool()?))) {
-            let effect = if is_on { ToolEffect::Allow } else { ToolEffect::Deny };
-            self.add(&format!("{at}tools"), &format!("{pattern} {is_on}"), pattern.clone(), effect);
-        }
-        let all = object.get("permission").filter(|all| all.is_string()).map(|all| ("*", all));
-        let rules = members("permission").map(|(pattern, value)| (pattern.as_str(), value));
-        for (pattern, value) in all.into_iter().chain(rules) {
-            // The calls of a server's tools are the resource `*`.
-            self.add_opencode(&format!("{at}permission"), pattern, value.get("*").unwrap_or(value));
-        }
-        for rule in object.get("permissions").and_then(Value::as_array).into_iter().flatten() {
-            let text = |key: &str| rule.get(key).and_then(Value::as_str);
-            if let (Some(pattern), Some(effect), None | Some("*")) =
-                (text("action"), rule.get("effect"), text("resource"))
-            {
-                self.add_opencode(&format!("{at}permissions"), pattern, effect);
-            }
-        }
-    }
-
-    fn add_opencode(&mut self, key: &str, pattern: &str, effect: &Value) {
-        let (effect, name) = match effect.as_str() {
-            Some(name @ "allow") => (ToolEffect::Allow, name),
-            Some(name @ "ask") => (ToolEffect::Ask, name),
-            Some(name @ "deny") => (ToolEffect::Deny, name),
-            _ => return,
-        };
-        self.add(key, &format!("{pattern} {name}"), pattern.to_owned(), effect);
-    }
-}
-
 impl ClientRule {
     /// Returns whether it is about the tools of every server, and so about those of dynamic-mcp too.
     pub(super) fn is_policy(&self, app: ClientApp) -> bool {
         self.globs(app, NO_SERVER) == ["*"]
+    }
+
+    /// Whether it turns off a server of this name, by itself.
+    pub(super) fn turns_off(&self, app: ClientApp, server: &str) -> bool {
+        match &self.turns_off {
+            TurnedOff::No | TurnedOff::NamedOfProject => false,
+            TurnedOff::Named => self.globs(app, server) == ["*"],
+            TurnedOff::AllBut(names) => names.iter().all(|name| name != server),
+        }
     }
 
     /// Whether it turns off the servers that it does not name.
@@ -377,21 +210,20 @@ fn has_pattern(pattern: &str, server: &str) -> bool {
 }
 
 /// The name of a server, as it stands before the names of its tools.
-fn in_tool_name(server: &str) -> String {
+pub(super) fn in_tool_name(server: &str) -> String {
     server
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '\0') { c } else { '_' })
         .collect()
 }
 
-fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
-    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
-    use serde_json::json;
+    use crate::cli::import::rule_files::read;
+    use serde_json::{Value, json};
 
     fn rules(app: ClientApp, server: &str, root: &Value) -> Value {
         let file = read(app, Path::new("/f"), false, root);

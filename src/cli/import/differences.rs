@@ -34,6 +34,12 @@ impl FieldDifference {
                 }
             }
         }
+        // The whole environment, which a server in servers.json does not get.
+        let passes_all = |entry: &Map<String, Value>| entry.get("inherit_env") == Some(&Value::Bool(true));
+        let is_withheld = server.is_known && !passes_all(&server.entry);
+        if is_withheld && server.origins.iter().any(|origin| passes_all(&origin.entry)) {
+            paths.push(vec!["inherit_env".to_owned()]);
+        }
         let difference = |path: Vec<String>| {
             let is_equal = |one: Option<&Value>, other: Option<&Value>| {
                 // Without a type, Streamable HTTP is tried first.
@@ -48,6 +54,9 @@ impl FieldDifference {
                 let value = value_at(&origin.entry, &path).cloned();
                 // What only servers.json has was added there, or comes from another client.
                 if server.is_known && value.is_none() {
+                    continue;
+                }
+                if path == ["inherit_env"] && value != Some(Value::Bool(true)) {
                     continue;
                 }
                 let label = ClientScope { app: origin.app, is_project: origin.is_project }.label();
@@ -65,9 +74,8 @@ impl FieldDifference {
 
     /// The field with the value that each client has.
     pub(super) fn describe(&self) -> String {
-        let name = self.path.last().map_or("", String::as_str);
         let value = |(value, clients): &(Option<Value>, Vec<String>)| {
-            format!("{} in {}", shown_value(name, value.as_ref()), clients.join(" and "))
+            format!("{} in {}", shown_value(&self.path, value.as_ref()), clients.join(" and "))
         };
         let values: Vec<_> = self.values.iter().map(value).collect();
         format!("{} is {}", base::text::visible(&self.path.join(".")), values.join(", "))
@@ -77,10 +85,9 @@ impl FieldDifference {
     pub(super) fn describe_outcome(&self, file: Option<&str>) -> String {
         let described = self.describe();
         if let Some(file) = file {
-            let name = self.path.last().map_or("", String::as_str);
             return format!(
                 "{described}; it is {} in {file}, which counts",
-                shown_value(name, self.counts.as_ref())
+                shown_value(&self.path, self.counts.as_ref())
             );
         }
         let of = self.values.iter().find(|(value, _)| is_equal(value.as_ref(), self.counts.as_ref()));
@@ -92,8 +99,7 @@ impl FieldDifference {
 
     /// The field with the value that each client has, and the one of this file.
     pub(super) fn describe_beside(&self, file: &str) -> String {
-        let name = self.path.last().map_or("", String::as_str);
-        format!("{}, {} in {file}", self.describe(), shown_value(name, self.counts.as_ref()))
+        format!("{}, {} in {file}", self.describe(), shown_value(&self.path, self.counts.as_ref()))
     }
 
     /// Those fields of a server in servers.json that are as in no client.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::apps::{ClientApp, HostOs, is_own_entry};
-use super::client_rules::{self, RuleFile};
+use super::client_rules::RuleFile;
+use super::rule_files;
 use super::shape;
 use super::source::{literal, read_text, understood, value_at};
 use super::translate::{EntryContext, TranslatedEntry, translate};
@@ -82,13 +83,17 @@ pub(super) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) ->
         }
         for name in app.project_files() {
             if let Some(project) = project {
-                discovery.read(app.in_project(env), &project.join(name), Some(project), None, env);
+                let path = project.join(name);
+                // The home directory may be taken for a project.
+                if discovery.files.iter().all(|file| file.path != path) {
+                    discovery.read(app.in_project(env), &path, Some(project), None, env);
+                }
             }
         }
-        for (path, is_project) in client_rules::settings_files(app, project, env) {
+        for (path, is_project) in rule_files::settings_files(app, project, env) {
             match read_text(&path).and_then(|text| text.map(|text| understood(&path, &text)).transpose()) {
                 Ok(root) => {
-                    let file = root.map(|root| client_rules::read(app, &path, is_project, &root));
+                    let file = root.map(|root| rule_files::read(app, &path, is_project, &root));
                     discovery.rules.extend(file);
                 }
                 Err(error) => discovery.errors.push((app, error)),
@@ -118,10 +123,10 @@ impl Discovery {
             Err(error) => return self.errors.push((app, error)),
         };
         let written = literal(path, &text).unwrap_or_default();
-        self.rules.push(client_rules::read(app, path, owner.is_some(), &written));
+        self.rules.push(rule_files::read(app, path, owner.is_some(), &written));
         // Its part for a project has settings of the project.
         let of_project = wanted.and_then(|dir| root.get("projects")?.get(dir.to_str()?));
-        self.rules.extend(of_project.map(|part| client_rules::read(app, path, true, part)));
+        self.rules.extend(of_project.map(|part| rule_files::read(app, path, true, part)));
         let mut places = vec![(app.servers_path(&root), owner.map(Path::to_owned))];
         if app == ClientApp::ClaudeCode && owner.is_none() {
             places.extend(self.claude_projects(&root, wanted));
@@ -237,6 +242,13 @@ fn find_servers(source: &PlaceSource<'_>, keys: Vec<String>, project: Option<Pat
             Ok(mut translated) => {
                 add_defaults(app, root, &mut translated);
                 place.servers.push(FoundServer { name: name.clone(), translated });
+            }
+            Err(_)
+                if of_user.is_some()
+                    && ["command", "url"].iter().all(|field| !entry.contains_key(*field)) =>
+            {
+                let reason = "what it changes of a server that was imported before is not carried over; write it into the profile of the project";
+                place.staying.push((name.clone(), reason.to_owned()));
             }
             Err(reason) => place.staying.push((name.clone(), reason)),
         }

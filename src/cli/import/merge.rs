@@ -264,10 +264,16 @@ impl PlannedServer {
         }
     }
 
-    /// The variables that only clients know, with what each client writes.
-    pub(super) fn client_variables(&self, app: ClientApp) -> BTreeMap<String, String> {
+    /// The variables that only clients know, with what each client writes. `is_project`: for its file of the project, where
+    /// the inputs of the user's file have no value.
+    pub(super) fn client_variables(&self, app: ClientApp, is_project: bool) -> BTreeMap<String, String> {
         let origins = self.origins.iter().filter(|origin| origin.app == app);
-        origins.flat_map(|origin| origin.variables.client.clone()).collect()
+        let known = origins.flat_map(|origin| {
+            let has_value =
+                move |text: &str| origin.is_project == is_project || !text.starts_with("${input:");
+            origin.variables.client.clone().into_iter().filter(move |(_, text)| has_value(text))
+        });
+        known.collect()
     }
 }
 

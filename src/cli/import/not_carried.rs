@@ -29,7 +29,9 @@ pub(super) struct RuleReview<'a> {
 impl RuleReview<'_> {
     /// The lines, and those about what holds for all tools.
     pub(super) fn lines(&self) -> (Vec<String>, Vec<String>) {
-        let (mut lost, mut general) = (self.off_in_projects(), Vec::new());
+        let mut lost = self.off_in_projects();
+        lost.extend(self.inputs_of_user());
+        let mut general = Vec::new();
         for file in &self.discovery.rules {
             let at = format!("{} ({})", file.app.label(), short_path(&file.path, self.env));
             let mut allowed = Vec::new();
@@ -38,6 +40,7 @@ impl RuleReview<'_> {
             let is_read = |rule: &&ClientRule| {
                 !(rule.is_of_projects() || rule.names_what_stays() && !self.is_without_place(file))
             };
+            lost.extend(self.still_on(file).map(|reason| format!("{at}: {reason}")));
             for rule in file.rules.iter().filter(is_read) {
                 let is_used = self.names(file).any(|server| !rule.globs(file.app, server).is_empty());
                 let is_policy = rule.is_policy(file.app) && !rule.names_what_stays();
@@ -81,7 +84,26 @@ impl RuleReview<'_> {
             }
         }
         general.extend(self.withheld_environment());
+        general.extend(self.policies_of_gemini());
         (lost, general)
+    }
+
+    /// The servers of servers.json that a file turns off, and that its client goes on to see.
+    fn still_on<'f>(&'f self, file: &'f RuleFile) -> impl Iterator<Item = String> + 'f {
+        let user = self.user(file).filter(|user| user.is_project == file.is_project);
+        let seen = self.servers.iter().filter(move |server| {
+            let is_seen = |user| self.profiles.sees(user, &server.name);
+            server.is_known && server.origins.is_empty() && user.is_some_and(is_seen)
+        });
+        seen.filter_map(move |server| {
+            let rule =
+                file.rules.iter().find(|rule| rule.turns_off(file.app, server.name_in(file.app)))?;
+            let server = name(&server.name);
+            Some(format!(
+                "{}: it turns off {server}, which servers.json has already; write `!{server}` into the profile of the client",
+                rule.written
+            ))
+        })
     }
 
     /// What the servers of Gemini CLI do not get of the environment.
@@ -94,6 +116,44 @@ impl RuleReview<'_> {
                 "{} passes your environment to its servers, but for what looks like a secret; dynamic-mcp passes \
                  them the variables that hold no secrets and are usual, so name others that they need in `inherit_env`",
                 ClientApp::Gemini.label()
+            )
+        })
+    }
+
+    /// The inputs of the user's file that the entry in a project's file of the same client cannot have.
+    fn inputs_of_user(&self) -> Vec<String> {
+        let origins = || self.servers.iter().flat_map(|server| &server.origins);
+        let has_project = |app| origins().any(|origin| origin.app == app && origin.is_project);
+        let mut lines = Vec::new();
+        for server in self.servers {
+            for origin in server.origins.iter().filter(|origin| !origin.is_project && has_project(origin.app))
+            {
+                let scope = ClientScope { app: origin.app, is_project: true };
+                let is_seen = self.profiles.sees(scope, &server.name);
+                let inputs = origin.variables.client.iter().filter(|(_, text)| text.starts_with("${input:"));
+                lines.extend(inputs.filter(|_| is_seen).map(|(variable, text)| {
+                    format!(
+                        "{}: {} needs {text} of the user's file, which the project's file does not have; add the input there, and {variable} to `env` of the entry for dynamic-mcp",
+                        scope.label(),
+                        name(&server.name)
+                    )
+                }));
+            }
+        }
+        lines
+    }
+
+    /// The policies of Gemini CLI, which are not read.
+    fn policies_of_gemini(&self) -> Option<String> {
+        let is_there = self.discovery.files.iter().any(|file| file.app == ClientApp::Gemini);
+        let dir = self.env.home()?.join(".gemini/policies");
+        let mut files = std::fs::read_dir(&dir).ok()?.flatten();
+        let has_some = files.any(|file| file.path().extension().is_some_and(|end| end == "toml"));
+        (is_there && has_some).then(|| {
+            format!(
+                "{} has policies in {}, which are not read; write what they deny of a server's tools into its `tools.deny`",
+                ClientApp::Gemini.label(),
+                short_path(&dir, self.env)
             )
         })
     }

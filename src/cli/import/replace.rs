@@ -102,9 +102,12 @@ impl OwnProgram<'_> {
             launch.args.extend(["--profile".to_owned(), profile.clone()]);
         }
         for server in self.servers.iter().filter(|server| self.profiles.sees(scope, &server.name)) {
-            launch
-                .env
-                .extend(server.client_variables(app).into_iter().map(|(name, text)| (name, text.into())));
+            launch.env.extend(
+                server
+                    .client_variables(app, scope.is_project)
+                    .into_iter()
+                    .map(|(name, text)| (name, text.into())),
+            );
             // Only its client knows what these are.
             let of_client = |name: &String| {
                 server.origins.iter().any(|origin| origin.variables.client.contains_key(name))

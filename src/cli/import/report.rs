@@ -61,6 +61,14 @@ pub(super) fn servers(
     }
     for server in known {
         out.line(format_args!("  {}: in {}", name(&server.name), origins(server)));
+        if server.entry.get("enabled") == Some(&Value::Bool(false))
+            && server.origins.iter().any(|origin| origin.is_on)
+        {
+            out.line(format_args!(
+                "    it is disabled in {target}, and so for every client; `dynamic-mcp enable {}` turns it on",
+                name(&server.name)
+            ));
+        }
         for difference in FieldDifference::all(server) {
             out.line(format_args!("    {}", difference.describe_outcome(Some(&target))));
         }

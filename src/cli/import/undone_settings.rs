@@ -122,7 +122,10 @@ impl UndoneConfig<'_> {
     fn differences(&self, server: &PlannedServer, origin: &Origin, dir: Option<&Path>) -> Vec<String> {
         let scope = ClientScope { app: origin.app, is_project: origin.is_project };
         let (file, client) = (self.file, scope.label());
-        let profile = self.content.profiles.get(&scope.profile_name(dir)).and_then(Profile::read);
+        let profile_name = scope.profile_name(dir);
+        // Two projects may have directories of one name: then it is not known which profile is this one's.
+        let is_only = !self.content.profiles.contains_key(&format!("{profile_name}-2"));
+        let profile = self.content.profiles.get(&profile_name).filter(|_| is_only).and_then(Profile::read);
         let mut found = Vec::new();
         if !is_same_program(&server.entry, &origin.entry) {
             let [ours, theirs] = [&server.entry, &origin.entry].map(program);

@@ -158,3 +158,86 @@ fn each_edition_of_vs_code_keeps_its_servers_and_each_input_its_variable() {
     assert_eq!(chosen(&home, "vscode"), ["a", "b", "c"]);
     assert_eq!(chosen(&home, "vscode-insiders"), ["prod"]);
 }
+
+#[test]
+fn a_server_that_a_client_turns_off_later_is_left_out_of_its_profile() {
+    let prod = json!({"command": "prod-mcp"});
+    let home =
+        Home::of(&[(".cursor/mcp.json", json!({"mcpServers": {"prod": prod, "x": {"command": "x"}}}))]);
+    home.imported(&["--yes", "--write-client"]);
+    let off = json!({"mcp": {"prod": {"type": "local", "command": ["prod-mcp"], "enabled": false}}});
+    home.write(".config/opencode/opencode.json", &off.to_string());
+    home.imported(&["--yes", "--write-client", "opencode"]);
+    assert_eq!(chosen(&home, "opencode"), Vec::<String>::new(), "{}", home.text(SERVERS));
+    // Also if the client uses this program already.
+    let mut file = home.json(".cursor/mcp.json");
+    file["mcpServers"]["prod"] = json!({"command": "prod-mcp", "disabled": true});
+    home.write(".cursor/mcp.json", &file.to_string());
+    home.imported(&["--yes", "--write-client"]);
+    assert_eq!(chosen(&home, "cursor"), ["x"], "{}", home.text(SERVERS));
+    // What Gemini CLI turns off by name is named.
+    home.write(".gemini/settings.json", &fs(&["g"]).to_string());
+    home.imported(&["--yes", "--write-client", "gemini"]);
+    let mut file = home.json(".gemini/settings.json");
+    file["mcp"] = json!({"excluded": ["g"]});
+    home.write(".gemini/settings.json", &file.to_string());
+    let printed = home.imported(&["--yes", "--write-client", "gemini"]);
+    let line = "`mcp.excluded`: g: it turns off g, which servers.json has already; write `!g` into the profile of the client";
+    assert!(printed.contains(line), "{printed}");
+}
+
+#[test]
+fn what_a_later_import_finds_and_cannot_have_is_named() {
+    let entry = json!({"command": "aws-mcp"});
+    let home = Home::of(&[
+        (
+            ".cursor/mcp.json",
+            json!({"mcpServers": {"aws": entry, "off": {"command": "off", "disabled": true}}}),
+        ),
+        (".config/opencode/opencode.json", json!({"mcp": {"ux": {"type": "local", "command": ["ux"]}}})),
+    ]);
+    home.imported(&["--yes", "--write-client"]);
+    home.write(".claude.json", &json!({"mcpServers": {"aws": entry, "off": {"command": "off"}}}).to_string());
+    home.write("p/opencode.json", &json!({"mcp": {"ux": {"enabled": false}}}).to_string());
+    let printed = home.imported(&["--yes", "--write-client", "--project=p"]);
+    for line in [
+        "inherit_env is true in Claude Code; it is not set in ~/.config/dynamic-mcp/servers.json, which counts",
+        "it is disabled in ~/.config/dynamic-mcp/servers.json, and so for every client; `dynamic-mcp enable off` turns it on",
+        "ux stays there: what it changes of a server that was imported before is not carried over",
+    ] {
+        assert!(printed.contains(line), "{line}: {printed}");
+    }
+}
+
+#[test]
+fn what_claude_code_and_gemini_turn_off_elsewhere_is_off() {
+    let home = Home::of(&[
+        (".claude.json", fs(&["gh", "evil", "other"])),
+        (
+            ".claude/settings.json",
+            json!({"deniedMcpServers": [{"serverName": "evil"}], "allowedMcpServers": [{"serverName": "gh"}, {"serverName": "evil"}]}),
+        ),
+        (".gemini/settings.json", fs(&["g", "prod"])),
+        (".gemini/mcp-server-enablement.json", json!({"prod": {"enabled": false}})),
+    ]);
+    home.write(".gemini/policies/my.toml", "[[rule]]\ndecision = 'deny'\n");
+    let printed = home.imported(&["--yes", "--write-client"]);
+    assert_eq!(chosen(&home, "claude-code"), ["gh"], "{}", home.text(SERVERS));
+    assert_eq!(chosen(&home, "gemini"), ["g"]);
+    assert!(
+        printed.contains("Note: Gemini CLI has policies in ~/.gemini/policies, which are not read"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn an_input_of_the_users_file_is_not_taken_for_one_of_the_project() {
+    let server = |name: &str| json!({"servers": {name: {"command": name, "env": {"KEY": "${input:key}"}}}});
+    let home = Home::of(&[(".config/Code/User/mcp.json", server("u")), ("p/.vscode/mcp.json", server("q"))]);
+    let printed = home.imported(&["--yes", "--write-client", "--project=p"]);
+    let set = home.json("p/.vscode/mcp.json")["servers"]["dyn"]["env"].clone();
+    assert!(set.get("DYN_KEY").is_none() && set.as_object().unwrap().len() == 1, "{set}");
+    let line =
+        "VS Code (project): u needs ${input:key} of the user's file, which the project's file does not have";
+    assert!(printed.contains(line), "{printed}");
+}
