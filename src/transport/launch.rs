@@ -9,7 +9,7 @@
 //! - `process_env` is our own environment, which `main` reads once.
 //! - `child_env` decides which of our variables the child gets; `launcher_vars` has those of launchers.
 //! - `path` decides on the child's PATH and finds its command there.
-//! - `direct` replaces `npx` and `uvx` by what they start.
+//! - `direct` replaces `npx` and `uvx` by what they start; `command_advice` says what to do if there is no command.
 //!
 //! The result, [`Launch`], needs no further lookup. Neither it nor an error shows the value of a variable other than
 //! PATH, because values may be secrets.
@@ -24,9 +24,11 @@ use std::time::Duration;
 
 use crate::config::{GroupName, StdioConfig};
 use base::blocking::{self, BlockingError};
+use command_advice::{advice, path_advice};
 use process_env::{get_var, is_same_var, set_var};
 
 mod child_env;
+mod command_advice;
 pub mod direct;
 mod launcher_args;
 mod launcher_vars;
@@ -238,25 +240,6 @@ fn without_arguments(command: &str) -> String {
     // A path may contain spaces.
     let end = if is_path { command.find(" -") } else { command.find(char::is_whitespace) };
     end.map_or_else(|| command.to_owned(), |end| format!("{} …", &command[..end]))
-}
-
-/// Returns what the user can do about a command that is not found.
-fn advice(command: &str, found: Option<&Path>) -> String {
-    match found {
-        Some(found) => format!("it is at {found:?}: write this absolute path as \"command\""),
-        None if command.contains(char::is_whitespace) => {
-            "if it contains arguments, move them to \"args\"".to_owned()
-        }
-        None => "install it, or write its absolute path as \"command\"".to_owned(),
-    }
-}
-
-/// Returns what the user can do about a path that names no file.
-fn path_advice(command: &str) -> &'static str {
-    match Path::new(command).is_absolute() {
-        true => "correct the path",
-        false => "write its absolute path, or set \"cwd\" to the directory at which this path starts",
-    }
 }
 
 /// Determines the program, arguments, environment and working directory of the server that `stdio` configures.

@@ -161,7 +161,7 @@ fn needs_older_mcp(stderr: &str) -> Option<String> {
     let is_meant = !is_missing && last.is_some_and(|line| names_package(line) || is_used);
     is_meant.then(|| {
         "it does not work with the installed version of the Python package mcp: pin an older one (for uvx, begin \"args\" with \
-         \"--with\", \"mcp<2\")"
+         \"--with\", \"mcp<2\", or correct the version there)"
             .to_owned()
     })
 }

@@ -137,6 +137,10 @@ impl Deref for FoundTool {
     }
 }
 
+/// Which tools the rules hide is for the owner of the config alone.
+const RULES_HIDE_SOME: &str =
+    "Rules in the config leave some tools of this group off; `dynamic-mcp status` shows the user which.";
+
 /// Finds a tool in the catalog of a connected group. The catalog is read again before a name is rejected.
 ///
 /// # Errors
@@ -160,8 +164,13 @@ pub(super) async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool,
     let unknown = |group: &Upstream, name: &str| {
         let snapshot = group.snapshot();
         let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
-        let known = tools.map(|tool| tool.name.as_str()).filter(|tool| snapshot.rules.allows(tool));
-        lookup::unknown_tool(&group.name, name, known)
+        let is_allowed = |tool: &&str| snapshot.rules.allows(tool);
+        let names = || tools.clone().map(|tool| tool.name.as_str());
+        let unknown = lookup::unknown_tool(&group.name, name, names().filter(is_allowed));
+        match names().all(|tool| is_allowed(&tool)) {
+            true => unknown,
+            false => format!("{unknown} {RULES_HIDE_SOME}"),
+        }
     };
     Err(on_names(group, name, unknown).await?)
 }

@@ -128,6 +128,20 @@ fn a_command_with_a_slash_is_relative_to_the_working_directory_or_home() {
 
 #[cfg(unix)]
 #[test]
+fn launchers_that_are_missing_or_misspelled_are_named() {
+    for (command, expected) in [
+        (
+            "uvx",
+            "install it (uv, https://docs.astral.sh/uv has it), or write its absolute path as \"command\"",
+        ),
+        ("pyhton3", "did you mean \"python3\"? install it, or write its absolute path as \"command\""),
+        ("my-server", "install it, or write its absolute path as \"command\""),
+    ] {
+        assert_eq!(advice(command, None), expected);
+    }
+}
+
+#[test]
 fn not_found_names_the_path_and_where_the_command_is() {
     let dir = tempfile::tempdir().unwrap();
     let found = executable(dir.path(), ".local/bin/only-here");

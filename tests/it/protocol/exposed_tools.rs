@@ -295,6 +295,8 @@ fn a_finding_names_no_tool_that_may_not_be_called() {
     let mut proxy = Proxy::new(&config_of([("g", merged(entry, json!({"tools": {"deny": ["hidden_*"]}})))]));
     proxy.wait_for_state("g", "discovered");
     assert!(!proxy.status().to_string().contains("hidden_one"));
+    let error = proxy.call_failure("g", "hidden_one", json!({}));
+    assert!(error.ends_with("`dynamic-mcp status` shows the user which."), "{error}");
     // The log is the owner's, who learns which rule hides it.
     let log = proxy.log();
     let lines: Vec<_> = log.lines().filter(|line| line.contains("hidden_one")).collect();
