@@ -93,7 +93,8 @@ impl RuleReview<'_> {
         let user = self.user(file).filter(|user| user.is_project == file.is_project);
         let seen = self.servers.iter().filter(move |server| {
             let is_seen = |user| self.profiles.sees(user, &server.name);
-            server.is_known && server.origins.is_empty() && user.is_some_and(is_seen)
+            let is_in_file = server.origins.iter().any(|origin| origin.app == file.app);
+            server.is_known && !is_in_file && user.is_some_and(is_seen)
         });
         seen.filter_map(move |server| {
             let rule =

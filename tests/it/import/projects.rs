@@ -181,7 +181,8 @@ fn a_server_that_a_client_turns_off_later_is_left_out_of_its_profile() {
     let mut file = home.json(".gemini/settings.json");
     file["mcp"] = json!({"excluded": ["g"]});
     home.write(".gemini/settings.json", &file.to_string());
-    let printed = home.imported(&["--yes", "--write-client", "gemini"]);
+    home.write(".copilot/mcp-config.json", &fs(&["g"]).to_string());
+    let printed = home.imported(&["--yes", "--write-client", "gemini", "copilot"]);
     let line = "`mcp.excluded`: g: it turns off g, which servers.json has already; write `!g` into the profile of the client";
     assert!(printed.contains(line), "{printed}");
 }
