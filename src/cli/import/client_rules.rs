@@ -143,6 +143,10 @@ impl ClientRule {
             }
             ClientApp::Gemini => {
                 let mut globs = globs_after(&format!("mcp_{name}_"), &self.pattern);
+                // It keeps the dots in names.
+                if server != name && server.replace('.', "_") == name {
+                    globs.extend(globs_after(&format!("mcp_{server}_"), &self.pattern));
+                }
                 globs.extend(globs_after(&format!("{name}__"), &self.pattern));
                 globs
             }
@@ -273,6 +277,12 @@ mod tests {
             ),
             (ClientApp::Cursor, "gh", &cursor, json!({"deny": ["del*", "x"]})),
             (ClientApp::Gemini, "gh", &gemini, json!({"deny": ["del", "x"]})),
+            (
+                ClientApp::Gemini,
+                "my.server",
+                &json!({"tools": {"exclude": ["mcp_my.server_drop", "mcp_my_server_x"]}}),
+                json!({"deny": ["drop", "x"]}),
+            ),
         ] {
             assert_eq!(rules(app, server, root), expected, "{app:?} {server}");
         }
