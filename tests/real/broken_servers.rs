@@ -211,6 +211,7 @@ fn start_login_server() -> u16 {
             "issuer": origin,
             "authorization_endpoint": format!("{origin}/authorize"),
             "token_endpoint": format!("{origin}/token"),
+            "registration_endpoint": format!("{origin}/register"),
             "response_types_supported": ["code"],
             "code_challenge_methods_supported": ["S256"],
         });
