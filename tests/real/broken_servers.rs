@@ -220,6 +220,10 @@ fn start_login_server() -> u16 {
             Some("/.well-known/oauth-authorization-server") => {
                 ("200 OK\r\nContent-Type: application/json", metadata.to_string())
             }
+            Some("/register") => {
+                let client = json!({"client_id": "a-client", "redirect_uris": ["http://127.0.0.1/callback"]});
+                ("201 Created\r\nContent-Type: application/json", client.to_string())
+            }
             _ => ("404 Not Found", String::new()),
         };
         let length = body.len();
