@@ -84,7 +84,9 @@ fn linear(login_server_port: u16) -> BrokenServer {
         entry: json!({ "url": format!("http://127.0.0.1:{login_server_port}/mcp") }),
         note: "login needed",
         is_static: false,
-        error: vec!["login needed: run `dynamic-mcp login linear --config ".to_owned()],
+        error: vec![
+            "its authorization server does not register clients by itself: register one there".to_owned(),
+        ],
     }
 }
 
@@ -211,7 +213,6 @@ fn start_login_server() -> u16 {
             "issuer": origin,
             "authorization_endpoint": format!("{origin}/authorize"),
             "token_endpoint": format!("{origin}/token"),
-            "registration_endpoint": format!("{origin}/register"),
             "response_types_supported": ["code"],
             "code_challenge_methods_supported": ["S256"],
         });
@@ -219,10 +220,6 @@ fn start_login_server() -> u16 {
             Some("/mcp") => ("401 Unauthorized\r\nWWW-Authenticate: Bearer", String::new()),
             Some("/.well-known/oauth-authorization-server") => {
                 ("200 OK\r\nContent-Type: application/json", metadata.to_string())
-            }
-            Some("/register") => {
-                let client = json!({"client_id": "a-client", "redirect_uris": ["http://127.0.0.1/callback"]});
-                ("201 Created\r\nContent-Type: application/json", client.to_string())
             }
             _ => ("404 Not Found", String::new()),
         };
