@@ -298,7 +298,7 @@ fn codex() {
     let request = model.requests()[0].to_string();
     for note in [
         "postgres (not available as of the last run: its process ends)",
-        "linear (not available as of the last run: login needed)",
+        "linear (not available as of the last run: its address, certificate, headers or login have to be corrected)",
     ] {
         assert_eq!(request.matches(note).count(), 2, "{note} in the list and in instructions: {request}");
     }
