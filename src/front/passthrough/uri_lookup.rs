@@ -130,7 +130,7 @@ pub(super) async fn ask_candidates<F: Future<Output = Reply>>(
             Claim::Owner => return Ok(asked.await),
             Claim::Sole => match asked.await {
                 // It turned out to offer none either.
-                Err(_) if !may_offer_resources(&group) => continue,
+                Err(error) if lacks_method(&error) && !may_offer_resources(&group) => continue,
                 reply => return Ok(reply),
             },
             Claim::Similar | Claim::None => match timeout_at(deadline, asked).await {
@@ -148,6 +148,11 @@ pub(super) async fn ask_candidates<F: Future<Output = Reply>>(
     Err(best.map_or_else(|| errors::resource_not_found(uri).into(), |(_, error)| error))
 }
 
+/// Whether an error says that a server does not read resources.
+fn lacks_method(error: &Raw) -> bool {
+    matches!(raw::error_code(error), Some(code::METHOD_NOT_FOUND | LACKS_CAPABILITY))
+}
+
 /// How much an error says about a resource.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
@@ -162,7 +167,7 @@ enum Weight {
 fn weight(error: &Raw, claim: Claim) -> Option<Weight> {
     match raw::error_code(error) {
         Some(code::RESOURCE_NOT_FOUND | code::INVALID_PARAMS) => Some(Weight::NotFound),
-        Some(code::METHOD_NOT_FOUND | LACKS_CAPABILITY) => None,
+        _ if lacks_method(error) => None,
         Some(UNAVAILABLE) if claim == Claim::None => None,
         _ => Some(Weight::Failure),
     }
