@@ -12,7 +12,7 @@ use crate::config::tool_rules::{ToolOverride, ToolOverrides};
 use base::blocking::{self, MAX_INLINE_BYTES};
 use base::files::MAX_CACHED_BYTES;
 use base::private_files::read_private;
-use base::text::summary;
+use base::text::{summary, without_digits};
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -284,8 +284,9 @@ impl Catalog {
 
 /// Whether findings are the same but for numbers: a server may write the time.
 fn have_same_words(ours: &[String], theirs: &[String]) -> bool {
-    let words = |finding: &String| finding.replace(|c: char| c.is_ascii_digit(), "");
-    ours.iter().map(words).eq(theirs.iter().map(words))
+    let words =
+        |findings: &[String]| findings.iter().map(|finding| without_digits(finding)).collect::<Vec<_>>();
+    words(ours) == words(theirs)
 }
 
 impl Drop for Catalog {

@@ -3,7 +3,7 @@
 //! Only causes that stay until somebody changes something are known here: the words of launchers and interpreters, and
 //! those that servers use for what is not configured.
 
-use base::text::{quoted, shorten};
+use base::text::{last_line_with, quoted, shorten};
 
 /// The longest line that a remedy repeats, in characters.
 const MAX_LINE: usize = 200;
@@ -90,11 +90,7 @@ fn missing_argument(stderr: &str) -> Option<String> {
         "required arguments were not provided",
         "missing argument",
     ];
-    let says_so = |line: &&str| {
-        let line = line.to_lowercase();
-        WORDS.iter().any(|word| line.contains(word))
-    };
-    let line = stderr.lines().rfind(says_so)?;
+    let line = last_line_with(stderr, &WORDS)?;
     Some(format!("put into \"args\" what it requires: {}", shown(line)))
 }
 

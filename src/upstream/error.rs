@@ -6,7 +6,7 @@ use crate::config::duration::raise_timeout;
 use crate::transport::launch::LaunchError;
 use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
 use crate::transport::{ConnectionEnd, OpenError};
-use base::text::quoted_lines;
+use base::text::{quoted_lines, without_digits};
 use std::borrow::Cow;
 use std::time::Duration;
 use wire::protocol::code;
@@ -134,7 +134,7 @@ impl UpstreamError {
 
     /// Returns whether both say the same, apart from numbers: times and process ids differ from start to start.
     pub fn has_same_words(&self, other: &Self) -> bool {
-        let words = |error: &Self| error.to_string().replace(|c: char| c.is_ascii_digit(), "");
+        let words = |error: &Self| without_digits(&error.to_string());
         words(self) == words(other)
     }
 

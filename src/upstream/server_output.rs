@@ -1,7 +1,7 @@
 //! What a process printed that never became a server, and what that says about it.
 
 use super::diagnosis;
-use base::text::{quoted, quoted_lines, shorten};
+use base::text::{last_line_with, quoted, quoted_lines, shorten};
 use std::fmt;
 
 /// The length of the line that shows an HTTP server.
@@ -81,12 +81,7 @@ pub(super) fn not_configured(stderr: &str) -> Option<String> {
         "credentials",
         "disabled",
     ];
-    let says_so = |line: &&str| {
-        let line = line.to_lowercase();
-        WORDS.iter().any(|word| line.contains(word))
-    };
-    let line = stderr.lines().map(str::trim).rfind(says_so)?;
-    Some(quoted(&shorten(line, MAX_LINE)))
+    Some(quoted(&shorten(last_line_with(stderr, &WORDS)?.trim(), MAX_LINE)))
 }
 
 /// Writes what follows an error about the process.

@@ -106,20 +106,31 @@ pub fn quoted_lines(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// The text without its digits, to compare messages of which only the numbers differ.
+pub fn without_digits(text: &str) -> String {
+    text.replace(|c: char| c.is_ascii_digit(), "")
+}
+
+/// The last line that has one of these words, which are in lower case.
+pub fn last_line_with<'t>(text: &'t str, words: &[&str]) -> Option<&'t str> {
+    text.lines().rfind(|line| has_word(line, words))
+}
+
+fn has_word(line: &str, words: &[&str]) -> bool {
+    let line = line.to_lowercase();
+    words.iter().any(|word| line.contains(word))
+}
+
 /// The first line of an error, and `max` of the lines that a server wrote: those that speak of a failure, and the last
 /// ones. The order stays.
 pub fn telling_lines(text: &str, max: usize) -> Vec<&str> {
     const WORDS: [&str; 8] =
         ["error", "exception", "fail", "cannot", "not found", "no such", "missing", "required"];
-    let speaks_of_failure = |line: &str| {
-        let line = line.to_ascii_lowercase();
-        WORDS.iter().any(|word| line.contains(word))
-    };
     let mut lines = text.lines();
     let first = lines.next();
     let rest: Vec<_> = lines.collect();
     let (telling, others): (Vec<_>, Vec<_>) =
-        (0..rest.len()).rev().partition(|&line| speaks_of_failure(rest[line]));
+        (0..rest.len()).rev().partition(|&line| has_word(rest[line], &WORDS));
     let mut kept: Vec<_> = telling.into_iter().chain(others).take(max).collect();
     kept.sort_unstable();
     first.into_iter().chain(kept.into_iter().map(|line| rest[line])).collect()
