@@ -8,6 +8,7 @@ use dynamic_mcp::config::Overrides;
 use dynamic_mcp::config::load::load;
 use dynamic_mcp::config::vars::Env;
 
+use super::reference::messages;
 use super::{fences, page_files, root};
 
 /// A page without its fenced blocks.
@@ -70,16 +71,7 @@ fn configs_in_the_pages_load_without_errors_and_warnings() {
         let path = config_dir.join(format!("servers.{extension}"));
         fs::write(&path, &fence.text).unwrap();
         let config = load(&[path], &env, &Overrides::default());
-        let servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
-        let messages: Vec<String> = config
-            .errors
-            .iter()
-            .chain(servers)
-            .cloned()
-            .chain(config.all_warnings())
-            .map(|error| error.to_string())
-            .collect();
-        assert_eq!(messages, Vec::<String>::new(), "{}:\n{}", fence.place, fence.text);
+        assert_eq!(messages(&config), Vec::<String>::new(), "{}:\n{}", fence.place, fence.text);
     }
     assert!(count > 12, "{count}");
 }

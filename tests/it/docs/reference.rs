@@ -164,7 +164,7 @@ fn load_in(dir: &Path, config: &Value) -> Config {
 }
 
 /// Everything that is wrong with a config.
-fn messages(config: &Config) -> Vec<String> {
+pub(super) fn messages(config: &Config) -> Vec<String> {
     let servers = config.servers.iter().filter_map(|(_, server)| server.as_ref().err());
     config
         .errors
