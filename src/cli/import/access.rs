@@ -55,8 +55,7 @@ impl ClientAccess {
                 .enumerate()
                 .flat_map(|(index, server)| server.origins.iter().map(move |origin| (index, origin)))
         };
-        let of_origins =
-            origins().map(|(_, origin)| ClientScope { app: origin.app, is_project: origin.is_project });
+        let of_origins = origins().map(|(_, origin)| ClientScope::of_origin(origin));
         // In a project that was imported before, what the client has elsewhere counts too.
         let of_projects = own_profiles(discovery).map(|(scope, _)| scope).filter(|scope| scope.is_project);
         let scopes: BTreeSet<ClientScope> = of_origins.chain(of_projects).collect();

@@ -129,22 +129,21 @@ impl KeyringValues {
 
     /// These servers with the values in place of their names.
     pub(super) fn resolved(&self, servers: &Map<String, Value>) -> Map<String, Value> {
-        fn resolve(values: &BTreeMap<String, String>, value: &Value) -> Value {
-            match value {
-                Value::String(text) => {
-                    let known = keyring_name(text).and_then(|name| Some((name, values.get(name)?)));
-                    known.map_or_else(
-                        || value.clone(),
-                        |(name, plain)| text.replace(&format!("{{keyring:{name}}}"), &escape(plain)).into(),
-                    )
-                }
-                Value::Object(members) => {
-                    members.iter().map(|(name, value)| (name.clone(), resolve(values, value))).collect()
-                }
-                other => other.clone(),
-            }
-        }
-        servers.iter().map(|(name, entry)| (name.clone(), resolve(&self.0, entry))).collect()
+        let resolve = |(name, value): (&String, &Value)| {
+            let resolved = match value {
+                Value::String(text) => self.with_value(text).map(Value::from),
+                Value::Object(members) => Some(Value::Object(self.resolved(members))),
+                _ => None,
+            };
+            (name.clone(), resolved.unwrap_or_else(|| value.clone()))
+        };
+        servers.iter().map(resolve).collect()
+    }
+
+    /// A text with the value in place of the name in it. `None`: it has no name whose value is known.
+    fn with_value(&self, text: &str) -> Option<String> {
+        let name = keyring_name(text)?;
+        Some(text.replace(&format!("{{keyring:{name}}}"), &escape(self.0.get(name)?)))
     }
 
     /// The names with the values.
@@ -176,7 +175,7 @@ impl KeyringValues {
             let names = entry.get("inherit_env").and_then(Value::as_array).into_iter().flatten();
             names.filter_map(Value::as_str).collect::<BTreeSet<_>>()
         });
-        let passes_all = [ours, theirs].map(|entry| entry.get("inherit_env") == Some(&Value::Bool(true)));
+        let passes_all = [ours, theirs].map(passes_all);
         if named[0] != named[1] && passes_all == [false, false] {
             let [ours, theirs] = named.map(|names| match names.is_empty() {
                 true => "absent".to_owned(),
@@ -220,10 +219,13 @@ impl KeyringValues {
     /// A value as text in which equal values are equal.
     fn text(&self, value: &Value) -> String {
         let Some(text) = value.as_str() else { return value.to_string() };
-        let stored = keyring_name(text).and_then(|name| Some((name, self.0.get(name)?)));
-        let plain = stored.map(|(name, plain)| text.replace(&format!("{{keyring:{name}}}"), &escape(plain)));
-        comparable(plain.as_deref().unwrap_or(text))
+        comparable(self.with_value(text).as_deref().unwrap_or(text))
     }
+}
+
+/// Whether an entry passes on the whole environment.
+pub(super) fn passes_all(entry: &Map<String, Value>) -> bool {
+    entry.get("inherit_env") == Some(&Value::Bool(true))
 }
 
 /// The name in the `{keyring:NAME}` of a value.

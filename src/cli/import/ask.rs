@@ -22,8 +22,6 @@ pub(super) enum Replacement {
     Declined,
     /// It is read-only, and nobody was asked.
     ReadOnly,
-    /// It does not exist, and there is nothing to write into it. The reason was said.
-    Missing,
 }
 
 /// Who answers questions.

@@ -66,6 +66,13 @@ pub(super) struct EarlierUse {
     pub(super) project: Option<PathBuf>,
 }
 
+impl EarlierUse {
+    /// Whether the client still has the server in this project, or, with `None`, elsewhere.
+    pub(super) fn counts_in(&self, project: Option<&Path>) -> bool {
+        self.project.is_none() || self.project.as_deref() == project
+    }
+}
+
 /// The change in one place of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ChangedPlace {

@@ -1,6 +1,7 @@
 //! The profile that each client uses, so that it goes on to see the servers that it had, by its own rules.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -117,6 +118,11 @@ impl ProfileInput<'_> {
             && others.any(|other| other.is_on || used.is_none())
     }
 
+    /// The directory of the project in which a client is; `None` elsewhere.
+    fn project_of(&self, scope: ClientScope) -> Option<&Path> {
+        self.discovery.project.as_deref().filter(|_| scope.is_project)
+    }
+
     /// Whether this client does not see a server: it is one of other clients or projects, or was one when they were
     /// imported, or, in the project, it is one that the client does not see elsewhere or turns off there, or that the
     /// project's own server of that name replaces.
@@ -129,10 +135,8 @@ impl ProfileInput<'_> {
         let is_unseen = elsewhere.is_some_and(|profile| !profile.chooses(&server.name));
         let used = client.servers.get(&index).map(|used| used.is_on);
         let had = &server.earlier_uses;
-        let was_here = |had: &EarlierUse| {
-            had.app == client.scope.app
-                && (had.project.is_none() || client.scope.is_project && had.project == self.discovery.project)
-        };
+        let project = self.project_of(client.scope);
+        let was_here = |had: &EarlierUse| had.app == client.scope.app && had.counts_in(project);
         let was_of_others = used.is_none() && !had.is_empty() && !had.iter().any(was_here);
         let is_replaced = client.scope.is_project && used.is_none() && {
             let mut own = self.servers.iter().flat_map(|server| &server.origins);
@@ -237,7 +241,7 @@ impl ProfileInput<'_> {
             .iter()
             .map(|server| ProfileCandidate {
                 name: &server.name,
-                is_new: !server.is_known,
+                may_be_left_out: !server.is_known,
                 is_wanted: Some(!others.contains(&server.name.as_str())),
             })
             .collect();
@@ -249,7 +253,7 @@ impl ProfileInput<'_> {
             };
             self.add_rules(client, &mut profile).is_empty().then_some(profile)
         };
-        let base = client.scope.profile_name(self.discovery.project.as_deref());
+        let base = client.scope.profile_name(self.project_of(client.scope));
         let numbered = (2..).map(|number| format!("{base}-{number}"));
         let mut names = std::iter::once(base.clone()).chain(numbered);
         // A profile of the user's that has the name of the client stays as it is, unless it is just that.
@@ -305,8 +309,8 @@ impl ProfileInput<'_> {
             .enumerate()
             .map(|(index, server)| ProfileCandidate {
                 name: &server.name,
-                // One that the client turns off is left out, although it was not.
-                is_new: !server.is_known || use_of(index) == Some(false),
+                // Also one that the client has turned off since.
+                may_be_left_out: !server.is_known || use_of(index) == Some(false),
                 is_wanted: is_wanted(index, server),
             })
             .collect();
@@ -342,10 +346,8 @@ impl ProfileInput<'_> {
         let mut client =
             found.unwrap_or(ClientAccess { scope, servers: BTreeMap::new(), remarks: Vec::new() });
         for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| server.is_known) {
-            let of_project = |had: &EarlierUse| {
-                had.project.is_some() && !(scope.is_project && had.project == self.discovery.project)
-            };
-            if server.earlier_uses.is_empty() || !server.earlier_uses.iter().all(of_project) {
+            let had = &server.earlier_uses;
+            if had.is_empty() || had.iter().any(|had| had.counts_in(self.project_of(scope))) {
                 client
                     .servers
                     .entry(index)

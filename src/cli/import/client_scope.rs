@@ -23,6 +23,11 @@ impl ClientScope {
         Self { app, is_project: place.project.is_some() }
     }
 
+    /// The client that has this server.
+    pub(super) fn of_origin(origin: &Origin) -> Self {
+        Self { app: origin.app, is_project: origin.is_project }
+    }
+
     /// For texts.
     pub(super) fn label(self) -> String {
         format!("{}{}", self.app.label(), if self.is_project { " (project)" } else { "" })

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::accounts::shown_value;
+use super::accounts::{passes_all, shown_value};
 use super::client_scope::ClientScope;
 use super::merge::{PlannedServer, is_same};
 
@@ -26,16 +26,8 @@ pub(super) struct FieldDifference {
 impl FieldDifference {
     /// All of a server.
     pub(super) fn all(server: &PlannedServer) -> Vec<Self> {
-        let mut paths: Vec<Vec<String>> = Vec::new();
-        for entry in server.origins.iter().map(|origin| &origin.entry) {
-            for path in self::paths(entry) {
-                if !paths.contains(&path) {
-                    paths.push(path);
-                }
-            }
-        }
+        let mut paths = paths(server.origins.iter().map(|origin| &origin.entry));
         // The whole environment, which a server in servers.json does not get.
-        let passes_all = |entry: &Map<String, Value>| entry.get("inherit_env") == Some(&Value::Bool(true));
         let is_withheld = server.is_known && !passes_all(&server.entry);
         if is_withheld && server.origins.iter().any(|origin| passes_all(&origin.entry)) {
             paths.push(vec!["inherit_env".to_owned()]);
@@ -59,7 +51,7 @@ impl FieldDifference {
                 if path == ["inherit_env"] && value != Some(Value::Bool(true)) {
                     continue;
                 }
-                let label = ClientScope { app: origin.app, is_project: origin.is_project }.label();
+                let label = ClientScope::of_origin(origin).label();
                 match values.iter_mut().find(|(known, _)| is_equal(known.as_ref(), value.as_ref())) {
                     Some((_, clients)) if clients.contains(&label) => {}
                     Some((_, clients)) => clients.push(label),
@@ -110,12 +102,8 @@ impl FieldDifference {
         let is_in_keyring = |value: Option<&Value>| {
             value.and_then(Value::as_str).is_some_and(|text| text.contains("{keyring:"))
         };
-        let mut paths = paths(&server.entry);
-        for path in server.origins.iter().flat_map(|origin| self::paths(&origin.entry)) {
-            if !paths.contains(&path) {
-                paths.push(path);
-            }
-        }
+        let entries = std::iter::once(&server.entry).chain(server.origins.iter().map(|origin| &origin.entry));
+        let paths = paths(entries);
         let difference = |path: Vec<String>| {
             let counts = value_at(&server.entry, &path).cloned();
             // What a locked keyring has is not known.
@@ -123,7 +111,7 @@ impl FieldDifference {
                 return None;
             }
             let values = server.origins.iter().map(|origin| {
-                let scope = ClientScope { app: origin.app, is_project: origin.is_project };
+                let scope = ClientScope::of_origin(origin);
                 (value_at(&origin.entry, &path).cloned(), vec![scope.label()])
             });
             Some(Self { values: values.collect(), counts, path })
@@ -155,17 +143,22 @@ pub(super) fn prefer(server: &mut PlannedServer, origin: usize) {
     }
 }
 
-/// The fields of an entry that are compared, with the members of those that have some.
-fn paths(entry: &Map<String, Value>) -> Vec<Vec<String>> {
-    let compared = entry.iter().filter(|(field, _)| !NOT_COMPARED.contains(&field.as_str()));
-    compared
-        .flat_map(|(field, value)| match value {
-            Value::Object(members) if WITH_MEMBERS.contains(&field.as_str()) => {
-                members.keys().map(|member| vec![field.clone(), member.clone()]).collect()
-            }
-            _ => vec![vec![field.clone()]],
-        })
-        .collect()
+/// The fields of entries that are compared, with the members of those that have some.
+fn paths<'e>(entries: impl Iterator<Item = &'e Map<String, Value>>) -> Vec<Vec<String>> {
+    let compared = entries.flatten().filter(|(field, _)| !NOT_COMPARED.contains(&field.as_str()));
+    let all = compared.flat_map(|(field, value)| match value {
+        Value::Object(members) if WITH_MEMBERS.contains(&field.as_str()) => {
+            members.keys().map(|member| vec![field.clone(), member.clone()]).collect()
+        }
+        _ => vec![vec![field.clone()]],
+    });
+    let mut paths = Vec::new();
+    for path in all {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    paths
 }
 
 fn value_at<'e>(entry: &'e Map<String, Value>, path: &[String]) -> Option<&'e Value> {

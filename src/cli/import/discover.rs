@@ -164,18 +164,17 @@ impl Discovery {
         let projects = root.get("projects").and_then(Value::as_object);
         let mut place = None;
         for (dir, project) in projects.into_iter().flatten() {
-            let off = project.get("disabledMcpServers").and_then(Value::as_array).into_iter().flatten();
-            let off: Vec<String> = off.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
-            if wanted != Some(Path::new(dir)) && !off.is_empty() {
-                self.off_in_projects.push((dir.clone(), off));
-            }
             if wanted == Some(Path::new(dir)) {
                 let keys = ["projects", dir, "mcpServers"].map(str::to_owned).to_vec();
                 place = Some((keys, Some(PathBuf::from(dir))));
-            } else if project
-                .get("mcpServers")
-                .and_then(Value::as_object)
-                .is_some_and(|servers| !servers.is_empty())
+                continue;
+            }
+            let off = rule_files::strings(project.get("disabledMcpServers"));
+            let off: Vec<String> = off.map(str::to_owned).collect();
+            if !off.is_empty() {
+                self.off_in_projects.push((dir.clone(), off));
+            }
+            if project.get("mcpServers").and_then(Value::as_object).is_some_and(|servers| !servers.is_empty())
             {
                 self.other_projects.push(dir.clone());
             }

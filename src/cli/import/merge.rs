@@ -59,6 +59,16 @@ pub(super) struct Origin {
     pub(super) other_account: Option<(String, AccountDifference)>,
 }
 
+impl Origin {
+    /// A server that was found in a file of a client.
+    pub(super) fn new(app: ClientApp, is_project: bool, found: FoundServer) -> Self {
+        let FoundServer { name, translated: TranslatedEntry { mut entry, variables, .. } } = found;
+        let is_on = entry.shift_remove("enabled") != Some(Value::Bool(false));
+        let rules = ToolRuleSet::take_from(&mut entry);
+        Self { app, name, is_project, variables, is_on, entry, rules, other_account: None }
+    }
+}
+
 /// The servers of servers.json and of the clients, put together one by one.
 #[derive(Default)]
 pub(super) struct Merger {
@@ -95,40 +105,31 @@ impl Merger {
 
     /// Adds a server of a client.
     fn add(&mut self, app: ClientApp, found: FoundServer, is_project: bool) {
-        let FoundServer { name, translated } = found;
-        let TranslatedEntry { mut entry, notes, variables } = translated;
-        let is_on = entry.shift_remove("enabled") != Some(Value::Bool(false));
-        let rules = ToolRuleSet::take_from(&mut entry);
-        let mut origin = Origin {
-            app,
-            name: name.clone(),
-            is_project,
-            variables,
-            is_on,
-            entry: entry.clone(),
-            rules,
-            other_account: None,
-        };
-        if let Some(twin) = self.twin(&name, &entry, &mut origin.other_account) {
+        let notes = found.translated.notes.clone();
+        let mut origin = Origin::new(app, is_project, found);
+        let mut other_account = None;
+        let twin = self.twin(&origin, &mut other_account);
+        origin.other_account = other_account;
+        if let Some(twin) = twin {
             let server = &mut self.servers[twin];
-            server.merge(entry);
+            server.merge(origin.entry.clone());
             server.add_notes(app, notes);
             server.origins.push(origin);
             return;
         }
-        let mut server = PlannedServer::new(self.free_name(&name, app), origin);
+        let mut server = PlannedServer::new(self.free_name(&origin.name, app), origin);
         server.add_notes(app, notes);
         self.servers.push(server);
     }
 
-    /// The server that this entry is another one of: with equal entries if there is one. `other_account` gets what keeps
+    /// The server that this is another entry of: one with an equal entry if there is one. `other_account` gets what keeps
     /// it apart from the first server that has its name and its program.
     pub(super) fn twin(
         &self,
-        name: &str,
-        entry: &Map<String, Value>,
+        origin: &Origin,
         other_account: &mut Option<(String, AccountDifference)>,
     ) -> Option<usize> {
+        let Origin { name, entry, .. } = origin;
         let same_program =
             self.servers.iter().enumerate().filter(|(_, server)| is_same_program(&server.entry, entry));
         let same_program: Vec<_> = same_program.collect();

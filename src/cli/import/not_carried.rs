@@ -109,10 +109,9 @@ impl RuleReview<'_> {
 
     /// What the servers of Gemini CLI do not get of the environment.
     fn withheld_environment(&self) -> Option<String> {
-        let mut origins = self.servers.iter().flat_map(|server| &server.origins);
         let is_local =
             |origin: &Origin| origin.app == ClientApp::Gemini && origin.entry.contains_key("command");
-        origins.any(is_local).then(|| {
+        self.origins().any(is_local).then(|| {
             format!(
                 "{} passes your environment to its servers, but for what looks like a secret; dynamic-mcp passes \
                  them the variables that hold no secrets and are usual, so name others that they need in `inherit_env`",
@@ -123,8 +122,7 @@ impl RuleReview<'_> {
 
     /// The inputs of the user's file that the entry in a project's file of the same client cannot have.
     fn inputs_of_user(&self) -> Vec<String> {
-        let origins = || self.servers.iter().flat_map(|server| &server.origins);
-        let has_project = |app| origins().any(|origin| origin.app == app && origin.is_project);
+        let has_project = |app| self.origins().any(|origin| origin.app == app && origin.is_project);
         let mut lines = Vec::new();
         for server in self.servers {
             for origin in server.origins.iter().filter(|origin| !origin.is_project && has_project(origin.app))
@@ -161,9 +159,8 @@ impl RuleReview<'_> {
 
     /// The servers that Claude Code turns off in a project, and that its entry for dynamic-mcp would start there.
     fn off_in_projects(&self) -> Vec<String> {
-        let origins = || self.servers.iter().flat_map(|server| &server.origins);
         let is_imported = |off: &&String| {
-            origins().any(|origin| origin.app == ClientApp::ClaudeCode && origin.name == **off)
+            self.origins().any(|origin| origin.app == ClientApp::ClaudeCode && origin.name == **off)
         };
         let line = |(dir, off): &(String, Vec<String>)| {
             let names: Vec<_> = off.iter().filter(is_imported).map(|off| name(off)).collect();
@@ -179,17 +176,20 @@ impl RuleReview<'_> {
         self.discovery.off_in_projects.iter().filter_map(line).collect()
     }
 
+    /// Where the servers were found.
+    fn origins(&self) -> impl Iterator<Item = &Origin> {
+        self.servers.iter().flat_map(|server| &server.origins)
+    }
+
     /// The names that the client has for servers to import that the file's rules are about.
     fn names(&self, file: &RuleFile) -> impl Iterator<Item = &str> {
-        let origins = self.servers.iter().flat_map(|server| &server.origins);
         let app = file.app;
-        origins.filter(move |origin| origin.app == app).map(|origin| origin.name.as_str())
+        self.origins().filter(move |origin| origin.app == app).map(|origin| origin.name.as_str())
     }
 
     /// Whether the file belongs to a project in which the client gets no entry.
     fn is_without_place(&self, file: &RuleFile) -> bool {
-        let mut origins = self.servers.iter().flat_map(|server| &server.origins);
-        file.is_project && !origins.any(|origin| origin.app == file.app && origin.is_project)
+        file.is_project && !self.origins().any(|origin| origin.app == file.app && origin.is_project)
     }
 
     /// The client that the file's rules are for, if it uses this program already.

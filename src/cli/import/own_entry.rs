@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::apps::{ClientApp, OWN_NAME, is_own_entry, is_wrapper, program_name};
 use super::discover::{Discovery, FoundServer, discover};
 use super::write::absolute;
+use crate::cli::paths::expand_home;
 use crate::config::notation::literal;
 use crate::config::referenced::ReferencedFiles;
 use crate::config::vars::{Env, ExpandContext, VarError, expand};
@@ -111,10 +112,7 @@ fn other_config(own: &FoundServer, target: &Path, env: &Env) -> Option<PathBuf> 
         files.extend(named());
     }
     let plain = |file: &String| literal(file).unwrap_or_else(|| file.clone());
-    let path = |file: String| match file.strip_prefix("~/").zip(env.home()) {
-        Some((rest, home)) => home.join(rest),
-        None => PathBuf::from(file),
-    };
+    let path = |file: String| expand_home(Path::new(&file), env);
     let mut files: Vec<PathBuf> = files.iter().map(plain).map(path).collect();
     if files.is_empty() {
         files.extend(dirs::default_config_file(env));

@@ -164,6 +164,15 @@ impl Plan {
             terminal::paragraph("Nothing was written.")?;
             return Ok(is_complete);
         }
+        if self.is_lost() && !self.changes() {
+            terminal::message(format_args!(
+                "{} does not exist, and the clients have no servers but dynamic-mcp, which reads it; \
+                 `dynamic-mcp import --undo` puts their servers back",
+                short_path(&self.target, env)
+            ));
+            terminal::line("Nothing was written.")?;
+            return Ok(false);
+        }
         let is_written = self.write_servers(mode, env).await?;
         if is_written != Replacement::Wanted {
             terminal::line("Nothing was written.")?;
@@ -193,7 +202,7 @@ impl Plan {
         match answers.confirm_replacement(&client.path, env, &question).await? {
             Replacement::Wanted => {}
             Replacement::Declined => return Ok(ClientOutcome::Declined),
-            Replacement::ReadOnly | Replacement::Missing => return Ok(ClientOutcome::Failed),
+            Replacement::ReadOnly => return Ok(ClientOutcome::Failed),
         }
         let mut records = ChangeRecords::of_user(env)?;
         let mut record = client.record();
@@ -221,6 +230,11 @@ impl Plan {
         Ok(ClientOutcome::Written)
     }
 
+    /// Whether there is no servers.json although a client reads it.
+    fn is_lost(&self) -> bool {
+        self.before.is_none() && self.is_used
+    }
+
     /// Whether servers.json changes.
     fn changes(&self) -> bool {
         !self.moves.is_empty() || self.config_changes().describe("", "", "").is_some()
@@ -239,13 +253,6 @@ impl Plan {
     /// Stores the secrets and writes servers.json. Returns whether that was wanted.
     async fn write_servers(&self, mode: &ImportMode, env: &Env) -> anyhow::Result<Replacement> {
         let target = short_path(&self.target, env);
-        if !self.changes() && self.before.is_none() && self.is_used {
-            terminal::message(format_args!(
-                "{target} does not exist, and the clients have no servers but dynamic-mcp, which reads it; \
-                 `dynamic-mcp import --undo` puts their servers back"
-            ));
-            return Ok(Replacement::Missing);
-        }
         if !self.changes() {
             terminal::paragraph(format_args!("There are no new servers for {target}."))?;
             return Ok(Replacement::Wanted);
@@ -274,7 +281,7 @@ impl Plan {
         if let Some(change) = changes.describe("Added", "Changed", &target) {
             terminal::line(format_args!("{change}."))?;
         }
-        if self.before.is_none() && self.is_used {
+        if self.is_lost() {
             terminal::message(format_args!(
                 "{target} did not exist, although a client uses dynamic-mcp with it already: the servers that \
                  were in it are gone, and `dynamic-mcp import --undo` puts those of the clients back"

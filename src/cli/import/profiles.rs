@@ -28,8 +28,8 @@ pub(super) struct Profile {
 pub(super) struct ProfileCandidate<'s> {
     /// Its name.
     pub(super) name: &'s str,
-    /// Whether it is added now.
-    pub(super) is_new: bool,
+    /// Whether a profile that chooses it may leave it out.
+    pub(super) may_be_left_out: bool,
     /// Whether the profile should choose it; `None`: as it does now.
     pub(super) is_wanted: Option<bool>,
 }
@@ -72,11 +72,11 @@ impl Profile {
         ServerPattern::choose(patterns.collect::<Vec<_>>().iter(), server)
     }
 
-    /// Chooses the wanted servers too, and leaves out new ones that are not wanted. `None` if that is impossible because a
-    /// glob excludes a wanted server, or because it chooses one that is not new and not wanted.
+    /// Chooses the wanted servers too, and leaves out those that may be left out and are not wanted. `None` if that is
+    /// impossible because a glob excludes a wanted server, or because it chooses one that may not be left out.
     pub(super) fn adapted(&self, candidates: &[ProfileCandidate<'_>]) -> Option<Self> {
         let mut adapted = self.clone();
-        for ProfileCandidate { name, is_new, is_wanted } in candidates {
+        for ProfileCandidate { name, may_be_left_out, is_wanted } in candidates {
             let glob = escape(&Glob::escape(name));
             let exclusion = format!("!{glob}");
             match is_wanted {
@@ -91,7 +91,7 @@ impl Profile {
                         return None;
                     }
                 }
-                Some(false) if adapted.chooses(name) => match is_new {
+                Some(false) if adapted.chooses(name) => match may_be_left_out {
                     true => adapted.servers.push(exclusion),
                     false => return None,
                 },
@@ -160,8 +160,8 @@ fn plain_name(glob: &str) -> String {
 mod tests {
     use super::*;
 
-    fn candidate(name: &str, is_new: bool, is_wanted: Option<bool>) -> ProfileCandidate<'_> {
-        ProfileCandidate { name, is_new, is_wanted }
+    fn candidate(name: &str, may_be_left_out: bool, is_wanted: Option<bool>) -> ProfileCandidate<'_> {
+        ProfileCandidate { name, may_be_left_out, is_wanted }
     }
 
     #[test]

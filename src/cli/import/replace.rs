@@ -214,10 +214,8 @@ impl OwnProgram<'_> {
 
     /// The names in servers.json of the servers that stand under these names in a client's file.
     fn names_of(&self, scope: ClientScope, names: &[String]) -> BTreeSet<String> {
-        let is_one = |origin: &Origin| {
-            ClientScope { app: origin.app, is_project: origin.is_project } == scope
-                && names.contains(&origin.name)
-        };
+        let is_one =
+            |origin: &Origin| ClientScope::of_origin(origin) == scope && names.contains(&origin.name);
         let servers = self.servers.iter().filter(|server| server.origins.iter().any(is_one));
         servers.map(|server| server.name.clone()).collect()
     }

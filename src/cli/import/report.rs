@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
+use super::accounts::passes_all;
 use super::apps::short_path;
 use super::client_profiles::ClientProfiles;
 use super::differences::FieldDifference;
@@ -141,12 +142,11 @@ fn describe(out: &mut VisibleText, server: &PlannedServer, secrets: &BTreeSet<St
 
 /// Says that a server gets all variables, as it does with these clients, and who else shares that server.
 fn whole_environment(server: &PlannedServer) -> String {
-    let is_true = |origin: &&Origin| origin.entry.get("inherit_env") == Some(&Value::Bool(true));
     let labels = |origins: Vec<&Origin>| {
         let labels: BTreeSet<&str> = origins.into_iter().map(|origin| origin.app.label()).collect();
         labels.into_iter().collect::<Vec<_>>().join(" and ")
     };
-    let (all, some): (Vec<_>, Vec<_>) = server.origins.iter().partition(is_true);
+    let (all, some): (Vec<_>, Vec<_>) = server.origins.iter().partition(|origin| passes_all(&origin.entry));
     let others = match some.is_empty() {
         true => String::new(),
         false => format!(", and now with {} too", labels(some)),

@@ -217,6 +217,7 @@ impl RuleFile {
     }
 }
 
-fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
+/// The strings in a list.
+pub(super) fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }

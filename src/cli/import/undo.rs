@@ -130,7 +130,7 @@ impl Undo<'_> {
                 match self.mode.answers.confirm_replacement(&step.file, self.env, &question).await? {
                     Replacement::Wanted => step.apply()?,
                     Replacement::Declined => return Ok(()),
-                    Replacement::ReadOnly | Replacement::Missing => {
+                    Replacement::ReadOnly => {
                         self.is_complete = false;
                         return Ok(());
                     }

@@ -84,13 +84,11 @@ impl UndoneConfig<'_> {
         scope: ClientScope,
         found: &FoundServer,
     ) -> Option<String> {
-        let mut entry = found.translated.entry.clone();
-        let is_on = entry.shift_remove("enabled") != Some(Value::Bool(false));
-        let mut rules = ToolRuleSet::take_from(&mut entry);
+        let mut origin = Origin::new(scope.app, scope.is_project, found.clone());
         let of_client = || scope.rules(&discovery.rules).map(|(_, rule)| rule);
-        rules.join(rules_for(scope.app, &found.name, of_client()).0);
-        let is_on = is_on && !is_off(scope.app, &found.name, scope.is_project, of_client());
-        let twin = merger.twin(&found.name, &entry, &mut None);
+        origin.rules.join(rules_for(scope.app, &found.name, of_client()).0);
+        origin.is_on &= !is_off(scope.app, &found.name, scope.is_project, of_client());
+        let twin = merger.twin(&origin, &mut None);
         let of_name = |name: &str| merger.servers.iter().position(|server| server.name == name);
         let own_name = format!("{}-{}", found.name, scope.app.id());
         let Some(index) = twin.or_else(|| of_name(&own_name)).or_else(|| of_name(&found.name)) else {
@@ -105,22 +103,13 @@ impl UndoneConfig<'_> {
             };
             return was_imported.then(line);
         };
-        merger.servers[index].origins.push(Origin {
-            app: scope.app,
-            name: found.name.clone(),
-            is_project: scope.is_project,
-            variables: found.translated.variables.clone(),
-            is_on,
-            entry,
-            rules,
-            other_account: None,
-        });
+        merger.servers[index].origins.push(origin);
         None
     }
 
     /// What a server of servers.json has beyond the fields of a client's entry.
     fn differences(&self, server: &PlannedServer, origin: &Origin, dir: Option<&Path>) -> Vec<String> {
-        let scope = ClientScope { app: origin.app, is_project: origin.is_project };
+        let scope = ClientScope::of_origin(origin);
         let (file, client) = (self.file, scope.label());
         let profile_name = scope.profile_name(dir);
         // Two projects may have directories of one name: then it is not known which profile is this one's.
