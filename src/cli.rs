@@ -1,7 +1,6 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
-//! [`usage`] parses the command line. A file beside this one runs each command: [`serve`] without a command, [`login`]
-//! and logout, [`approve`], [`import`], [`servers`] (add, remove, enable, disable), [`check`], [`shell`] (tools,
+//! [`usage`] parses the command line. A file beside this one runs each command: [`login`] and logout, [`approve`], [`import`], [`servers`] (add, remove, enable, disable), [`check`], [`shell`] (tools,
 //! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`secrets`], [`completions`], [`cache`], and
 //! [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
 //! exit code, or an error that `main` prints. [`terminal`] is the only one that writes to stdout and stderr.
@@ -9,9 +8,13 @@
 use crate::config::file::SCHEMA;
 use crate::config::vars::Env;
 use crate::config::{Mode, Overrides, SurfaceKind, duration};
+use crate::dirs;
 use crate::front::session::options::SessionOptions;
+use crate::instance::InstanceOptions;
 use clap::builder::{BoolishValueParser, NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Parser, Subcommand};
+use config_files::config_file;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,26 +24,22 @@ pub mod approve;
 pub mod cache;
 pub mod check;
 pub mod completions;
+pub mod config_files;
 pub mod demo;
 mod hidden_input;
 pub mod import;
-pub mod instances;
 pub mod login;
 pub mod logs;
-mod nesting;
 pub mod outcome;
-pub mod paths;
 pub mod reconnect;
+mod running_instances;
 pub mod secrets;
-pub mod serve;
 pub mod servers;
 pub mod shell;
-mod signals;
 pub mod status;
 mod table;
 pub mod terminal;
 pub mod usage;
-mod wiring;
 
 /// The longest time that the first `tools/list` may wait. Most clients wait longer for it, some only 5 s.
 const MAX_FIRST_LIST_WAIT: Duration = Duration::from_secs(10);
@@ -138,7 +137,24 @@ fn known_revision(name: String) -> &'static str {
 }
 
 impl Cli {
-    /// What the command line chooses for the client's session.
+    /// How an instance is started with this command line.
+    pub fn instance_options(&self, env: &Env) -> InstanceOptions {
+        let named = self.config.iter().map(|path| config_file(path, env));
+        let optional_files = named.clone().filter(|(_, is_optional)| *is_optional).map(|(path, _)| path);
+        let files: Vec<_> = match self.config.is_empty() {
+            true => dirs::default_config_file(env).into_iter().collect(),
+            false => named.clone().map(|(path, _)| path).collect(),
+        };
+        InstanceOptions {
+            files,
+            names_files: !self.config.is_empty(),
+            overrides: self.overrides(optional_files.collect()),
+            session: self.session_options(),
+            cache_dir: if self.no_cache { None } else { dirs::cache_dir(env) },
+            pins_dir: dirs::pins_dir(env),
+        }
+    }
+
     fn session_options(&self) -> SessionOptions {
         let default = SessionOptions::default();
         SessionOptions {
@@ -147,8 +163,7 @@ impl Cli {
         }
     }
 
-    /// The settings that the command line overrides.
-    fn overrides(&self, env: &Env) -> Overrides {
+    fn overrides(&self, optional_files: BTreeSet<PathBuf>) -> Overrides {
         let mode = match (self.eager_startup, self.pure_lazy, self.hybrid_lazy) {
             (true, ..) => Some(Mode::Eager),
             (_, true, _) => Some(Mode::Pure),
@@ -156,8 +171,7 @@ impl Cli {
             _ => None,
         };
         let idle_timeout = self.idle_timeout.map(|limit| Some(limit).filter(|limit| !limit.is_zero()));
-        let (profile, optional_files) = (self.profile.clone(), paths::optional_files(self, env));
-        Overrides { mode, idle_timeout, surface: self.surface, profile, optional_files }
+        Overrides { mode, idle_timeout, surface: self.surface, profile: self.profile.clone(), optional_files }
     }
 }
 

@@ -30,6 +30,11 @@ pub fn state_dir(env: &Env) -> Option<PathBuf> {
     }
 }
 
+/// The directory of what is remembered of the servers' tools.
+pub fn pins_dir(env: &Env) -> Option<PathBuf> {
+    Some(state_dir(env)?.join("pins"))
+}
+
 /// The config file that is read when the command line names none: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in
 /// the directory of config files.
 pub fn default_config_file(env: &Env) -> Option<PathBuf> {

@@ -1,7 +1,7 @@
 //! dynamic-mcp: one MCP server in front of many.
 //!
 //! A request of the client passes `front` (the session and its tools), `groups` (which upstreams there are), `upstream`
-//! (one of them and its connection) and `transport` (its process, or HTTP). `cli` wires everything together. `auth` logs
+//! (one of them and its connection) and `transport` (its process, or HTTP). `instance` wires everything together, and `cli` has the commands. `auth` logs
 //! in to remote servers, `config` reads the config, `cache` keeps catalogs between runs, `rules` says which tools may be
 //! called, `pins` notices definitions that change, `host` is the process in which shared servers run, `jq` runs programs
 //! of models over results, and `dirs` names the directories of our files.
@@ -22,6 +22,7 @@ pub mod fuzzing;
 pub mod groups;
 #[cfg(unix)]
 pub mod host;
+pub mod instance;
 pub mod jq;
 pub mod pins;
 pub mod processes;

@@ -2,15 +2,16 @@
 
 use anyhow::Context;
 use base::{blocking, memory, telemetry};
+use dynamic_mcp::cli::config_files::expand_home;
 use dynamic_mcp::cli::outcome::{self, CommandError, EXIT_USAGE};
-use dynamic_mcp::cli::paths::expand_home;
-use dynamic_mcp::cli::serve::ServeOutcome;
 use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
-use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, serve, servers, terminal};
+use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, servers, terminal};
 use dynamic_mcp::config::vars::Env;
 use dynamic_mcp::dirs;
 use dynamic_mcp::groups::startup::Startup;
+use dynamic_mcp::instance::InstanceOptions;
+use dynamic_mcp::instance::serve::{self, ServeOutcome};
 use dynamic_mcp::transport::launch::ProcessEnv;
 #[cfg(unix)]
 use dynamic_mcp::transport::shared::attach_helper;
@@ -71,6 +72,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     let env = Env::new(utf8_vars, process_env.cwd.clone());
     let serves = cli.command.is_none();
     // They say themselves which servers did not start.
+    let options = cli.instance_options(&env);
     let quiet = cli.command.as_ref().filter(|command| command.starts_servers()).map(|_| "off");
     let log_dir = dirs::state_dir(&env).filter(|_| serves).map(|dir| dir.join("log"));
     let log = telemetry::init(telemetry::Options {
@@ -92,11 +94,14 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     let outcome = runtime.block_on(async {
         survive_file_size_limit()?;
         match &cli.command {
-            Some(command) => run_command(command, cli, &env, process_env).await,
+            Some(command) => run_command(command, &options, &env, process_env).await,
             None => {
                 let errors = usage_errors.iter().map(|error| error.message.clone()).collect();
                 let startup = Startup { errors, log_file: log.file.clone(), ..Startup::default() };
-                match serve::serve(cli, &env, process_env, startup).await? {
+                if io::stdin().is_terminal() {
+                    terminal::to_stderr(format_args!("{TERMINAL_HINT}\n"));
+                }
+                match serve::serve(&options, &env, process_env, startup).await? {
                     ServeOutcome::Served => return Ok(ExitCode::SUCCESS),
                     ServeOutcome::NoClient => {}
                     ServeOutcome::WrongProfile(error) => usage_errors.push(UsageError::new(error)),
@@ -110,30 +115,35 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     outcome
 }
 
+/// The text for a person who starts the program in a terminal.
+const TERMINAL_HINT: &str = "dynamic-mcp speaks MCP on stdin and stdout and is started by a client, such as Claude Desktop or OpenCode.
+To see what it does, run: dynamic-mcp demo
+Waiting for JSON-RPC on stdin; end with Ctrl-D.";
+
 /// Runs a command, and returns its exit code.
 async fn run_command(
     command: &CliCommand,
-    cli: &Cli,
+    options: &InstanceOptions,
     env: &Env,
     process_env: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
     match command {
         CliCommand::Demo => demo::demo(env).await,
-        CliCommand::Login(args) => cli::login::login(args, cli, env, process_env).await,
-        CliCommand::Logout { name } => cli::login::logout(name, cli, env, process_env).await,
-        CliCommand::Approve(args) => cli::approve::approve(args, cli, env),
-        CliCommand::Import(args) => cli::import::import(args, cli, env, process_env).await,
+        CliCommand::Login(args) => cli::login::login(args, options, env, process_env).await,
+        CliCommand::Logout { name } => cli::login::logout(name, options, env, process_env).await,
+        CliCommand::Approve(args) => cli::approve::approve(args, options, env),
+        CliCommand::Import(args) => cli::import::import(args, options, env, process_env).await,
         CliCommand::Secret { command } => cli::secrets::run(command, env).await,
-        CliCommand::Add(args) => servers::add(args, cli, env),
-        CliCommand::Remove(args) => servers::change(ServerEdit::Remove, args, cli, env),
-        CliCommand::Enable(args) => servers::change(ServerEdit::Enable, args, cli, env),
-        CliCommand::Disable(args) => servers::change(ServerEdit::Disable, args, cli, env),
-        CliCommand::Check(args) => cli::check::check(args, cli, env, process_env).await,
-        CliCommand::Tools(args) => cli::shell::tools(args, cli, env, process_env).await,
-        CliCommand::Search(args) => cli::shell::search(args, cli, env, process_env).await,
-        CliCommand::Call(args) => cli::shell::call(args, cli, env, process_env).await,
-        CliCommand::Resources(args) => cli::shell::resources(args, cli, env, process_env).await,
-        CliCommand::Prompts(args) => cli::shell::prompts(args, cli, env, process_env).await,
+        CliCommand::Add(args) => servers::add(args, options, env),
+        CliCommand::Remove(args) => servers::change(ServerEdit::Remove, args, options, env),
+        CliCommand::Enable(args) => servers::change(ServerEdit::Enable, args, options, env),
+        CliCommand::Disable(args) => servers::change(ServerEdit::Disable, args, options, env),
+        CliCommand::Check(args) => cli::check::check(args, options, env, process_env).await,
+        CliCommand::Tools(args) => cli::shell::tools(args, options, env, process_env).await,
+        CliCommand::Search(args) => cli::shell::search(args, options, env, process_env).await,
+        CliCommand::Call(args) => cli::shell::call(args, options, env, process_env).await,
+        CliCommand::Resources(args) => cli::shell::resources(args, options, env, process_env).await,
+        CliCommand::Prompts(args) => cli::shell::prompts(args, options, env, process_env).await,
         CliCommand::Status(args) => cli::status::status(args, env).await,
         CliCommand::Logs(args) => cli::logs::logs(args, env).await,
         CliCommand::Reconnect(args) => cli::reconnect::reconnect(args, env).await,

@@ -1,11 +1,11 @@
 //! `dynamic-mcp approve GROUP [TOOL]`: accepts definitions of tools that changed since they were first seen.
 
-use super::Cli;
+use super::config_files::{find_server, load_config};
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
-use super::paths::{find_server, load_config, pins_dir};
 use super::terminal::{self, VisibleText};
 use crate::config::GroupName;
 use crate::config::vars::Env;
+use crate::instance::InstanceOptions;
 use crate::pins::group::{ApproveError, approve as approve_record};
 use crate::pins::record::{ApprovedTool, NotApproved};
 use crate::pins::varying::Varying;
@@ -38,8 +38,8 @@ pub struct ApproveArgs {
 /// # Errors
 ///
 /// Fails if stdout cannot be written.
-pub fn approve(args: &ApproveArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
-    match approved_tools(args, cli, env) {
+pub fn approve(args: &ApproveArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
+    match approved_tools(args, options, env) {
         Ok(tools) => {
             let mut text = VisibleText::default();
             tools.iter().for_each(|tool| describe(&mut text, tool));
@@ -57,14 +57,18 @@ pub fn approve(args: &ApproveArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitC
     }
 }
 
-fn approved_tools(args: &ApproveArgs, cli: &Cli, env: &Env) -> Result<Vec<ApprovedTool>, CommandError> {
-    let config = load_config(cli, env)?;
+fn approved_tools(
+    args: &ApproveArgs,
+    options: &InstanceOptions,
+    env: &Env,
+) -> Result<Vec<ApprovedTool>, CommandError> {
+    let config = load_config(options, env)?;
     let group = GroupName::new(&args.group);
     let server = find_server(&config, &group)?;
-    let dir = pins_dir(env).ok_or_else(|| {
+    let dir = options.pins_dir.as_deref().ok_or_else(|| {
         CommandError::new(EXIT_CONFIG, "there is no directory for approvals because HOME is not set")
     })?;
-    approve_record(&dir, &group, server, args.tool.as_deref(), args.varying)
+    approve_record(dir, &group, server, args.tool.as_deref(), args.varying)
         .map_err(|error| refused(args.tool.as_deref().unwrap_or_default(), error))
 }
 

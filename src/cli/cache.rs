@@ -1,17 +1,11 @@
-//! `dynamic-mcp cache clear`, and the choice of the cache directory.
+//! `dynamic-mcp cache clear`.
 
-use super::{Cli, terminal};
+use super::terminal;
 use crate::cache;
 use crate::config::vars::Env;
 use crate::dirs;
 use base::text;
-use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// The cache directory. `None` with `--no-cache`, or if the home directory is not known.
-pub fn cache_dir(cli: &Cli, env: &Env) -> Option<PathBuf> {
-    if cli.no_cache { None } else { dirs::cache_dir(env) }
-}
 
 /// Removes the catalogs of all servers from the cache.
 ///

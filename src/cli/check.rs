@@ -2,23 +2,24 @@
 //!
 //! # Theory of operation
 //!
-//! The servers are started as an instance starts them (`shell::own_instance`), so their errors, with what to do about
+//! The servers are started as an instance starts them (`instance::embedded`), so their errors, with what to do about
 //! them, are those that a client would get. `findings` looks at the tools of the servers that work, `as_client` finds
 //! out how a client starts us, and `table` prints.
 //!
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
-use super::Cli;
+use super::config_files::load_config_with;
 use super::import::apps::ClientApp;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
-use super::paths::{config_options, load_config_with};
-use super::shell::own_instance::OwnInstance;
-use super::signals::interrupted;
+use super::shell::forms::Forms;
 use super::table::Layout;
 use super::terminal::{self, ProgressLine};
 use super::usage;
 use crate::config::vars::Env;
 use crate::config::{Config, Endpoint, GroupName, Mode, Overrides};
+use crate::instance::InstanceOptions;
+use crate::instance::embedded::{EmbeddedInstance, wait_for_groups};
+use crate::instance::signals::interrupted;
 use crate::processes::ProcessTree;
 use crate::transport::launch::{ProcessEnv, prepare};
 use crate::upstream::Upstream;
@@ -30,7 +31,6 @@ use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
 
 mod as_client;
 mod findings;
@@ -40,8 +40,6 @@ mod table;
 
 /// How long all servers together may take. Their own limits are shorter, unless the config sets longer ones.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(180);
-/// How often the servers are looked at.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Start the servers and report what works, what does not, and what to do about it
 #[derive(Args, Debug)]
@@ -108,22 +106,22 @@ struct CheckReport {
 /// Fails if the servers cannot be started at all, or stdout cannot be written.
 pub async fn check(
     args: &CheckArgs,
-    cli: &Cli,
+    options: &InstanceOptions,
     env: &Env,
     mut ambient: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
     let mut report = CheckReport::default();
     let (mut env, mut of_client) = (env.clone(), None);
     if let Some(client) = args.client {
-        let start = as_client::client_start(client, &env, ambient, &config_options(cli, &env)).await;
+        let start = as_client::client_start(client, &env, ambient, &options.config_args(&env)).await;
         (env, ambient, report.environment) = (start.env, start.ambient, start.notes);
-        if cli.config.is_empty() {
-            of_client = options_of_entry(start.args, cli, &mut report.errors);
+        if !options.names_files {
+            of_client = options_of_entry(start.args, options, &env, &mut report.errors);
         }
     }
-    let cli = of_client.as_ref().unwrap_or(cli);
+    let options = of_client.as_ref().unwrap_or(options);
     let overrides = Overrides { mode: Some(Mode::Eager), ..Overrides::default() };
-    let mut config = load_config_with(overrides, cli, &env)?;
+    let mut config = load_config_with(overrides, options, &env)?;
     refuse_unknown(&args.names, &config)?;
     report.profile = config.profile_summary();
     config
@@ -134,7 +132,7 @@ pub async fn check(
     report.warnings = config.warnings.iter().map(ToString::to_string).collect();
     let is_empty = config.servers.is_empty();
     if !is_empty {
-        let Some(servers) = start_all(config, cli, &env, ambient).await? else {
+        let Some(servers) = start_all(config, options, &env, ambient).await? else {
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         };
         report.servers = servers;
@@ -168,20 +166,26 @@ fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError>
     Err(CommandError::new(EXIT_USAGE, message))
 }
 
-/// The command line of our entry in a client's file, with the profile of `ours` if there is one. What is wrong with it
-/// is reported, as an instance does.
-fn options_of_entry(args: Vec<OsString>, ours: &Cli, errors: &mut Vec<String>) -> Option<Cli> {
-    let (mut cli, wrong) = usage::parse(std::iter::once("dynamic-mcp".into()).chain(args)).ok()?;
+/// The options that our entry in a client's file has, with the profile of `ours` if there is one. What is wrong with the
+/// entry is reported, as an instance does.
+fn options_of_entry(
+    args: Vec<OsString>,
+    ours: &InstanceOptions,
+    env: &Env,
+    errors: &mut Vec<String>,
+) -> Option<InstanceOptions> {
+    let (cli, wrong) = usage::parse(std::iter::once("dynamic-mcp".into()).chain(args)).ok()?;
     errors
         .extend(wrong.into_iter().map(|error| format!("in `args` of the client's entry: {}", error.message)));
-    cli.profile = ours.profile.clone().or(cli.profile);
-    Some(cli)
+    let mut options = cli.instance_options(env);
+    options.overrides.profile = ours.overrides.profile.clone().or(options.overrides.profile);
+    Some(options)
 }
 
 /// Starts all servers, and ends them once each has answered or failed. `None`: Ctrl-C came.
 async fn start_all(
     config: Config,
-    cli: &Cli,
+    options: &InstanceOptions,
     env: &Env,
     ambient: ProcessEnv,
 ) -> anyhow::Result<Option<Vec<CheckedServer>>> {
@@ -198,7 +202,7 @@ async fn start_all(
             Err(_) => None,
         });
     }
-    let instance = OwnInstance::start(config, cli, env, ambient).await?;
+    let instance = EmbeddedInstance::start(config, options, env, ambient, Forms::new().handler()).await?;
     let is_done = tokio::select! {
         () = wait_for_all(&instance) => true,
         () = interrupted() => false,
@@ -211,19 +215,21 @@ async fn start_all(
 }
 
 /// Waits until every server is connected or has failed, and shows on a terminal which are waited for.
-async fn wait_for_all(instance: &OwnInstance) {
-    let (deadline, mut progress) = (Instant::now() + CHECK_TIMEOUT, ProgressLine::new());
-    loop {
-        let groups = instance.groups.all();
-        let waiting: Vec<_> = groups.iter().filter(|group| !is_decided(group)).collect();
-        if waiting.is_empty() || Instant::now() >= deadline {
-            break;
-        }
-        let names: Vec<_> = waiting.iter().map(|group| name(group.name.as_str())).collect();
-        let done = groups.len() - waiting.len();
-        progress.show(&format!("{done} of {} done, waiting for {}", groups.len(), names.join(", ")));
-        sleep(POLL_INTERVAL).await;
-    }
+async fn wait_for_all(instance: &EmbeddedInstance) {
+    let mut progress = ProgressLine::new();
+    wait_for_groups(
+        &instance.groups,
+        CHECK_TIMEOUT,
+        |group| !is_decided(group),
+        |all, awaited| {
+            if !awaited.is_empty() {
+                let names: Vec<_> = awaited.iter().map(|group| name(group.name.as_str())).collect();
+                let done = all.len() - awaited.len();
+                progress.show(&format!("{done} of {} done, waiting for {}", all.len(), names.join(", ")));
+            }
+        },
+    )
+    .await;
 }
 
 /// Returns whether a server is connected, or has failed to be.

@@ -9,10 +9,10 @@
 //! measured. A step whose outcome is not the one that its text promises ends the demo with an error.
 
 use super::outcome::{CommandError, EXIT_INTERRUPTED, is_end_of_reader};
-use super::signals::interrupted;
 use super::terminal;
 use crate::config::vars::Env;
 use crate::dirs;
+use crate::instance::signals::interrupted;
 use anyhow::{Context, bail};
 use printer::Printer;
 use sandbox::Sandbox;

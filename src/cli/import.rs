@@ -38,15 +38,15 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use super::Cli;
 use super::outcome::{
     CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, is_end_of_reader,
 };
-use super::paths::{config_files, secret_store};
-use super::signals::interrupted;
 use super::terminal;
 use crate::config::load::is_toml;
 use crate::config::vars::Env;
+use crate::instance::InstanceOptions;
+use crate::instance::signals::interrupted;
+use crate::instance::stores::secret_store;
 use crate::transport::launch::ProcessEnv;
 use apps::ClientApp;
 use ask::Answers;
@@ -155,7 +155,7 @@ pub struct ImportArgs {
 /// it.
 pub async fn import(
     args: &ImportArgs,
-    cli: &Cli,
+    options: &InstanceOptions,
     env: &Env,
     process_env: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
@@ -163,7 +163,7 @@ pub async fn import(
         // The signal comes first, so that from now on it ends the process nowhere else.
         biased;
         () = interrupted() => bail!(CommandError::new(EXIT_INTERRUPTED, "interrupted; nothing more was written")),
-        outcome = import_or_undo(args, cli, env, process_env) => match outcome {
+        outcome = import_or_undo(args, options, env, process_env) => match outcome {
             // Nobody should take the end of `import --yes | head` for a success.
             Err(error) if is_end_of_reader(&error) && !args.dry_run => {
                 bail!(CommandError::new(EXIT_FAILURE, "the output is not read any more; nothing more was written"))
@@ -175,7 +175,7 @@ pub async fn import(
 
 async fn import_or_undo(
     args: &ImportArgs,
-    cli: &Cli,
+    options: &InstanceOptions,
     env: &Env,
     process_env: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
@@ -201,9 +201,9 @@ async fn import_or_undo(
         return forget_record(id, &mode, env).await;
     }
     if args.undo {
-        return undo_changes(&mode, target_file(cli, env).ok(), env).await;
+        return undo_changes(&mode, target_file(options, env).ok(), env).await;
     }
-    let target = target_file(cli, env)?;
+    let target = target_file(options, env)?;
     if is_toml(&target) {
         let message = format!(
             "{} is a file of Codex, which has no variables for what the clients' entries use; name a JSON file with --config",
@@ -211,7 +211,7 @@ async fn import_or_undo(
         );
         bail!(CommandError::new(EXIT_USAGE, message));
     }
-    import_into(target, args, mode, MeasureContext { cli, env, process_env }).await
+    import_into(target, args, mode, MeasureContext { options, env, process_env }).await
 }
 
 /// Imports the servers into this file.
@@ -272,10 +272,9 @@ async fn known_secrets(target: &Path, dry_run: bool, env: &Env) -> anyhow::Resul
 }
 
 /// The config file that is written: the last one of the command line, or else the default one.
-fn target_file(cli: &Cli, env: &Env) -> anyhow::Result<PathBuf> {
-    let file = config_files(cli, env)
-        .pop()
-        .context("there is no config file because HOME is not set; use --config")?;
+fn target_file(options: &InstanceOptions, env: &Env) -> anyhow::Result<PathBuf> {
+    let file =
+        options.files.last().context("there is no config file because HOME is not set; use --config")?;
     Ok(absolute(&env.cwd().join(file)))
 }
 

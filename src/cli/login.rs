@@ -1,13 +1,14 @@
 //! `dynamic-mcp login NAME` and `dynamic-mcp logout NAME`.
 
-use super::Cli;
+use super::config_files::{find_server, load_config};
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_LOGIN_NEEDED, EXIT_USAGE, report};
-use super::paths::{find_server, load_config, secret_keyring, token_store};
-use super::signals::interrupted;
 use super::terminal::{self, VisibleText};
 use crate::auth::{Account, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header};
 use crate::config::vars::Env;
 use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow};
+use crate::instance::InstanceOptions;
+use crate::instance::signals::interrupted;
+use crate::instance::stores::{secret_keyring, token_store};
 use crate::transport::launch::ProcessEnv;
 use crate::transport::secrets::SecretResolver;
 use crate::transport::warden::Warden;
@@ -35,13 +36,13 @@ pub struct LoginArgs {
 /// Logs in to a server, in a browser.
 pub async fn login(
     args: &LoginArgs,
-    cli: &Cli,
+    options: &InstanceOptions,
     env: &Env,
     process_env: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
     let is_redeeming = Cell::new(false);
     let mut outcome = pin!(async {
-        let (http, account) = find_account(&args.name, cli, env, process_env).await?;
+        let (http, account) = find_account(&args.name, options, env, process_env).await?;
         log_in(args, &http, &account, env, &is_redeeming).await
     });
     let outcome = tokio::select! {
@@ -62,8 +63,13 @@ pub async fn login(
 }
 
 /// Ends the login at a server.
-pub async fn logout(name: &str, cli: &Cli, env: &Env, process_env: ProcessEnv) -> anyhow::Result<ExitCode> {
-    let outcome = match find_account(name, cli, env, process_env).await {
+pub async fn logout(
+    name: &str,
+    options: &InstanceOptions,
+    env: &Env,
+    process_env: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
+    let outcome = match find_account(name, options, env, process_env).await {
         Ok((_, account)) => account.log_out().await.map_err(CommandError::from),
         Err(error) => Err(error),
     };
@@ -84,11 +90,11 @@ pub async fn logout(name: &str, cli: &Cli, env: &Env, process_env: ProcessEnv) -
 /// Returns the config and the account of the remote server with this name.
 async fn find_account(
     name: &str,
-    cli: &Cli,
+    options: &InstanceOptions,
     env: &Env,
     process_env: ProcessEnv,
 ) -> Result<(HttpConfig, Arc<Account>), CommandError> {
-    let config = load_config(cli, env)?;
+    let config = load_config(options, env)?;
     let group = GroupName::new(name);
     let server = find_server(&config, &group)?;
     let secrets = SecretResolver::new(secret_keyring(env), Arc::new(process_env), Warden::new());
@@ -102,7 +108,7 @@ async fn find_account(
         let message = "the config sets its `Authorization` header, which is sent in place of a login";
         return Err(CommandError::new(EXIT_USAGE, message));
     }
-    let store = token_store(cli, env, &config.settings, true);
+    let store = token_store(options, env, &config.settings, true);
     let store = store.ok_or_else(|| {
         CommandError::new(EXIT_CONFIG, "there is no directory for logins because HOME is not set")
     })?;

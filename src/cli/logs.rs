@@ -1,10 +1,11 @@
 //! `dynamic-mcp logs GROUP`: what a server of a running instance has written to stderr.
 
-use super::instances::query::{self, LogReply, RunningInstance};
-use super::instances::{InstanceStatus, selection};
-use super::signals::EndSignals;
+use super::running_instances::{choose, running_instances};
 use super::terminal;
 use crate::config::vars::Env;
+use crate::instance::control::InstanceStatus;
+use crate::instance::control::query::{LogReply, RunningInstance};
+use crate::instance::signals::EndSignals;
 use crate::transport::server_log::{LogCursor, LogPage};
 use base::text::name;
 use clap::Args;
@@ -42,7 +43,7 @@ struct ReadInstance {
 /// Fails if no instance is meant, signals cannot be handled, the directory of the endpoints cannot be used, or stdout
 /// cannot be written.
 pub async fn logs(args: &LogsArgs, env: &Env) -> anyhow::Result<ExitCode> {
-    let chosen = selection::choose(query::all(env).await?, &args.group, args.all, env)?;
+    let chosen = choose(running_instances(env).await?, &args.group, args.all, env)?;
     let mut servers = Vec::new();
     let mut read: Vec<ReadInstance> = Vec::new();
     for instance in chosen {

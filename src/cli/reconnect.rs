@@ -1,10 +1,10 @@
 //! `dynamic-mcp reconnect GROUP`: connects a group of a running instance again.
 
-use super::instances::query::{self, Reconnected, RunningInstance};
-use super::instances::selection;
 use super::outcome::EXIT_FAILURE;
+use super::running_instances::{choose, running_instances};
 use super::terminal;
 use crate::config::vars::Env;
+use crate::instance::control::query::{Reconnected, RunningInstance};
 use base::text::name;
 use clap::Args;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ pub struct ReconnectArgs {
 /// Fails if no instance is meant or one does not answer, the directory of the endpoints cannot be used, or stdout cannot
 /// be written.
 pub async fn reconnect(args: &ReconnectArgs, env: &Env) -> anyhow::Result<ExitCode> {
-    let chosen = selection::choose(query::all(env).await?, &args.group, args.all, env)?;
+    let chosen = choose(running_instances(env).await?, &args.group, args.all, env)?;
     let mut exit_code = ExitCode::SUCCESS;
     for instance in chosen {
         let (pid, group) = (instance.status.pid, name(&args.group));

@@ -2,13 +2,13 @@
 
 use super::hidden_input::HiddenInput;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
-use super::paths::secret_store;
-use super::signals::EndSignals;
 use super::terminal::{self, VisibleText};
 use crate::auth::Secret;
 use crate::auth::secret_store::{SecretStore, SecretStoreError};
 use crate::config::secrets::is_secret_name;
 use crate::config::vars::Env;
+use crate::instance::signals::EndSignals;
+use crate::instance::stores::secret_store;
 use base::blocking;
 use base::text;
 use clap::Subcommand;

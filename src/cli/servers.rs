@@ -3,15 +3,15 @@
 //! The file keeps its comments and its formatting. A server is edited in the last of the config files that has it, which
 //! is the one that counts. Running instances notice the change by themselves.
 
-use super::Cli;
+use super::config_files::{load_all_servers, no_such_server};
 use super::import::edit::{ObjectEdit, edit};
 use super::import::source::{literal, read_text, servers_keys, value_at};
 use super::import::write::{absolute, replace};
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
-use super::paths::{config_files, config_options, load_all_servers, no_such_server};
 use super::terminal;
 use crate::config::vars::Env;
 use crate::config::{ConfigError, Overrides};
+use crate::instance::InstanceOptions;
 use base::text;
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -68,8 +68,8 @@ pub enum ServerEdit {
 /// # Errors
 ///
 /// Fails if stdout cannot be written.
-pub fn add(args: &AddArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
-    report(&args.name, add_server(args, cli, env))
+pub fn add(args: &AddArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
+    report(&args.name, add_server(args, options, env))
 }
 
 /// Removes, enables or disables servers, one after the other.
@@ -77,10 +77,15 @@ pub fn add(args: &AddArgs, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
 /// # Errors
 ///
 /// Fails if stdout cannot be written.
-pub fn change(change: ServerEdit, args: &ServerNames, cli: &Cli, env: &Env) -> anyhow::Result<ExitCode> {
+pub fn change(
+    change: ServerEdit,
+    args: &ServerNames,
+    options: &InstanceOptions,
+    env: &Env,
+) -> anyhow::Result<ExitCode> {
     let mut exit_code = ExitCode::SUCCESS;
     for name in &args.names {
-        let outcome = change_server(change, name, cli, env);
+        let outcome = change_server(change, name, options, env);
         let has_failed = outcome.is_err();
         let code = report(name, outcome)?;
         if has_failed {
@@ -90,17 +95,17 @@ pub fn change(change: ServerEdit, args: &ServerNames, cli: &Cli, env: &Env) -> a
     Ok(exit_code)
 }
 
-fn add_server(args: &AddArgs, cli: &Cli, env: &Env) -> Result<String, CommandError> {
+fn add_server(args: &AddArgs, options: &InstanceOptions, env: &Env) -> Result<String, CommandError> {
     let name = args.name.trim();
     if name.is_empty() {
         return Err(CommandError::new(EXIT_USAGE, "the name is empty"));
     }
-    let mut files = read_files(cli, env)?;
-    let options = config_options(cli, env);
+    let mut files = read_files(options, env)?;
+    let config_args = options.config_args(env);
     if let Some(file) = files.iter().find(|file| file.entry(name).is_some()) {
         let shown = text::shell_word(name).unwrap_or_default();
         let message = format!(
-            "{} has a server of this name already; `dynamic-mcp remove {shown}{options}` removes it",
+            "{} has a server of this name already; `dynamic-mcp remove {shown}{config_args}` removes it",
             text::path(&file.path)
         );
         return Err(CommandError::new(EXIT_USAGE, message));
@@ -111,13 +116,13 @@ fn add_server(args: &AddArgs, cli: &Cli, env: &Env) -> Result<String, CommandErr
     };
     let set = vec![(name.to_owned(), Value::Object(entry))];
     file.write(&ObjectEdit { keys: file.keys.clone(), remove: Vec::new(), set })?;
-    let config = load_all_servers(Overrides::default(), cli, env);
+    let config = load_all_servers(Overrides::default(), options, env);
     let server = config.servers.iter().find(|(known, _)| known.as_str() == name);
     if let Some((_, Err(error))) = server {
         terminal::message(format_args!("it does not work yet: {error}"));
     }
     let shown = text::shell_word(name).unwrap_or_default();
-    Ok(format!("added to {}; `dynamic-mcp check {shown}{options}` starts it", text::path(&file.path)))
+    Ok(format!("added to {}; `dynamic-mcp check {shown}{config_args}` starts it", text::path(&file.path)))
 }
 
 /// The entry of a server that is added.
@@ -153,8 +158,13 @@ fn new_entry(args: &AddArgs) -> Result<Map<String, Value>, CommandError> {
     Ok(entry)
 }
 
-fn change_server(change: ServerEdit, name: &str, cli: &Cli, env: &Env) -> Result<String, CommandError> {
-    let files = read_files(cli, env)?;
+fn change_server(
+    change: ServerEdit,
+    name: &str,
+    options: &InstanceOptions,
+    env: &Env,
+) -> Result<String, CommandError> {
+    let files = read_files(options, env)?;
     let found = files.iter().rev().find_map(|file| Some((file, file.entry(name)?)));
     let Some((file, entry)) = found else {
         let known = files.iter().filter_map(ServersFile::servers).flat_map(Map::keys);
@@ -187,9 +197,9 @@ fn is_disabled(entry: &Map<String, Value>) -> bool {
 }
 
 /// The servers that the config files have, and whether each is disabled. None if a file cannot be read.
-pub(super) fn written(cli: &Cli, env: &Env) -> BTreeMap<String, bool> {
+pub(super) fn written(options: &InstanceOptions, env: &Env) -> BTreeMap<String, bool> {
     let mut servers = BTreeMap::new();
-    for file in read_files(cli, env).unwrap_or_default() {
+    for file in read_files(options, env).unwrap_or_default() {
         let entries = file.servers().into_iter().flatten();
         servers.extend(
             entries.filter_map(|(name, entry)| Some((name.clone(), is_disabled(entry.as_object()?)))),
@@ -241,7 +251,7 @@ impl ServersFile {
     }
 }
 
-fn read_files(cli: &Cli, env: &Env) -> Result<Vec<ServersFile>, CommandError> {
-    let files = config_files(cli, env).into_iter();
+fn read_files(options: &InstanceOptions, env: &Env) -> Result<Vec<ServersFile>, CommandError> {
+    let files = options.files.iter().cloned();
     files.map(|file| ServersFile::read(absolute(&env.cwd().join(file)))).collect()
 }

@@ -2,50 +2,42 @@
 //!
 //! # Theory of operation
 //!
-//! Each command is an MCP client of an instance of its own in the same process (`own_instance`). The instance has the
+//! Each command is an MCP client of an instance of its own in the same process (`instance::embedded`). The instance has the
 //! same config, cache, pins, logins and shared servers as one that a client starts, and answers by the same code, so
 //! every rule, repair, approval and search is the same. `forms` asks the person at the terminal what the instance asks
-//! its client. `print` writes the answers.
+//! its client. `run` starts and ends the instance, and `print` writes the answers.
 //!
 //! Only servers that a command needs are started: that of the call, those whose tools are not in the cache, and for
 //! resources and prompts, which are not cached, all or the named one.
 
-use super::Cli;
-use super::outcome::{
-    CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_TOOL_ERROR, EXIT_USAGE,
-};
-use super::paths::{config_options, load_config_with};
-use super::signals::interrupted;
-use super::terminal;
+use super::outcome::{CommandError, EXIT_FAILURE, EXIT_TOOL_ERROR, EXIT_USAGE};
 use crate::config::vars::Env;
-use crate::config::{Config, GroupName, Mode, Overrides, SurfaceKind};
+use crate::config::{Mode, Overrides, SurfaceKind};
 use crate::front::known_names::exposed_names;
 use crate::front::tools::arguments::{SearchQuery, without_line_ends};
 use crate::front::tools::definitions::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS};
 use crate::front::tools::large_results::{self, SelectError};
 use crate::front::tools::search::ToolSearch;
 use crate::front::tools::status_prompt;
+use crate::instance::InstanceOptions;
+use crate::instance::embedded::EmbeddedInstance;
 use crate::jq::JqRunner;
 use crate::transport::launch::ProcessEnv;
 use crate::upstream::lifecycle::State;
 use anyhow::{Context, bail};
 use clap::Args;
-use own_instance::OwnInstance;
 use print::Printout;
+use run::{run, wait_for_discovery};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::io::{self, Read};
 use std::process::ExitCode;
-use std::sync::Arc;
 use wire::protocol::methods::Method;
 use wire::{Raw, raw};
 
-mod forms;
-pub(super) mod own_instance;
+pub(super) mod forms;
 mod print;
-
-/// A budget, in tokens, that every list of a person's own servers fits.
-const NO_BUDGET: usize = 1 << 30;
+mod run;
 
 /// List the tools of all servers, the signatures of one server's tools, or the definition of one tool
 #[derive(Args, Debug)]
@@ -121,12 +113,17 @@ pub struct ListArgs {
 /// # Errors
 ///
 /// Fails if the instance cannot be started, or stdout cannot be written.
-pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
+pub async fn tools(
+    args: &ToolsArgs,
+    options: &InstanceOptions,
+    env: &Env,
+    ambient: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
     // As flat as a client can see them, so that JSON has the definitions.
     let surface = args.json.then_some(SurfaceKind::Flat);
     let overrides = Overrides { mode: Some(Mode::Hybrid), surface, ..Overrides::default() };
-    run(overrides, args.group.as_deref(), cli, env, ambient, async |instance| {
-        instance.wait_for_discovery().await;
+    run(overrides, args.group.as_deref(), options, env, ambient, async |instance| {
+        wait_for_discovery(instance).await;
         match (args.json, &args.group) {
             (true, _) => {
                 let list = instance.request(Method::ToolsList, &Raw::from_static(b"{}")).await?;
@@ -144,7 +141,7 @@ pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) 
                     Some(tool) => json!({ "group": group, "tools": [tool] }),
                 };
                 let result = instance.call_tool(GET_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
-                Ok(Printout::result(&result, false, EXIT_FAILURE).for_people(&config_options(cli, env)))
+                Ok(Printout::result(&result, false, EXIT_FAILURE).for_people(&options.config_args(env)))
             }
         }
     })
@@ -158,19 +155,19 @@ pub async fn tools(args: &ToolsArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) 
 /// Fails if the instance cannot be started, or stdout cannot be written.
 pub async fn search(
     args: &SearchArgs,
-    cli: &Cli,
+    options: &InstanceOptions,
     env: &Env,
     ambient: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
     let overrides = Overrides { mode: Some(Mode::Hybrid), ..Overrides::default() };
-    run(overrides, args.group.as_deref(), cli, env, ambient, async |instance| {
-        instance.wait_for_discovery().await;
+    run(overrides, args.group.as_deref(), options, env, ambient, async |instance| {
+        wait_for_discovery(instance).await;
         let query = SearchQuery { query: args.query.join(" "), group: args.group.clone(), limit: args.limit };
         let found = ToolSearch::default().search(&instance.groups, &query).await;
         let printout = match found {
             Ok(found) if args.json => Printout::lines(String::from_utf8_lossy(&found.json()).into_owned()),
-            Ok(found) => Printout::lines(found.text()).for_people(&config_options(cli, env)),
-            Err(text) => Printout::failure(text).for_people(&config_options(cli, env)),
+            Ok(found) => Printout::lines(found.text()).for_people(&options.config_args(env)),
+            Err(text) => Printout::failure(text).for_people(&options.config_args(env)),
         };
         Ok(printout.with_failures(&instance.groups.all()))
     })
@@ -182,7 +179,12 @@ pub async fn search(
 /// # Errors
 ///
 /// Fails if the instance cannot be started, or stdout cannot be written.
-pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
+pub async fn call(
+    args: &CallArgs,
+    options: &InstanceOptions,
+    env: &Env,
+    ambient: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
     let given = match args.args.as_str() {
         "-" => {
             let mut text = String::new();
@@ -206,7 +208,7 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
         checked.map_err(|error| usage(format!("--select: {error}; the tool was not called")))?;
     }
     let overrides = Overrides { mode: Some(Mode::Pure), ..Overrides::default() };
-    run(overrides, None, cli, env, ambient, async |instance| {
+    run(overrides, None, options, env, ambient, async |instance| {
         let arguments = json!({ "group": args.group, "name": args.tool }).to_string().into();
         let arguments = raw::set(&arguments, "args", &given);
         let result = instance.call_tool(CALL_DYNAMIC_TOOL, &arguments).await?;
@@ -219,7 +221,7 @@ pub async fn call(args: &CallArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) ->
             let group = instance.groups.get_by_name(&args.group);
             return Ok(match group.filter(|group| matches!(group.snapshot().state, State::Failed(_))) {
                 Some(group) => Printout::default().with_failures(&[group]),
-                None => Printout::result(&result, false, error_code).for_people(&config_options(cli, env)),
+                None => Printout::result(&result, false, error_code).for_people(&options.config_args(env)),
             });
         }
         let Some(program) = &args.select else { return Ok(Printout::result(&result, args.json, error_code)) };
@@ -246,12 +248,12 @@ const EXAMPLE: &str = "'{\"path\": \"notes.txt\"}'";
 /// Fails if the instance cannot be started, or stdout cannot be written.
 pub async fn resources(
     args: &ListArgs,
-    cli: &Cli,
+    options: &InstanceOptions,
     env: &Env,
     ambient: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
     let kinds = [Method::ResourcesList, Method::ResourceTemplatesList];
-    list(args, &kinds, cli, env, ambient).await
+    list(args, &kinds, options, env, ambient).await
 }
 
 /// Prints the prompts.
@@ -259,20 +261,25 @@ pub async fn resources(
 /// # Errors
 ///
 /// Fails if the instance cannot be started, or stdout cannot be written.
-pub async fn prompts(args: &ListArgs, cli: &Cli, env: &Env, ambient: ProcessEnv) -> anyhow::Result<ExitCode> {
-    list(args, &[Method::PromptsList], cli, env, ambient).await
+pub async fn prompts(
+    args: &ListArgs,
+    options: &InstanceOptions,
+    env: &Env,
+    ambient: ProcessEnv,
+) -> anyhow::Result<ExitCode> {
+    list(args, &[Method::PromptsList], options, env, ambient).await
 }
 
 async fn list(
     args: &ListArgs,
     methods: &[Method],
-    cli: &Cli,
+    options: &InstanceOptions,
     env: &Env,
     ambient: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
     let overrides = Overrides { mode: Some(Mode::Eager), ..Overrides::default() };
-    run(overrides, args.group.as_deref(), cli, env, ambient, async |instance| {
-        instance.wait_for_discovery().await;
+    run(overrides, args.group.as_deref(), options, env, ambient, async |instance| {
+        wait_for_discovery(instance).await;
         let mut lists = Map::new();
         for method in methods {
             all_pages(instance, *method, &mut lists).await?;
@@ -290,7 +297,7 @@ async fn list(
 
 /// Requests all pages of a list and adds them to `lists`, under the name of the list.
 async fn all_pages(
-    instance: &OwnInstance,
+    instance: &EmbeddedInstance,
     method: Method,
     lists: &mut Map<String, Value>,
 ) -> anyhow::Result<()> {
@@ -310,63 +317,6 @@ async fn all_pages(
         if cursor.is_null() {
             return Ok(());
         }
-    }
-}
-
-/// Reads the config, with all tools fully described. `group` is the only server to start, if it is one of the config.
-///
-/// # Errors
-///
-/// Fails if there is no server.
-fn load(overrides: Overrides, group: Option<&str>, cli: &Cli, env: &Env) -> Result<Config, CommandError> {
-    let mut config = load_config_with(overrides, cli, env)?;
-    config.settings.tools_budget = NO_BUDGET;
-    // A person sees results whole.
-    let servers = config.servers.iter_mut().flat_map(|(_, server)| server);
-    servers.for_each(|server| Arc::make_mut(server).store_above = None);
-    for error in &config.errors {
-        terminal::message(error);
-    }
-    if config.servers.is_empty() {
-        let message = match (config.profile_summary(), config.errors.is_empty()) {
-            (Some(profile), true) => profile,
-            (None, true) => format!(
-                "the config has no server; `dynamic-mcp import{}` adds those of your MCP clients",
-                config_options(cli, env)
-            ),
-            (_, false) => "the config has no server that can be used".to_owned(),
-        };
-        return Err(CommandError::new(EXIT_CONFIG, message));
-    }
-    if let Some(name) = group.map(GroupName::new)
-        && config.servers.iter().any(|(known, _)| *known == name)
-    {
-        config.servers.retain(|(known, _)| *known == name);
-    }
-    Ok(config)
-}
-
-/// Runs a command on an instance of our own, until it is done or Ctrl-C comes, and prints what it returns. `group` is
-/// the only server to start, if it is one of the config.
-async fn run(
-    overrides: Overrides,
-    group: Option<&str>,
-    cli: &Cli,
-    env: &Env,
-    ambient: ProcessEnv,
-    command: impl AsyncFnOnce(&OwnInstance) -> anyhow::Result<Printout>,
-) -> anyhow::Result<ExitCode> {
-    let config = load(overrides, group, cli, env)?;
-    let instance = OwnInstance::start(config, cli, env, ambient).await?;
-    let outcome = tokio::select! {
-        outcome = command(&instance) => Some(outcome),
-        // Dropping the command cancels its requests.
-        () = interrupted() => None,
-    };
-    instance.close().await;
-    match outcome {
-        Some(printout) => Ok(ExitCode::from(printout?.print()?)),
-        None => Ok(ExitCode::from(EXIT_INTERRUPTED)),
     }
 }
 

@@ -1,12 +1,12 @@
 //! `dynamic-mcp status`: the running instances of this user and their groups.
 
 use super::import::report::counted;
-use super::instances::query;
-use super::signals::EndSignals;
+use super::running_instances::running_instances;
 use super::table::{self, Cell, Column, Layout, Row};
 use super::terminal::{self, TextStyle, VisibleText};
 use crate::config::vars::Env;
 use crate::config::{Config, Share};
+use crate::instance::signals::EndSignals;
 use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
 use crate::processes::{self, ProcessTree};
 use base::clock::{in_largest_unit, rounded};
@@ -69,7 +69,7 @@ pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
 
 /// Makes the JSON of all instances: what each says of itself, with memory and what is shared.
 async fn report(env: &Env) -> std::io::Result<Value> {
-    let (instances, tree) = (query::all(env).await?, ProcessTree::read());
+    let (instances, tree) = (running_instances(env).await?, ProcessTree::read());
     let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     for instance in &instances {
         for group in instance.status.groups().iter().filter(|group| group["shared"] == true) {

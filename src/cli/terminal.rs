@@ -268,7 +268,7 @@ pub fn message(text: impl Display) {
 }
 
 /// Prints on stderr as many lines as the text has, without a line end of its own.
-pub(super) fn to_stderr(text: impl Display) {
+pub fn to_stderr(text: impl Display) {
     write_stderr(&visible_lines(&text.to_string()));
 }
 

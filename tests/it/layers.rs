@@ -10,7 +10,7 @@ mod unsafe_code;
 
 /// The modules of the program that each module of it may import. A module that is not listed may not exist. Cargo holds the
 /// walls between the crates.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("processes", &[]),
     ("config", &[]),
     ("dirs", &["config"]),
@@ -24,6 +24,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("groups", &["cache", "config", "pins", "rules", "transport", "upstream"]),
     ("pins", &["config"]),
     ("front", &["config", "groups", "jq", "pins", "processes", "rules", "upstream"]),
+    ("instance", &["auth", "cache", "config", "dirs", "front", "groups", "pins", "transport", "upstream"]),
     (
         "cli",
         &[
@@ -33,6 +34,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
             "dirs",
             "front",
             "groups",
+            "instance",
             "jq",
             "pins",
             "processes",

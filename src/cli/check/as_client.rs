@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::cli::import::apps::{ClientApp, short_path};
 use crate::cli::import::own_entry::{self, OwnEntry};
-use crate::cli::instances::query;
+use crate::cli::running_instances::running_instances;
 use crate::config::vars::Env;
 use crate::processes;
 use crate::transport::launch::ProcessEnv;
@@ -110,7 +110,7 @@ async fn client_vars(
 /// The process of a client that started a running instance, and its environment. Of several, the one that started the
 /// latest instance.
 async fn running_client(client: ClientApp, env: &Env) -> Option<(u32, BTreeMap<OsString, OsString>)> {
-    let instances = query::all(env).await.ok()?;
+    let instances = running_instances(env).await.ok()?;
     let parents = instances.iter().rev().filter_map(|instance| processes::parent(instance.status.pid));
     parents
         .filter(|pid| is_process_of(client, *pid))

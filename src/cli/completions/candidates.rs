@@ -2,11 +2,13 @@
 
 use super::typed_line::{CursorPlace, TypedLine, is_list};
 use crate::cache::{Cache, CacheKey};
-use crate::cli::paths::{load_all_servers, pins_dir, secret_store};
-use crate::cli::{Cli, servers, usage};
+use crate::cli::config_files::load_all_servers;
+use crate::cli::{servers, usage};
 use crate::config::vars::Env;
 use crate::config::{Config, Endpoint, GroupName, Overrides, ServerConfig};
 use crate::dirs;
+use crate::instance::InstanceOptions;
+use crate::instance::stores::secret_store;
 use crate::pins::group::remembered_tools;
 use crate::transport::launch::{ProcessEnv, working_dir};
 use base::blocking;
@@ -109,20 +111,21 @@ struct ConfigFiles<'l> {
 }
 
 impl ConfigFiles<'_> {
-    /// The command line with the options that say which servers are meant.
-    fn cli(&self) -> Option<Cli> {
+    /// The options that say which servers are meant.
+    fn options(&self) -> Option<InstanceOptions> {
         let options = ["config", "profile"]
             .into_iter()
             .flat_map(|id| self.line.values(id).map(move |value| OsString::from(format!("--{id}={value}"))));
-        Some(usage::parse(std::iter::once("dynamic-mcp".into()).chain(options)).ok()?.0)
+        let (cli, _) = usage::parse(std::iter::once("dynamic-mcp".into()).chain(options)).ok()?;
+        Some(cli.instance_options(self.env))
     }
 
     /// The config; empty if it takes too long to read.
     async fn load(&self) -> Config {
-        let (Some(cli), env) = (self.cli(), self.env.clone()) else { return Config::default() };
+        let (Some(options), env) = (self.options(), self.env.clone()) else { return Config::default() };
         let read = move || {
-            let overrides = Overrides { profile: cli.profile.clone(), ..Overrides::default() };
-            load_all_servers(overrides, &cli, &env)
+            let overrides = Overrides { profile: options.overrides.profile.clone(), ..Overrides::default() };
+            load_all_servers(overrides, &options, &env)
         };
         blocking::run(FILE_TIMEOUT, read).await.unwrap_or_default()
     }
@@ -144,8 +147,8 @@ impl ConfigFiles<'_> {
 
     /// The servers that the files have, also those that are disabled, if `is_meant` says so of whether they are.
     async fn written(&self, is_meant: impl Fn(bool) -> bool) -> Vec<CompletedWord> {
-        let (Some(cli), env) = (self.cli(), self.env.clone()) else { return Vec::new() };
-        let read = move || servers::written(&cli, &env);
+        let (Some(options), env) = (self.options(), self.env.clone()) else { return Vec::new() };
+        let read = move || servers::written(&options, &env);
         let servers = blocking::run(FILE_TIMEOUT, read).await.unwrap_or_default();
         let servers = servers.iter().filter(|(_, is_disabled)| is_meant(**is_disabled));
         servers.map(|(name, _)| CompletedWord::new(name, "")).collect()
@@ -166,7 +169,7 @@ async fn tools(files: &ConfigFiles<'_>, ambient: &ProcessEnv) -> Vec<CompletedWo
         Endpoint::Stdio(stdio) => working_dir(stdio, ambient),
         Endpoint::Http(_) => PathBuf::new(),
     };
-    let (cache, pins) = (dirs::cache_dir(files.env), pins_dir(files.env));
+    let (cache, pins) = (dirs::cache_dir(files.env), dirs::pins_dir(files.env));
     let read = move || known_tools(&group, &server, cache, &CacheKey::new(&server, &cwd, b""), pins);
     blocking::run(FILE_TIMEOUT, read).await.unwrap_or_default()
 }

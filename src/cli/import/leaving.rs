@@ -16,10 +16,10 @@ use super::secrets::{hide, secret_values};
 use super::source::{read_text, servers_keys, understood, value_at};
 use super::translate::{EntryContext, translate};
 use super::undone_settings::{ConfigContent, UndoneConfig};
-use crate::cli::paths::secret_store;
 use crate::cli::terminal::VisibleText;
 use crate::config::notation::canonical;
 use crate::config::vars::Env;
+use crate::instance::stores::secret_store;
 use base::text::{self, name};
 
 /// The files that an undo changes, with their clients and their text afterwards; `None` if there is no file.

@@ -19,26 +19,17 @@ use super::measure_progress::MeasureProgress;
 use super::merge::PlannedServer;
 use super::report::counted;
 use super::write;
-use crate::auth::OAuthLogins;
 use crate::cache::Cache;
-use crate::cli::Cli;
 use crate::cli::demo::client::DemoClient;
-use crate::cli::paths::token_store;
 use crate::cli::terminal::VisibleText;
 use crate::config::load::load;
 use crate::config::vars::Env;
 use crate::config::{Config, Mode, Overrides, Share};
-use crate::front::interaction::front_client::FrontClient;
-use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
-use crate::pins::PinStore;
+use crate::instance::embedded::wait_for_groups;
+use crate::instance::{Instance, InstanceOptions};
 use crate::processes::ProcessTree;
-use crate::transport::Transport;
 use crate::transport::launch::ProcessEnv;
-use crate::transport::launch::direct::DirectLaunches;
-use crate::transport::secrets::SecretResolver;
-use crate::transport::shared::SharedServers;
-use crate::transport::warden::Warden;
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
 use base::private_files;
@@ -90,8 +81,8 @@ impl Figures {
 
 /// What servers are started with.
 pub(super) struct MeasureContext<'a> {
-    /// The command line.
-    pub(super) cli: &'a Cli,
+    /// Where logins are, and how to read the same config.
+    pub(super) options: &'a InstanceOptions,
     /// The environment, for variables in the config.
     pub(super) env: &'a Env,
     /// The environment, for processes.
@@ -110,17 +101,15 @@ pub(super) async fn measure(
     servers: &[PlannedServer],
     target: &Path,
     config: &str,
-    launch: MeasureContext<'_>,
+    context: MeasureContext<'_>,
 ) -> anyhow::Result<VisibleText> {
-    let MeasureContext { cli, env, process_env } = launch;
     let files = TemporaryFiles::create(target, config)?;
-    let mut loaded = load(std::slice::from_ref(&files.config), env, &Overrides::default());
+    let mut loaded = load(std::slice::from_ref(&files.config), context.env, &Overrides::default());
     let is_of_client =
         |name: &str| servers.iter().any(|server| server.name == name && !server.origins.is_empty());
     loaded.servers.retain(|(name, _)| is_of_client(name.as_str()));
-    let logins = OAuthLogins::new(token_store(cli, env, &loaded.settings, false));
     let mut progress = MeasureProgress::new(loaded.servers.iter().map(|(name, _)| name.to_string()));
-    let before = measure_servers(loaded, logins, process_env, &mut progress).await;
+    let before = measure_servers(loaded, context, &mut progress).await;
     let after = measure_own(&files, &mut progress).await?;
     drop(progress);
     Ok(table(servers, &before, &after))
@@ -131,38 +120,28 @@ type Measured = BTreeMap<String, Result<Figures, String>>;
 /// Starts all servers and measures each.
 async fn measure_servers(
     mut config: Config,
-    logins: OAuthLogins,
-    process_env: ProcessEnv,
+    context: MeasureContext<'_>,
     progress: &mut MeasureProgress,
 ) -> Measured {
+    let MeasureContext { options, env, process_env } = context;
     for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
         let server = Arc::make_mut(server);
         server.mode = Mode::Eager;
         server.share = Share::Client;
     }
-    let process_env = Arc::new(process_env);
-    let logins = Arc::new(logins);
-    let shared = SharedServers::new(process_env.clone());
-    let warden = Warden::new();
-    // The entries come from files of clients, which name no values.
-    let secrets = SecretResolver::new(None, process_env.clone(), warden.clone());
-    let direct = DirectLaunches::default();
-    let transport = Transport { direct, shared, process_env, warden, logins, secrets };
-    let client = Arc::new(FrontClient::default());
-    let (cache, pins) = (Cache::open(None), PinStore::new(None));
-    let groups = GroupManager::new(config, transport, client, cache, pins, Startup::default());
-    let deadline = Instant::now() + START_TIMEOUT;
+    // It neither writes nor uses what the user's own instances have learned.
+    let options = InstanceOptions { cache_dir: None, pins_dir: None, ..options.clone() };
+    let cache = Cache::open(None);
+    let Instance { groups, .. } =
+        Instance::new(config, cache, &options, env, process_env, Startup::default());
     groups.start().await;
-    loop {
-        let all = groups.all();
+    let has_started = |group: &Upstream| !is_starting(group);
+    wait_for_groups(&groups, START_TIMEOUT, is_starting, |all, _| {
         all.iter().filter(|group| has_started(group)).for_each(|group| {
             progress.server_ended(group.name.as_str(), matches!(group.snapshot().state, State::Connected));
         });
-        if all.iter().all(has_started) || Instant::now() >= deadline {
-            break;
-        }
-        sleep(POLL_INTERVAL).await;
-    }
+    })
+    .await;
     sleep(SETTLE_TIME).await;
     let tree = ProcessTree::read();
     let measured =
@@ -171,10 +150,11 @@ async fn measure_servers(
     measured
 }
 
-/// Whether a server is connected, or has failed to be.
-fn has_started(group: &Upstream) -> bool {
+/// Whether a server is neither connected nor has failed to be.
+fn is_starting(group: &Upstream) -> bool {
     let snapshot = group.snapshot();
-    matches!(snapshot.state, State::Connected) || (snapshot.attempted && snapshot.connecting.is_none())
+    let has_failed = snapshot.attempted && snapshot.connecting.is_none();
+    !matches!(snapshot.state, State::Connected) && !has_failed
 }
 
 fn figures(group: &Upstream, tree: &ProcessTree) -> Result<Figures, String> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::apps::{ClientApp, OWN_NAME, is_own_entry, is_wrapper, program_name};
 use super::discover::{Discovery, FoundServer, discover};
 use super::write::absolute;
-use crate::cli::paths::expand_home;
+use crate::cli::config_files::expand_home;
 use crate::config::notation::literal;
 use crate::config::referenced::ReferencedFiles;
 use crate::config::vars::{Env, ExpandContext, VarError, expand};

@@ -26,9 +26,9 @@ use super::records::ChangeRecords;
 use super::replace::{ClientWrite, OwnProgram, own_command};
 use super::source::{read_text, servers_keys, understood, value_at};
 use super::{report, secrets, write};
-use crate::cli::paths::secret_store;
 use crate::cli::terminal::{self, VisibleText};
 use crate::config::vars::Env;
+use crate::instance::stores::secret_store;
 use base::text;
 
 /// What an import does.

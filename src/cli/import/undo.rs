@@ -20,9 +20,9 @@ use super::source::{literal, read_text};
 use super::undo_step::{Leftover, UndoStep};
 use super::{report, secrets};
 use crate::cli::outcome::{CommandError, EXIT_FAILURE, EXIT_USAGE};
-use crate::cli::paths::secret_store;
 use crate::cli::terminal::{self, VisibleText};
 use crate::config::vars::Env;
+use crate::instance::stores::secret_store;
 use base::clock::utc_minute;
 use base::text::{self, name, visible};
 

@@ -4,6 +4,7 @@
 //! character visible. Each field of a form is a line; an answer that does not fit is asked for again.
 
 use crate::cli::terminal;
+use crate::instance::embedded::QuestionHandler;
 use base::blocking;
 use base::text::{one_line, visible};
 use serde_json::{Map, Number, Value, json};
@@ -11,13 +12,16 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use wire::protocol::code;
+use wire::protocol::methods::Method;
+use wire::{Raw, Reply, Request, error_object};
 
 /// How long a person may take for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Who is asked. Clones ask the same person, one question at a time.
 #[derive(Clone)]
-pub(super) struct Forms {
+pub(in crate::cli) struct Forms {
     /// Whether there is a person at a terminal.
     has_terminal: bool,
     /// The turn to ask.
@@ -26,14 +30,38 @@ pub(super) struct Forms {
 
 impl Forms {
     /// The person at the terminal of this process, if it has one.
-    pub(super) fn new() -> Self {
+    pub(in crate::cli) fn new() -> Self {
         let has_terminal = io::stdin().is_terminal() && terminal::is_stderr_shown();
         Self { has_terminal, turn: Arc::new(Semaphore::new(1)) }
     }
 
+    /// Answers what a session asks its client.
+    pub(in crate::cli) fn handler(self) -> QuestionHandler {
+        Arc::new(move |request| {
+            let forms = self.clone();
+            Box::pin(async move { forms.answer(&request).await })
+        })
+    }
+
+    async fn answer(&self, request: &Request) -> Reply {
+        let params: Option<Value> =
+            request.params.as_ref().and_then(|params| serde_json::from_slice(params).ok());
+        match (request.method.known(), params) {
+            (Some(Method::Ping), _) => Ok(Raw::from_static(b"{}")),
+            (Some(Method::ElicitationCreate), Some(params)) => match self.ask(&params).await {
+                Some(answer) => Ok(answer.to_string().into()),
+                None => {
+                    terminal::message("there is a question, and nobody to answer it; run it at a terminal");
+                    Err(error_object(code::INTERNAL_ERROR, "there is no terminal to ask", None))
+                }
+            },
+            _ => Err(error_object(code::METHOD_NOT_FOUND, "method not found", None)),
+        }
+    }
+
     /// Asks what an elicitation wants to know. Returns its result. `None` if there is nobody to ask, or if it is not a
     /// form.
-    pub(super) async fn ask(&self, params: &Value) -> Option<Value> {
+    async fn ask(&self, params: &Value) -> Option<Value> {
         let is_form = params["mode"].as_str().is_none_or(|mode| mode == "form");
         if !self.has_terminal || !is_form {
             return None;

@@ -4,7 +4,7 @@
 //!
 //! Each instance listens on an endpoint of its own, which is closed to other users. A command connects to all of them,
 //! sends one request and reads one reply, each a line of JSON. `socket` is the instance's side, `query` that of a
-//! command; `selection` chooses the instances that a command means.
+//! command.
 //!
 //! An endpoint is a socket (`unix_sockets`), or on Windows a named pipe (`named_pipes`). Either has a file by which
 //! commands find it. An instance that cannot create its endpoint works without it; commands do not find it then.
@@ -22,7 +22,6 @@ use unix_sockets as endpoint;
 #[cfg(windows)]
 mod named_pipes;
 pub mod query;
-pub mod selection;
 pub mod socket;
 #[cfg(unix)]
 mod unix_sockets;

@@ -1,40 +1,19 @@
-//! The files that the commands use: configs, logins and pins.
+//! The config files that the command line names, and the servers in them.
 
-use super::Cli;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_USAGE};
-use crate::auth::keyring::Keyring;
-use crate::auth::secret_store::SecretStore;
-use crate::auth::token_store::TokenStore;
 use crate::config::vars::Env;
-use crate::config::{Config, GroupName, Overrides, ServerConfig, Settings, load, secrets};
-use crate::dirs;
-use crate::transport::secrets::SecretKeyring;
+use crate::config::{Config, GroupName, Overrides, ServerConfig, load};
+use crate::instance::InstanceOptions;
 use base::text;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// The config files of the command line, or else the default one.
-pub(super) fn config_files(cli: &Cli, env: &Env) -> Vec<PathBuf> {
-    match cli.config.is_empty() {
-        true => dirs::default_config_file(env).into_iter().collect(),
-        false => cli.config.iter().map(|path| config_file(path, env).0).collect(),
-    }
-}
-
-/// The config files of the command line that may be absent.
-pub(super) fn optional_files(cli: &Cli, env: &Env) -> BTreeSet<PathBuf> {
-    let files = cli.config.iter().map(|path| config_file(path, env));
-    files.filter(|(_, is_optional)| *is_optional).map(|(path, _)| path).collect()
-}
 
 /// Reads the config files of the command line, for a command that uses the servers of the profile.
 ///
 /// # Errors
 ///
 /// Fails if nothing is wrong but that there is no such profile, which is a usage error.
-pub(super) fn load_config(cli: &Cli, env: &Env) -> Result<Config, CommandError> {
-    load_config_with(Overrides::default(), cli, env)
+pub(super) fn load_config(options: &InstanceOptions, env: &Env) -> Result<Config, CommandError> {
+    load_config_with(Overrides::default(), options, env)
 }
 
 /// The same, for a command that overrides settings.
@@ -42,8 +21,13 @@ pub(super) fn load_config(cli: &Cli, env: &Env) -> Result<Config, CommandError> 
 /// # Errors
 ///
 /// Fails like [`load_config`].
-pub(super) fn load_config_with(overrides: Overrides, cli: &Cli, env: &Env) -> Result<Config, CommandError> {
-    let config = load_all_servers(Overrides { profile: cli.profile.clone(), ..overrides }, cli, env);
+pub(super) fn load_config_with(
+    overrides: Overrides,
+    options: &InstanceOptions,
+    env: &Env,
+) -> Result<Config, CommandError> {
+    let config =
+        load_all_servers(Overrides { profile: options.overrides.profile.clone(), ..overrides }, options, env);
     match config.wrong_profile() {
         Some(error) => Err(CommandError::new(EXIT_USAGE, error.to_string())),
         None => Ok(config),
@@ -51,9 +35,9 @@ pub(super) fn load_config_with(overrides: Overrides, cli: &Cli, env: &Env) -> Re
 }
 
 /// Reads the config files of the command line, for a command that is about all servers.
-pub(super) fn load_all_servers(overrides: Overrides, cli: &Cli, env: &Env) -> Config {
-    let overrides = Overrides { optional_files: optional_files(cli, env), ..overrides };
-    load::load(&config_files(cli, env), env, &overrides)
+pub(super) fn load_all_servers(overrides: Overrides, options: &InstanceOptions, env: &Env) -> Config {
+    let overrides = Overrides { optional_files: options.overrides.optional_files.clone(), ..overrides };
+    load::load(&options.files, env, &overrides)
 }
 
 /// Returns the server with this name.
@@ -91,15 +75,8 @@ pub(super) fn no_such_server<'n>(known: impl Iterator<Item = &'n str>) -> Comman
     CommandError::new(EXIT_USAGE, format!("there is no such server; {known}"))
 }
 
-/// The options with which another command reads the same config files, with a space before them; empty for the default
-/// file. A path that cannot be typed is left out.
-pub(super) fn config_options(cli: &Cli, env: &Env) -> String {
-    let files = cli.config.iter().map(|path| env.cwd().join(config_file(path, env).0));
-    files.filter_map(|file| Some(format!(" --config {}", text::shell_word(file.to_str()?)?))).collect()
-}
-
 /// The path that `--config` means, and whether its file may be absent: a `?` at its end says so.
-fn config_file(path: &Path, env: &Env) -> (PathBuf, bool) {
+pub(super) fn config_file(path: &Path, env: &Env) -> (PathBuf, bool) {
     let optional = path.to_str().and_then(|path| path.strip_suffix('?')).filter(|path| !path.is_empty());
     (expand_home(optional.map_or(path, Path::new), env), optional.is_some())
 }
@@ -110,33 +87,6 @@ pub fn expand_home(path: &Path, env: &Env) -> PathBuf {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => path.to_owned(),
     }
-}
-
-/// The directory of what is remembered of the servers' tools. `None` if the home directory is not known.
-pub(super) fn pins_dir(env: &Env) -> Option<PathBuf> {
-    Some(dirs::state_dir(env)?.join("pins"))
-}
-
-/// The logins of this user: files in `logins` of the data directory, and the system's keyring, unless the settings turn
-/// it off. `may_prompt` says whether the user may be asked to unlock it. `None` if the home directory is not known.
-pub(super) fn token_store(cli: &Cli, env: &Env, settings: &Settings, may_prompt: bool) -> Option<TokenStore> {
-    let keyring = match settings.keyring {
-        true => Keyring::of_system(env, may_prompt),
-        false => Keyring::disabled(),
-    };
-    let store = TokenStore::new(env.data_dir()?.join("logins"), keyring);
-    Some(store.with_command_options(&config_options(cli, env)))
-}
-
-/// The secrets of this user, in the system's keyring, whatever the settings say about logins. `None` if the home
-/// directory is not known.
-pub(super) fn secret_store(env: &Env) -> Option<SecretStore> {
-    Some(SecretStore::new(Keyring::of_system(env, true), secrets::marker_dir(env)?))
-}
-
-/// The same for servers that start. The user may be asked to unlock the keyring.
-pub(super) fn secret_keyring(env: &Env) -> Option<Arc<dyn SecretKeyring>> {
-    Some(Arc::new(secret_store(env)?))
 }
 
 #[cfg(test)]

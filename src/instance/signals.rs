@@ -5,7 +5,7 @@ use std::io;
 
 /// Receives the signals.
 #[cfg(unix)]
-pub(super) struct EndSignals([(&'static str, tokio::signal::unix::Signal); 3]);
+pub struct EndSignals([(&'static str, tokio::signal::unix::Signal); 3]);
 
 #[cfg(unix)]
 impl EndSignals {
@@ -14,7 +14,7 @@ impl EndSignals {
     /// # Errors
     ///
     /// Fails if they cannot be handled.
-    pub(super) fn listen() -> io::Result<Self> {
+    pub fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self([
             ("SIGTERM", signal(SignalKind::terminate())?),
@@ -24,7 +24,7 @@ impl EndSignals {
     }
 
     /// Waits for the next signal and returns its name. Cancel-safe.
-    pub(super) async fn next(&mut self) -> &'static str {
+    pub async fn next(&mut self) -> &'static str {
         let [term, int, hup] = &mut self.0;
         tokio::select! {
             _ = term.1.recv() => term.0,
@@ -37,7 +37,7 @@ impl EndSignals {
 /// Receives the events of the console: Ctrl-C, Ctrl-Break, and the end of the console, the login or the system. After the
 /// last three the system waits a few seconds for us to exit.
 #[cfg(windows)]
-pub(super) struct EndSignals {
+pub struct EndSignals {
     interrupt: tokio::signal::windows::CtrlC,
     break_: tokio::signal::windows::CtrlBreak,
     close: tokio::signal::windows::CtrlClose,
@@ -52,7 +52,7 @@ impl EndSignals {
     /// # Errors
     ///
     /// Fails if they cannot be handled.
-    pub(super) fn listen() -> io::Result<Self> {
+    pub fn listen() -> io::Result<Self> {
         use tokio::signal::windows;
         Ok(Self {
             interrupt: windows::ctrl_c()?,
@@ -64,7 +64,7 @@ impl EndSignals {
     }
 
     /// Waits for the next event and returns its name. Cancel-safe.
-    pub(super) async fn next(&mut self) -> &'static str {
+    pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "CTRL_C_EVENT",
             _ = self.break_.recv() => "CTRL_BREAK_EVENT",
@@ -76,7 +76,7 @@ impl EndSignals {
 }
 
 /// Waits for a signal that ends a command.
-pub(super) async fn interrupted() {
+pub async fn interrupted() {
     match EndSignals::listen() {
         Ok(mut signals) => drop(signals.next().await),
         // A signal then ends the process by itself.

@@ -2,7 +2,6 @@
 
 use super::endpoint;
 use super::{InstanceReply, InstanceRequest, InstanceStatus};
-use crate::cli::terminal;
 use crate::config::vars::Env;
 use crate::transport::server_log::{LogCursor, LogPage};
 use base::text;
@@ -46,13 +45,22 @@ pub enum LogReply {
     NoSuchGroup,
 }
 
-/// Returns the instances that answer, the oldest first. Removes the files of those that were killed.
+/// The instances of this user.
+#[derive(Default)]
+pub struct RunningInstances {
+    /// Those that answer, the oldest first.
+    pub answering: Vec<RunningInstance>,
+    /// Those that do not, each as a line for the user.
+    pub silent: Vec<String>,
+}
+
+/// Asks all instances. Removes the files of those that were killed.
 ///
 /// # Errors
 ///
 /// Fails if the directory of the endpoints cannot be used.
-pub async fn all(env: &Env) -> io::Result<Vec<RunningInstance>> {
-    let mut instances = Vec::new();
+pub async fn all(env: &Env) -> io::Result<RunningInstances> {
+    let mut instances = RunningInstances::default();
     let unusable = |error: io::Error| {
         io::Error::new(error.kind(), format!("the running instances cannot be found: {error}"))
     };
@@ -61,17 +69,21 @@ pub async fn all(env: &Env) -> io::Result<Vec<RunningInstance>> {
     let mut answers = pin!(stream::iter(files).map(ask_status).buffer_unordered(MAX_ASKED));
     while let Some((answer, file)) = answers.next().await {
         match answer {
-            Ok(InstanceReply::Status(status)) => instances.push(RunningInstance { status: *status, file }),
+            Ok(InstanceReply::Status(status)) => {
+                instances.answering.push(RunningInstance { status: *status, file });
+            }
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(&file).ok();
             }
             answer => {
                 let why = answer.err().map(|error| format!(": {error}")).unwrap_or_default();
-                terminal::message(format_args!("{} does not answer{why}", text::path(&file)));
+                instances.silent.push(format!("{} does not answer{why}", text::path(&file)));
             }
         }
     }
-    instances.sort_by_key(|instance| std::cmp::Reverse((instance.status.up_s, instance.status.pid)));
+    instances
+        .answering
+        .sort_by_key(|instance| std::cmp::Reverse((instance.status.up_s, instance.status.pid)));
     Ok(instances)
 }
 

@@ -1,20 +1,15 @@
 //! Serves one client on stdin and stdout, which is what dynamic-mcp does without a command.
 //!
-//! It reads the config and the cache on another thread, while a signal or the end of stdin still ends it at once. Then
-//! it creates the warden, the groups and the session, and connects them. Four things run at the same time: the
-//! session, the background work of the groups, the socket for commands, and the watcher of the config files. The
-//! session ends when stdin ends,
-//! when a signal comes, or when stdout cannot be written; it then closes every upstream, and the last answers are
-//! written before the process exits.
+//! Config and cache are read on another thread, while a signal or the end of stdin still ends the process at once. Then
+//! four things run at the same time: the session, the background work of the groups, the socket for commands, and the
+//! watcher of the config files. The session ends when stdin ends, when a signal comes, or when stdout cannot be written.
+//! It then closes every upstream, and the last answers are written before the process exits.
 
-use super::Cli;
-use super::cache::cache_dir;
-use super::instances::{self, socket, socket::InstanceInfo};
+use super::control::{self, socket, socket::InstanceInfo};
+use super::follow_config::follow_config;
 use super::nesting::{self, Nesting};
-use super::paths::config_files;
 use super::signals::EndSignals;
-use super::terminal;
-use super::wiring::InstanceParts;
+use super::{Instance, InstanceOptions, LOAD_TIMEOUT};
 use crate::cache::Cache;
 use crate::config::load;
 use crate::config::vars::Env;
@@ -22,13 +17,11 @@ use crate::config::watch::ConfigWatcher;
 use crate::config::{Config, ConfigError, Settings};
 use crate::dirs;
 use crate::front::session::ClientSession;
-use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
 use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
 use crate::transport::remote::credentials::LoginService;
 use base::blocking;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
@@ -44,8 +37,6 @@ const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 /// How many times it waits so long, for a client that reads slowly.
 const MAX_FLUSH_WAITS: usize = 10;
-/// How long the config files, and the files that they name, may take to be read.
-const LOAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the start continues after the end of stdin, for a client that sends its requests and closes stdin at once.
 const EOF_GRACE: Duration = Duration::from_millis(300);
 
@@ -56,19 +47,15 @@ const EOF_GRACE: Duration = Duration::from_millis(300);
 /// Fails if signals cannot be handled, or if this instance is a server of its own config or nested too deep. A config
 /// that cannot be used is logged and shown by `get_status`, and so are the errors in `startup`.
 pub async fn serve(
-    cli: &Cli,
+    options: &InstanceOptions,
     env: &Env,
-    mut ambient: ProcessEnv,
+    mut process_env: ProcessEnv,
     mut startup: Startup,
 ) -> anyhow::Result<ServeOutcome> {
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = EndSignals::listen()?;
-    if io::stdin().is_terminal() {
-        terminal::to_stderr(format_args!("{TERMINAL_HINT}\n"));
-    }
-    let files = config_files(cli, env);
-    let nesting = Nesting::new(ambient.var(ANCESTORS_VAR), &files, env.cwd());
-    ambient.vars.extend([nesting.var_for_servers()]);
+    let nesting = Nesting::new(process_env.var(ANCESTORS_VAR), &options.files, env.cwd());
+    process_env.vars.extend([nesting.var_for_servers()]);
     startup.results_dir = dirs::state_dir(env).map(|dir| dir.join("results"));
     let (mut lines, output, writer) = stdio::open(Settings::default().max_message_bytes);
     let refusal = tokio::select! {
@@ -84,7 +71,7 @@ pub async fn serve(
         anyhow::bail!("this instance does not run: {reason}");
     }
     let loaded = tokio::select! {
-        loaded = load_files(files.clone(), cli, env) => loaded,
+        loaded = load_files(options, env) => loaded,
         () = end_of_input(&mut lines) => return Ok(stopped_at_start(EOF)),
         signal = signals.next() => return Ok(stopped_at_start(signal)),
     };
@@ -94,7 +81,7 @@ pub async fn serve(
         return Ok(ServeOutcome::WrongProfile(error));
     }
     lines.set_limit(loaded.config.settings.max_message_bytes);
-    let launch = LaunchContext { cli, env, files: &files, ambient, startup };
+    let launch = LaunchContext { options, env, process_env, startup };
     let outcome = run_session(loaded, (lines, output, writer), signals, launch).await?;
     Ok(match (outcome, wrong_profile) {
         (ServeOutcome::NoClient, Some(error)) => ServeOutcome::WrongProfile(error),
@@ -115,12 +102,10 @@ pub enum ServeOutcome {
 
 /// How this instance was started.
 struct LaunchContext<'a> {
-    cli: &'a Cli,
+    options: &'a InstanceOptions,
     env: &'a Env,
-    /// The config files.
-    files: &'a [PathBuf],
     /// The environment that servers inherit.
-    ambient: ProcessEnv,
+    process_env: ProcessEnv,
     startup: Startup,
 }
 
@@ -136,15 +121,15 @@ struct LoadedFiles {
 }
 
 /// Reads the config files and the cache.
-async fn load_files(files: Vec<PathBuf>, cli: &Cli, env: &Env) -> LoadedFiles {
-    let (env, overrides, cache) = (env.clone(), cli.overrides(env), cache_dir(cli, env));
-    let first_file = files.first().cloned().unwrap_or_default();
+async fn load_files(options: &InstanceOptions, env: &Env) -> LoadedFiles {
+    let (env, options) = (env.clone(), options.clone());
+    let first_file = options.files.first().cloned().unwrap_or_default();
     let loading = blocking::run(LOAD_TIMEOUT, move || {
         // The watcher first, so that no change after `load` is missed.
-        let mut watcher = ConfigWatcher::new(files.clone());
-        let config = load::load(&files, &env, &overrides);
+        let mut watcher = ConfigWatcher::new(options.files.clone());
+        let config = load::load(&options.files, &env, &options.overrides);
         watcher.set_referenced(config.referenced.clone());
-        LoadedFiles { config, watcher: Some(watcher), cache: Cache::open(cache) }
+        LoadedFiles { config, watcher: Some(watcher), cache: Cache::open(options.cache_dir) }
     });
     loading.await.unwrap_or_else(|error| {
         let error = ConfigError {
@@ -178,12 +163,12 @@ async fn run_session(
     launch: LaunchContext<'_>,
 ) -> anyhow::Result<ServeOutcome> {
     let LoadedFiles { config, watcher, cache } = loaded;
-    let LaunchContext { cli, env, files, ambient, startup } = launch;
+    let LaunchContext { options, env, process_env, startup } = launch;
     let (mut lines, output, writer) = stdio;
-    let InstanceParts { groups, client, logins, process_env } =
-        InstanceParts::new(config, cache, cli, env, ambient, startup);
-    let endpoint_base = instances::endpoint_base(env);
-    let info = InstanceInfo { endpoint_base, cwd: process_env.cwd.clone(), config: files.to_vec() };
+    let Instance { groups, client, logins, process_env } =
+        Instance::new(config, cache, options, env, process_env, startup);
+    let endpoint_base = control::endpoint_base(env);
+    let info = InstanceInfo { endpoint_base, cwd: process_env.cwd.clone(), config: options.files.clone() };
     let config = groups.config();
     tokio::select! {
         ((), ()) = async { tokio::join!(groups.load_pins(&config), groups.check_commands(&config)) } => {}
@@ -192,7 +177,7 @@ async fn run_session(
         }
     }
     let (peer, deadlines) = Peer::new(output.clone());
-    let session = ClientSession::new(groups.clone(), &client, peer, cli.session_options());
+    let session = ClientSession::new(groups.clone(), &client, peer, options.session);
     let closing = groups.clone();
     // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
     let serving = tokio::spawn(async move {
@@ -219,7 +204,7 @@ async fn run_session(
         served = serving => served,
         () = groups.run() => Ok(ServeOutcome::Served),
         () = socket::serve(info, groups.clone()) => Ok(ServeOutcome::Served),
-        () = follow_config(watcher, files, &groups, cli, env) => Ok(ServeOutcome::Served),
+        () = follow_config(watcher, &groups, options, env) => Ok(ServeOutcome::Served),
     };
     store_tokens(&*logins).await;
     Ok(served?)
@@ -252,34 +237,6 @@ async fn store_tokens(logins: &dyn LoginService) {
     close_stdout();
     if timeout(TOKEN_TIMEOUT, stored).await.is_err() {
         tracing::warn!("new tokens of a login did not arrive in time and may be lost");
-    }
-}
-
-/// The text for a person who starts the program in a terminal.
-const TERMINAL_HINT: &str = "dynamic-mcp speaks MCP on stdin and stdout and is started by a client, such as Claude Desktop or OpenCode.
-To see what it does, run: dynamic-mcp demo
-Waiting for JSON-RPC on stdin; end with Ctrl-D.";
-
-/// Reads the config again and applies it each time one of its files changes.
-async fn follow_config(
-    watcher: Option<ConfigWatcher>,
-    files: &[PathBuf],
-    groups: &GroupManager,
-    cli: &Cli,
-    env: &Env,
-) {
-    let Some(mut watcher) = watcher else { return std::future::pending().await };
-    loop {
-        watcher.changed().await;
-        let (files, env, overrides) = (files.to_vec(), env.clone(), cli.overrides(env));
-        // It runs on another thread, so that a large file or a slow disk delays no call.
-        match blocking::run(LOAD_TIMEOUT, move || load::load(&files, &env, &overrides)).await {
-            Ok(config) => {
-                watcher.set_referenced(config.referenced.clone());
-                groups.apply(config).await;
-            }
-            Err(error) => tracing::error!("the changed config is not used: reading it {error}"),
-        }
     }
 }
 

@@ -1,16 +1,11 @@
-//! An instance of our own in this process, and the MCP client that uses it.
+//! An instance in the process of a command, and the connection of the command to it.
 //!
-//! Client and session are connected by two pipes in memory. They speak as they would on stdio, so that nothing depends
-//! on who asks. The client's own task answers what the session asks: forms go to the person at the terminal.
+//! Two pipes in memory connect the command and the session. They speak as they would on stdio, so that nothing depends
+//! on who asks. The command answers what the session asks its client ([`QuestionHandler`]).
 
-use super::forms::Forms;
+use super::nesting::Nesting;
+use super::{Instance, InstanceOptions};
 use crate::cache::Cache;
-use crate::cli::Cli;
-use crate::cli::cache::cache_dir;
-use crate::cli::nesting::Nesting;
-use crate::cli::paths::config_files;
-use crate::cli::terminal::{self, ProgressLine};
-use crate::cli::wiring::InstanceParts;
 use crate::config::Config;
 use crate::config::vars::Env;
 use crate::front::session::ClientSession;
@@ -19,9 +14,10 @@ use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
 use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
 use crate::transport::remote::credentials::LoginService;
+use crate::upstream::Upstream;
 use anyhow::{Context, bail};
-use base::text::name;
-use serde_json::{Value, json};
+use futures_util::future::BoxFuture;
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{DuplexStream, duplex};
@@ -30,25 +26,26 @@ use tokio::time::{Instant, sleep, timeout};
 use wire::lines::{Input, LineReader};
 use wire::output::Output;
 use wire::peer::{CallOptions, Incoming, Peer};
+use wire::protocol::LATEST_HANDSHAKE;
 use wire::protocol::methods::{Method, notification};
-use wire::protocol::{LATEST_HANDSHAKE, code};
-use wire::{Raw, Reply, Request, error_object, raw};
+use wire::{Raw, Reply, Request, raw};
+
+/// Answers a request of the session to its client.
+pub type QuestionHandler = Arc<dyn Fn(Request) -> BoxFuture<'static, Reply> + Send + Sync>;
 
 /// The capacity of a pipe in bytes.
 const PIPE_CAPACITY: usize = 64 << 10;
 /// How long a request may take. The session ends every request earlier, at the limits of the config.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
-/// How long discovery may take.
-const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(120);
-/// How often discovery is looked at.
+/// How often the groups are looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long the session may take to end. It limits itself to less.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An instance of our own, and its client.
-pub(in crate::cli) struct OwnInstance {
+/// An instance, and the client's end of the connection to it.
+pub struct EmbeddedInstance {
     /// The groups.
-    pub(in crate::cli) groups: Arc<GroupManager>,
+    pub groups: Arc<GroupManager>,
     /// The client's end of the connection.
     peer: Arc<Peer>,
     /// The session. It ends when the client closes the connection.
@@ -59,27 +56,28 @@ pub(in crate::cli) struct OwnInstance {
     logins: Arc<dyn LoginService>,
 }
 
-impl OwnInstance {
+impl EmbeddedInstance {
     /// Creates an instance with this config, and makes the handshake.
     ///
     /// # Errors
     ///
     /// Fails if the instance does not accept the handshake, or is nested too deep.
-    pub(in crate::cli) async fn start(
+    pub async fn start(
         config: Config,
-        cli: &Cli,
+        options: &InstanceOptions,
         env: &Env,
-        mut ambient: ProcessEnv,
+        mut process_env: ProcessEnv,
+        answer: QuestionHandler,
     ) -> anyhow::Result<Self> {
-        let nesting = Nesting::new(ambient.var(ANCESTORS_VAR), &config_files(cli, env), env.cwd());
+        let nesting = Nesting::new(process_env.var(ANCESTORS_VAR), &options.files, env.cwd());
         if let Some(reason) = nesting.too_deep() {
             bail!("this instance does not run: {reason}");
         }
-        ambient.vars.extend([nesting.var_for_servers()]);
-        let cache = Cache::open(cache_dir(cli, env));
+        process_env.vars.extend([nesting.var_for_servers()]);
+        let cache = Cache::open(options.cache_dir.clone());
         let limit = config.settings.max_message_bytes;
-        let InstanceParts { groups, client, logins, .. } =
-            InstanceParts::new(config, cache, cli, env, ambient, Startup::default());
+        let Instance { groups, client, logins, .. } =
+            Instance::new(config, cache, options, env, process_env, Startup::default());
         let config = groups.config();
         tokio::join!(groups.load_pins(&config), groups.check_commands(&config));
         let ((client_out, session_in), (session_out, client_in)) =
@@ -96,7 +94,7 @@ impl OwnInstance {
             peer.output().close();
         });
         let (peer, lines) = connect(client_in, client_out, limit, &mut tasks);
-        tasks.spawn(answer_questions(peer.clone(), lines, Forms::new()));
+        tasks.spawn(answer_questions(peer.clone(), lines, answer));
         let instance = Self { groups, peer, serving, tasks, logins };
         instance.initialize().await?;
         Ok(instance)
@@ -121,7 +119,7 @@ impl OwnInstance {
     /// # Errors
     ///
     /// Fails with the message of a JSON-RPC error.
-    pub(super) async fn request(&self, method: Method, params: &Raw) -> anyhow::Result<Raw> {
+    pub async fn request(&self, method: Method, params: &Raw) -> anyhow::Result<Raw> {
         let options = CallOptions::within(REQUEST_TIMEOUT);
         let reply = self.peer.call(method.name(), Some(params.clone()), options).await;
         reply.with_context(|| format!("{} was not answered", method.name()))?.map_err(|error| {
@@ -135,28 +133,13 @@ impl OwnInstance {
     /// # Errors
     ///
     /// Fails with the message of a JSON-RPC error. A result with `isError` is no error.
-    pub(super) async fn call_tool(&self, tool: &str, arguments: &[u8]) -> anyhow::Result<Raw> {
+    pub async fn call_tool(&self, tool: &str, arguments: &[u8]) -> anyhow::Result<Raw> {
         let params = raw::set(&json!({ "name": tool }).to_string().into(), "arguments", arguments);
         self.request(Method::ToolsCall, &params).await
     }
 
-    /// Waits until the servers that are started for their lists have answered or failed. A terminal shows which are waited
-    /// for.
-    pub(super) async fn wait_for_discovery(&self) {
-        let (deadline, mut progress) = (Instant::now() + DISCOVERY_TIMEOUT, ProgressLine::new());
-        while self.groups.is_discovering() && Instant::now() < deadline {
-            let groups = self.groups.all();
-            let expected = groups.iter().filter(|group| self.groups.expects_catalog(group));
-            let names: Vec<_> = expected.map(|group| name(group.name.as_str())).collect();
-            if !names.is_empty() {
-                progress.show(&format!("waiting for {}", names.join(", ")));
-            }
-            sleep(POLL_INTERVAL).await;
-        }
-    }
-
     /// Closes every server. What was learned is in the cache then.
-    pub(in crate::cli) async fn close(mut self) {
+    pub async fn close(mut self) {
         self.peer.output().close();
         if timeout(CLOSE_TIMEOUT, &mut self.serving).await.is_err() {
             tracing::warn!("the servers did not end in time; the rest is killed");
@@ -182,33 +165,37 @@ fn connect(
 }
 
 /// Reads what the session sends, and answers what it asks.
-async fn answer_questions(peer: Arc<Peer>, mut lines: LineReader, forms: Forms) {
-    // One question at a time, while answers to our own requests are still read.
+async fn answer_questions(peer: Arc<Peer>, mut lines: LineReader, answer: QuestionHandler) {
+    // Beside the reader, so that answers to our own requests are still read.
     let mut asking = JoinSet::new();
     while let Some(incoming) = peer.receive(&mut lines).await {
         if let Incoming::Request(request) = incoming {
-            let (peer, forms) = (peer.clone(), forms.clone());
+            let (peer, answer) = (peer.clone(), answer.clone());
             asking.spawn(async move {
-                let reply = answer(&request, &forms).await;
-                peer.reply(&request.id, reply);
+                let id = request.id.clone();
+                peer.reply(&id, answer(request).await);
             });
         }
     }
     peer.end();
 }
 
-async fn answer(request: &Request, forms: &Forms) -> Reply {
-    let params: Option<Value> =
-        request.params.as_ref().and_then(|params| serde_json::from_slice(params).ok());
-    match (request.method.known(), params) {
-        (Some(Method::Ping), _) => Ok(Raw::from_static(b"{}")),
-        (Some(Method::ElicitationCreate), Some(params)) => match forms.ask(&params).await {
-            Some(answer) => Ok(answer.to_string().into()),
-            None => {
-                terminal::message("there is a question, and nobody to answer it; run it at a terminal");
-                Err(error_object(code::INTERNAL_ERROR, "there is no terminal to ask", None))
-            }
-        },
-        _ => Err(error_object(code::METHOD_NOT_FOUND, "method not found", None)),
+/// Waits until no group `is_awaited` any more, but for `limit` at most. `show` gets all groups and those that are awaited,
+/// each time that they are looked at.
+pub async fn wait_for_groups(
+    groups: &GroupManager,
+    limit: Duration,
+    is_awaited: impl Fn(&Upstream) -> bool,
+    mut show: impl FnMut(&[Upstream], &[&Upstream]),
+) {
+    let deadline = Instant::now() + limit;
+    loop {
+        let all = groups.all();
+        let awaited: Vec<_> = all.iter().filter(|group| is_awaited(group)).collect();
+        show(&all, &awaited);
+        if awaited.is_empty() || Instant::now() >= deadline {
+            return;
+        }
+        sleep(POLL_INTERVAL).await;
     }
 }

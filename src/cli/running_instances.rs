@@ -1,17 +1,30 @@
-//! Which running instances a command about a group means.
+//! The running instances, and which of them a command about a group means.
 
-use super::query::RunningInstance;
+use super::terminal;
 use crate::cli::outcome::{CommandError, EXIT_USAGE};
 use crate::config::vars::Env;
+use crate::instance::control::query::{self, RunningInstance};
 use base::text::{self, name, quoted};
 use std::collections::BTreeSet;
+use std::io;
+
+/// Returns the running instances, the oldest first. Says which do not answer.
+///
+/// # Errors
+///
+/// Fails if the directory of the endpoints cannot be used.
+pub(super) async fn running_instances(env: &Env) -> io::Result<Vec<RunningInstance>> {
+    let instances = query::all(env).await?;
+    instances.silent.iter().for_each(terminal::message);
+    Ok(instances.answering)
+}
 
 /// Chooses the instances of this directory that have the group, or the only one that has it, or `all` that have it.
 ///
 /// # Errors
 ///
 /// Fails if there is none, or it is not clear which is meant.
-pub fn choose(
+pub(super) fn choose(
     mut instances: Vec<RunningInstance>,
     group: &str,
     all: bool,

@@ -1,0 +1,99 @@
+//! Runs a command on an instance of its own.
+
+use super::forms::Forms;
+use super::print::Printout;
+use crate::cli::config_files::load_config_with;
+use crate::cli::outcome::{CommandError, EXIT_CONFIG, EXIT_INTERRUPTED};
+use crate::cli::terminal::{self, ProgressLine};
+use crate::config::vars::Env;
+use crate::config::{Config, GroupName, Overrides};
+use crate::instance::InstanceOptions;
+use crate::instance::embedded::{EmbeddedInstance, wait_for_groups};
+use crate::instance::signals::interrupted;
+use crate::transport::launch::ProcessEnv;
+use crate::upstream::Upstream;
+use base::text::name;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long discovery may take.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(120);
+/// A budget, in tokens, that every list of a person's own servers fits.
+const NO_BUDGET: usize = 1 << 30;
+
+/// Reads the config, with all tools fully described. `group` is the only server to start, if it is one of the config.
+///
+/// # Errors
+///
+/// Fails if there is no server.
+fn load(
+    overrides: Overrides,
+    group: Option<&str>,
+    options: &InstanceOptions,
+    env: &Env,
+) -> Result<Config, CommandError> {
+    let mut config = load_config_with(overrides, options, env)?;
+    config.settings.tools_budget = NO_BUDGET;
+    // A person sees results whole.
+    let servers = config.servers.iter_mut().flat_map(|(_, server)| server);
+    servers.for_each(|server| Arc::make_mut(server).store_above = None);
+    for error in &config.errors {
+        terminal::message(error);
+    }
+    if config.servers.is_empty() {
+        let message = match (config.profile_summary(), config.errors.is_empty()) {
+            (Some(profile), true) => profile,
+            (None, true) => format!(
+                "the config has no server; `dynamic-mcp import{}` adds those of your MCP clients",
+                options.config_args(env)
+            ),
+            (_, false) => "the config has no server that can be used".to_owned(),
+        };
+        return Err(CommandError::new(EXIT_CONFIG, message));
+    }
+    if let Some(name) = group.map(GroupName::new)
+        && config.servers.iter().any(|(known, _)| *known == name)
+    {
+        config.servers.retain(|(known, _)| *known == name);
+    }
+    Ok(config)
+}
+
+/// Waits until the servers that are started for their lists have answered or failed. A terminal shows which are awaited.
+pub(super) async fn wait_for_discovery(instance: &EmbeddedInstance) {
+    let groups = &instance.groups;
+    let mut progress = ProgressLine::new();
+    let is_awaited = |group: &Upstream| groups.is_discovering() && groups.expects_catalog(group);
+    wait_for_groups(groups, DISCOVERY_TIMEOUT, is_awaited, |_, awaited| {
+        let names: Vec<_> = awaited.iter().map(|group| name(group.name.as_str())).collect();
+        if !names.is_empty() {
+            progress.show(&format!("waiting for {}", names.join(", ")));
+        }
+    })
+    .await;
+}
+
+/// Runs a command on an instance of our own, until it is done or Ctrl-C comes, and prints what it returns. `group` is
+/// the only server to start, if it is one of the config.
+pub(super) async fn run(
+    overrides: Overrides,
+    group: Option<&str>,
+    options: &InstanceOptions,
+    env: &Env,
+    ambient: ProcessEnv,
+    command: impl AsyncFnOnce(&EmbeddedInstance) -> anyhow::Result<Printout>,
+) -> anyhow::Result<ExitCode> {
+    let config = load(overrides, group, options, env)?;
+    let instance = EmbeddedInstance::start(config, options, env, ambient, Forms::new().handler()).await?;
+    let outcome = tokio::select! {
+        outcome = command(&instance) => Some(outcome),
+        // Dropping the command cancels its requests.
+        () = interrupted() => None,
+    };
+    instance.close().await;
+    match outcome {
+        Some(printout) => Ok(ExitCode::from(printout?.print()?)),
+        None => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+    }
+}
