@@ -1,6 +1,6 @@
 //! The work that no request causes: catalogs that groups read enter `tools/list` and the cache, groups that wait for a
 //! login are started when somebody logs in elsewhere, approvals of changed tools are noticed, and tasks that panicked
-//! are replaced. When the groups have settled, the code that only the start needed is unmapped.
+//! are replaced.
 
 use super::login_watch::LoginWatch;
 use super::manager::GroupManager;
@@ -13,7 +13,6 @@ use crate::upstream::clients::LogLevel;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::lifecycle::State;
 use crate::upstream::select::until;
-use base::memory;
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,9 +21,6 @@ use tokio::time::Instant;
 
 /// Catalogs that are read within this time are written to the cache together.
 const FLUSH_DELAY: Duration = Duration::from_millis(500);
-
-/// After the last change of a group, the code that connects and discovers is not needed soon.
-const SETTLE_DELAY: Duration = Duration::from_secs(2);
 
 /// The groups as `run` saw them last.
 #[derive(Default)]
@@ -43,13 +39,11 @@ impl GroupManager {
         let mut seen = SeenGroups::default();
         let mut login_watch = LoginWatch::default();
         let mut flush_at = None;
-        let mut settles_at = Some(Instant::now() + SETTLE_DELAY);
         let mut following_pins = pin!(self.follow_pins());
         loop {
             let surface_tick = self.lists.surfaces.lock().deadline();
             tokio::select! {
                 changed = self.environment.shared.changes.take() => {
-                    settles_at = Some(Instant::now() + SETTLE_DELAY);
                     login_watch.update(changed.iter().map(|name| (name, self.get(name))));
                     if self.handle_changes(&changed, &mut seen) {
                         flush_at.get_or_insert_with(|| Instant::now() + FLUSH_DELAY);
@@ -65,10 +59,6 @@ impl GroupManager {
                 () = until(flush_at) => {
                     flush_at = None;
                     self.environment.cache.flush().await;
-                }
-                () = until(settles_at) => {
-                    settles_at = None;
-                    memory::unmap_program();
                 }
             }
         }

@@ -35,14 +35,10 @@ use super::waiting::{WaitResult, from_now, wait_any, wait_for, wait_for_signal};
 use super::{orphans, setup, stopped_wardens};
 use crate::transport::held_process::HeldProcess;
 use crate::transport::stop_timeouts::StopTimeouts;
-use base::memory;
 
 /// When our process has died, no client waits for answers of the upstreams.
 const OWNER_LOST_TIMEOUTS: StopTimeouts =
     StopTimeouts { sigterm_after: Duration::ZERO, sigkill_after: Duration::from_millis(250) };
-
-/// The time without an event after which the code that handles events is unmapped.
-const SETTLE_DELAY: Duration = Duration::from_secs(1);
 
 /// Runs the warden process. `main` calls this before anything else. Returns when every upstream is ended.
 pub fn run() -> ExitCode {
@@ -88,7 +84,6 @@ impl Supervisor {
     }
 
     fn run(mut self) {
-        let mut has_settled = false;
         let reason = loop {
             self.reap();
             self.report_spawns();
@@ -96,12 +91,7 @@ impl Supervisor {
             if self.socket.flush().is_err() {
                 break ShutdownReason::OwnerLost;
             }
-            let settles_at = (!has_settled).then(|| from_now(SETTLE_DELAY));
-            self.wait(deadline.into_iter().chain(settles_at).min());
-            has_settled = settles_at.is_some_and(|settles_at| settles_at <= Instant::now());
-            if has_settled {
-                memory::unmap_program();
-            }
+            self.wait(deadline);
             if let Err(reason) = self.receive() {
                 break reason;
             }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::remote::server::{Reply, Request, Server};
-use crate::support::{Processes, Proxy, ProxyCommand, pure_config, scripted_upstream, wait_until};
+use crate::support::{Proxy, ProxyCommand, pure_config, scripted_upstream};
 
 /// The number of groups; each answers with `ANSWER_BYTES`. Together they exceed the budget of 256 MB.
 const GROUPS: usize = 14;
@@ -95,17 +95,4 @@ fn a_list_without_end_is_cut_off() {
     let stubs = proxy.get_dynamic_tools(json!({"group": "g", "detail": "stub"}));
     assert!(stubs.contains("18 tools") && stubs.contains("the tools of further pages"), "{stubs}");
     assert!(proxy.log().contains("do not end; the pages up to there are used"), "{}", proxy.log());
-}
-
-#[test]
-fn code_that_was_needed_once_is_unmapped_in_both_processes() {
-    let mut proxy = Proxy::new(&pure_config([("a", scripted_upstream(&[]))]));
-    proxy.connect(["a"]);
-    let warden = Processes::descendants_of(proxy.pid()).warden_pid();
-    for (name, pid) in [("dynamic-mcp", proxy.pid()), ("the warden", warden)] {
-        let is_smaller = || memory(pid, "RssFile") < memory(pid, "VmHWM") / 2;
-        wait_until(&format!("the files of {name} take less than half of what they took"), is_smaller);
-    }
-    assert_eq!(proxy.call_text("a", "echo", json!({"text": "x"})), "x");
-    proxy.upstream_pid("a");
 }
