@@ -12,13 +12,17 @@
 //! - `shared` is the transport to a process that other instances use as well.
 //! - `secrets` fetches the values that a server's config names, before its transport is opened.
 //! - On Windows, `job` takes the place of `warden`, and `unshared` that of `shared`, under the same names.
-//! - `connection` and `error` hold the types that all share; `held_process` holds a process, whatever becomes of its pid.
+//! - `connection` is what every transport gives to the code that uses it; `error` says why one cannot be opened, and how
+//!   its connection ended.
+//! - `held_process` holds a process, whatever becomes of its pid; `stop_timeouts` says how long its end may take.
+//!
+//! What starts, ends and reads processes knows none of the other transports (`tests/it/layers.rs`).
 //!
 //! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
 //! last clone of the handle ends the connection in any case.
 
 use crate::config::{Endpoint, GroupName, ServerConfig};
-use child::ChildTransport;
+use child::{ChildTransport, RunningChild};
 use launch::ProcessEnv;
 use launch::direct::{DirectLaunches, LauncherUse};
 use remote::Remote;
@@ -29,6 +33,7 @@ use server_log::ServerLog;
 use shared::{SharedServers, SharedTransport};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 use warden::{StopTimeouts, Warden};
 use wire::Raw;
 
@@ -69,8 +74,9 @@ pub mod shared {
     pub use super::unshared::{NoSession as SharedTransport, NoSharedServers as SharedServers};
 }
 
-pub use connection::{ConnectionEnd, FailedRequest, OpenTransport, RequestFailures, ServerProcess};
-pub use error::OpenError;
+pub use child::ProcessEnd;
+pub use connection::{FailedRequest, OpenTransport, RequestFailures, ServerProcess};
+pub use error::{ConnectionEnd, OpenError};
 
 /// The upstream's side of an open transport. Clones share it; the connection ends when the last one is dropped.
 #[derive(Clone)]
@@ -140,7 +146,7 @@ impl TransportHandle {
     pub fn close_reason(&self) -> Option<ConnectionEnd> {
         match self {
             Self::Child(_) | Self::Shared(_) => None,
-            Self::Remote(remote) => remote.end_reason(),
+            Self::Remote(remote) => remote.end_reason().map(ConnectionEnd::Remote),
         }
     }
 
@@ -155,11 +161,12 @@ impl TransportHandle {
     /// Returns how the connection ended. To be called after the end of its input.
     pub async fn connection_end(&self) -> ConnectionEnd {
         match self {
-            Self::Child(child) => child.connection_end().await,
-            Self::Remote(remote) => remote
-                .end_reason()
-                .unwrap_or_else(|| ConnectionEnd::Remote(RemoteError::connection_lost("it was closed"))),
-            Self::Shared(shared) => shared.connection_end(),
+            Self::Child(child) => ConnectionEnd::Process(child.connection_end().await),
+            Self::Remote(remote) => {
+                let reason = remote.end_reason();
+                ConnectionEnd::Remote(reason.unwrap_or_else(|| RemoteError::connection_lost("it was closed")))
+            }
+            Self::Shared(shared) => ConnectionEnd::Process(shared.connection_end()),
         }
     }
 
@@ -229,10 +236,12 @@ impl Transport {
                 let written = launch::prepare(stdio, &self.process_env).await?;
                 let start = self.direct.choose(server.launcher, stdio, written).await;
                 let env = &self.process_env;
-                let opened =
-                    ChildTransport::open(&self.warden, env, group, stdio, start, connect_timeout, log)
-                        .await?;
-                Ok(opened.map_handle(TransportHandle::Child))
+                let opening = ChildTransport::open(&self.warden, env, group, stdio, start, log);
+                let opened = timeout(connect_timeout, opening).await;
+                let RunningChild { input, output, writer, handle } =
+                    opened.map_err(|_| OpenError::TimedOut(connect_timeout))??;
+                let (handle, failures) = (TransportHandle::Child(handle), RequestFailures::NONE);
+                Ok(OpenTransport { input, output, writer, handle, failures })
             }
             Endpoint::Http(http) => {
                 let credentials = self.logins.credentials(group, http)?;

@@ -1,7 +1,5 @@
 //! A transport to an upstream that is a child process: its stdin, stdout and stderr.
 
-use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
-use super::error::OpenError;
 use super::launch::direct::{LauncherUse, StartRecord};
 use super::launch::{self, Launch, ProcessEnv};
 use super::server_log::ServerLog;
@@ -10,9 +8,10 @@ use super::warden::{Exit, ProcessHandle, SpawnError, SpawnedProcess, StopTimeout
 use crate::config::{GroupName, StdioConfig};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncRead;
 use tokio::time::timeout;
 use tracing::Instrument;
-use wire::output::{Output, PollableFd};
+use wire::output::{Output, PollableFd, Writer};
 
 /// How long the last output of a process may come after its exit, or its exit after the end of its output.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
@@ -46,21 +45,40 @@ impl Drop for ChildInner {
     }
 }
 
+/// A child process that runs, and the lines from it and to it.
+pub struct RunningChild {
+    /// The lines that it writes to its stdout.
+    pub input: Box<dyn AsyncRead + Send + Unpin>,
+    /// Accepts the lines for its stdin.
+    pub output: Output,
+    /// Writes the lines that `output` accepted. It has to be run.
+    pub writer: Writer,
+    /// Watches the process and ends it.
+    pub handle: ChildTransport,
+}
+
+/// How a process ended, or a connection to it.
+#[derive(Debug)]
+pub struct ProcessEnd {
+    /// A fragment such as "its process exited with code 3".
+    pub how: String,
+    /// The last lines of its stderr.
+    pub stderr: String,
+    /// Variables of ours that the process did not inherit and may have wanted.
+    pub withheld: Vec<String>,
+}
+
 impl ChildTransport {
     /// Spawns `launch`, which starts the server of `stdio`. `start` says how that was chosen.
-    ///
-    /// Fails with [`OpenError::TimedOut`] after `connect_timeout`.
     pub async fn open(
         warden: &Warden,
         process_env: &Arc<ProcessEnv>,
         group: &GroupName,
         stdio: &StdioConfig,
         (launch, mut start): (Launch, Option<StartRecord>),
-        connect_timeout: Duration,
         log: &ServerLog,
-    ) -> Result<OpenTransport<Self>, OpenError> {
-        let spawned = timeout(connect_timeout, spawn(warden, launch, &mut start)).await;
-        let spawned = spawned.map_err(|_| OpenError::TimedOut(connect_timeout))??;
+    ) -> Result<RunningChild, SpawnError> {
+        let spawned = spawn(warden, launch, &mut start).await?;
         tracing::debug!(pid = spawned.pid, "process started");
         let stderr = StderrTail::default();
         let stderr_task = tokio::spawn(stderr.clone().follow(spawned.stderr, log.clone()).in_current_span());
@@ -75,13 +93,7 @@ impl ChildTransport {
             stdio: stdio.clone(),
             start,
         };
-        Ok(OpenTransport {
-            input: Box::new(spawned.stdout),
-            output,
-            writer,
-            handle: Self(Arc::new(inner)),
-            failures: RequestFailures::NONE,
-        })
+        Ok(RunningChild { input: Box::new(spawned.stdout), output, writer, handle: Self(Arc::new(inner)) })
     }
 
     /// The pid of the process.
@@ -113,7 +125,7 @@ impl ChildTransport {
     }
 
     /// Returns how the process ended. To be called after the end of its stdout.
-    pub async fn connection_end(&self) -> ConnectionEnd {
+    pub async fn connection_end(&self) -> ProcessEnd {
         let exit = timeout(DRAIN_TIMEOUT, self.0.process.exited()).await;
         let stderr = self.stderr_tail();
         let withheld = match exit {
@@ -125,7 +137,7 @@ impl ChildTransport {
         };
         let how =
             exit.map_or_else(|_| "it closed its stdout".to_owned(), |exit| format!("its process {exit}"));
-        ConnectionEnd::Process { how, stderr, withheld }
+        ProcessEnd { how, stderr, withheld }
     }
 
     /// Ends the process and every process that it started. The caller closes its stdin first.

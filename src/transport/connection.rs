@@ -1,6 +1,5 @@
-//! What every kind of transport gives to the code that uses it.
+//! What every kind of transport gives to the code that uses it. Knows none of them.
 
-use super::remote::error::RemoteError;
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 use wire::Raw;
@@ -36,22 +35,6 @@ pub struct ServerProcess {
     pub pid: u32,
     /// Whether other instances use it as well.
     pub is_shared: bool,
-}
-
-/// How a connection ended that we did not end.
-#[derive(Debug)]
-pub enum ConnectionEnd {
-    /// The upstream is a process, which exited or closed its stdout.
-    Process {
-        /// A fragment such as "its process exited with code 3".
-        how: String,
-        /// The last lines of its stderr.
-        stderr: String,
-        /// Variables of ours that the process did not inherit and may have wanted.
-        withheld: Vec<String>,
-    },
-    /// The upstream is a remote server.
-    Remote(RemoteError),
 }
 
 /// A request that will never be answered although the connection may still answer others.

@@ -1,5 +1,6 @@
-//! Why a transport cannot be opened.
+//! Why a transport cannot be opened, and how a connection ends.
 
+use super::child::ProcessEnd;
 use super::launch::LaunchError;
 use super::remote::error::RemoteError;
 use super::warden::SpawnError;
@@ -25,4 +26,13 @@ pub enum OpenError {
     /// The remote server's config entry cannot be used, or its credentials cannot be had.
     #[error(transparent)]
     Remote(#[from] RemoteError),
+}
+
+/// How a connection ended that we did not end.
+#[derive(Debug)]
+pub enum ConnectionEnd {
+    /// The upstream is a process.
+    Process(ProcessEnd),
+    /// The upstream is a remote server.
+    Remote(RemoteError),
 }

@@ -21,8 +21,7 @@
 //! Invariants: messages pass byte for byte; a peer that does not read stops the responses that feed it; no message
 //! overtakes `notifications/initialized`; credentials are sent only to the origin of the config's URL.
 
-use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
-use super::error::OpenError;
+use super::connection::{OpenTransport, RequestFailures};
 use crate::config::{HttpConfig, HttpTransportKind};
 use connection::RemoteConnection;
 use credentials::Credentials;
@@ -105,7 +104,7 @@ impl Remote {
         connect_timeout: Duration,
         max_message_bytes: usize,
         credentials: Arc<dyn Credentials>,
-    ) -> Result<OpenTransport<Self>, OpenError> {
+    ) -> Result<OpenTransport<Self>, RemoteError> {
         let http = HttpClient::new(config, connect_timeout, credentials).await?;
         let (messages, received) = mpsc::channel(MAX_UNREAD_MESSAGES);
         let (failed_requests, failures) = mpsc::channel(MAX_UNREAD_FAILURES);
@@ -137,8 +136,8 @@ impl Remote {
     }
 
     /// Returns why nothing more can be sent, if that is so.
-    pub fn end_reason(&self) -> Option<ConnectionEnd> {
-        self.0.end_reason.get().cloned().map(ConnectionEnd::Remote)
+    pub fn end_reason(&self) -> Option<RemoteError> {
+        self.0.end_reason.get().cloned()
     }
 
     /// Returns what is wrong with the transport that the config demands, if something is.

@@ -18,7 +18,8 @@
 //! Sharing is an optimization. Whatever is doubtful or takes longer than `ATTACH_TIMEOUT` makes the connection
 //! private: [`SharedServers::open`] returns `None`, and the caller starts a process of its own.
 
-use super::connection::{ConnectionEnd, OpenTransport, RequestFailures};
+use super::child::ProcessEnd;
+use super::connection::{OpenTransport, RequestFailures};
 use super::launch::{self, ANCESTORS_VAR, Launch, ProcessEnv};
 use super::server_log::ServerLog;
 use crate::config::{ServerConfig, Share, StdioConfig};
@@ -212,10 +213,10 @@ impl SharedTransport {
     }
 
     /// Returns how the session ended. To be called after the end of its input.
-    pub fn connection_end(&self) -> ConnectionEnd {
+    pub fn connection_end(&self) -> ProcessEnd {
         let (how, stderr) = self.0.server_end.get().cloned().unwrap_or_else(|| {
             ("the process that shares it among your windows has ended".to_owned(), String::new())
         });
-        ConnectionEnd::Process { how, stderr, withheld: Vec::new() }
+        ProcessEnd { how, stderr, withheld: Vec::new() }
     }
 }

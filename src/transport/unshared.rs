@@ -1,7 +1,8 @@
 //! Takes the place of `shared` where servers cannot be shared: every connection is private. A config that asks for a
 //! shared server gets a warning (`config/load/findings.rs`).
 
-use super::connection::{ConnectionEnd, OpenTransport};
+use super::child::ProcessEnd;
+use super::connection::OpenTransport;
 use super::launch::ProcessEnv;
 use super::server_log::ServerLog;
 use crate::config::{ServerConfig, StdioConfig};
@@ -48,7 +49,7 @@ impl NoSession {
     }
 
     /// Returns how the session ended.
-    pub fn connection_end(&self) -> ConnectionEnd {
+    pub fn connection_end(&self) -> ProcessEnd {
         match *self {}
     }
 }

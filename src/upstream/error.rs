@@ -5,7 +5,7 @@ use crate::config::ConfigError;
 use crate::config::duration::raise_timeout;
 use crate::transport::launch::LaunchError;
 use crate::transport::remote::error::{RemoteError, RemoteErrorKind};
-use crate::transport::{ConnectionEnd, OpenError};
+use crate::transport::{ConnectionEnd, OpenError, ProcessEnd};
 use base::text::{quoted_lines, without_digits};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -175,7 +175,7 @@ impl From<OpenError> for UpstreamError {
 impl From<ConnectionEnd> for UpstreamError {
     fn from(ending: ConnectionEnd) -> Self {
         match ending {
-            ConnectionEnd::Process { how, stderr, withheld } => {
+            ConnectionEnd::Process(ProcessEnd { how, stderr, withheld }) => {
                 let output = ServerOutput::of_ended(stderr, &withheld);
                 Self::Exited { step: None, how, output, withheld }
             }

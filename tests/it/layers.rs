@@ -49,6 +49,19 @@ const LAYERS: [(&str, &[&str]); 17] = [
 /// The same within `front`: each module may import those after it, and every file of `front` itself.
 const FRONT: [&str; 4] = ["session", "tools", "passthrough", "interaction"];
 
+/// The modules of `transport` that start, end and read processes.
+const PROCESS_MODULES: [&str; 9] = [
+    "child",
+    "held_process",
+    "job",
+    "launch",
+    "own_program",
+    "server_log",
+    "stderr",
+    "stop_timeouts",
+    "warden",
+];
+
 #[test]
 fn modules_import_only_lower_modules() {
     let tree = SourceTree::read();
@@ -82,6 +95,21 @@ fn the_modules_of_the_front_import_only_lower_modules() {
                 (None, Some(_)) if file.starts_with("front") => panic!("{file} imports {imported}"),
                 _ => {}
             }
+        }
+    }
+}
+
+/// What starts, ends and reads the processes of servers knows none of the other transports.
+#[test]
+fn processes_know_no_other_transport() {
+    let tree = SourceTree::read();
+    let is_of_processes = |file: &str| {
+        let module = file.strip_prefix("transport/").unwrap_or_default();
+        PROCESS_MODULES.contains(&module.split('/').next().unwrap())
+    };
+    for (file, imports) in Imports::of(&tree).by_file().filter(|(file, _)| is_of_processes(file)) {
+        for imported in imports.iter().filter(|imported| imported.starts_with("transport")) {
+            assert!(is_of_processes(imported), "{file} imports {imported}");
         }
     }
 }
