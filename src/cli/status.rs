@@ -10,6 +10,7 @@ use crate::instance::signals::EndSignals;
 use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
 use crate::processes::{self, ProcessTree};
 use base::clock::{in_largest_unit, rounded};
+use base::procfs;
 use base::text::{joined_up_to, name, shell_word, telling_lines};
 use clap::Args;
 use serde_json::{Value, json};
@@ -95,7 +96,7 @@ async fn report(env: &Env) -> std::io::Result<Value> {
             let client = processes::parent(status.pid);
             json!({
                 "pid": status.pid,
-                "client": client.and_then(processes::name),
+                "client": client.and_then(procfs::name),
                 "clientPid": client,
                 "version": status.version,
                 "upS": status.up_s,

@@ -1,9 +1,10 @@
 //! Private servers that several instances run alike, and what keeps them apart.
 
 use super::ProcessTree;
+use base::procfs;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The prefix of the variables that dynamic-mcp itself sets. They keep nobody apart.
@@ -40,7 +41,7 @@ pub struct DuplicateServer {
 /// Returns those of these servers, of several instances, that run more than once with the same command line under the
 /// same name.
 pub fn among(servers: impl IntoIterator<Item = PrivateServer>, tree: &ProcessTree) -> Vec<DuplicateServer> {
-    let mut by_command: BTreeMap<(String, Vec<u8>), Vec<PrivateServer>> = BTreeMap::new();
+    let mut by_command: BTreeMap<(String, Vec<OsString>), Vec<PrivateServer>> = BTreeMap::new();
     for server in servers {
         if let Some(command) = command_line(server.pid) {
             by_command.entry((server.group.clone(), command)).or_default().push(server);
@@ -66,8 +67,8 @@ pub fn of_instance(servers: &[PrivateServer], tree: &ProcessTree) -> Vec<Duplica
     found.collect()
 }
 
-fn command_line(pid: u32) -> Option<Vec<u8>> {
-    fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|command| !command.is_empty())
+fn command_line(pid: u32) -> Option<Vec<OsString>> {
+    procfs::cmdline(pid).ok().filter(|command| !command.is_empty())
 }
 
 impl DuplicateServer {
@@ -137,27 +138,23 @@ const ADVICE: &str = "if it keeps no state between calls and asks its client not
 struct StartedWith {
     cwd: PathBuf,
     /// The variables by name.
-    env: BTreeMap<Vec<u8>, Vec<u8>>,
+    env: BTreeMap<OsString, OsString>,
 }
 
 impl StartedWith {
     fn read(pid: u32) -> Option<Self> {
-        let env = fs::read(format!("/proc/{pid}/environ")).ok()?;
-        let entries = env.split(|byte| *byte == 0).filter_map(|entry| {
-            let equals = entry.iter().position(|byte| *byte == b'=')?;
-            Some((entry[..equals].to_vec(), entry[equals + 1..].to_vec()))
-        });
+        let is_own = |name: &OsString| name.as_encoded_bytes().starts_with(OWN_PREFIX);
         Some(Self {
-            cwd: fs::read_link(format!("/proc/{pid}/cwd")).ok()?,
-            env: entries.filter(|(name, _)| !name.starts_with(OWN_PREFIX)).collect(),
+            cwd: procfs::link(pid, "cwd").ok()?,
+            env: procfs::environ(pid).ok()?.vars().filter(|(name, _)| !is_own(name)).collect(),
         })
     }
 
     /// Adds the names of the variables that differ.
     fn add_differences(&self, other: &Self, names: &mut BTreeSet<String>) {
-        let all: BTreeSet<&Vec<u8>> = self.env.keys().chain(other.env.keys()).collect();
+        let all: BTreeSet<&OsString> = self.env.keys().chain(other.env.keys()).collect();
         let differ = all.into_iter().filter(|name| self.env.get(*name) != other.env.get(*name));
-        names.extend(differ.map(|name| String::from_utf8_lossy(name).into_owned()));
+        names.extend(differ.map(|name| name.to_string_lossy().into_owned()));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Our own program, which the warden, the host of shared servers, the helper that attaches and the runner of jq
 //! programs start again.
 
+use base::procfs::OWN_EXE;
 use std::path::PathBuf;
 
 #[cfg(unix)]
@@ -9,7 +10,7 @@ pub use descriptors::close_other_descriptors;
 /// The path of our own program. On Linux it stays the file that we were started from, whatever an upgrade puts in its
 /// place.
 pub fn own_program() -> PathBuf {
-    let link = PathBuf::from("/proc/self/exe");
+    let link = PathBuf::from(OWN_EXE);
     if cfg!(target_os = "linux") { link } else { std::env::current_exe().unwrap_or(link) }
 }
 

@@ -19,7 +19,7 @@
 //!   the socket, `waiting` waits, `spawn` starts an upstream, `supervised` is one, `descendants` finds and signals
 //!   processes, `orphans` ends those that an earlier warden left behind, `stopped_wardens` ends warden processes that
 //!   cannot end by themselves.
-//!   `owner_mark` and `rlimit_mark` tell whose a process is, `procfs` reads /proc.
+//!   `owner_mark` and `rlimit_mark` tell whose a process is.
 //!
 //! Invariants: only the warden process signals and reaps upstreams, because a pid that we remember may belong to
 //! another process by now. We address an upstream by an id of our own, which is never reused. The warden process never
@@ -65,8 +65,6 @@ mod orphans;
 )]
 mod owner_mark;
 mod pool;
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has all of these files"))]
-mod procfs;
 mod protocol;
 #[cfg(target_os = "linux")]
 mod rlimit_mark;

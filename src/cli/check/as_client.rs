@@ -15,6 +15,7 @@ use crate::cli::running_instances::running_instances;
 use crate::config::vars::Env;
 use crate::processes;
 use crate::transport::launch::ProcessEnv;
+use base::procfs;
 
 /// The PATH of programs that the desktop starts.
 const DESKTOP_PATH: &str = if cfg!(target_os = "macos") {
@@ -114,14 +115,14 @@ async fn running_client(client: ClientApp, env: &Env) -> Option<(u32, BTreeMap<O
     let parents = instances.iter().rev().filter_map(|instance| processes::parent(instance.status.pid));
     parents
         .filter(|pid| is_process_of(client, *pid))
-        .find_map(|pid| Some((pid, processes::environment(pid)?)))
+        .find_map(|pid| Some((pid, procfs::environ(pid).ok()?.vars().collect())))
 }
 
 /// Returns whether a process is a client: by its name, or as a script that an interpreter runs.
 fn is_process_of(client: ClientApp, pid: u32) -> bool {
     let is_program = |name: &OsStr| client.programs().iter().any(|program| name == *program);
-    let arguments = processes::arguments(pid);
-    processes::name(pid).is_some_and(|name| is_program(name.as_ref()))
+    let arguments = procfs::cmdline(pid).unwrap_or_default();
+    procfs::name(pid).is_some_and(|name| is_program(name.as_ref()))
         || arguments.iter().take(2).any(|word| Path::new(word).file_stem().is_some_and(is_program))
 }
 

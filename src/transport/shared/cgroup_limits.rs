@@ -4,6 +4,7 @@
 //! it. Limits of the host that are stricter do not count: they are no way out of anything.
 
 use super::attach::Declined;
+use base::procfs::{self, Cgroup, Mount};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,10 +53,10 @@ impl CgroupLimits {
 ///
 /// Fails with the reason if one is, or if one cannot be read.
 pub(super) fn check(pid: i32) -> Result<(), Declined> {
-    let read =
-        |path: &str| fs::read_to_string(path).map_err(|_| Declined::new("the control groups cannot be read"));
-    let (own, other) = (read("/proc/self/cgroup")?, read(&format!("/proc/{pid}/cgroup"))?);
-    compare(&own, &other, &read("/proc/self/mountinfo")?, &read_limit_file)
+    let unreadable = |_| Declined::new("the control groups cannot be read");
+    let own = procfs::cgroups("self").map_err(unreadable)?;
+    let other = procfs::cgroups(pid).map_err(unreadable)?;
+    compare(&own, &other, &procfs::own_mounts().map_err(unreadable)?, &read_limit_file)
 }
 
 /// Reads a file of a group; `None` if the group has none of this name, and thus not this limit.
@@ -72,16 +73,16 @@ fn read_limit_file(path: &Path) -> io::Result<Option<String>> {
 
 type ReadFile<'f> = &'f dyn Fn(&Path) -> io::Result<Option<String>>;
 
-/// Compares two processes, given the texts of /proc/PID/cgroup and /proc/self/mountinfo.
-fn compare(own: &str, other: &str, mounts: &str, read: ReadFile<'_>) -> Result<(), Declined> {
+/// Compares two processes, given their groups and our mounts.
+fn compare(own: &[Cgroup], other: &[Cgroup], mounts: &[Mount], read: ReadFile<'_>) -> Result<(), Declined> {
     let (mut own_limits, mut other_limits) = (CgroupLimits::NONE, CgroupLimits::NONE);
-    for hierarchy in other.lines().filter_map(Hierarchy::parse).filter(Hierarchy::has_limits) {
-        let ours = own.lines().filter_map(Hierarchy::parse).find(|ours| ours.id == hierarchy.id);
+    for group in other.iter().filter(|group| has_limits(group)) {
+        let ours = own.iter().find(|ours| ours.hierarchy == group.hierarchy);
         let ours = ours.ok_or_else(|| Declined::new("the control groups of the host are of another kind"))?;
         // What limits both equally need not be read.
-        if ours.path != hierarchy.path {
-            own_limits = own_limits.and(ours.limits(mounts, read)?);
-            other_limits = other_limits.and(hierarchy.limits(mounts, read)?);
+        if ours.path != group.path {
+            own_limits = own_limits.and(limits(ours, mounts, read)?);
+            other_limits = other_limits.and(limits(group, mounts, read)?);
         }
     }
     match other_limits.stricter_than(&own_limits) {
@@ -90,100 +91,75 @@ fn compare(own: &str, other: &str, mounts: &str, read: ReadFile<'_>) -> Result<(
     }
 }
 
-/// A line of /proc/PID/cgroup: the group of a process in one hierarchy.
-struct Hierarchy<'t> {
-    id: &'t str,
-    /// The controllers of a hierarchy of version 1. None in version 2.
-    controllers: &'t str,
-    /// The path of the group, from the root of our cgroup namespace.
-    path: &'t str,
+fn is_version_2(group: &Cgroup) -> bool {
+    group.controllers.is_empty()
 }
 
-impl<'t> Hierarchy<'t> {
-    fn parse(line: &'t str) -> Option<Self> {
-        let mut parts = line.splitn(3, ':');
-        Some(Self { id: parts.next()?, controllers: parts.next()?, path: parts.next()? })
-    }
+fn controls(group: &Cgroup, controller: &str) -> bool {
+    group.controllers.iter().any(|name| name == controller)
+}
 
-    fn is_version_2(&self) -> bool {
-        self.controllers.is_empty()
-    }
+/// Returns whether a group can have a limit that is compared.
+fn has_limits(group: &Cgroup) -> bool {
+    is_version_2(group) || ["pids", "memory", "cpu"].into_iter().any(|name| controls(group, name))
+}
 
-    fn controls(&self, controller: &str) -> bool {
-        self.controllers.split(',').any(|name| name == controller)
+/// Returns the strictest limits of a group and those above.
+fn limits(group: &Cgroup, mounts: &[Mount], read: ReadFile<'_>) -> Result<CgroupLimits, Declined> {
+    let unreadable =
+        || Declined::new(format!("the limits of the control group {} cannot be read", group.path));
+    let (mount_point, directory) = directory(group, mounts).ok_or_else(unreadable)?;
+    let mut limits = CgroupLimits::NONE;
+    for dir in directory.ancestors().take_while(|dir| dir.starts_with(mount_point)) {
+        limits = limits.and(limits_of(group, dir, read).ok_or_else(unreadable)?);
     }
+    Ok(limits)
+}
 
-    /// Whether it can have a limit that is compared.
-    fn has_limits(&self) -> bool {
-        self.is_version_2() || ["pids", "memory", "cpu"].into_iter().any(|name| self.controls(name))
-    }
+/// Returns where the hierarchy of a group is mounted, and the directory of the group.
+fn directory<'m>(group: &Cgroup, mounts: &'m [Mount]) -> Option<(&'m Path, PathBuf)> {
+    mounts.iter().find_map(|mount| {
+        let is_ours = match mount.kind.as_str() {
+            "cgroup2" => is_version_2(group),
+            "cgroup" => {
+                !is_version_2(group) && group.controllers.iter().all(|name| mount.options.contains(name))
+            }
+            _ => false,
+        };
+        // A container without a cgroup namespace sees paths of the system, and a part of the hierarchy.
+        let below = Path::new(&group.path).strip_prefix(&mount.root).ok().filter(|_| is_ours)?;
+        let is_visible = !below.components().any(|part| part == std::path::Component::ParentDir);
+        is_visible.then(|| (mount.mount_point.as_path(), mount.mount_point.join(below)))
+    })
+}
 
-    /// Returns the strictest limits of the group and those above.
-    fn limits(&self, mounts: &str, read: ReadFile<'_>) -> Result<CgroupLimits, Declined> {
-        let unreadable =
-            || Declined::new(format!("the limits of the control group {} cannot be read", self.path));
-        let (mount_point, group) = self.directory(mounts).ok_or_else(unreadable)?;
-        let mut limits = CgroupLimits::NONE;
-        for dir in group.ancestors().take_while(|dir| dir.starts_with(&mount_point)) {
-            limits = limits.and(self.limits_of(dir, read).ok_or_else(unreadable)?);
-        }
-        Ok(limits)
+/// Returns the limits of one group, in its directory or one above; `None` if they cannot be read.
+fn limits_of(group: &Cgroup, dir: &Path, read: ReadFile<'_>) -> Option<CgroupLimits> {
+    let number = |file: &str| limit(read(&dir.join(file)).ok()?.as_deref());
+    let mut limits = CgroupLimits::NONE;
+    if is_version_2(group) {
+        limits.processes = number("pids.max")?;
+        limits.memory = number("memory.max")?.min(number("memory.high")?);
+        let text = read(&dir.join("cpu.max")).ok()?;
+        let (quota, period) = text.as_deref().unwrap_or("max 1").trim().split_once(' ')?;
+        limits.cpu = cpu_share(quota, period)?;
     }
-
-    /// Returns where the hierarchy is mounted, and the directory of the group.
-    fn directory(&self, mounts: &str) -> Option<(PathBuf, PathBuf)> {
-        mounts.lines().find_map(|line| {
-            let (mount, file_system) = line.split_once(" - ")?;
-            let mut mount = mount.split(' ').skip(3);
-            let (root, mount_point) = (mount.next()?, PathBuf::from(mount.next()?));
-            let mut file_system = file_system.split(' ');
-            let (kind, options) = (file_system.next()?, file_system.nth(1)?);
-            let is_ours = match kind {
-                "cgroup2" => self.is_version_2(),
-                "cgroup" => {
-                    !self.is_version_2()
-                        && self
-                            .controllers
-                            .split(',')
-                            .all(|name| options.split(',').any(|option| option == name))
-                }
-                _ => false,
-            };
-            // A container without a cgroup namespace sees paths of the system, and a part of the hierarchy.
-            let below = Path::new(self.path).strip_prefix(root).ok().filter(|_| is_ours)?;
-            let is_visible = !below.components().any(|part| part == std::path::Component::ParentDir);
-            is_visible.then(|| (mount_point.clone(), mount_point.join(below)))
-        })
+    if controls(group, "pids") {
+        limits.processes = number("pids.max")?;
     }
-
-    /// Returns the limits of one group; `None` if they cannot be read.
-    fn limits_of(&self, dir: &Path, read: ReadFile<'_>) -> Option<CgroupLimits> {
-        let number = |file: &str| limit(read(&dir.join(file)).ok()?.as_deref());
-        let mut limits = CgroupLimits::NONE;
-        if self.is_version_2() {
-            limits.processes = number("pids.max")?;
-            limits.memory = number("memory.max")?.min(number("memory.high")?);
-            let text = read(&dir.join("cpu.max")).ok()?;
-            let (quota, period) = text.as_deref().unwrap_or("max 1").trim().split_once(' ')?;
-            limits.cpu = cpu_share(quota, period)?;
-        }
-        if self.controls("pids") {
-            limits.processes = number("pids.max")?;
-        }
-        if self.controls("memory") {
-            let bytes = number("memory.limit_in_bytes")?;
-            limits.memory = if bytes < UNLIMITED_MEMORY { bytes } else { u64::MAX };
-        }
-        if self.controls("cpu") {
-            let text = |file: &str| Some(read(&dir.join(file)).ok()?.unwrap_or_default());
-            let (quota, period) = (text("cpu.cfs_quota_us")?, text("cpu.cfs_period_us")?);
-            limits.cpu = match quota.trim() {
-                "" | "-1" => u64::MAX,
-                quota => cpu_share(quota, period.trim())?,
-            };
-        }
-        Some(limits)
+    if controls(group, "memory") {
+        let bytes = number("memory.limit_in_bytes")?;
+        limits.memory = if bytes < UNLIMITED_MEMORY { bytes } else { u64::MAX };
     }
+    if controls(group, "cpu") {
+        let text = |file: &str| Some(read(&dir.join(file)).ok()?.unwrap_or_default());
+        let (quota, period) = (text("cpu.cfs_quota_us")?, text("cpu.cfs_period_us")?);
+        limits.cpu = match quota.trim() {
+            "" | "-1" => u64::MAX,
+            quota => cpu_share(quota, period.trim())?,
+        };
+    }
+    Some(limits)
 }
 
 /// Reads a limit. No text: there is none.
@@ -224,7 +200,8 @@ mod tests {
             let is_group = !text.contains("gone");
             if is_group { Ok(None) } else { Err(io::ErrorKind::NotFound.into()) }
         };
-        compare(own, other, MOUNTS, &read).map_err(|declined| declined.0)
+        let (own, other) = (Cgroup::parse_all(own), Cgroup::parse_all(other));
+        compare(&own, &other, &Mount::parse_all(MOUNTS), &read).map_err(|declined| declined.0)
     }
 
     #[test]

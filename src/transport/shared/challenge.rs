@@ -119,7 +119,7 @@ fn name_at_peer(socket: &StdUnixStream, number: u32) -> io::Result<String> {
     let host = getsockopt(socket, PeerCredentials)?.pid();
     let hidden = "this process has CAP_SYS_ADMIN and must not look at the host, so it may be in a sandbox";
     let hidden = || io::Error::new(io::ErrorKind::PermissionDenied, hidden);
-    let name = std::fs::read_link(format!("/proc/{host}/fd/{number}")).map_err(|_| hidden())?;
+    let name = base::procfs::link(host, format_args!("fd/{number}")).map_err(|_| hidden())?;
     let name = name.to_str().and_then(|name| name.strip_prefix("/memfd:")?.strip_suffix(" (deleted)"));
     name.filter(|name| name.len() == CHALLENGE_BYTES).map(str::to_owned).ok_or_else(hidden)
 }

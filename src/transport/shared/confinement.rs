@@ -16,9 +16,9 @@
 
 use super::attach::Declined;
 use super::cgroup_limits;
+use base::procfs;
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fmt::Display;
 
 /// The lines of /proc/PID/status that are compared.
 const STATUS_LINES: [&str; 12] = [
@@ -63,11 +63,11 @@ impl Confinement {
         if !cfg!(target_os = "linux") {
             return Err(Declined::new("servers are shared on Linux only"));
         }
-        Self::read(Path::new("/proc/self"))
+        Self::read("self")
     }
 
-    fn read(process: &Path) -> Result<Self, Declined> {
-        Ok(Self { rights: read_rights(process)?, places: read_places(process)? })
+    fn read(pid: impl Display + Copy) -> Result<Self, Declined> {
+        Ok(Self { rights: read_rights(pid)?, places: read_places(pid)? })
     }
 
     /// Returns whether a process of these rights can sandbox itself without `no_new_privs`.
@@ -118,7 +118,7 @@ impl Confinement {
     /// Fails with the reason if it has not.
     pub fn check_client(&self, pid: Option<i32>, uid: u32) -> Result<(), Declined> {
         let pid = checked_pid(pid, uid)?;
-        let client = Self::read(&process_dir(pid))?;
+        let client = Self::read(pid)?;
         equal(&self.rights, &client.rights)?;
         equal(&self.places, &client.places)?;
         cgroup_limits::check(pid)
@@ -131,15 +131,10 @@ impl Confinement {
     ///
     /// Fails with the reason if it has not.
     pub fn check_host(&self, pid: Option<i32>, uid: u32) -> Result<(), Declined> {
-        let host = process_dir(checked_pid(pid, uid)?);
-        equal(&self.rights, &read_rights(&host)?)?;
-        if self.has_sys_admin() { equal(&self.places, &read_places(&host)?) } else { Ok(()) }
+        let host = checked_pid(pid, uid)?;
+        equal(&self.rights, &read_rights(host)?)?;
+        if self.has_sys_admin() { equal(&self.places, &read_places(host)?) } else { Ok(()) }
     }
-}
-
-/// Returns the directory of a process in /proc.
-fn process_dir(pid: i32) -> PathBuf {
-    format!("/proc/{pid}").into()
 }
 
 /// Returns the pid of a process of our user, given its credentials.
@@ -158,40 +153,39 @@ fn unreadable(what: &str) -> Declined {
 }
 
 /// Reads what any process of the user can read: users, groups, capabilities, limits and the like.
-fn read_rights(process: &Path) -> Result<BTreeMap<String, String>, Declined> {
+fn read_rights(pid: impl Display + Copy) -> Result<BTreeMap<String, String>, Declined> {
     let mut rights = BTreeMap::new();
-    let status = fs::read_to_string(process.join("status")).map_err(|_| unreadable("the status"))?;
+    let status = procfs::status(pid).map_err(|_| unreadable("the status"))?;
     for name in STATUS_LINES {
-        let value = status_value(&status, name).ok_or_else(|| unreadable(name))?;
+        let value = status.value(name).ok_or_else(|| unreadable(name))?;
         rights.insert(name.to_owned(), value.to_owned());
     }
-    let pids = status_value(&status, "NSpid").ok_or_else(|| unreadable("NSpid"))?;
+    let pids = status.value("NSpid").ok_or_else(|| unreadable("NSpid"))?;
     rights.insert("NSpid".to_owned(), pids.split_whitespace().count().to_string());
     // Without a security module the file is missing or cannot be read.
-    let label = fs::read_to_string(process.join("attr/current")).unwrap_or_default();
+    let label = procfs::text(pid, "attr/current").unwrap_or_default();
     rights.insert("security label".to_owned(), label);
     for name in ID_MAPS {
-        let map = fs::read_to_string(process.join(name)).map_err(|_| unreadable("the user namespace"))?;
+        let map = procfs::text(pid, name).map_err(|_| unreadable("the user namespace"))?;
         rights.insert(name.to_owned(), map);
     }
-    let limits = fs::read_to_string(process.join("limits")).map_err(|_| unreadable("the limits"))?;
-    for line in limits.lines().skip(1) {
-        let (name, value) = line.split_at_checked(26).ok_or_else(|| unreadable("the limits"))?;
-        if !IGNORED_LIMITS.contains(&name.trim()) {
-            rights.insert(name.trim().to_owned(), value.trim().to_owned());
-        }
-    }
+    let limits = procfs::limits(pid).map_err(|_| unreadable("the limits"))?;
+    rights.extend(limits.into_iter().filter(|(name, _)| !IGNORED_LIMITS.contains(&name.as_str())));
     Ok(rights)
 }
 
 /// Reads the namespaces and the root directory.
-fn read_places(process: &Path) -> Result<BTreeMap<String, String>, Declined> {
+fn read_places(pid: impl Display + Copy) -> Result<BTreeMap<String, String>, Declined> {
     let mut places = BTreeMap::new();
-    for name in NAMESPACES.iter().filter(|name| Path::new("/proc/self/ns").join(name).exists()) {
-        let link = fs::read_link(process.join("ns").join(name)).map_err(|_| unreadable("the namespaces"))?;
+    for name in NAMESPACES {
+        let file = format!("ns/{name}");
+        if procfs::link("self", &file).is_err() {
+            continue;
+        }
+        let link = procfs::link(pid, &file).map_err(|_| unreadable("the namespaces"))?;
         places.insert(format!("{name} namespace"), link.to_string_lossy().into_owned());
     }
-    let root = fs::read_link(process.join("root")).map_err(|_| unreadable("the root directory"))?;
+    let root = procfs::link(pid, "root").map_err(|_| unreadable("the root directory"))?;
     places.insert("root directory".to_owned(), root.to_string_lossy().into_owned());
     Ok(places)
 }
@@ -205,12 +199,6 @@ fn equal(own: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Re
         Some(what) => Err(Declined::new(format!("the two processes differ in: {what}"))),
         None => Ok(()),
     }
-}
-
-/// Returns the value of a line of /proc/PID/status.
-fn status_value<'s>(status: &'s str, name: &str) -> Option<&'s str> {
-    let lines = status.lines().filter_map(|line| line.split_once(':'));
-    lines.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value.trim())
 }
 
 #[cfg(target_os = "linux")]

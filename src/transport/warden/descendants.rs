@@ -12,8 +12,8 @@ use super::owner_mark::OwnerId;
 #[cfg(target_os = "linux")]
 use super::owner_mark::OwnerMark;
 #[cfg(target_os = "linux")]
-use super::procfs::ChildLookup;
-use super::procfs::ProcStat;
+use base::procfs;
+use base::procfs::ProcStat;
 
 /// The number of scans in a row that have to find no process. A single one proves nothing, because a process that forks
 /// and exits can escape between two reads of /proc.
@@ -48,6 +48,38 @@ pub(super) fn signal_groups<'a>(processes: impl IntoIterator<Item = &'a ProcStat
     }
 }
 
+/// Finds the children of processes.
+#[cfg(target_os = "linux")]
+enum ChildLookup {
+    /// The kernel lists children. The cost depends on the size of the subtree only.
+    Kernel,
+    /// The children of every process, from one pass over all processes.
+    Table(HashMap<i32, Vec<i32>>),
+}
+
+#[cfg(target_os = "linux")]
+impl ChildLookup {
+    /// Chooses the kernel's lists of children if it has them, else reads all processes once.
+    fn new() -> Self {
+        if procfs::lists_children() {
+            return Self::Kernel;
+        }
+        let mut table: HashMap<i32, Vec<i32>> = HashMap::new();
+        for process in procfs::processes().filter(|process| !process.is_zombie) {
+            table.entry(process.ppid).or_default().push(process.pid);
+        }
+        Self::Table(table)
+    }
+
+    /// Returns the pids of a process's children, including zombies if the kernel lists them.
+    fn children(&self, pid: i32) -> Vec<i32> {
+        match self {
+            Self::Kernel => procfs::children(pid),
+            Self::Table(table) => table.get(&pid).cloned().unwrap_or_default(),
+        }
+    }
+}
+
 /// Returns the living descendants of the warden process, without the subtrees of the processes in `skipped`.
 ///
 /// `upstreams` are the ids of the upstreams by the pid of their first process, living or dead.
@@ -64,7 +96,7 @@ pub(super) fn scan(
     let searched = children.into_iter().filter(|pid| !skipped.contains(pid));
     let mut queue: Vec<(i32, Option<u64>)> = searched.map(|pid| (pid, None)).collect();
     while let Some((pid, inherited)) = queue.pop() {
-        let Some(process) = ProcStat::read(pid).filter(|_| seen.insert(pid)) else { continue };
+        let Some(process) = procfs::stat(pid).filter(|_| seen.insert(pid)) else { continue };
         let upstream = inherited.or_else(|| upstream_of(&process, upstreams, owner));
         queue.extend(lookup.children(pid).into_iter().map(|child| (child, upstream)));
         if !process.is_zombie {

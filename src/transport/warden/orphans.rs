@@ -14,11 +14,11 @@ use super::descendants::{self, EMPTY_SCANS};
 use super::owner_mark::OwnerId;
 #[cfg(target_os = "linux")]
 use super::owner_mark::OwnerMark;
-#[cfg(target_os = "linux")]
-use super::procfs;
-use super::procfs::ProcStat;
 use super::protocol::LostUpstreams;
 use crate::transport::held_process::HeldProcess;
+#[cfg(target_os = "linux")]
+use base::procfs;
+use base::procfs::ProcStat;
 
 /// The time from SIGTERM to SIGKILL. It is short, because the stdin of these processes was closed long ago.
 const SIGKILL_AFTER: Duration = Duration::from_millis(250);
@@ -98,8 +98,8 @@ fn find(owner: &OwnerId, scope: OrphanScope<'_>) -> Orphans {
 #[cfg(target_os = "linux")]
 fn find(owner: &OwnerId, scope: OrphanScope<'_>) -> Orphans {
     let protected = Protected::new(owner);
-    let mut processes = procfs::live_processes();
-    processes.retain(|process| !protected.includes(process));
+    let processes = procfs::processes().filter(|process| !process.is_zombie && !protected.includes(process));
+    let mut processes: Vec<ProcStat> = processes.collect();
     let stopped_wardens = match scope {
         OrphanScope::Lost(_) => processes
             .iter()
@@ -149,7 +149,7 @@ fn is_orphan(process: &ProcStat, owner: &OwnerId, scope: OrphanScope<'_>, protec
 /// if none runs.
 #[cfg(target_os = "linux")]
 fn started_after(pid: i32, process: &ProcStat) -> bool {
-    ProcStat::read(pid).is_none_or(|current| current.is_zombie || current.starttime > process.starttime)
+    procfs::stat(pid).is_none_or(|current| current.is_zombie || current.starttime > process.starttime)
 }
 
 /// Processes that must not be ended although their owner is dead: those that we were started from.
@@ -171,7 +171,7 @@ impl Protected {
         let mut protected =
             Self { owners: HashSet::new(), sessions: HashSet::new(), uid: procfs::uid("self") };
         let mut pid = owner.pid;
-        while let Some(process) = ProcStat::read(pid).filter(|_| pid > 0) {
+        while let Some(process) = procfs::stat(pid).filter(|_| pid > 0) {
             protected.sessions.insert(process.session);
             if let Some(mark) = OwnerMark::read(pid) {
                 protected.owners.insert(mark.owner_pid());

@@ -9,9 +9,9 @@
 
 use std::ffi::OsString;
 
-use super::procfs::{self, ProcStat};
 use super::rlimit_mark;
 pub(super) use crate::transport::launch::OWNER_VAR;
+use base::procfs::{self, ProcStat};
 
 /// The first argument of a warden process. Another name than ours, so that `pkill -f dynamic-mcp` does not kill it: it
 /// then cleans up.
@@ -35,9 +35,9 @@ impl OwnerId {
     pub(super) fn of_process(pid: i32) -> Self {
         Self {
             pid,
-            starttime: ProcStat::read(pid).map_or(0, |process| process.starttime),
+            starttime: procfs::stat(pid).map_or(0, |process| process.starttime),
             boot_id: procfs::boot_id(),
-            pid_namespace: procfs::pid_namespace(std::process::id().cast_signed()).unwrap_or_default(),
+            pid_namespace: procfs::pid_namespace("self").unwrap_or_default(),
         }
     }
 
@@ -69,9 +69,9 @@ impl OwnerId {
 
     /// Returns the owner of a warden process; `None` if the process is none.
     pub(super) fn of_warden(pid: i32) -> Option<Self> {
-        let args = procfs::args(pid);
+        let args = procfs::cmdline(pid).ok()?;
         let mark = args.last().filter(|_| args.first().is_some_and(|name| name == WARDEN_NAME))?;
-        Self::parse_var(mark).map(|(owner, _)| owner)
+        Self::parse_var(mark.to_str()?).map(|(owner, _)| owner)
     }
 
     /// Returns whether a process is in the pid namespace of this owner.
@@ -99,7 +99,7 @@ impl OwnerMark {
     /// Reads the mark of a process, if it has one that we may read.
     pub(super) fn read(pid: i32) -> Option<Self> {
         let from_env = || {
-            let (owner, id) = OwnerId::parse_var(&procfs::env_var(pid, OWNER_VAR)?)?;
+            let (owner, id) = OwnerId::parse_var(procfs::environ(pid).ok()?.var(OWNER_VAR)?)?;
             Some(Self::Env(owner, id))
         };
         let from_rlimit = || rlimit_mark::read(pid).map(|(owner_pid, id)| Self::Rlimit(owner_pid, id));

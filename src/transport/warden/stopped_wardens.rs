@@ -17,9 +17,9 @@ use tokio::time::Instant;
 
 use super::orphans;
 use super::owner_mark::OwnerId;
-use super::procfs::ProcStat;
 use super::supervised::KILL_TIMEOUT;
 use crate::transport::held_process::HeldProcess;
+use base::procfs;
 
 /// The time between two looks at the warden processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -76,5 +76,5 @@ fn wait(wardens: &[HeldProcess], deadline: Instant) {
 
 /// Returns whether the held process, which has this pid, is stopped.
 pub(super) fn is_stopped(pid: u32, warden: &HeldProcess) -> bool {
-    ProcStat::read(pid.cast_signed()).is_some_and(|process| process.is_stopped) && warden.is_running()
+    procfs::stat(pid.cast_signed()).is_some_and(|process| process.is_stopped) && warden.is_running()
 }

@@ -27,7 +27,6 @@ use tokio::time::Instant;
 use super::descendants::{self, Descendant, EMPTY_SCANS};
 use super::ipc::WardenSocket;
 use super::owner_mark::OwnerId;
-use super::procfs::ProcStat;
 use super::protocol::{VERSION, WardenEvent, WardenRequest};
 use super::spawn::{SpawnContext, SpawnReport};
 use super::supervised::{KILL_TIMEOUT, PendingStop, SupervisedUpstream, kill_scan_interval};
@@ -35,6 +34,7 @@ use super::waiting::{WaitResult, from_now, wait_any, wait_for, wait_for_signal};
 use super::{orphans, setup, stopped_wardens};
 use crate::transport::held_process::HeldProcess;
 use crate::transport::stop_timeouts::StopTimeouts;
+use base::procfs::ProcStat;
 
 /// When our process has died, no client waits for answers of the upstreams.
 const OWNER_LOST_TIMEOUTS: StopTimeouts =

@@ -4,10 +4,10 @@ use super::learned::ObservedServer;
 use super::package;
 use super::pinned::PinnedPackage;
 use crate::transport::launch::Launch;
+use base::procfs;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// How many shells a launcher has at most between itself and the server.
@@ -20,14 +20,13 @@ const MAX_SHELLS: usize = 2;
 ///
 /// Fails if there is no such process, or more than one.
 pub(super) fn server_below(launcher: u32) -> Result<u32, String> {
-    let link =
-        |fd: u32| fs::read_link(format!("/proc/{launcher}/fd/{fd}")).map_err(|error| error.to_string());
-    let stdio = [link(0)?, link(1)?];
+    let link = |file| procfs::link(launcher, file).map_err(|error| error.to_string());
+    let stdio = [link("fd/0")?, link("fd/1")?];
     let mut pid = launcher;
     for _ in 0..=MAX_SHELLS {
-        let mut servers = children(pid).into_iter().filter(|child| has_open(*child, &stdio));
+        let mut servers = procfs::children(pid).into_iter().filter(|child| has_open(*child, &stdio));
         pid = match (servers.next(), servers.next()) {
-            (Some(only), None) => only,
+            (Some(only), None) => only.cast_unsigned(),
             (None, _) => return Err("no process below it has its stdin and stdout".to_owned()),
             (Some(_), Some(_)) => {
                 return Err("several processes below it have its stdin and stdout".to_owned());
@@ -48,7 +47,7 @@ pub(super) fn server_below(launcher: u32) -> Result<u32, String> {
 pub(super) fn observe(pid: u32, launch: &Launch, package: &PinnedPackage) -> Result<ObservedServer, String> {
     let server = server_below(pid)?;
     let program = program(server, launch, package)?;
-    let cwd = fs::read_link(format!("/proc/{server}/cwd")).map_err(|error| error.to_string())?;
+    let cwd = procfs::link(server, "cwd").map_err(|error| error.to_string())?;
     if fs::canonicalize(&launch.cwd).ok().as_ref() != Some(&cwd) {
         return Err("the server runs in another directory".to_owned());
     }
@@ -56,7 +55,7 @@ pub(super) fn observe(pid: u32, launch: &Launch, package: &PinnedPackage) -> Res
     let mut files = package::files(package, &program, &launch.cwd, &env)?;
     files.extend([launch.program.clone(), program.clone()]);
     files.extend([&launch.program, &program].into_iter().filter_map(|file| fs::canonicalize(file).ok()));
-    files.extend([pid, server].into_iter().filter_map(|pid| fs::read_link(format!("/proc/{pid}/exe")).ok()));
+    files.extend([pid, server].into_iter().filter_map(|pid| procfs::link(pid, "exe").ok()));
     files.sort();
     files.dedup();
     Ok(ObservedServer { program, env, files })
@@ -65,21 +64,21 @@ pub(super) fn observe(pid: u32, launch: &Launch, package: &PinnedPackage) -> Res
 /// The program of the server. Its command line must end in the program and the arguments that the config has for it, so
 /// that executing the program with these makes the same command line.
 fn program(server: u32, launch: &Launch, package: &PinnedPackage) -> Result<PathBuf, String> {
-    let words = words(server, "cmdline")?;
+    let words = procfs::cmdline(server).map_err(|error| error.to_string())?;
     let args = launch.args.get(package.own_args..).unwrap_or_default();
     let own = words
         .len()
         .checked_sub(args.len())
-        .filter(|own| words[*own..].iter().zip(args).all(|(word, arg)| word.as_slice() == arg.as_bytes()));
+        .filter(|own| words[*own..].iter().zip(args).all(|(word, arg)| word == arg));
     let unclear = || {
         "the server's command line does not end in the arguments of the config: the server has rewritten it, or the \
          launcher adds arguments of its own"
             .to_owned()
     };
     let own = &words[..own.ok_or_else(unclear)?];
-    let program = PathBuf::from(OsString::from_vec(own.last().ok_or_else(unclear)?.clone()));
+    let program = PathBuf::from(own.last().ok_or_else(unclear)?);
     let is_script = own.len() > 1 && begins_as_script(&program);
-    let exe = fs::read_link(format!("/proc/{server}/exe")).ok();
+    let exe = procfs::link(server, "exe").ok();
     let is_binary = own.len() == 1 && exe.is_some() && fs::canonicalize(&program).ok() == exe;
     match program.is_absolute() && (is_script || is_binary) {
         true => Ok(program),
@@ -96,45 +95,25 @@ fn begins_as_script(file: &Path) -> bool {
 
 /// The environment that a process was executed with.
 fn environment(pid: u32) -> Result<BTreeMap<String, String>, String> {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-    let words = words(pid, "environ")?;
-    let count = words.len();
-    let pairs = words.into_iter().filter_map(|word| {
-        let at = word.iter().position(|byte| *byte == b'=')?;
-        Some((text(&word[..at])?, text(&word[at + 1..])?))
-    });
-    let env: BTreeMap<_, _> = pairs.collect();
+    let environ = procfs::environ(pid).map_err(|error| error.to_string())?;
+    let text =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let env: BTreeMap<_, _> = environ.vars().filter_map(text).collect();
     // A program that sets its title may write over them.
-    if env.len() == count { Ok(env) } else { Err("the server's environment is not text".to_owned()) }
-}
-
-/// The words in a file of a process, which end in a NUL each.
-fn words(pid: u32, file: &str) -> Result<Vec<Vec<u8>>, String> {
-    let bytes = fs::read(format!("/proc/{pid}/{file}")).map_err(|error| error.to_string())?;
-    let words = bytes.strip_suffix(&[0]).filter(|words| !words.is_empty()).unwrap_or_default();
-    Ok(words.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
-}
-
-/// Each thread has the children that it forked.
-fn children(pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-        .collect()
+    match env.len() == environ.entries() {
+        true => Ok(env),
+        false => Err("the server's environment is not text".to_owned()),
+    }
 }
 
 /// Returns whether a process has all of these files open, under any number: some servers move their stdin and stdout.
-fn has_open(pid: u32, links: &[PathBuf]) -> bool {
-    let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let open: Vec<_> = fds.filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
+fn has_open(pid: i32, links: &[PathBuf]) -> bool {
+    let open = procfs::open_files(pid);
     links.iter().all(|link| open.contains(link))
 }
 
 /// Returns whether a process is a shell that runs one command line.
 fn is_shell(pid: u32) -> bool {
-    words(pid, "cmdline").is_ok_and(|words| {
-        let shell = words.first().and_then(|word| str::from_utf8(word).ok()).map(Path::new);
-        words.len() == 3 && words[1] == b"-c" && shell.is_some_and(|shell| shell.ends_with("sh"))
-    })
+    procfs::cmdline(pid)
+        .is_ok_and(|words| words.len() == 3 && words[1] == "-c" && Path::new(&words[0]).ends_with("sh"))
 }

@@ -138,8 +138,8 @@ mod tests {
         assert_eq!(path, None);
         let pid = fs::read_to_string(dir.path().join("pid")).unwrap().trim().parse().unwrap();
         let is_alive = || {
-            let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            nix::sys::signal::kill(Pid::from_raw(pid), None).is_ok() && !state.contains(") Z ")
+            let is_zombie = base::procfs::stat(pid).is_some_and(|process| process.is_zombie);
+            nix::sys::signal::kill(Pid::from_raw(pid), None).is_ok() && !is_zombie
         };
         while is_alive() {
             tokio::time::sleep(Duration::from_millis(5)).await;
