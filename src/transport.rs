@@ -11,7 +11,7 @@
 //! - `remote` is the transport to a server that speaks HTTP.
 //! - `shared` is the transport to a process that other instances use as well.
 //! - `secrets` fetches the values that a server's config names, before its transport is opened.
-//! - On Windows, `job` takes the place of `warden`, and `unshared` that of `shared`, under the same names.
+//! - On Windows, `windows_jobs` takes the place of `warden`, and `unshared` that of `shared`, under the same names.
 //! - `connection` is what every transport gives to the code that uses it; `error` says why one cannot be opened, and how
 //!   its connection ended.
 //! - `held_process` holds a process, whatever becomes of its pid; `stop_timeouts` says how long its end may take.
@@ -42,8 +42,6 @@ pub mod connection;
 pub mod error;
 #[cfg(unix)]
 mod held_process;
-#[cfg(windows)]
-pub mod job;
 pub mod launch;
 pub mod own_program;
 pub mod remote;
@@ -57,15 +55,17 @@ mod stop_timeouts;
 mod unshared;
 #[cfg(unix)]
 pub mod warden;
+#[cfg(windows)]
+pub mod windows_jobs;
 
 /// Starts and ends processes on Windows.
 #[cfg(windows)]
 pub mod warden {
-    pub use super::job::{
+    pub use super::stop_timeouts::StopTimeouts;
+    pub use super::windows_jobs::{
         JobError as SpawnError, JobExit as Exit, JobHandle as ProcessHandle, JobProcess as SpawnedProcess,
         Jobs as Warden,
     };
-    pub use super::stop_timeouts::StopTimeouts;
 }
 
 /// Shares no servers: Windows has no host.

@@ -4,9 +4,9 @@
 use super::child;
 use super::exit::{JqExit, OUT_OF_MEMORY, TIMED_OUT};
 use super::limits::{CPU_TIME, MEMORY_BYTES};
-use crate::transport::job::JobExit;
-use crate::transport::job::limited::{JobLimits, LimitedProcess};
 use crate::transport::own_program::own_program;
+use crate::transport::windows_jobs::JobExit;
+use crate::transport::windows_jobs::limited::{JobLimits, LimitedProcess};
 use std::io;
 use std::time::Duration;
 use tokio::net::windows::named_pipe::NamedPipeServer;

@@ -53,13 +53,13 @@ const FRONT: [&str; 4] = ["session", "tools", "passthrough", "interaction"];
 const PROCESS_MODULES: [&str; 9] = [
     "child",
     "held_process",
-    "job",
     "launch",
     "own_program",
     "server_log",
     "stderr",
     "stop_timeouts",
     "warden",
+    "windows_jobs",
 ];
 
 #[test]
