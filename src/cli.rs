@@ -9,7 +9,7 @@ use crate::config::file::SCHEMA;
 use crate::config::vars::Env;
 use crate::config::{Mode, Overrides, SurfaceKind, duration};
 use crate::dirs;
-use crate::front::session::options::SessionOptions;
+use crate::front::server::options::SessionOptions;
 use crate::instance::InstanceOptions;
 use clap::builder::{BoolishValueParser, NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Parser, Subcommand};

@@ -7,7 +7,7 @@
 //! waits for that group.
 //!
 //! The four modules build on each other, from the top down:
-//! - `session` reads messages, enforces the phases of a session, and routes each request to its handler;
+//! - `server` reads messages, enforces the phases of a session, and routes each request to its handler;
 //! - `tools` has the proxy's own tools and the lists of tools;
 //! - `passthrough` forwards requests to the group that they belong to, and merges the lists of all groups;
 //! - `interaction` asks the client for input, and sends it progress and notifications, while its requests are served.
@@ -24,7 +24,7 @@ pub mod lookup;
 pub mod origins;
 pub mod passthrough;
 pub mod results;
-pub mod session;
+pub mod server;
 pub mod spelling;
 pub mod tool_errors;
 pub mod tools;

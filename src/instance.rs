@@ -16,7 +16,7 @@ use crate::cache::Cache;
 use crate::config::vars::Env;
 use crate::config::{Config, Overrides};
 use crate::front::interaction::front_client::FrontClient;
-use crate::front::session::options::SessionOptions;
+use crate::front::server::options::SessionOptions;
 use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
 use crate::pins::PinStore;

@@ -16,7 +16,7 @@ use crate::config::vars::Env;
 use crate::config::watch::ConfigWatcher;
 use crate::config::{Config, ConfigError, Settings};
 use crate::dirs;
-use crate::front::session::ClientSession;
+use crate::front::server::ClientSession;
 use crate::groups::startup::Startup;
 use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
 use crate::transport::remote::credentials::LoginService;

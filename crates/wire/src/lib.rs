@@ -11,7 +11,7 @@
 //! together (`burst`), and what that sends is written at once (`cork`); the output's writer writes everything else.
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
-//! cancels requests that are dropped. A client's cancellation passes from `front/session.rs` to `inbound`, which drops the
+//! cancels requests that are dropped. A client's cancellation passes from `front/server.rs` to `inbound`, which drops the
 //! request's future, and so to `peer`, which cancels the request to the server; `cancellation` has the client's params for
 //! it. `call_options` has the options and errors of one outgoing request, `open_calls` the requests that are not answered,
 //! `inbound` serves the requests of the other side, and `batch` handles messages that come in one array. `malformed` says
