@@ -5,14 +5,14 @@
 //! `run` reads one message at a time and never waits for a request: a request becomes a future of its own
 //! (`wire::inbound`), so that cancellations and the end of the stream are always seen. `phase` decides whether a method
 //! is served in the current phase, `initialize` answers the handshake, and `stateless` handles what each request of the
-//! stateless era carries. `tools_list` answers `tools/list`. `dispatch` routes requests to `tools`, `passthrough` and `interaction`.
+//! stateless era carries. `tools_list` answers `tools/list`. `dispatch` routes requests to `tools` and `passthrough`.
 
+use crate::front::client::Client;
+use crate::front::client::attribution::Attribution;
+use crate::front::client::front_client::FrontClient;
 use crate::front::errors::{self, RpcError};
-use crate::front::interaction::attribution::Attribution;
-use crate::front::interaction::client::Client;
-use crate::front::interaction::context::SessionState;
-use crate::front::interaction::front_client::FrontClient;
-use crate::front::interaction::list_changes::{ListChanges, ListContents};
+use crate::front::notify::list_changes::{ListChanges, ListContents};
+use crate::front::session::context::SessionState;
 use crate::front::tools::tool_list::{self, ToolList};
 use crate::groups::GroupManager;
 use crate::upstream::select::until;

@@ -3,8 +3,8 @@
 
 use crate::config::GroupName;
 use crate::front::errors;
-use crate::front::interaction::context::SessionState;
-use crate::front::interaction::invocation::Invocation;
+use crate::front::session::context::SessionState;
+use crate::front::session::invocation::Invocation;
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::OtherLists;

@@ -5,10 +5,10 @@
 //! out twice does no harm. It is also sent again after the user logged in, if that is what it needed.
 
 use super::task_call;
+use crate::front::ask::acquire::{self, Unavailable, acquire_for_user};
+use crate::front::client::era_bridge;
 use crate::front::errors::{self, RpcError};
-use crate::front::interaction::acquire::{self, Unavailable, acquire_for_user};
-use crate::front::interaction::context::RequestContext;
-use crate::front::interaction::era_bridge;
+use crate::front::session::context::RequestContext;
 use crate::front::{origins, tool_errors};
 use crate::upstream::Upstream;
 use crate::upstream::lease::Lease;

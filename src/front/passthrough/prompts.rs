@@ -2,12 +2,12 @@
 
 use super::aggregate::{self, GroupEntries, ListKind};
 use super::forward::forward_method;
+use crate::front::ask::acquire::acquire_for_user;
 use crate::front::errors::{self, RpcError};
 use crate::front::exposed_names::{self, ExposedNames};
-use crate::front::interaction::acquire::acquire_for_user;
-use crate::front::interaction::context::SessionState;
-use crate::front::interaction::invocation::Invocation;
 use crate::front::lookup;
+use crate::front::session::context::SessionState;
+use crate::front::session::invocation::Invocation;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::list_limits::CatalogList;

@@ -6,10 +6,10 @@ use super::uri_lookup::{self, Candidate};
 use super::{claims, uri_owner};
 use crate::config::GroupName;
 use crate::front::errors;
-use crate::front::interaction::context::SessionState;
-use crate::front::interaction::invocation::Invocation;
 use crate::front::results::content::ToolResult;
 use crate::front::results::{URI_PREFIX, preview};
+use crate::front::session::context::SessionState;
+use crate::front::session::invocation::Invocation;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 

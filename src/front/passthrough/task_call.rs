@@ -1,7 +1,7 @@
 //! Runs a tool that only runs as a task (2025-11-25) for a caller that did not ask for one: creates the task and waits
 //! for its result.
 
-use crate::front::interaction::context::RequestContext;
+use crate::front::session::context::RequestContext;
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::lease::Lease;

@@ -1,15 +1,15 @@
 //! `resources/subscribe`, `resources/unsubscribe` and `subscriptions/listen`: finds the groups that the topics belong
-//! to. `interaction::subscriptions` keeps them subscribed.
+//! to. `notify::subscriptions` keeps them subscribed.
 
 use super::forward::forward_method;
 use super::uri_lookup::{self, Candidate};
 use crate::config::GroupName;
+use crate::front::client::Client;
+use crate::front::client::listener::Listener;
 use crate::front::errors;
-use crate::front::interaction::client::Client;
-use crate::front::interaction::invocation::Invocation;
-use crate::front::interaction::listener::Listener;
-use crate::front::interaction::subscription_task::{Holder, Topic};
-use crate::front::interaction::subscriptions::{Subscriptions, TopicGuard};
+use crate::front::notify::subscription_task::{Holder, Topic};
+use crate::front::notify::subscriptions::{Subscriptions, TopicGuard};
+use crate::front::session::invocation::Invocation;
 use crate::upstream::task_ids;
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};

@@ -2,13 +2,13 @@
 
 use super::stateless::RequestMeta;
 use crate::config::GroupName;
+use crate::front::ask::login_offer;
+use crate::front::client::suspended_calls::{self, SuspendedCall, SuspendedCalls};
 use crate::front::errors::{self, RpcError};
-use crate::front::interaction::context::{RequestContext, SessionState};
-use crate::front::interaction::invocation::Invocation;
-use crate::front::interaction::login_offer;
-use crate::front::interaction::subscriptions::Subscriptions;
-use crate::front::interaction::suspended_calls::{self, SuspendedCall, SuspendedCalls};
+use crate::front::notify::subscriptions::Subscriptions;
 use crate::front::passthrough::{resources, skills, tasks, topic_subscriptions};
+use crate::front::session::context::{RequestContext, SessionState};
+use crate::front::session::invocation::Invocation;
 use crate::front::tools::arguments::{self, CallArguments};
 use crate::front::tools::call::{self, ToolCall};
 use crate::front::tools::direct_target::{self, TargetError};

@@ -1,7 +1,7 @@
 //! The results of `initialize` and `server/discover`.
 
 use super::phase::Offers;
-use crate::front::interaction::client::Client;
+use crate::front::client::Client;
 use crate::front::tools::tool_list;
 use crate::groups::GroupManager;
 use crate::groups::startup::log_line;

@@ -1,8 +1,8 @@
 //! Requests of the stateless era (2026-07-28): the members of `_meta` that each one carries, and the members that each
 //! answer must have.
 
+use crate::front::client::log_level::check_log_level;
 use crate::front::errors::{self, RpcError};
-use crate::front::interaction::log_level::check_log_level;
 use serde_json::json;
 use wire::params::Params;
 use wire::protocol::methods::Method;

@@ -2,7 +2,7 @@
 
 use super::{ClientSession, stateless};
 use crate::front::errors;
-use crate::front::interaction::list_changes::{ListChanges, ReadLists};
+use crate::front::notify::list_changes::{ListChanges, ReadLists};
 use crate::front::tools::protocol_extensions;
 use crate::front::tools::tool_list::{self, ToolList};
 use crate::groups::GroupManager;

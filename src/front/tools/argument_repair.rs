@@ -4,8 +4,8 @@
 //! A call whose arguments fit never comes here.
 
 use super::found_tool::FoundTool;
-use crate::front::interaction::context::RequestContext;
 use crate::front::results::content::text_block;
+use crate::front::session::context::RequestContext;
 use crate::front::{changed_tools, tool_errors};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::{CatalogSource, Tool};

@@ -2,9 +2,9 @@
 //! name in any spelling if only one group has it.
 
 use super::definitions;
+use crate::front::ask::acquire::{Unavailable, acquire, acquire_for_user};
 use crate::front::errors::{self, RpcError};
-use crate::front::interaction::acquire::{Unavailable, acquire, acquire_for_user};
-use crate::front::interaction::context::RequestContext;
+use crate::front::session::context::RequestContext;
 use crate::front::{exposed_names, lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;

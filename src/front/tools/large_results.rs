@@ -3,9 +3,9 @@
 
 use super::arguments::SelectArgument;
 use crate::config::GroupName;
-use crate::front::interaction::context::{RequestContext, SessionState};
 use crate::front::results::content::{ToolResult, block_text, text_block};
 use crate::front::results::{grouped, preview};
+use crate::front::session::context::{RequestContext, SessionState};
 use crate::front::tool_errors;
 use crate::jq::JqRunner;
 use base::blocking;

@@ -4,12 +4,12 @@
 use super::found_tool::find_tool;
 use super::{definitions, direct_target, tool_list};
 use crate::config::GroupName;
+use crate::front::ask::acquire::acquire;
 use crate::front::errors::{self, RpcError};
 use crate::front::exposed_names::ExposedNames;
-use crate::front::interaction::acquire::acquire;
-use crate::front::interaction::context::{RequestContext, SessionState};
-use crate::front::interaction::invocation::Invocation;
 use crate::front::known_names::exposed_names;
+use crate::front::session::context::{RequestContext, SessionState};
+use crate::front::session::invocation::Invocation;
 use crate::front::{changed_tools, lookup};
 use crate::groups::GroupManager;
 use crate::rules::Rules;

@@ -1,8 +1,8 @@
 //! Our own prompt, `status`, which many clients offer as a slash command.
 
 use super::{duplicate_servers, status};
-use crate::front::interaction::invocation::Invocation;
 use crate::front::passthrough::{completion, prompts};
+use crate::front::session::invocation::Invocation;
 use serde_json::json;
 use wire::{Raw, Reply, raw};
 

@@ -3,12 +3,12 @@
 use super::arguments::CallArguments;
 use super::large_results;
 use crate::config::OWN_GROUP;
-use crate::front::interaction::context::RequestContext;
 use crate::front::results::content::{ToolResult, text_block};
 use crate::front::results::preview::{self, RESULT_TOOL};
 use crate::front::results::slices::{self, TextPart};
 use crate::front::results::store::{MAX_RESULTS, StoredResult};
 use crate::front::results::{URI_PREFIX, grouped};
+use crate::front::session::context::RequestContext;
 use crate::front::tool_errors;
 use base::blocking;
 use serde_json::json;

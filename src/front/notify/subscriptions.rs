@@ -4,12 +4,12 @@
 //! makes all subscriptions again on every later connection. It holds a lease, so the group stays connected. A request
 //! of the client changes the set of topics and waits for the server's replies.
 
-use super::acquire::acquire;
-use super::client::Client;
-use super::subscription_order::SubscriptionOrder;
 use super::subscription_task::{self, Holder, SubscriptionChannels, Topic, TopicReplies, Topics};
 use crate::config::GroupName;
+use crate::front::ask::acquire::acquire;
+use crate::front::client::Client;
 use crate::front::errors;
+use crate::front::session::subscription_order::SubscriptionOrder;
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! Sends a request of an upstream to the client: as a request (handshake era), or through the answer to an open call
 //! of the client (stateless era).
 
-use super::client::Client;
+use super::Client;
 use super::input_channels::{CallHint, InputChannel, NoInputChannel, PendingInput};
 use super::question_limit::TooManyQuestions;
 use crate::front::errors;

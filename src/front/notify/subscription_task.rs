@@ -1,7 +1,7 @@
 //! The subscriptions at one group. One task makes and ends them, one after the other, and makes them again on every new
 //! connection.
 
-use super::acquire::acquire;
+use crate::front::ask::acquire::acquire;
 use crate::front::errors;
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;

@@ -1,7 +1,7 @@
 //! Offers the user the login that a group needs: by URL elicitation if the client supports it, else as text.
 
-use super::context::RequestContext;
-use super::wait_progress::WaitProgress;
+use crate::front::session::context::RequestContext;
+use crate::front::session::wait_progress::WaitProgress;
 use crate::front::tool_errors;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::{Consent, LoginFlow, LoginFlows, LoginPurpose, LoginStage};

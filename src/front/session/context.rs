@@ -1,15 +1,15 @@
 //! The context of one request of the client: the session it belongs to, its era and its progress.
 //! It sends requests to upstreams and questions to the user on behalf of that request.
 
-use super::client::{Client, LogInterest};
-use super::client_requests;
-use super::input_channels::InputChannel;
-use super::input_required::{self, InputCall};
 use super::open_tasks::OpenTasks;
-use super::question_limit::TooManyQuestions;
 use super::subscription_order::SubscriptionOrder;
 use super::unspent_nonces::UnspentNonces;
 use crate::config::GroupName;
+use crate::front::client::client_requests;
+use crate::front::client::input_channels::InputChannel;
+use crate::front::client::input_required::{self, InputCall};
+use crate::front::client::question_limit::TooManyQuestions;
+use crate::front::client::{Client, LogInterest};
 use crate::front::errors::{self, RpcError};
 use crate::front::known_names::KnownNames;
 use crate::front::origins::Origins;

@@ -2,10 +2,10 @@
 //! to the client, and the request to the server is sent again with their answers. So does a result that asks a stateless
 //! client more questions than may be open at a time.
 
-use super::client::{Client, OFFERED_BY_MEMBER};
 use super::client_requests;
 use super::input_channels::InputChannel;
 use super::question_limit::{MAX_OPEN_QUESTIONS, MAX_QUESTIONS};
+use super::{Client, OFFERED_BY_MEMBER};
 use crate::config::GroupName;
 use crate::front::errors;
 use crate::upstream::clients::ClientRequest;

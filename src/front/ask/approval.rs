@@ -5,8 +5,8 @@
 //! left out. A call whose question would be too long to be read is refused.
 
 use super::approval_token::{Approval, ApprovalDemand, ApprovalState};
-use super::context::RequestContext;
-use super::question_limit::TooManyQuestions;
+use crate::front::client::question_limit::TooManyQuestions;
+use crate::front::session::context::RequestContext;
 use crate::front::tool_errors;
 use base::text::{quoted, visible};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The client in front, as upstreams know it.
 
-use super::client::{Client, OFFERED_BY_MEMBER};
 use super::client_requests;
+use super::{Client, OFFERED_BY_MEMBER};
 use crate::config::GroupName;
 use crate::upstream::clients::{ClientRequest, Clients, LogLevel};
 use futures_util::future::BoxFuture;

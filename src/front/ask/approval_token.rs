@@ -5,8 +5,8 @@
 //! inside it. The proxy keeps only the token's nonce (`unspent_nonces`), which is spent before the call is sent: each
 //! token lets one request pass, whatever becomes of that.
 
-use super::unspent_nonces::{Nonce, UnspentNonces};
 use crate::config::GroupName;
+use crate::front::session::unspent_nonces::{Nonce, UnspentNonces};
 use crate::rules::RuleSource;
 use base::digest;
 use base::random;

@@ -1,10 +1,10 @@
 //! Gets a lease on the group that a request names. While the group connects, the client gets progress; if a login is
 //! missing, the user is offered one.
 
-use super::context::RequestContext;
 use super::login_offer::{self, LoginOutcome};
-use super::wait_progress::WaitProgress;
 use crate::front::errors::{self, RpcError};
+use crate::front::session::context::RequestContext;
+use crate::front::session::wait_progress::WaitProgress;
 use crate::front::tool_errors;
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginPurpose;

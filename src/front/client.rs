@@ -1,17 +1,28 @@
-//! One client: its capabilities, which notifications it gets, and the names under which it knows things.
+//! The client: what it declares, what it is told, and how upstreams ask it for input.
+//!
+//! # Theory of operation
 //!
 //! A client of the handshake era gets every notification once its handshake is over, and takes requests. A stateless
 //! client gets what it asked for: log messages while a request that wants them is open, and what its subscriptions are
 //! about. It is asked for input through the answers to its own calls.
+//!
+//! Upstreams know the client as a [`FrontClient`](front_client::FrontClient). `client_requests` sends a request of an
+//! upstream to the client, at most a few questions of one group at a time (`question_limit`). A client of the handshake
+//! era gets it as a request. For a stateless client, `input_channels` finds the open call that the request belongs to,
+//! and `suspended_calls` answers that call with `input_required` and continues it when the client sends it again.
+//! `input_required` is the reverse: it puts the questions of a stateless server to a client of the handshake era.
+//!
+//! `attribution` says in each question and notification which group it comes from, and `era_bridge` adapts the replies of
+//! servers to the client's era.
 
-use super::attribution::Attribution;
-use super::input_channels::InputChannels;
-use super::listener::{Listener, SubscribedUris, with_uri};
-use super::log_level::{check_log_level, is_severe_enough};
-use super::question_limit::QuestionLimit;
 use crate::config::GroupName;
 use crate::upstream::clients::{LogLevel, log_params};
+use attribution::Attribution;
+use input_channels::InputChannels;
+use listener::{Listener, SubscribedUris, with_uri};
+use log_level::{check_log_level, is_severe_enough};
 use parking_lot::Mutex;
+use question_limit::QuestionLimit;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,6 +30,17 @@ use wire::peer::Peer;
 use wire::protocol::methods::notification;
 use wire::protocol::{EXTENSIONS_OF_OUR_OWN, UI_EXTENSION, capability};
 use wire::{Raw, raw};
+
+pub mod attribution;
+pub mod client_requests;
+pub mod era_bridge;
+pub mod front_client;
+pub mod input_channels;
+pub mod input_required;
+pub mod listener;
+pub mod log_level;
+pub mod question_limit;
+pub mod suspended_calls;
 
 /// How many notifications are kept for a client whose handshake is not over. Further ones are dropped.
 const MAX_DEFERRED: usize = 256;
@@ -34,7 +56,7 @@ const STATELESS_CAPABILITIES: [&str; 5] = [
     capability::EXPERIMENTAL,
 ];
 /// The capabilities of which upstreams are offered each member by itself.
-pub(super) const OFFERED_BY_MEMBER: [&str; 2] = [capability::EXTENSIONS, capability::EXPERIMENTAL];
+const OFFERED_BY_MEMBER: [&str; 2] = [capability::EXTENSIONS, capability::EXPERIMENTAL];
 
 /// A client that is attached.
 pub struct Client {

@@ -1,0 +1,19 @@
+//! The state of one client's session, and the context of each of its requests.
+//!
+//! # Theory of operation
+//!
+//! [`SessionState`](context::SessionState) is made when a client connects and holds what its requests share: the groups,
+//! the client, its MCP tasks that still run (`open_tasks`), the approvals that it may still use (`unspent_nonces`), and
+//! which subscriptions were sent (`subscription_order`), so that no later request overtakes them.
+//!
+//! A [`RequestContext`](context::RequestContext) accompanies every request that involves a group. It knows the era of the
+//! request and its progress token, and sends requests to upstreams and questions to the user. An
+//! [`Invocation`](invocation::Invocation) is a context with the params of the request. `wait_progress` reports progress
+//! while a request waits for something else than the server's answer.
+
+pub mod context;
+pub mod invocation;
+pub mod open_tasks;
+pub mod subscription_order;
+pub mod unspent_nonces;
+pub mod wait_progress;
