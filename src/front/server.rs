@@ -269,7 +269,7 @@ impl ClientSession {
         match (method, self.phase) {
             (notification::INITIALIZED, Phase::Initialized) => {
                 self.phase = Phase::Operation;
-                self.client.end_handshake();
+                self.client.notifications.end_handshake();
                 // A list may have changed before the client could be told.
                 if let Some(contents) = self.list_changes.read_now() {
                     self.notify_list_changes(contents);
@@ -329,14 +329,14 @@ impl ClientSession {
     /// Tells the client which lists changed, if it may be told already.
     fn notify_list_changes(&mut self, contents: ListContents) {
         let is_operating = self.phase == Phase::Operation;
-        if !is_operating && !self.client.has_listeners() {
+        if !is_operating && !self.client.notifications.has_listeners() {
             return;
         }
         for method in self.list_changes.update(contents) {
             if is_operating {
                 self.peer.notify(method, None);
             }
-            self.client.list_changed(method);
+            self.client.notifications.list_changed(method);
         }
     }
 

@@ -45,12 +45,12 @@ pub async fn send(client: &Arc<Client>, channel: Option<&InputChannel>, request:
 /// The client's own error; or "method not found" if the client did not declare the capability.
 pub async fn deliver(client: &Arc<Client>, channel: Option<&InputChannel>, request: ClientRequest) -> Reply {
     let Some(needed) = needed_capability(&request.method) else { return Err(unsupported(&request.method)) };
-    let is_stateless = client.is_stateless();
+    let is_stateless = client.capabilities.is_stateless();
     // A stateless client declares its capabilities with each call.
     let is_able = match channel {
         Some(channel) => raw::get(&channel.capabilities, needed).is_some(),
         None if is_stateless => needed != capability::TASKS,
-        None => client.has_capability(needed),
+        None => client.capability(needed).is_some(),
     };
     if !is_able {
         return Err(unsupported(&request.method));

@@ -1,13 +1,13 @@
 //! The client in front, as upstreams know it.
 
+use super::Client;
 use super::client_requests;
-use super::{Client, OFFERED_BY_MEMBER};
 use crate::config::GroupName;
 use crate::upstream::clients::{ClientRequest, Clients, LogLevel};
 use futures_util::future::BoxFuture;
 use std::sync::{Arc, OnceLock};
 use wire::protocol::capability;
-use wire::{Raw, Reply, raw};
+use wire::{Raw, Reply};
 
 /// The capabilities of a client that upstreams are offered as a whole. The others concern only the client and the
 /// proxy.
@@ -40,19 +40,14 @@ impl Clients for FrontClient {
     }
 
     fn offered_capabilities(&self) -> Raw {
-        let Some(client) = self.0.get() else { return Raw::from_static(b"{}") };
-        let whole = OFFERED.iter().filter_map(|name| Some((*name, client.capability(name)?)));
-        let by_member = OFFERED_BY_MEMBER.iter().filter_map(|name| {
-            let members = client.carried_members(name);
-            (!members.is_empty()).then(|| (*name, raw::object(&members)))
-        });
-        whole
-            .chain(by_member)
-            .fold(Raw::from_static(b"{}"), |all, (name, value)| raw::set(&all, name, &value))
+        match self.0.get() {
+            Some(client) => client.capabilities.offered(&OFFERED),
+            None => Raw::from_static(b"{}"),
+        }
     }
 
     fn log_level(&self) -> Option<String> {
-        self.0.get().and_then(|client| client.log_level())
+        self.0.get().and_then(|client| client.notifications.log_level())
     }
 
     fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
@@ -63,7 +58,7 @@ impl Clients for FrontClient {
 
     fn log(&self, about: Option<&GroupName>, level: LogLevel, message: &str) {
         if let Some(client) = self.0.get() {
-            client.log(about, level, message);
+            client.notifications.log(about, level, message);
         }
     }
 

@@ -2,10 +2,10 @@
 //! to the client, and the request to the server is sent again with their answers. So does a result that asks a stateless
 //! client more questions than may be open at a time.
 
+use super::Client;
 use super::client_requests;
 use super::input_channels::InputChannel;
 use super::question_limit::{MAX_OPEN_QUESTIONS, MAX_QUESTIONS};
-use super::{Client, OFFERED_BY_MEMBER};
 use crate::config::GroupName;
 use crate::front::errors;
 use crate::upstream::clients::ClientRequest;
@@ -106,17 +106,7 @@ impl InputCall<'_> {
 
 /// Declares the capabilities of a client of the handshake era in the params of a request.
 pub fn with_capabilities(client: &Client, params: &Raw) -> Raw {
-    let none = Raw::from_static(b"{}");
-    let declared = INPUT_CAPABILITIES.iter().fold(none, |declared, name| match client.capability(name) {
-        Some(value) => raw::set(&declared, name, &value),
-        None => declared,
-    });
-    let declared =
-        OFFERED_BY_MEMBER.iter().fold(declared, |declared, name| match &client.carried_members(name)[..] {
-            [] => declared,
-            members => raw::set(&declared, name, &raw::object(members)),
-        });
-    raw::set_in(params, "_meta", meta::CAPABILITIES, &declared)
+    raw::set_in(params, "_meta", meta::CAPABILITIES, &client.capabilities.offered(&INPUT_CAPABILITIES))
 }
 
 /// Returns whether a result asks the user more than may be asked at a time. Such a result is not passed to a stateless

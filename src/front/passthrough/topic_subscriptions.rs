@@ -53,7 +53,7 @@ async fn subscribe_at(
     let (guard, mut replies) = held?;
     let reply = replies.pop().unwrap_or(Ok(EMPTY))?;
     guard.keep();
-    subscriptions.client().add_subscribed(&group.name, &uri, known_as);
+    subscriptions.client().notifications.add_subscribed(&group.name, &uri, known_as);
     Ok(reply)
 }
 
@@ -62,7 +62,11 @@ pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocati
     let known_as = invocation.string("uri")?;
     let topic = |uri: &str| Topic::Resource(uri.to_owned());
     // Meanwhile the URI may belong to another group, or to none.
-    let held = subscriptions.client().subscribed_at(&known_as).filter(|_| !invocation.params.has("group"));
+    let held = subscriptions
+        .client()
+        .notifications
+        .subscribed_at(&known_as)
+        .filter(|_| !invocation.params.has("group"));
     let held = held.and_then(|(group, uri)| Some((invocation.groups().get(&group)?, uri)));
     let (group, uri) = match held {
         Some(held) => held,
@@ -76,7 +80,7 @@ pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocati
         }
     };
     let params = invocation.params_with("uri", &uri);
-    subscriptions.client().remove_subscribed(&group.name, &uri);
+    subscriptions.client().notifications.remove_subscribed(&group.name, &uri);
     if !subscriptions.contains(&group.name, &topic(&uri)) {
         // The client has no such subscription; the server answers that in its own way.
         return forward_method(&invocation.context, &group, Method::ResourcesUnsubscribe, params).await;
@@ -109,7 +113,7 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
         let found = candidates.iter().map(|c| ((c.group.name.clone(), c.uri.clone()), known_as.clone()));
         resources.extend(found);
     }
-    guard.client.add_listener(Listener {
+    guard.client.notifications.add_listener(Listener {
         holder: holder.number(),
         id: id.clone(),
         lists: lists.iter().map(|(_, method)| *method).collect(),
@@ -140,7 +144,7 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
     let params = Raw::from(json!({ "notifications": acknowledged }).to_string());
     let params = raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &id);
     guard.client.peer().notify(notification::SUBSCRIPTIONS_ACKNOWLEDGED, Some(params));
-    guard.client.send_deferred(holder.number());
+    guard.client.notifications.send_deferred(holder.number());
 
     subscriptions.closed().await;
     Ok(raw::set_in(&EMPTY, "_meta", meta::SUBSCRIPTION, &id))
@@ -238,6 +242,6 @@ struct ListenerGuard {
 
 impl Drop for ListenerGuard {
     fn drop(&mut self) {
-        self.client.remove_listener(self.holder.number());
+        self.client.notifications.remove_listener(self.holder.number());
     }
 }

@@ -191,7 +191,7 @@ impl Dispatcher {
     /// `logging/setLevel`: remembers the level for groups that connect later, and tells the connected ones.
     fn set_log_level(&self, invocation: Invocation) -> Result<ResponseFuture, RpcError> {
         let level = invocation.string("level")?;
-        self.state.client.set_log_level(level).map_err(errors::invalid_params)?;
+        self.state.client.notifications.set_log_level(level).map_err(errors::invalid_params)?;
         let calls = self.state.groups.all().into_iter().filter_map(|group| {
             let catalog = group.snapshot().catalog.clone();
             let logs = catalog.is_some_and(|catalog| catalog.info.declares(capability::LOGGING));

@@ -59,10 +59,10 @@ pub fn report_problems(client: &Client, groups: &GroupManager) {
         Some(format!("Group {name} is not available: its config entry is invalid: {error}"))
     });
     for error in usage.chain(errors).chain(entries).take(MAX_REPORTED) {
-        client.log(None, LogLevel::Error, &format!("{error}{log}"));
+        client.notifications.log(None, LogLevel::Error, &format!("{error}{log}"));
     }
     for warning in config.all_warnings().take(MAX_REPORTED) {
-        client.log(None, LogLevel::Warning, &format!("config warning: {warning}"));
+        client.notifications.log(None, LogLevel::Warning, &format!("config warning: {warning}"));
     }
 }
 

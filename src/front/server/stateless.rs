@@ -1,7 +1,7 @@
 //! Requests of the stateless era (2026-07-28): the members of `_meta` that each one carries, and the members that each
 //! answer must have.
 
-use crate::front::client::log_level::check_log_level;
+use crate::front::client::notifications::check_log_level;
 use crate::front::errors::{self, RpcError};
 use serde_json::json;
 use wire::params::Params;

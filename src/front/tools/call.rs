@@ -150,7 +150,7 @@ async fn run(call: &ToolCall, arguments: &CallArguments<'_>) -> Result<Reply, Ca
 
 /// Names the app of the tool in a result, for a client that shows apps.
 fn name_app(call: &ToolCall, group: &GroupName, tool: &FoundTool, result: Raw) -> Raw {
-    let shows_apps = call.context.session.client.shows_apps();
+    let shows_apps = call.context.session.client.capabilities.shows_apps();
     match tool.definition().filter(|_| shows_apps) {
         Some(definition) => AppUris::new(call.context.groups()).name_in_result(group, definition, &result),
         None => result,
