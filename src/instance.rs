@@ -15,7 +15,7 @@ use crate::auth::OAuthLogins;
 use crate::cache::Cache;
 use crate::config::vars::Env;
 use crate::config::{Config, Overrides};
-use crate::front::client::front_client::FrontClient;
+use crate::front::server::front_client::FrontClient;
 use crate::front::server::options::SessionOptions;
 use crate::groups::GroupManager;
 use crate::groups::startup::Startup;

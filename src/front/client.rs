@@ -6,14 +6,15 @@
 //! client gets what it asked for: log messages while a request that wants them is open, and what its subscriptions are
 //! about. It is asked for input through the answers to its own calls.
 //!
-//! Upstreams know the client as a [`FrontClient`](front_client::FrontClient). `client_requests` sends a request of an
-//! upstream to the client, at most a few questions of one group at a time (`question_limit`). A client of the handshake
-//! era gets it as a request. For a stateless client, `input_channels` finds the open call that the request belongs to,
-//! and `suspended_calls` answers that call with `input_required` and continues it when the client sends it again.
-//! `input_required` is the reverse: it puts the questions of a stateless server to a client of the handshake era.
+//! `capabilities` keeps what the client declared. `notifications` decides which notifications of upstreams reach it, and
+//! `listener` is one of its open subscriptions.
 //!
-//! `attribution` says in each question and notification which group it comes from, and `era_bridge` adapts the replies of
-//! servers to the client's era.
+//! `client_requests` sends a request of an upstream to the client; of the questions that its user has to answer, only a
+//! few of one group are open at a time (`question_limit`). A client of the handshake era gets a request. For a stateless
+//! client, `input_channels` finds the open call that the request belongs to, and `suspended_calls` answers that call with
+//! `input_required` and continues it when the client sends it again.
+//!
+//! The client knows only the proxy, so `attribution` names the group in each question and notification.
 
 use crate::config::GroupName;
 use attribution::Attribution;
@@ -30,10 +31,7 @@ use wire::peer::Peer;
 pub mod attribution;
 pub mod capabilities;
 pub mod client_requests;
-pub mod era_bridge;
-pub mod front_client;
 pub mod input_channels;
-pub mod input_required;
 pub mod listener;
 pub mod notifications;
 pub mod question_limit;

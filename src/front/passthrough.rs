@@ -6,7 +6,7 @@
 //! by its `group` member, by the URI (`uri_owner`, `claims`, `uri_lookup`), by an exposed name, or by the id of a task. `forward` is the
 //! only loop that sends a request to an upstream: it gets a lease, sends the request, repeats it once if that is safe,
 //! and offers a missing login. Calls of tools use it, too. The params and the result pass unchanged except for what a
-//! proxy has to rewrite (names, URIs, ids).
+//! proxy has to rewrite (names, URIs, ids). `era_bridge` adapts replies to the client's era.
 //!
 //! `aggregate` merges a list of all groups: connected groups are asked, and the others contribute the list of their last
 //! connection. Nothing is started for a list.
@@ -14,6 +14,7 @@
 pub mod aggregate;
 pub mod claims;
 pub mod completion;
+mod era_bridge;
 pub mod forward;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;

@@ -5,11 +5,11 @@
 //! `run` reads one message at a time and never waits for a request: a request becomes a future of its own
 //! (`wire::inbound`), so that cancellations and the end of the stream are always seen. `phase` decides whether a method
 //! is served in the current phase, `initialize` answers the handshake, and `stateless` handles what each request of the
-//! stateless era carries. `tools_list` answers `tools/list`. `dispatch` routes requests to `tools` and `passthrough`.
+//! stateless era carries. `tools_list` answers `tools/list`. `dispatch` routes requests to `tools` and `passthrough`. Upstreams reach
+//! the client of the session through [`FrontClient`].
 
 use crate::front::client::Client;
 use crate::front::client::attribution::Attribution;
-use crate::front::client::front_client::FrontClient;
 use crate::front::errors::{self, RpcError};
 use crate::front::notify::list_changes::{ListChanges, ListContents};
 use crate::front::session::context::SessionState;
@@ -17,6 +17,7 @@ use crate::front::tools::tool_list::{self, ToolList};
 use crate::groups::GroupManager;
 use crate::upstream::select::until;
 use dispatch::Dispatcher;
+use front_client::FrontClient;
 use futures_util::FutureExt;
 use options::SessionOptions;
 use phase::{Availability, Offers, Phase, PhaseDecision};
@@ -38,6 +39,7 @@ use wire::protocol::{Era, WITH_BATCHES, WITH_TASKS};
 use wire::{MessageError, Raw, Reply, Request, raw};
 
 pub mod dispatch;
+pub mod front_client;
 pub mod initialize;
 pub mod options;
 pub mod phase;

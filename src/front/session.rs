@@ -9,9 +9,11 @@
 //! A [`RequestContext`](context::RequestContext) accompanies every request that involves a group. It knows the era of the
 //! request and its progress token, and sends requests to upstreams and questions to the user. An
 //! [`Invocation`](invocation::Invocation) is a context with the params of the request. `wait_progress` reports progress
-//! while a request waits for something else than the server's answer.
+//! while a request waits for something else than the server's answer. `input_required` puts the questions of a stateless
+//! server to the client while a request runs.
 
 pub mod context;
+pub mod input_required;
 pub mod invocation;
 pub mod open_tasks;
 pub mod subscription_order;

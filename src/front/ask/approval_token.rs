@@ -6,6 +6,7 @@
 //! token lets one request pass, whatever becomes of that.
 
 use crate::config::GroupName;
+use crate::front::session::input_required::needs_input;
 use crate::front::session::unspent_nonces::{Nonce, UnspentNonces};
 use crate::rules::RuleSource;
 use base::digest;
@@ -123,7 +124,7 @@ impl Approval<'_> {
     /// The result of an approved call for the client. If the upstream asks for input, its state is wrapped, so that the
     /// user is not asked again in the next round.
     pub fn wrap_result(&self, result: &Raw, nonces: &UnspentNonces) -> Raw {
-        if raw::get_str(result, "resultType").as_deref() != Some("input_required") {
+        if !needs_input(result) {
             return result.clone();
         }
         let upstream_state = raw::get(result, STATE).unwrap_or_default();

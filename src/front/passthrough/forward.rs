@@ -4,9 +4,9 @@
 //! A request is sent again once if the connection broke and the request cannot have been carried out, or carrying it
 //! out twice does no harm. It is also sent again after the user logged in, if that is what it needed.
 
+use super::era_bridge;
 use super::task_call;
 use crate::front::ask::acquire::{self, Unavailable, acquire_for_user};
-use crate::front::client::era_bridge;
 use crate::front::errors::{self, RpcError};
 use crate::front::session::context::RequestContext;
 use crate::front::{origins, tool_errors};

@@ -1,6 +1,7 @@
 //! The context of one request of the client: the session it belongs to, its era and its progress.
 //! It sends requests to upstreams and questions to the user on behalf of that request.
 
+use super::input_required::{self, InputCall};
 use super::open_tasks::OpenTasks;
 use super::subscription_order::SubscriptionOrder;
 use super::unspent_nonces::UnspentNonces;
@@ -8,7 +9,6 @@ use crate::config::GroupName;
 use crate::front::client::Client;
 use crate::front::client::client_requests;
 use crate::front::client::input_channels::InputChannel;
-use crate::front::client::input_required::{self, InputCall};
 use crate::front::client::notifications::LogInterest;
 use crate::front::client::question_limit::TooManyQuestions;
 use crate::front::errors::{self, RpcError};

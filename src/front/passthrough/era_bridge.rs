@@ -1,8 +1,8 @@
 //! Adapts results and errors of upstreams of one era to clients of the other.
 
-use super::attribution::{Attribution, Refusal};
-use super::input_required::needs_input;
 use crate::config::GroupName;
+use crate::front::client::attribution::{Attribution, Refusal};
+use crate::front::session::input_required::needs_input;
 use wire::protocol::methods::Method;
 use wire::protocol::{Era, code};
 use wire::{Raw, Reply, raw};
@@ -12,7 +12,7 @@ use wire::{Raw, Reply, raw};
 /// # Errors
 ///
 /// Says why the reply cannot be given to this client.
-pub fn adapt(
+pub(super) fn adapt(
     attribution: &Attribution,
     group: &GroupName,
     method: Method,

@@ -1,8 +1,8 @@
 //! The client in front, as upstreams know it.
 
-use super::Client;
-use super::client_requests;
 use crate::config::GroupName;
+use crate::front::client::Client;
+use crate::front::client::client_requests;
 use crate::upstream::clients::{ClientRequest, Clients, LogLevel};
 use futures_util::future::BoxFuture;
 use std::sync::{Arc, OnceLock};

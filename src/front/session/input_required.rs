@@ -2,11 +2,11 @@
 //! to the client, and the request to the server is sent again with their answers. So does a result that asks a stateless
 //! client more questions than may be open at a time.
 
-use super::Client;
-use super::client_requests;
-use super::input_channels::InputChannel;
-use super::question_limit::{MAX_OPEN_QUESTIONS, MAX_QUESTIONS};
 use crate::config::GroupName;
+use crate::front::client::Client;
+use crate::front::client::client_requests;
+use crate::front::client::input_channels::InputChannel;
+use crate::front::client::question_limit::{MAX_OPEN_QUESTIONS, MAX_QUESTIONS};
 use crate::front::errors;
 use crate::upstream::clients::ClientRequest;
 use crate::upstream::lease::Lease;
