@@ -20,7 +20,7 @@ use dispatch::Dispatcher;
 use front_client::FrontClient;
 use futures_util::FutureExt;
 use options::SessionOptions;
-use phase::{Availability, Offers, Phase, PhaseDecision};
+use phase::{AdvertisedCapabilities, MethodAvailability, PhaseDecision, SessionPhase};
 use stateless::RequestMeta;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -62,12 +62,12 @@ pub struct ClientSession {
     peer: Arc<Peer>,
     /// The client, as upstreams know it.
     client: Arc<Client>,
-    /// What the client's entry chooses.
+    /// What the command line chooses.
     options: SessionOptions,
     /// The phase of the session.
-    phase: Phase,
+    phase: SessionPhase,
     /// The capabilities that are advertised.
-    offers: Offers,
+    advertised: AdvertisedCapabilities,
     /// Routes requests to their handlers.
     dispatcher: Dispatcher,
     /// The requests that are not answered yet.
@@ -102,7 +102,7 @@ impl ClientSession {
         front_client.attach(client.clone());
         let (tool_list, list_changes) = tools_list::lists(&groups, None);
         Self {
-            offers: initialize::offers(&groups),
+            advertised: initialize::advertised(&groups),
             dispatcher: Dispatcher::new(SessionState::new(groups.clone(), client.clone())),
             client,
             options,
@@ -115,7 +115,7 @@ impl ClientSession {
             requests: InboundRequests::new(peer.clone(), errors::internal().into()),
             groups,
             peer,
-            phase: Phase::Initialization,
+            phase: SessionPhase::Initialization,
             held: VecDeque::new(),
             hold_until: None,
         }
@@ -136,7 +136,7 @@ impl ClientSession {
             () = self.serve(lines) => {}
             () = stop => self.was_asked = true,
         }
-        self.phase = Phase::Shutdown;
+        self.phase = SessionPhase::Shutdown;
         self.dispatcher.close();
         self.reject_held(&errors::shutting_down());
         let deadline = Instant::now() + SHUTDOWN_GRACE;
@@ -221,12 +221,12 @@ impl ClientSession {
         if request.method.known() != Some(Method::Ping) && self.is_full() {
             return self.reject(&request.id, &errors::too_many_requests());
         }
-        if self.phase != Phase::Shutdown
+        if self.phase != SessionPhase::Shutdown
             && let Some(meta) = RequestMeta::of(&request)
         {
             return self.stateless_request(request, &meta);
         }
-        let availability = Availability::in_handshake_era(&request.method, self.offers);
+        let availability = MethodAvailability::in_handshake_era(&request.method, self.advertised);
         match self.phase.decide(availability) {
             PhaseDecision::Reject(error) => self.reject(&request.id, &error),
             PhaseDecision::Hold => {
@@ -253,12 +253,12 @@ impl ClientSession {
         if let Err(error) = meta.check(&request, self.options.latest_revision) {
             return self.reject(&request.id, &error);
         }
-        match Availability::in_stateless_era(&request.method, self.offers) {
-            Availability::Available(Method::ServerDiscover) => {
-                let result = initialize::discover_result(&self.groups, self.offers);
+        match MethodAvailability::in_stateless_era(&request.method, self.advertised) {
+            MethodAvailability::Available(Method::ServerDiscover) => {
+                let result = initialize::discover_result(&self.groups, self.advertised);
                 self.answer(&request, Era::Stateless, Ok(result));
             }
-            Availability::Available(method) => {
+            MethodAvailability::Available(method) => {
                 self.client.add_capabilities(&meta.capabilities());
                 self.start_groups();
                 self.serve_request(request, method, Era::Stateless);
@@ -269,8 +269,8 @@ impl ClientSession {
 
     fn notification(&mut self, method: &str, params: Option<Raw>) {
         match (method, self.phase) {
-            (notification::INITIALIZED, Phase::Initialized) => {
-                self.phase = Phase::Operation;
+            (notification::INITIALIZED, SessionPhase::Initialized) => {
+                self.phase = SessionPhase::Operation;
                 self.client.notifications.end_handshake();
                 // A list may have changed before the client could be told.
                 if let Some(contents) = self.list_changes.read_now() {
@@ -286,10 +286,10 @@ impl ClientSession {
                     self.cancel(params);
                 }
             }
-            (notification::ROOTS_LIST_CHANGED, Phase::Operation) => {
+            (notification::ROOTS_LIST_CHANGED, SessionPhase::Operation) => {
                 self.dispatcher.notify_groups(method, params.as_ref());
             }
-            (notification::TASKS_STATUS, Phase::Operation) => {
+            (notification::TASKS_STATUS, SessionPhase::Operation) => {
                 self.dispatcher.notify_group_of_task(method, params.as_ref());
             }
             (method, phase) => tracing::debug!(method, ?phase, "ignored a notification"),
@@ -302,10 +302,10 @@ impl ClientSession {
         // What is in the cache is part of the answer. The rest can wait until the answer is sent.
         self.groups.restore();
         self.start_due = true;
-        self.phase = Phase::Initialized;
+        self.phase = SessionPhase::Initialized;
         let revision = initialize::negotiate(&params, self.options.latest_revision);
-        self.offers.tasks = revision == WITH_TASKS;
-        let result = initialize::initialize_result(revision, &self.groups, self.offers);
+        self.advertised.tasks = revision == WITH_TASKS;
+        let result = initialize::initialize_result(revision, &self.groups, self.advertised);
         self.peer.reply(&request.id, Ok(result));
         initialize::report_problems(&self.client, &self.groups);
         if revision == WITH_BATCHES {
@@ -330,7 +330,7 @@ impl ClientSession {
 
     /// Tells the client which lists changed, if it may be told already.
     fn notify_list_changes(&mut self, contents: ListContents) {
-        let is_operating = self.phase == Phase::Operation;
+        let is_operating = self.phase == SessionPhase::Operation;
         if !is_operating && !self.client.notifications.has_listeners() {
             return;
         }

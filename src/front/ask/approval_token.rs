@@ -2,8 +2,8 @@
 //!
 //! `requestState` is a token that says what was asked or approved, signed with a key of this process, so that it holds
 //! only for this tool with these arguments, and for ten minutes. The upstream's own state for later rounds travels
-//! inside it. The proxy keeps only the token's nonce (`unspent_nonces`), which is spent before the call is sent: each
-//! token lets one request pass, whatever becomes of that.
+//! inside it. The proxy keeps only the token's nonce (`session/unspent_nonces`), which is spent before the call is sent.
+//! So each token lets one request pass, whether that succeeds or not.
 
 use crate::config::GroupName;
 use crate::front::session::input_required::needs_input;
@@ -31,7 +31,7 @@ const APPROVED: &str = "agreed";
 /// How long a question can be answered, and how long an approval holds between two requests, in milliseconds.
 const VALIDITY_MS: u64 = 600_000;
 
-/// Times are counted from here: like the key, they mean something to this process only.
+/// The origin of the times in tokens. Like the key, they mean something to this process only.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 static KEY: LazyLock<hmac::Key> = LazyLock::new(|| {

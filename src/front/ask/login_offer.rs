@@ -85,8 +85,8 @@ pub async fn offer(
 }
 
 impl Offer<'_> {
-    /// Asks the user to agree to the login. If several requests need it at once, one of them asks and all get the
-    /// answer. If the user agreed, returns whether this request asked.
+    /// Asks the user to agree to the login. If several requests need it at once, one of them asks, and all get the
+    /// answer. Returns whether this request asked.
     async fn ask_for_consent(&self) -> Result<bool, LoginOutcome> {
         loop {
             let Some(turn) = self.flow.take_turn() else {

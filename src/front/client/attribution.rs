@@ -1,8 +1,8 @@
-//! Says to the client which group asks or reports something, because it knows only the proxy.
+//! Names the group in every question and notification of an upstream, because the client knows only the proxy.
 //!
-//! A question begins with the name of its group, on whichever way it reaches the client, and leads to web pages only. A
-//! notification cannot pose as one of another group: where it names one, it is marked or dropped. Clients may read a key in
-//! the wrong case, so a message with such a key is refused instead of understood in one of two ways.
+//! A question begins with the name of its group, and a URL in it must be that of a web page. A notification that names
+//! another group is marked or dropped. Clients may ignore the case of keys, so a message that has a key twice, or in the
+//! wrong case, is refused: the client could read another value than was checked here.
 
 use crate::config::GroupName;
 use crate::front::origins::Origins;
@@ -26,10 +26,10 @@ const AMBIGUOUS: Refusal = "a member is given twice, or has a key that some prog
 const NO_WEB_PAGE: Refusal = "it asks the user to open a URL that is neither http nor https";
 /// A key of `inputRequests` with half of a surrogate pair.
 const NOT_TEXT: Refusal = "a key of its requests for input is not Unicode text";
-/// A notification about what is not the group's.
+/// A notification about the question of another group.
 const OF_ANOTHER_GROUP: Refusal = "it is about a question of another group";
 
-/// What is known of the groups, and of what they have asked.
+/// Names the groups to one client, and remembers which group has asked what.
 pub struct Attribution {
     /// The groups of this instance.
     groups: Weak<GroupManager>,
@@ -38,7 +38,7 @@ pub struct Attribution {
 }
 
 impl Attribution {
-    /// Nothing was asked yet.
+    /// Creates the attribution for a new session, in which no group has asked anything.
     pub fn new(groups: &Arc<GroupManager>) -> Self {
         Self { groups: Arc::downgrade(groups), elicitations: Mutex::default() }
     }
@@ -64,7 +64,7 @@ impl Attribution {
         named.map(Some)
     }
 
-    /// Does the same for the requests for input in a result, or in what is reported about a task.
+    /// Puts the name of the group into the requests for input of a result, or of a report about a task.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Attribution {
         Ok(raw::set(result, "inputRequests", &requests.join()))
     }
 
-    /// Does the same for the elicitations that an error asks for (code -32042, revision 2025-11-25).
+    /// Puts the name of the group into the elicitations that an error asks for (code -32042, revision 2025-11-25).
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Attribution {
         Ok(raw::set_str(object.text(), "message", &message))
     }
 
-    /// Returns the logger with the name of the group before it, if it is, or may look like, that of another group.
+    /// Returns the logger with the name of the group before it, if it is or looks like the name of another group.
     fn marked_logger(&self, group: &GroupName, logger: Value<'_>) -> Option<String> {
         let is_text = logger.as_str().is_some();
         let logger = text_of(logger);
@@ -186,7 +186,7 @@ fn sampling(group: &GroupName, params: Option<&Raw>) -> Result<Raw, Refusal> {
     Ok(raw::set_in(object.text(), "_meta", meta::GROUP, name.as_bytes()))
 }
 
-/// The params as an object. Params that are none become an empty one: they say nothing that a client could show.
+/// Returns the params as an object, or an empty object for other params: a client can show nothing of those.
 fn object(params: Option<&Raw>) -> Object {
     params.and_then(Object::parse).unwrap_or_default()
 }

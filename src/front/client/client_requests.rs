@@ -38,7 +38,7 @@ pub async fn send(client: &Arc<Client>, channel: Option<&InputChannel>, request:
     deliver(client, channel, request).await
 }
 
-/// Sends a request whose place among the open questions the caller holds.
+/// Sends a request at once: the caller has waited for its turn among the open questions.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ fn call_hint(request: &ClientRequest) -> CallHint {
     CallHint { number: request.call, task }
 }
 
-/// The error for a request of which it is not known to which of several open calls it belongs.
+/// The error for a request that may belong to any of several open calls.
 fn ambiguous(method: &str) -> Raw {
     let message = format!(
         "{method} cannot be passed on: several calls are open, and it does not say which one it belongs to"

@@ -1,9 +1,8 @@
-//! The open calls of a stateless client, through whose answers the client can be asked for input, and which of them a
-//! request of an upstream belongs to.
+//! Finds the open call of a stateless client whose answer can carry a request of an upstream.
 //!
-//! A server of the handshake era does not say during which of its calls it asks. A related task says it, and so does
-//! the stream of a remote server. Otherwise the request belongs to the only call that is open. If several are, it is
-//! refused: the question of one call must not appear in another one.
+//! A server of the handshake era does not say during which call it asks. A related task tells the call, and so does the
+//! stream of a remote server. Otherwise the request belongs to the only call that is open at the group. If several are
+//! open, the request is refused, because the question of one call must not appear in another one.
 
 use crate::config::GroupName;
 use parking_lot::Mutex;
@@ -18,7 +17,7 @@ use wire::{Raw, Reply, raw};
 pub struct InputChannel {
     /// The capabilities that the client declared with this call.
     pub capabilities: Raw,
-    /// Takes what the client is to be asked.
+    /// Takes the requests for input.
     pub requests: mpsc::Sender<PendingInput>,
     /// Whether the call is suspended: the client was asked and has not sent its next request.
     pub suspended: Arc<AtomicBool>,
@@ -34,7 +33,7 @@ pub struct PendingInput {
     pub answer: oneshot::Sender<Reply>,
 }
 
-/// What tells which call a request of an upstream belongs to.
+/// What a request of an upstream says about the call that it belongs to.
 #[derive(Debug, Clone, Default)]
 pub struct CallHint {
     /// The number of the call's channel.

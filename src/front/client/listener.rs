@@ -56,7 +56,8 @@ impl SubscribedUris {
         self.0.keys().any(|(of, above)| of == group && is_at_or_below(uri, above))
     }
 
-    /// Returns whether a URI of `group` is to the client one that it has subscribed to at other groups only.
+    /// Returns whether the client would take an update of `uri` by `group` for one of another group: only there has it
+    /// subscribed to this URI.
     pub(super) fn is_of_another(&self, group: &GroupName, uri: &str) -> bool {
         let mut others = self.0.iter().filter(|((of, _), _)| of != group);
         others.any(|(_, known_as)| is_at_or_below(uri, known_as)) && !self.contains(group, uri)

@@ -1,4 +1,4 @@
-//! How many questions about one group the user of a client has to answer at a time.
+//! Limits how many questions about one group are open to the user at a time.
 //!
 //! A server may ask as often as it likes while it runs a call, and over stdio nothing says to which call a question
 //! belongs. So the questions of a group are counted together: elicitations and sampling requests of its server, our

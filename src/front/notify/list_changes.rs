@@ -32,7 +32,7 @@ pub struct ListContents {
 /// Reads the contents of the lists.
 pub type ReadLists = Box<dyn Fn() -> BoxFuture<'static, ListContents> + Send>;
 
-/// The contents that a client knows, for a request that lists something meanwhile. Cheap to clone.
+/// The contents that a client knows, shared with the requests that answer with a list. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct KnownLists(Arc<Mutex<ListContents>>);
 
@@ -45,10 +45,10 @@ impl KnownLists {
 
 /// The lists as one client knows them.
 pub struct ListChanges {
-    /// Resolves when a list may have changed, to what waits for the next time. A set polls it when it was woken, and
-    /// not each time that a message comes.
+    /// Resolves when a list may have changed, to the receiver that reports the next change. It is a set because a set
+    /// polls a future only when it was woken, and not each time that a message comes.
     waiting: FuturesUnordered<BoxFuture<'static, watch::Receiver<u64>>>,
-    /// What has resolved, until the client may be told.
+    /// The receiver that reported a change, until the client may be told.
     due: Option<watch::Receiver<u64>>,
     /// Reads the contents of the lists.
     read: ReadLists,
@@ -73,7 +73,7 @@ impl ListChanges {
         }
     }
 
-    /// Resolves when a list may have changed and the client may be told, to what the lists contain. Cancel-safe.
+    /// Waits until a list may have changed and the client may be told. Returns the contents of the lists. Cancel-safe.
     pub async fn changed(&mut self) -> ListContents {
         if self.reading.is_empty() {
             if self.due.is_none() {
@@ -91,7 +91,7 @@ impl ListChanges {
         self.reading.next().await.unwrap_or_default()
     }
 
-    /// Reads the contents of the lists now. `None`: that takes a while, and `changed` resolves to them.
+    /// Reads the contents of the lists. Returns `None` if that takes a while; `changed` returns them then.
     pub fn read_now(&mut self) -> Option<ListContents> {
         let mut reading = (self.read)();
         let read = reading.as_mut().now_or_never();
@@ -106,8 +106,8 @@ impl ListChanges {
         self.known.clone()
     }
 
-    /// Notes that the client asks for a list, if `method` does. Whatever an unknown list turns out to contain, the client is
-    /// told that it changed.
+    /// Notes that the client asks for a list, if `method` lists something. If that list is not known yet, any content of it
+    /// counts as a change.
     pub fn asked(&self, method: Method) {
         match method {
             Method::ResourcesList | Method::ResourceTemplatesList => {

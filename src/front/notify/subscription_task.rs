@@ -136,7 +136,7 @@ enum Ended {
     Topics,
 }
 
-/// How the task of one group and the client's requests talk to each other.
+/// The channels between the task of one group and the client's requests.
 pub struct SubscriptionChannels {
     /// The topics to keep subscribed.
     pub topics: watch::Receiver<Topics>,

@@ -1,4 +1,4 @@
-//! The client in front, as upstreams know it.
+//! Passes on what upstreams send to the client: requests, notifications and log messages.
 
 use crate::config::GroupName;
 use crate::front::client::Client;

@@ -1,6 +1,6 @@
 //! The results of `initialize` and `server/discover`.
 
-use super::phase::Offers;
+use super::phase::AdvertisedCapabilities;
 use crate::front::client::Client;
 use crate::front::tools::tool_list;
 use crate::groups::GroupManager;
@@ -21,12 +21,12 @@ const MAX_REPORTED: usize = 20;
 
 /// Returns the capabilities to advertise. They depend only on the config: a capability is advertised if one server may
 /// have it, or if there is no server.
-pub fn offers(groups: &GroupManager) -> Offers {
+pub fn advertised(groups: &GroupManager) -> AdvertisedCapabilities {
     let config = groups.config();
     let features: Vec<_> =
         config.servers.iter().filter_map(|(_, server)| Some(server.as_ref().ok()?.features)).collect();
     let stores = tool_list::stores_results(&config);
-    Offers {
+    AdvertisedCapabilities {
         resources: stores || features.is_empty() || features.iter().any(|features| features.resources),
         // We have one ourselves, which a config without prompts does not need.
         prompts: features.is_empty() || features.iter().any(|features| features.prompts),
@@ -67,16 +67,16 @@ pub fn report_problems(client: &Client, groups: &GroupManager) {
 }
 
 /// The result of `initialize`.
-pub fn initialize_result(revision: &str, groups: &GroupManager, offers: Offers) -> Raw {
-    let mut result = InitializeResult::new(capabilities(offers));
+pub fn initialize_result(revision: &str, groups: &GroupManager, advertised: AdvertisedCapabilities) -> Raw {
+    let mut result = InitializeResult::new(capabilities(advertised));
     result.server_info = server_info();
     result.instructions = Some(tool_list::instructions(groups));
     let mut result = json!(result);
     result["protocolVersion"] = json!(revision);
-    if offers.resources {
+    if advertised.resources {
         result["capabilities"]["extensions"] = json!({ SKILLS_EXTENSION: { "directoryRead": true } });
     }
-    if offers.tasks {
+    if advertised.tasks {
         result["capabilities"]["tasks"] =
             json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
     }
@@ -84,10 +84,10 @@ pub fn initialize_result(revision: &str, groups: &GroupManager, offers: Offers) 
 }
 
 /// The result of `server/discover`.
-pub fn discover_result(groups: &GroupManager, offers: Offers) -> Raw {
-    let mut capabilities = json!(capabilities(offers));
+pub fn discover_result(groups: &GroupManager, advertised: AdvertisedCapabilities) -> Raw {
+    let mut capabilities = json!(capabilities(advertised));
     capabilities["extensions"] = json!({ TASKS_EXTENSION: {} });
-    if offers.resources {
+    if advertised.resources {
         capabilities["extensions"][SKILLS_EXTENSION] = json!({ "directoryRead": true });
     }
     let result = json!({
@@ -105,7 +105,7 @@ fn server_info() -> Implementation {
     info
 }
 
-fn capabilities(offers: Offers) -> ServerCapabilities {
+fn capabilities(advertised: AdvertisedCapabilities) -> ServerCapabilities {
     let mut tools = ToolsCapability::default();
     tools.list_changed = Some(true);
     let mut resources = ResourcesCapability::default();
@@ -115,8 +115,8 @@ fn capabilities(offers: Offers) -> ServerCapabilities {
     prompts.list_changed = Some(true);
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(tools);
-    capabilities.resources = offers.resources.then_some(resources);
-    capabilities.prompts = offers.prompts.then_some(prompts);
+    capabilities.resources = advertised.resources.then_some(resources);
+    capabilities.prompts = advertised.prompts.then_some(prompts);
     capabilities.completions = Some(serde_json::Map::new());
     capabilities.logging = Some(serde_json::Map::new());
     capabilities

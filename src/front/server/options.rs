@@ -1,9 +1,9 @@
-//! What the client's entry for this program chooses for its session.
+//! What the command line, which the client's config file has, chooses for the session.
 
 use std::time::Duration;
 use wire::protocol::STATELESS;
 
-/// What the client's entry for this program chooses for its session.
+/// What the command line chooses for the session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOptions {
     /// How long the first `tools/list` may wait for start-up discovery, from the start of the groups on.

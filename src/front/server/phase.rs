@@ -16,7 +16,7 @@ use wire::protocol::{Era, capability};
 
 /// The phase of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum SessionPhase {
     /// `initialize` has not come.
     Initialization,
     /// `initialize` is answered.
@@ -40,7 +40,7 @@ pub enum PhaseDecision {
 
 /// Whether a method can be used in this session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Availability {
+pub enum MethodAvailability {
     /// Its capability is advertised, or it needs none.
     Available(Method),
     /// Its capability exists in MCP but is not advertised.
@@ -51,7 +51,7 @@ pub enum Availability {
 
 /// The capabilities that depend on the config or the revision. All others are always advertised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offers {
+pub struct AdvertisedCapabilities {
     /// Whether resources are advertised.
     pub resources: bool,
     /// Whether prompts are advertised.
@@ -60,7 +60,7 @@ pub struct Offers {
     pub tasks: bool,
 }
 
-impl Offers {
+impl AdvertisedCapabilities {
     fn has(self, capability: &str) -> bool {
         match capability {
             capability::RESOURCES => self.resources,
@@ -71,11 +71,11 @@ impl Offers {
     }
 }
 
-impl Availability {
+impl MethodAvailability {
     /// Looks up a method for a request of the handshake era.
-    pub fn in_handshake_era(method: &MethodName, offers: Offers) -> Self {
+    pub fn in_handshake_era(method: &MethodName, advertised: AdvertisedCapabilities) -> Self {
         match method.known().filter(|method| method.is_of(Era::Handshake)) {
-            Some(method) => match method.info().capability.filter(|capability| !offers.has(capability)) {
+            Some(method) => match method.info().capability.filter(|capability| !advertised.has(capability)) {
                 None => Self::Available(method),
                 Some(capability) => Self::NotNegotiated(capability),
             },
@@ -86,18 +86,18 @@ impl Availability {
 
     /// Looks up a method for a request of the stateless era. There, a method whose capability is not advertised does
     /// not exist; tasks are an extension that is always advertised.
-    pub fn in_stateless_era(method: &MethodName, offers: Offers) -> Self {
-        let offers = Offers { tasks: true, ..offers };
+    pub fn in_stateless_era(method: &MethodName, advertised: AdvertisedCapabilities) -> Self {
+        let advertised = AdvertisedCapabilities { tasks: true, ..advertised };
         let method = method.known().filter(|method| method.is_of(Era::Stateless));
-        let method = method.filter(|method| method.info().capability.is_none_or(|name| offers.has(name)));
+        let method = method.filter(|method| method.info().capability.is_none_or(|name| advertised.has(name)));
         method.map_or(Self::Unknown, Self::Available)
     }
 }
 
-impl Phase {
+impl SessionPhase {
     /// Decides what to do with a request of the handshake era.
-    pub fn decide(self, availability: Availability) -> PhaseDecision {
-        use Availability::{Available, NotNegotiated, Unknown};
+    pub fn decide(self, availability: MethodAvailability) -> PhaseDecision {
+        use MethodAvailability::{Available, NotNegotiated, Unknown};
         match (self, availability) {
             (Self::Shutdown, _) => PhaseDecision::Reject(errors::shutting_down()),
             (_, Available(Method::Ping)) => PhaseDecision::Serve(Method::Ping),
@@ -118,11 +118,12 @@ impl Phase {
 mod tests {
     use super::*;
 
-    const OFFERS: Offers = Offers { resources: true, prompts: false, tasks: false };
+    const ADVERTISED: AdvertisedCapabilities =
+        AdvertisedCapabilities { resources: true, prompts: false, tasks: false };
 
     #[test]
     fn every_phase_decides_about_every_kind_of_method() {
-        use Phase::*;
+        use SessionPhase::*;
         for (phase, method, expected) in [
             (Initialization, "tools/list", Some(-32005)),
             (Initialization, "resources/list", Some(-32005)),
@@ -147,7 +148,7 @@ mod tests {
             (Shutdown, "initialize", Some(-31004)),
             (Shutdown, "tools/list", Some(-31004)),
         ] {
-            let decision = phase.decide(Availability::in_handshake_era(&method.into(), OFFERS));
+            let decision = phase.decide(MethodAvailability::in_handshake_era(&method.into(), ADVERTISED));
             match (decision, expected) {
                 (PhaseDecision::Serve(served), None) => assert_eq!(served.name(), method, "{phase:?}"),
                 (PhaseDecision::Reject(error), Some(code)) => {
@@ -157,7 +158,7 @@ mod tests {
             }
         }
         for method in ["tools/list", "no/such"] {
-            let availability = Availability::in_handshake_era(&method.into(), OFFERS);
+            let availability = MethodAvailability::in_handshake_era(&method.into(), ADVERTISED);
             assert_eq!(Initialized.decide(availability), PhaseDecision::Hold);
         }
     }
@@ -177,8 +178,8 @@ mod tests {
             ("logging/setLevel", false),
             ("prompts/get", false),
         ] {
-            let availability = Availability::in_stateless_era(&method.into(), OFFERS);
-            assert_eq!(availability != Availability::Unknown, is_available, "{method}");
+            let availability = MethodAvailability::in_stateless_era(&method.into(), ADVERTISED);
+            assert_eq!(availability != MethodAvailability::Unknown, is_available, "{method}");
         }
     }
 }

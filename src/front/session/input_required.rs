@@ -1,6 +1,6 @@
-//! A stateless server that needs input from a client of the handshake era: its `input_required` result becomes requests
-//! to the client, and the request to the server is sent again with their answers. So does a result that asks a stateless
-//! client more questions than may be open at a time.
+//! Puts the questions of a stateless server to a client of the handshake era: the `input_required` result becomes requests
+//! to the client, and the request to the server is sent again with the answers. A stateless client is asked in the same
+//! way if a result has more questions than may be open at a time.
 
 use crate::config::GroupName;
 use crate::front::client::Client;
@@ -109,8 +109,8 @@ pub fn with_capabilities(client: &Client, params: &Raw) -> Raw {
     raw::set_in(params, "_meta", meta::CAPABILITIES, &client.capabilities.offered(&INPUT_CAPABILITIES))
 }
 
-/// Returns whether a result asks the user more than may be asked at a time. Such a result is not passed to a stateless
-/// client; the proxy asks in smaller groups.
+/// Returns whether a result asks the user more questions than may be open at a time. The proxy then asks a stateless client
+/// itself, a few at a time.
 pub fn has_too_many_questions(result: &Raw) -> bool {
     needs_input(result) && count_questions(result) > MAX_OPEN_QUESTIONS
 }

@@ -19,7 +19,7 @@ pub struct OpenTasks(Mutex<TasksById>);
 
 #[derive(Default)]
 struct TasksById {
-    /// Notify the entry of a task to release its lease.
+    /// Notifying the entry of a task releases its lease.
     ended: HashMap<String, Arc<Notify>>,
     /// Each holds the lease of one task.
     holders: JoinSet<()>,

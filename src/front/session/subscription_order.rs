@@ -1,5 +1,5 @@
-//! Keeps the order of a client's requests to one group where a subscription comes first: the subscription is sent by a
-//! task of its own, and what the client sent after it waits until that is done. Nobody waits for the server's reply.
+//! Keeps the order of a subscription and the later requests of the client to the same group. A task of its own sends the
+//! subscription, so later requests wait until it is sent. They do not wait for the server's reply.
 
 use crate::config::GroupName;
 use parking_lot::Mutex;

@@ -1,8 +1,7 @@
-//! The nonces of tokens that were issued and not used yet.
+//! The nonces of the approval tokens that were issued and not used yet.
 //!
-//! A token is a signed text that a client sends back. Its nonce is here from the time when it is issued until it is spent
-//! or expires. So a token with a valid signature whose nonce is not here was used before, and no spent nonce need be
-//! remembered.
+//! A token is a signed text that a client sends back. Its nonce is kept here until it is spent or expires. So a token with
+//! a valid signature whose nonce is missing here was used before, and spent nonces need not be remembered.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -10,12 +9,12 @@ use std::collections::BTreeMap;
 /// How many nonces may be unspent. Nobody answers so many questions before they expire.
 const MAX_UNSPENT: usize = 1024;
 
-/// A number that a token contains, and no other token of this process does.
+/// A number that only one token of this process contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonce {
     /// The number.
     pub number: u64,
-    /// When it expires, on the clock of who issued it, in milliseconds.
+    /// When it expires, in milliseconds on the clock of the issuer.
     pub expiry: u64,
 }
 
