@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use std::borrow::Cow;
-use wire::raw;
+use wire::tokens::Tokens;
 
 /// Stands before the digits. No schema uses this character of Unicode's private area.
 const MARK: char = '\u{f5e7}';
@@ -23,24 +23,20 @@ pub(super) fn parse(schema: &[u8]) -> Option<Value> {
 /// Replaces the numbers that would be rounded.
 fn with_marks(json: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::new();
-    let (mut at, mut copied) = (0, 0);
-    while let Some(byte) = json.get(at) {
-        match byte {
-            b'"' => at = raw::string_end(json, at) + 1,
-            b'-' | b'0'..=b'9' => {
-                let is_part = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
-                let end = at + json[at..].iter().take_while(is_part).count();
-                let number = &json[at..end];
-                if is_rounded(number) {
-                    out.extend_from_slice(&json[copied..at]);
-                    out.extend_from_slice(format!("\"{MARK}").as_bytes());
-                    out.extend_from_slice(number);
-                    out.push(b'"');
-                    copied = end;
-                }
-                at = end;
-            }
-            _ => at += 1,
+    let (mut end, mut copied) = (0, 0);
+    for (at, byte) in Tokens::new(json) {
+        if at < end || !matches!(byte, b'-' | b'0'..=b'9') {
+            continue;
+        }
+        let is_part = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+        end = at + json[at..].iter().take_while(is_part).count();
+        let number = &json[at..end];
+        if is_rounded(number) {
+            out.extend_from_slice(&json[copied..at]);
+            out.extend_from_slice(format!("\"{MARK}").as_bytes());
+            out.extend_from_slice(number);
+            out.push(b'"');
+            copied = end;
         }
     }
     if copied == 0 {

@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! `compile` turns a tool's `inputSchema` into nodes, one for each schema in it. The [`ArgumentValidator`] keeps them with
-//! the tool's definition. `check` walks the bytes of the arguments along the nodes in one pass, with the reader in `json`.
+//! the tool's definition. `check` walks the bytes of the arguments along the nodes in one pass, with the scanner of messages.
 //! It builds no values, and allocates nothing while the arguments fit. Arguments that do not fit are walked a second time,
 //! to collect the violations (`violation`).
 //!

@@ -15,7 +15,8 @@
 //! request's future, and so to `peer`, which cancels the request to the server; `cancellation` has the client's params for
 //! it. `call_options` has the options and errors of one outgoing request, `open_calls` the requests that are not answered,
 //! `inbound` serves the requests of the other side, and `batch` handles messages that come in one array. `malformed` says
-//! what is wrong with a line that is no message, and `unfinished` joins a message that is written over several lines.
+//! what is wrong with a line that is no message, and `unfinished` joins a message that is written over several lines; both
+//! pass over text that may not be JSON with `tokens`.
 //! `budget` limits the memory that the messages of all connections take together. `stdio` opens the process's own stdin and
 //! stdout, `log_text` makes text of the other side safe for the log, and `fold` compares keys as programs do that ignore
 //! case.
@@ -61,6 +62,7 @@ pub mod raw;
 pub mod result_members;
 pub mod scan;
 pub mod stdio;
+pub mod tokens;
 pub mod unfinished;
 pub mod when_woken;
 

@@ -5,8 +5,8 @@
 //! Nothing deeper counts: an id inside a body may come from anyone.
 
 use super::lines::scalar;
+use super::tokens::Tokens;
 use super::{MessageError, Raw};
-use memchr::memchr2;
 use serde::de::IgnoredAny;
 use serde_json::error::Category;
 
@@ -71,23 +71,21 @@ pub fn outlines(line: &[u8]) -> Vec<Outline> {
         _ => return Vec::new(),
     };
     let (mut found, mut current) = (Vec::new(), None::<Outline>);
-    let (mut depth, mut at) = (0_usize, 0);
-    while let Some(byte) = text.get(at) {
+    let mut depth = 0_usize;
+    let mut tokens = Tokens::new(text);
+    while let Some((start, byte)) = tokens.next() {
         match byte {
             b'"' => {
-                let Some(end) = string_end(text, at) else { break };
-                let rest = &text[end..];
+                let rest = tokens.rest();
                 if let Some(outline) = current.as_mut().filter(|_| depth == top)
                     && rest.trim_ascii_start().first() == Some(&b':')
                 {
-                    outline.add(&text[at + 1..end - 1], rest);
+                    outline.add(&text[start + 1..text.len() - rest.len() - 1], rest);
                 }
-                at = end;
-                continue;
             }
             b'{' | b'[' => {
                 depth += 1;
-                if depth == top && *byte == b'{' {
+                if depth == top && byte == b'{' {
                     found.extend(current.replace(Outline::default()));
                 }
             }
@@ -99,22 +97,9 @@ pub fn outlines(line: &[u8]) -> Vec<Outline> {
             }
             _ => {}
         }
-        at += 1;
     }
     found.extend(current);
     found
-}
-
-/// The end of the string that begins at `start`, after its closing quote. `None`: it has none.
-pub(super) fn string_end(text: &[u8], start: usize) -> Option<usize> {
-    let mut at = start + 1;
-    loop {
-        at += memchr2(b'"', b'\\', text.get(at..)?)?;
-        if text[at] == b'"' {
-            return Some(at + 1);
-        }
-        at += 2;
-    }
 }
 
 /// Says what a line is instead of a JSON-RPC message, such as "not JSON: NaN at byte 57". The bytes are counted from 1.

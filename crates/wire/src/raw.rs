@@ -3,6 +3,7 @@
 //! Each function reads the whole object. Where several members of one object are needed, [`Object`] reads it once.
 
 use super::object::Object;
+use super::tokens::Tokens;
 use super::{Raw, json_string};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -42,10 +43,9 @@ pub fn elements_of(list: &Raw) -> Option<Vec<Raw>> {
 
 /// Returns how deep the objects and arrays of JSON text are nested: 0 for a scalar. Does not recurse.
 pub fn depth(json: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
-    while let Some(byte) = json.get(at) {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for (_, byte) in Tokens::new(json) {
         match byte {
-            b'"' => at = string_end(json, at),
             b'{' | b'[' => {
                 depth += 1;
                 deepest = deepest.max(depth);
@@ -53,22 +53,8 @@ pub fn depth(json: &[u8]) -> usize {
             b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        at += 1;
     }
     deepest
-}
-
-/// Returns where the quotation mark is that ends the string at `start`; the end of the text if there is none.
-pub fn string_end(json: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
-    while let Some(found) = memchr::memchr2(b'"', b'\\', json.get(at..).unwrap_or_default()) {
-        at += found;
-        if json[at] == b'"' {
-            return at;
-        }
-        at += 2;
-    }
-    json.len()
 }
 
 /// Sets the member `key`: replaces its value in place, or adds it at the end. Returns anything that is not an object

@@ -5,7 +5,7 @@
 //! Only the braces are counted, so that the whole costs one pass; the joined text is parsed like any other line.
 
 use super::Raw;
-use super::malformed::string_end;
+use super::tokens::Tokens;
 use bytes::BytesMut;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -81,21 +81,16 @@ impl UnfinishedMessage {
 /// The number of braces and brackets that are open after a line. `None`: the line has something outside of strings that
 /// JSON has not, a string that does not end, or more closing braces than opening ones.
 fn depth_after(line: &[u8], mut depth: usize) -> Option<usize> {
-    let mut at = 0;
-    while let Some(byte) = line.get(at) {
+    let mut tokens = Tokens::new(line);
+    for (_, byte) in tokens.by_ref() {
         match byte {
-            b'"' => {
-                at = string_end(line, at)?;
-                continue;
-            }
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth = depth.checked_sub(1)?,
-            byte if !JSON_BYTES.contains(byte) => return None,
+            byte if byte != b'"' && !JSON_BYTES.contains(&byte) => return None,
             _ => {}
         }
-        at += 1;
     }
-    Some(depth)
+    tokens.rest().is_empty().then_some(depth)
 }
 
 /// Whether a line begins a message of its own: `jsonrpc` is the first member that most servers write.

@@ -6,6 +6,7 @@ use crate::upstream::catalog::Tool;
 use base::text::{joined_up_to, name, one_line, quoted, quoted_lines, shorten, visible};
 use schema::signature::{Signature, signature};
 use serde_json::json;
+use wire::tokens::Tokens;
 use wire::{Raw, raw};
 
 /// The length of a stub's text: about eight tokens, enough to tell tools apart.
@@ -196,10 +197,8 @@ fn split_lines(json: &Raw) -> String {
     let mut open: Vec<(usize, usize)> = Vec::new();
     // The commas of the open objects, and those after which a line ends.
     let (mut commas, mut ends) = (Vec::new(), Vec::new());
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
+    for (at, byte) in Tokens::new(bytes) {
         match byte {
-            b'"' => at = raw::string_end(bytes, at),
             b'{' | b'[' => open.push((at, commas.len())),
             b',' if open.last().is_some_and(|(start, _)| bytes[*start] == b'{') => commas.push(at),
             b'}' | b']' => {
@@ -211,7 +210,6 @@ fn split_lines(json: &Raw) -> String {
             }
             _ => {}
         }
-        at += 1;
     }
     ends.sort_unstable();
     let mut lines = String::with_capacity(text.len() + ends.len());

@@ -2,6 +2,7 @@ use super::*;
 use crate::tests::schema_like_json;
 use proptest::prelude::*;
 use serde_json::json;
+use wire::tokens::string_end;
 
 fn signature_of(schema: Value) -> Signature {
     signature(&json!({"name": "t", "inputSchema": schema}).to_string().into())
@@ -222,7 +223,7 @@ fn texts_in_comments(mut text: &str) -> Vec<&str> {
     while let Some(start) = text.find(['"', '/']) {
         let rest = &text[start..];
         if rest.starts_with('"') {
-            text = &rest[raw::string_end(rest.as_bytes(), 0) + 1..];
+            text = &rest[string_end(rest.as_bytes(), 0).unwrap()..];
         } else if let Some(comment) = rest.strip_prefix("/*") {
             let (comment, after) = comment.split_once("*/").expect("a comment ends");
             comments.push(comment);
@@ -254,7 +255,7 @@ fn value_end(text: &[u8]) -> usize {
     let (mut at, mut depth) = (0, 0);
     loop {
         match text[at] {
-            b'"' => at = raw::string_end(text, at),
+            b'"' => at = string_end(text, at).unwrap() - 1,
             b'[' => depth += 1,
             b']' => depth -= 1,
             b',' if depth > 0 => {}

@@ -4,10 +4,13 @@
 //! takes too long.
 
 use super::compile::{NodeId, SchemaNode};
-use super::json::{JsonNumber, JsonReader, TypeSet, decode};
+use super::json::{JsonNumber, TypeSet};
 use super::violation::{BrokenRule, MAX_VIOLATIONS, Violation, Violations, nearest, of_alternatives};
 use std::collections::HashSet;
 use std::fmt::Display;
+use std::ops::Range;
+use wire::object;
+use wire::scan::Scanner;
 
 /// The depth to which a walk follows nested values, references and alternatives.
 const MAX_DEPTH: usize = 128;
@@ -56,16 +59,16 @@ pub(super) fn check(nodes: &[SchemaNode], args: &[u8]) -> ArgumentVerdict {
 /// Checks a value against one schema. Reduces `work` by what it takes. `None` if there is no verdict.
 pub(super) fn fit(nodes: &[SchemaNode], id: NodeId, value: &[u8], work: &mut usize) -> Option<Fit> {
     let mut walk = Walk { nodes, explains: false, work: *work, depth: 0, violations: Vec::new() };
-    let fit = walk.apply(id, &mut JsonReader { text: value, at: 0 });
+    let fit = walk.apply(id, &mut Scanner::new(value));
     *work = walk.work;
     fit
 }
 
 fn walk(nodes: &[SchemaNode], args: &[u8], explains: bool) -> Option<(Fit, Vec<Violation>)> {
     let mut walk = Walk { nodes, explains, work: MAX_WORK, depth: 0, violations: Vec::new() };
-    let mut reader = JsonReader { text: args.trim_ascii(), at: 0 };
-    let fit = walk.apply(0, &mut reader)?;
-    (reader.at == reader.text.len()).then_some((fit, walk.violations))
+    let mut scanner = Scanner::new(args.trim_ascii());
+    let fit = walk.apply(0, &mut scanner)?;
+    scanner.peek().is_none().then_some((fit, walk.violations))
 }
 
 /// A pass over the arguments.
@@ -82,37 +85,38 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Applies a schema to the value before the reader, and moves past the value.
-    fn apply(&mut self, id: NodeId, reader: &mut JsonReader<'a>) -> Option<Fit> {
+    /// Applies a schema to the value before the scanner, and moves past the value.
+    fn apply(&mut self, id: NodeId, scanner: &mut Scanner<'a>) -> Option<Fit> {
         self.work = self.work.checked_sub(SCHEMA_WORK)?;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return None;
         }
         let node = &self.nodes[id];
-        let start = *reader;
-        let mut fit = self.apply_rules(node, reader)?;
+        let start = scanner.clone();
+        let mut fit = self.apply_rules(node, scanner)?;
         for id in &node.all_of {
             fit = fit.max(self.apply(*id, &mut start.clone())?);
         }
         for (ids, only_one) in &node.alternatives {
-            fit = fit.max(self.alternatives(ids, *only_one, start)?);
+            fit = fit.max(self.alternatives(ids, *only_one, &start)?);
         }
         self.depth -= 1;
         Some(fit)
     }
 
     /// Applies the rules of a schema that have no other schemas for the same value in them.
-    fn apply_rules(&mut self, node: &SchemaNode, reader: &mut JsonReader<'a>) -> Option<Fit> {
-        let mut types = reader.types()?;
-        let start = reader.at;
+    fn apply_rules(&mut self, node: &SchemaNode, scanner: &mut Scanner<'a>) -> Option<Fit> {
+        let mut types = TypeSet::before(scanner)?;
         let (mut fit, mut count) = (Fit::Fits, 0);
-        match types {
-            TypeSet::ARRAY if node.types.intersects(types) => (fit, count) = self.elements(node, reader)?,
-            TypeSet::OBJECT if node.types.intersects(types) => fit = self.members(node, reader)?,
-            _ => self.skip(reader)?,
-        }
-        let text = reader.since(start);
+        let range = match types {
+            TypeSet::ARRAY if node.types.intersects(types) => {
+                self.elements(node, scanner, &mut fit, &mut count)?
+            }
+            TypeSet::OBJECT if node.types.intersects(types) => self.members(node, scanner, &mut fit)?,
+            _ => self.skip(scanner)?,
+        };
+        let text = scanner.text(range);
         if types == TypeSet::NUMBER && !types.is_subset(node.types) {
             types = TypeSet::of_number(text);
         }
@@ -144,26 +148,36 @@ impl<'a> Walk<'a> {
         Some(fit)
     }
 
-    /// Checks the elements of an array, and counts them.
-    fn elements(&mut self, node: &SchemaNode, reader: &mut JsonReader<'a>) -> Option<(Fit, usize)> {
-        let (mut fit, mut count) = (Fit::Fits, 0);
-        while reader.next_item(b']')? {
+    /// Checks the elements of an array, and counts them. Returns where the array is.
+    fn elements(
+        &mut self,
+        node: &SchemaNode,
+        scanner: &mut Scanner<'a>,
+        fit: &mut Fit,
+        count: &mut usize,
+    ) -> Option<Range<usize>> {
+        scanner.array(|scanner| {
             match node.items {
-                Some(id) => fit = fit.max(self.within(&count, |walk| walk.apply(id, reader))?),
-                None => self.skip(reader)?,
+                Some(id) => *fit = (*fit).max(self.within(count, |walk| walk.apply(id, scanner))?),
+                None => drop(self.skip(scanner)?),
             }
-            count += 1;
-        }
-        Some((fit, count))
+            *count += 1;
+            Some(())
+        })
     }
 
-    /// Checks the members of an object, and that no required one is missing.
-    fn members(&mut self, node: &SchemaNode, reader: &mut JsonReader<'a>) -> Option<Fit> {
-        let is_root = reader.at == 0;
-        let (mut fit, mut present) = (Fit::Fits, 0);
+    /// Checks the members of an object, and that no required one is missing. Returns where the object is.
+    fn members(
+        &mut self,
+        node: &SchemaNode,
+        scanner: &mut Scanner<'a>,
+        fit: &mut Fit,
+    ) -> Option<Range<usize>> {
+        let is_root = scanner.offset() == 0;
+        let mut present = 0;
         let mut keys = HashSet::new();
-        while reader.next_item(b'}')? {
-            let key = reader.key()?;
+        let range = scanner.object(|scanner, key, _| {
+            let key = object::str(scanner.text(key.start - 1..key.end + 1))?;
             // Programs disagree on which of two members with the same key counts.
             if self.explains && !keys.insert(key.clone()) {
                 return None;
@@ -173,34 +187,33 @@ impl<'a> Walk<'a> {
             present += usize::from(is_required);
             let may_be_null = self.explains && is_root && declared.is_some() && !is_required;
             match declared.or(node.additional) {
-                Some(_) if may_be_null && reader.types()? == TypeSet::NULL => self.skip(reader)?,
+                Some(_) if may_be_null && scanner.peek() == Some(b'n') => drop(self.skip(scanner)?),
                 Some(id) if self.nodes[id].types == TypeSet::NONE => {
-                    self.skip(reader)?;
+                    self.skip(scanner)?;
                     let rule = || BrokenRule::Additional(nearest(&key, node.properties.keys()));
-                    fit = self.within(&key, |walk| Some(walk.violation(b"", rule)))?;
+                    *fit = self.within(&key, |walk| Some(walk.violation(b"", rule)))?;
                 }
-                Some(id) => fit = fit.max(self.within(&key, |walk| walk.apply(id, reader))?),
-                None => self.skip(reader)?,
+                Some(id) => *fit = (*fit).max(self.within(&key, |walk| walk.apply(id, scanner))?),
+                None => drop(self.skip(scanner)?),
             }
-        }
+            Some(())
+        })?;
         if present < node.required.len() {
-            fit = Fit::Misfit;
+            *fit = Fit::Misfit;
             for name in node.required.iter().filter(|name| !keys.contains(name.as_str())) {
                 self.within(name, |walk| Some(walk.violation(b"", || BrokenRule::Required)))?;
             }
         }
-        Some(fit)
+        Some(range)
     }
 
     /// Checks `anyOf`, or `oneOf`, where only one of the alternatives may fit.
-    fn alternatives(&mut self, ids: &[NodeId], only_one: bool, start: JsonReader<'a>) -> Option<Fit> {
+    fn alternatives(&mut self, ids: &[NodeId], only_one: bool, start: &Scanner<'a>) -> Option<Fit> {
         let (mut fitting, mut unknown) = (0, 0);
         let mut misfits = Vec::new();
-        let mut reader = start;
         for id in ids {
-            reader = start;
             let outer = std::mem::take(&mut self.violations);
-            let fit = self.apply(*id, &mut reader)?;
+            let fit = self.apply(*id, &mut start.clone())?;
             let violations = std::mem::replace(&mut self.violations, outer);
             match fit {
                 Fit::Fits if !only_one => return Some(Fit::Fits),
@@ -210,18 +223,18 @@ impl<'a> Walk<'a> {
                 Fit::Misfit => {}
             }
         }
-        let text = reader.since(start.at);
+        let text = || start.clone().value().map_or(&b""[..], |range| start.text(range));
         Some(match (fitting, unknown) {
             (1, 0) => Fit::Fits,
             (0 | 1, 1..) => Fit::Unknown,
             (0, 0) => {
                 if self.explains {
-                    self.violations.extend(of_alternatives(text, misfits));
+                    self.violations.extend(of_alternatives(text(), misfits));
                     self.violations.truncate(MAX_VIOLATIONS + 1);
                 }
                 Fit::Misfit
             }
-            _ => self.violation(text, || BrokenRule::OneOf),
+            _ => self.violation(text(), || BrokenRule::OneOf),
         })
     }
 
@@ -242,19 +255,18 @@ impl<'a> Walk<'a> {
         Fit::Misfit
     }
 
-    /// Moves past a value.
-    fn skip(&mut self, reader: &mut JsonReader<'a>) -> Option<()> {
-        let start = reader.at;
-        reader.skip()?;
-        self.work = self.work.checked_sub(reader.at - start)?;
-        Some(())
+    /// Moves past a value, and returns where it is.
+    fn skip(&mut self, scanner: &mut Scanner<'a>) -> Option<Range<usize>> {
+        let range = scanner.value()?;
+        self.work = self.work.checked_sub(range.len())?;
+        Some(range)
     }
 }
 
 /// The number that has limits: a number itself, the length of a string, or the number of an array's elements.
 fn measure(text: &[u8], elements: usize) -> Option<JsonNumber> {
     match text.first()? {
-        b'"' => decode(text).map(|text| JsonNumber::from_count(text.chars().count())),
+        b'"' => object::str(text).map(|text| JsonNumber::from_count(text.chars().count())),
         b'[' => Some(JsonNumber::from_count(elements)),
         _ => JsonNumber::parse(text),
     }
@@ -262,10 +274,11 @@ fn measure(text: &[u8], elements: usize) -> Option<JsonNumber> {
 
 /// Returns whether two values are equal. `None` for numbers that programs round, and for arrays and objects.
 fn equals(a: &[u8], b: &[u8]) -> Option<bool> {
-    let types = |text| JsonReader { text, at: 0 }.types();
-    match types(a)? {
-        kind if types(b)? != kind => Some(false),
-        TypeSet::STRING if a.contains(&b'\\') || b.contains(&b'\\') => Some(decode(a)? == decode(b)?),
+    match TypeSet::of_value(a)? {
+        kind if TypeSet::of_value(b)? != kind => Some(false),
+        TypeSet::STRING if a.contains(&b'\\') || b.contains(&b'\\') => {
+            Some(object::str(a)? == object::str(b)?)
+        }
         TypeSet::NUMBER => Some(JsonNumber::parse(a)? == JsonNumber::parse(b)?),
         TypeSet::ARRAY | TypeSet::OBJECT => None,
         _ => Some(a == b),

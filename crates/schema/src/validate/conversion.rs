@@ -1,7 +1,7 @@
 //! The ways to write a value of one type as a value of another, for the repair of arguments.
 
-use super::json::decode;
 use serde::de::IgnoredAny;
+use wire::object;
 
 /// Another way to write a value.
 pub(super) struct Conversion {
@@ -29,7 +29,7 @@ pub(super) fn conversions(value: &[u8]) -> Vec<Conversion> {
 }
 
 fn string_conversions(string: &[u8]) -> Vec<Vec<u8>> {
-    let Some(text) = decode(string) else { return Vec::new() };
+    let Some(text) = object::str(string) else { return Vec::new() };
     let mut texts = Vec::new();
     if is_decimal(&text) {
         texts.push(text.as_bytes().to_vec());

@@ -1,147 +1,7 @@
-//! Reads JSON text in place: types, strings and numbers.
-//!
-//! The reader finds where values begin and end, and builds no values. It relies on the text being JSON and does not look
-//! for every error. On other text it may read values or return `None`, but it never panics and always advances.
+//! Types and numbers of JSON values, from their text.
 
-use memchr::memchr2;
 use serde_json::Value;
-use std::borrow::Cow;
-use wire::block::{BLOCK, Block};
-
-/// A position in JSON text. Its methods return `None` if they find that the text is not JSON.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct JsonReader<'a> {
-    pub(super) text: &'a [u8],
-    /// The offset of the next byte.
-    pub(super) at: usize,
-}
-
-impl<'a> JsonReader<'a> {
-    /// Moves to the next value and returns its type; for a number, both types of numbers.
-    pub(super) fn types(&mut self) -> Option<TypeSet> {
-        match self.peek()? {
-            b'"' => Some(TypeSet::STRING),
-            b'{' => Some(TypeSet::OBJECT),
-            b'[' => Some(TypeSet::ARRAY),
-            b'-' | b'0'..=b'9' => Some(TypeSet::NUMBER),
-            b't' | b'f' => Some(TypeSet::BOOLEAN),
-            b'n' => Some(TypeSet::NULL),
-            _ => None,
-        }
-    }
-
-    /// Moves past the next value.
-    pub(super) fn skip(&mut self) -> Option<()> {
-        match self.types()? {
-            TypeSet::STRING => self.skip_string().map(drop),
-            TypeSet::ARRAY | TypeSet::OBJECT => self.skip_container(),
-            _ => {
-                let rest = &self.text[self.at..];
-                let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
-                self.at += rest.iter().position(is_end).unwrap_or(rest.len());
-                Some(())
-            }
-        }
-    }
-
-    /// Moves to the next element of an array, or to the next key of an object. `false` at the end, the bracket `close`,
-    /// which it moves past.
-    pub(super) fn next_item(&mut self, close: u8) -> Option<bool> {
-        // Items are separated by commas, so a bracket here is the one before the first item.
-        if matches!(self.peek()?, b'[' | b'{' | b',') {
-            self.at += 1;
-        }
-        let is_end = self.peek()? == close;
-        self.at += usize::from(is_end);
-        Some(!is_end)
-    }
-
-    /// Reads the key of a member, and moves to the value.
-    pub(super) fn key(&mut self) -> Option<Cow<'a, str>> {
-        let start = self.at;
-        let key = match self.skip_string()? {
-            StringForm::Plain => Cow::Borrowed(std::str::from_utf8(&self.text[start + 1..self.at - 1]).ok()?),
-            StringForm::Escaped => decode(self.since(start))?,
-        };
-        self.peek().filter(|byte| *byte == b':')?;
-        self.at += 1;
-        self.peek().map(|_| key)
-    }
-
-    /// The text from `start` to here.
-    pub(super) fn since(&self, start: usize) -> &'a [u8] {
-        &self.text[start..self.at]
-    }
-
-    fn skip_string(&mut self) -> Option<StringForm> {
-        let mut form = StringForm::Plain;
-        self.at += 1;
-        loop {
-            let rest = self.text.get(self.at..)?;
-            // Most strings end in their first block.
-            let end = match rest.first_chunk().map(Block::new) {
-                Some(Block { plain, .. }) if plain < BLOCK => plain,
-                _ => memchr2(b'"', b'\\', rest)?,
-            };
-            self.at += end + 1;
-            match rest[end] {
-                b'"' => return Some(form),
-                b'\\' => {
-                    form = StringForm::Escaped;
-                    self.at += 1;
-                }
-                // Text that is not JSON.
-                _ => {}
-            }
-        }
-    }
-
-    fn skip_container(&mut self) -> Option<()> {
-        let mut depth = 0_usize;
-        loop {
-            match self.text.get(self.at)? {
-                b'"' => {
-                    self.skip_string()?;
-                    continue;
-                }
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' => depth -= 1,
-                _ => {}
-            }
-            self.at += 1;
-            if depth == 0 {
-                return Some(());
-            }
-        }
-    }
-
-    /// The next byte that is not white space.
-    fn peek(&mut self) -> Option<u8> {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.text.get(self.at) {
-            self.at += 1;
-        }
-        self.text.get(self.at).copied()
-    }
-}
-
-/// How a string is written.
-enum StringForm {
-    /// As it is.
-    Plain,
-    /// With escapes.
-    Escaped,
-}
-
-/// Decodes a string as it is written, with its quotes. `None` if it is not Unicode text, for example half of a surrogate
-/// pair.
-pub(super) fn decode(string: &[u8]) -> Option<Cow<'_, str>> {
-    match string {
-        [b'"', content @ .., b'"'] if !content.contains(&b'\\') => {
-            std::str::from_utf8(content).ok().map(Cow::Borrowed)
-        }
-        _ => serde_json::from_slice(string).ok().map(Cow::Owned),
-    }
-}
+use wire::scan::Scanner;
 
 /// A number that all programs read alike: an integer of at most 64 bits, or a number below 10^15 with at most 15
 /// significant digits, which double-precision numbers keep apart. The unit is 10^-18.
@@ -215,6 +75,24 @@ impl TypeSet {
             Some(set.union(if TYPE_NAMES[index] == "number" { Self::NUMBER } else { Self(1 << index) }))
         });
         set.filter(|set| *set != Self::NONE)
+    }
+
+    /// The type of a value; for a number, both types of numbers. `None` for text that is not JSON.
+    pub(super) fn of_value(text: &[u8]) -> Option<Self> {
+        Self::before(&Scanner::new(text))
+    }
+
+    /// The type of the scanner's next value, which [`Self::of_value`] describes.
+    pub(super) fn before(scanner: &Scanner<'_>) -> Option<Self> {
+        match scanner.peek()? {
+            b'"' => Some(Self::STRING),
+            b'{' => Some(Self::OBJECT),
+            b'[' => Some(Self::ARRAY),
+            b'-' | b'0'..=b'9' => Some(Self::NUMBER),
+            b't' | b'f' => Some(Self::BOOLEAN),
+            b'n' => Some(Self::NULL),
+            _ => None,
+        }
     }
 
     /// The types of a number. It has two where programs may disagree on whether it is an integer, as for `1.0`.
@@ -307,14 +185,6 @@ mod tests {
             ("0.12345678901234567890", TypeSet::NUMBER),
         ] {
             assert_eq!(TypeSet::of_number(text.as_bytes()), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn strings_that_are_not_unicode_are_not_decoded() {
-        assert_eq!(decode(br#""a\u0062""#).as_deref(), Some("ab"));
-        for text in [&br#""\ud800""#[..], b"\"\xff\"", b"\"", b""] {
-            assert_eq!(decode(text), None);
         }
     }
 }

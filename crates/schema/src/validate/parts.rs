@@ -1,9 +1,10 @@
 //! The parts of JSON text: the members of an object, the elements of an array, and the text with edits of them.
 
-use super::json::{JsonReader, TypeSet};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
+use wire::object;
+use wire::scan::Scanner;
 
 /// A member of an object, or an element of an array.
 pub(super) struct Part<'a> {
@@ -25,23 +26,25 @@ pub(super) enum Edit {
 /// Finds the parts of an object or an array. `None` for other values, for text that is not JSON, and for an object that
 /// has a key twice.
 pub(super) fn parts_of(value: &[u8]) -> Option<Vec<Part<'_>>> {
-    let mut reader = JsonReader { text: value, at: 0 };
-    let is_object = match reader.types()? {
-        TypeSet::OBJECT => true,
-        TypeSet::ARRAY => false,
-        _ => return None,
-    };
+    let mut scanner = Scanner::new(value);
     let (mut parts, mut keys) = (Vec::new(), HashSet::new());
-    while reader.next_item(if is_object { b'}' } else { b']' })? {
-        let start = reader.at;
-        let key = if is_object { Some(reader.key()?) } else { None };
-        if key.as_ref().is_some_and(|key| !keys.insert(key.clone())) {
-            return None;
-        }
-        let value_start = reader.at;
-        reader.skip()?;
-        parts.push(Part { key, whole: start..reader.at, value: value_start..reader.at });
-    }
+    match scanner.peek()? {
+        b'{' => scanner.object(|scanner, key, _| {
+            let start = key.start - 1;
+            let key = object::str(scanner.text(start..key.end + 1))?;
+            if !keys.insert(key.clone()) {
+                return None;
+            }
+            let value = scanner.value()?;
+            parts.push(Part { key: Some(key), whole: start..value.end, value });
+            Some(())
+        })?,
+        _ => scanner.array(|scanner| {
+            let value = scanner.value()?;
+            parts.push(Part { key: None, whole: value.clone(), value });
+            Some(())
+        })?,
+    };
     Some(parts)
 }
 

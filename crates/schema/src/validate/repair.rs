@@ -17,9 +17,10 @@
 use super::check::{self, ArgumentVerdict, Fit};
 use super::compile::{NodeId, SchemaNode};
 use super::conversion::{container, conversions};
-use super::json::{JsonReader, TypeSet, decode};
+use super::json::TypeSet;
 use super::parts::{Edit, Part, joined, parts_of};
 use std::collections::HashSet;
+use wire::object;
 
 /// The depth to which a repair follows nested values and alternatives.
 const MAX_DEPTH: usize = 24;
@@ -156,7 +157,7 @@ impl<'n> Repairer<'n> {
 
     /// Repairs a value that does not fit a schema: by a conversion if no value of its type fits, else in its parts.
     fn value(&mut self, id: NodeId, value: &[u8]) -> Repairs {
-        let is_other_type = JsonReader { text: value, at: 0 }.types().is_some_and(|types| {
+        let is_other_type = TypeSet::of_value(value).is_some_and(|types| {
             let types = if types == TypeSet::NUMBER { TypeSet::of_number(value) } else { types };
             !types.intersects(self.types(id))
         });
@@ -302,7 +303,7 @@ impl<'n> Repairer<'n> {
         let node = &self.nodes[id];
         let mut types = node.types;
         for choices in &node.choices {
-            let of_choice = |choice: &String| JsonReader { text: choice.as_bytes(), at: 0 }.types();
+            let of_choice = |choice: &String| TypeSet::of_value(choice.as_bytes());
             types =
                 types.intersection(choices.iter().filter_map(of_choice).fold(TypeSet::NONE, TypeSet::union));
         }
@@ -349,7 +350,7 @@ fn unwrapped(args: &[u8]) -> Option<Vec<u8>> {
     let value = &args[part.value.clone()];
     match value.first()? {
         b'{' => Some(value.to_vec()),
-        b'"' => container(&decode(value)?).filter(|json| json.starts_with(b"{")),
+        b'"' => container(&object::str(value)?).filter(|json| json.starts_with(b"{")),
         _ => None,
     }
 }

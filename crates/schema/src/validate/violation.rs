@@ -1,6 +1,6 @@
 //! Violations of a schema, and their text for a model.
 
-use super::json::{JsonReader, TypeSet};
+use super::json::TypeSet;
 use base::text::{shorten, visible};
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub struct Violation {
 impl Violation {
     /// A violation of the whole value `given`.
     pub(super) fn new(given: &[u8], rule: BrokenRule) -> Self {
-        let given_types = JsonReader { text: given, at: 0 }.types().unwrap_or_default();
+        let given_types = TypeSet::of_value(given).unwrap_or_default();
         Self { path: String::new(), depth: 0, given: shown(given), given_types, rule }
     }
 
