@@ -24,7 +24,7 @@ use crate::transport::Transport;
 use crate::transport::launch::ProcessEnv;
 use crate::transport::launch::direct::DirectLaunches;
 use crate::transport::secrets::SecretResolver;
-use crate::transport::shared::SharedServers;
+use crate::transport::shared::AttachShared;
 use crate::transport::warden::Warden;
 use base::text;
 use std::path::PathBuf;
@@ -97,7 +97,7 @@ impl Instance {
         let launchers = options.cache_dir.as_ref().map(|dir| dir.join("launchers"));
         let transport = Transport {
             direct: DirectLaunches::new(launchers),
-            shared: SharedServers::new(process_env.clone()),
+            shared: shared_servers(&process_env),
             secrets: SecretResolver::new(stores::secret_keyring(env), process_env.clone(), warden.clone()),
             process_env: process_env.clone(),
             warden,
@@ -107,5 +107,16 @@ impl Instance {
         let pins = PinStore::new(options.pins_dir.clone());
         let groups = GroupManager::new(config, transport, client.clone(), cache, pins, startup);
         Self { groups, client, logins, process_env }
+    }
+}
+
+/// Attaches to servers that other instances use as well. Windows has no host for them.
+fn shared_servers(process_env: &Arc<ProcessEnv>) -> Option<Arc<dyn AttachShared>> {
+    #[cfg(unix)]
+    return Some(Arc::new(crate::sharing::SharedServers::new(process_env.clone())));
+    #[cfg(windows)]
+    {
+        let _ = process_env;
+        None
     }
 }

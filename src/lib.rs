@@ -3,7 +3,7 @@
 //! A request of the client passes `front` (the session and its tools), `groups` (which upstreams there are), `upstream`
 //! (one of them and its connection) and `transport` (its process, or HTTP). `instance` wires everything together, and `cli` has the commands. `auth` logs
 //! in to remote servers, `config` reads the config, `cache` keeps catalogs between runs, `rules` says which tools may be
-//! called, `pins` notices definitions that change, `host` is the process in which shared servers run, `jq` runs programs
+//! called, `pins` notices definitions that change, `sharing` is about servers that several instances use, `jq` runs programs
 //! of models over results, and `dirs` names the directories of our files.
 //!
 //! The crates below are `wire` (JSON-RPC with bodies as bytes, and the methods of MCP), `schema` (definitions of tools),
@@ -20,12 +20,12 @@ pub mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod groups;
-#[cfg(unix)]
-pub mod host;
 pub mod instance;
 pub mod jq;
 pub mod pins;
 pub mod processes;
 pub mod rules;
+#[cfg(unix)]
+pub mod sharing;
 pub mod transport;
 pub mod upstream;

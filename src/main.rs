@@ -12,9 +12,9 @@ use dynamic_mcp::dirs;
 use dynamic_mcp::groups::startup::Startup;
 use dynamic_mcp::instance::InstanceOptions;
 use dynamic_mcp::instance::serve::{self, ServeOutcome};
-use dynamic_mcp::transport::launch::ProcessEnv;
 #[cfg(unix)]
-use dynamic_mcp::transport::shared::attach_helper;
+use dynamic_mcp::sharing::attach_helper;
+use dynamic_mcp::transport::launch::ProcessEnv;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -38,8 +38,8 @@ fn main() -> ExitCode {
     }
     memory::configure();
     #[cfg(unix)]
-    if is_mode(dynamic_mcp::transport::shared::MODE_ARG) {
-        return dynamic_mcp::host::run(std::env::args_os().skip(2));
+    if is_mode(dynamic_mcp::sharing::MODE_ARG) {
+        return dynamic_mcp::sharing::host::run(std::env::args_os().skip(2));
     }
     match usage::parse(std::env::args_os()) {
         Ok((cli, errors)) => run(&cli, errors).unwrap_or_else(|error| {

@@ -9,9 +9,9 @@
 //! - `child` is the transport to a process: `launch` determines what to execute, `warden` spawns and ends the process,
 //!   `stderr` keeps its last lines of stderr, `server_log` those of all processes of a group.
 //! - `remote` is the transport to a server that speaks HTTP.
-//! - `shared` is the transport to a process that other instances use as well.
+//! - `shared` is the transport to a process that other instances use as well; the instance supplies it.
 //! - `secrets` fetches the values that a server's config names, before its transport is opened.
-//! - On Windows, `windows_jobs` takes the place of `warden`, and `unshared` that of `shared`, under the same names.
+//! - On Windows, `windows_jobs` takes the place of `warden`, under the same names.
 //! - `connection` is what every transport gives to the code that uses it; `error` says why one cannot be opened, and how
 //!   its connection ended.
 //! - `held_process` holds a process, whatever becomes of its pid; `stop_timeouts` says how long its end may take.
@@ -30,7 +30,7 @@ use remote::credentials::LoginService;
 use remote::error::RemoteError;
 use secrets::SecretResolver;
 use server_log::ServerLog;
-use shared::{SharedServers, SharedTransport};
+use shared::{AttachShared, SharedHandle};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -41,18 +41,15 @@ pub mod child;
 pub mod connection;
 pub mod error;
 #[cfg(unix)]
-mod held_process;
+pub mod held_process;
 pub mod launch;
 pub mod own_program;
 pub mod remote;
 pub mod secrets;
 pub mod server_log;
-#[cfg(unix)]
 pub mod shared;
 pub mod stderr;
-mod stop_timeouts;
-#[cfg(windows)]
-mod unshared;
+pub mod stop_timeouts;
 #[cfg(unix)]
 pub mod warden;
 #[cfg(windows)]
@@ -68,12 +65,6 @@ pub mod warden {
     };
 }
 
-/// Shares no servers: Windows has no host.
-#[cfg(windows)]
-pub mod shared {
-    pub use super::unshared::{NoSession as SharedTransport, NoSharedServers as SharedServers};
-}
-
 pub use child::ProcessEnd;
 pub use connection::{FailedRequest, OpenTransport, RequestFailures, ServerProcess};
 pub use error::{ConnectionEnd, OpenError};
@@ -86,7 +77,7 @@ pub enum TransportHandle {
     /// A remote server.
     Remote(Remote),
     /// A process on this machine that other instances use as well.
-    Shared(SharedTransport),
+    Shared(SharedHandle),
 }
 
 impl TransportHandle {
@@ -198,8 +189,8 @@ pub struct Transport {
     pub warden: Warden,
     /// Knows which launchers can be left out.
     pub direct: DirectLaunches,
-    /// Attaches to shared processes.
-    pub shared: SharedServers,
+    /// Attaches to shared processes. `None`: nothing is shared.
+    pub shared: Option<Arc<dyn AttachShared>>,
     /// Provides the credentials for remote servers.
     pub logins: Arc<dyn LoginService>,
     /// Fetches the values that configs name.
@@ -216,8 +207,7 @@ impl Transport {
         limit: Duration,
         log: &ServerLog,
     ) -> Option<OpenTransport<TransportHandle>> {
-        let Endpoint::Stdio(stdio) = &server.endpoint else { return None };
-        let opened = self.shared.open(server, stdio, max_message_bytes, limit, log).await?;
+        let opened = self.shared.as_ref()?.attach(server, max_message_bytes, limit, log).await?;
         Some(opened.map_handle(TransportHandle::Shared))
     }
 

@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 
 /// A process that is held by a descriptor. Other systems than Linux have none.
 #[derive(Debug)]
-pub(super) struct HeldProcess {
+pub struct HeldProcess {
     #[cfg(target_os = "linux")]
     descriptor: OwnedFd,
     #[cfg(not(target_os = "linux"))]
@@ -26,7 +26,7 @@ impl HeldProcess {
     /// # Errors
     ///
     /// Fails if there is none, or the kernel is older than Linux 5.3.
-    pub(super) fn open(pid: i32) -> io::Result<Self> {
+    pub fn open(pid: i32) -> io::Result<Self> {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
         let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::NotFound)?;
         Ok(Self { descriptor: pidfd_open(pid, PidfdFlags::empty())? })
@@ -41,7 +41,7 @@ impl HeldProcess {
     /// # Errors
     ///
     /// Fails if that process has ended.
-    pub(super) fn of_peer(socket: BorrowedFd<'_>, pid: i32) -> io::Result<Self> {
+    pub fn of_peer(socket: BorrowedFd<'_>, pid: i32) -> io::Result<Self> {
         use nix::errno::Errno;
         use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
         match getsockopt(&socket, PeerPidfd) {
@@ -52,7 +52,7 @@ impl HeldProcess {
     }
 
     /// Returns whether the process runs. One that has exited and was not reaped does not.
-    pub(super) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
         let mut descriptors = [PollFd::new(self.descriptor.as_fd(), PollFlags::POLLIN)];
         poll(&mut descriptors, PollTimeout::ZERO) == Ok(0)
@@ -63,7 +63,7 @@ impl HeldProcess {
     /// # Errors
     ///
     /// Fails if it has ended or belongs to another user.
-    pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
         use rustix::process::{Signal as RawSignal, pidfd_send_signal};
         let signal = RawSignal::from_named_raw(signal as i32).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(pidfd_send_signal(&self.descriptor, signal)?)
@@ -72,19 +72,19 @@ impl HeldProcess {
 
 #[cfg(not(target_os = "linux"))]
 impl HeldProcess {
-    pub(super) fn open(_pid: i32) -> io::Result<Self> {
+    pub fn open(_pid: i32) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(super) fn of_peer(_socket: BorrowedFd<'_>, _pid: i32) -> io::Result<Self> {
+    pub fn of_peer(_socket: BorrowedFd<'_>, _pid: i32) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(super) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         match self.never {}
     }
 
-    pub(super) fn signal(&self, _signal: Signal) -> io::Result<()> {
+    pub fn signal(&self, _signal: Signal) -> io::Result<()> {
         match self.never {}
     }
 }

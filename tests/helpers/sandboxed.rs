@@ -25,7 +25,7 @@ mod linux {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    use dynamic_mcp::transport::shared::challenge;
+    use dynamic_mcp::sharing::challenge;
     use nix::sys::socket::{UnixAddr, connect};
 
     /// How long a process that nobody waits for lives at most.

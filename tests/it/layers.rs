@@ -17,14 +17,17 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("rules", &["config"]),
     ("transport", &["config"]),
     ("jq", &["transport"]),
-    ("host", &["transport"]),
+    ("sharing", &["config", "transport"]),
     ("auth", &["config", "transport"]),
     ("upstream", &["config", "pins", "processes", "rules", "transport"]),
     ("cache", &["config", "upstream"]),
     ("groups", &["cache", "config", "pins", "rules", "transport", "upstream"]),
     ("pins", &["config"]),
     ("front", &["config", "groups", "jq", "pins", "processes", "rules", "upstream"]),
-    ("instance", &["auth", "cache", "config", "dirs", "front", "groups", "pins", "transport", "upstream"]),
+    (
+        "instance",
+        &["auth", "cache", "config", "dirs", "front", "groups", "pins", "sharing", "transport", "upstream"],
+    ),
     (
         "cli",
         &[

@@ -1,7 +1,7 @@
-//! Endpoints that are sockets: `instance-PID.sock` in the runtime directory (`transport/shared/runtime_dir.rs`).
+//! Endpoints that are sockets: `instance-PID.sock` in the runtime directory (`sharing/runtime_dir.rs`).
 
 use crate::config::vars::Env;
-use crate::transport::shared::runtime_dir::RuntimeDir;
+use crate::sharing::runtime_dir::RuntimeDir;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::support::InputRecord;
-use dynamic_mcp::transport::shared::attach::{AttachRequest, ServerIdentity};
-use dynamic_mcp::transport::shared::challenge;
+use dynamic_mcp::sharing::attach::{AttachRequest, ServerIdentity};
+use dynamic_mcp::sharing::challenge;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::Signal;

@@ -5,9 +5,9 @@
 //! killing its whole tree. The second one closes what it inherited, listens, reports that on stdout, and serves.
 
 use super::listener::HostSocket;
+use crate::sharing::MODE_ARG;
+use crate::sharing::runtime_dir::RuntimeDir;
 use crate::transport::own_program::{close_other_descriptors, own_program};
-use crate::transport::shared::MODE_ARG;
-use crate::transport::shared::runtime_dir::RuntimeDir;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{dup2_stdout, setsid};
 use std::ffi::OsString;

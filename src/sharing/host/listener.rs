@@ -4,8 +4,8 @@ use super::registry::Registry;
 use super::session;
 #[cfg(target_os = "linux")]
 use super::systemd_scope;
-use crate::transport::shared::confinement::Confinement;
-use crate::transport::shared::runtime_dir::RuntimeDir;
+use crate::sharing::confinement::Confinement;
+use crate::sharing::runtime_dir::RuntimeDir;
 use crate::transport::warden::{self, StopTimeouts, Warden};
 use std::fs::{self, File};
 use std::io;

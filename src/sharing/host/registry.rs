@@ -3,8 +3,8 @@
 use super::server::SharedServer;
 use super::session_table::SessionId;
 use super::unshareable::Unshareable;
-use crate::transport::shared::attach::ServerIdentity;
-use crate::transport::shared::runtime_dir::RuntimeDir;
+use crate::sharing::attach::ServerIdentity;
+use crate::sharing::runtime_dir::RuntimeDir;
 use crate::transport::warden::Warden;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! The servers that turned out not to be shareable.
 
-use crate::transport::shared::attach::ServerIdentity;
-use crate::transport::shared::runtime_dir::RuntimeDir;
+use crate::sharing::attach::ServerIdentity;
+use crate::sharing::runtime_dir::RuntimeDir;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 

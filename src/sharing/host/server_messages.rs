@@ -1,7 +1,7 @@
 //! Routes what a shared server sends on its own: requests and notifications that no call took.
 
 use super::server::SharedServer;
-use crate::transport::shared::attach::SERVER_ENDED;
+use crate::sharing::attach::SERVER_ENDED;
 use base::text::one_line;
 use std::sync::Arc;
 use wire::log_text::LogText;

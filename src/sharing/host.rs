@@ -2,7 +2,7 @@
 //!
 //! # Theory of operation
 //!
-//! The first instance that connects a shared server starts the host (`transport/shared/host_process.rs`). Each instance
+//! The first instance that connects a shared server starts the host (`sharing/host_process.rs`). Each instance
 //! has one connection to the host per shared server, a *session*. The host runs one process per [`ServerIdentity`] and
 //! passes the messages of all its sessions through the one connection to that process.
 //!
@@ -25,9 +25,9 @@
 //!
 //! The servers are offered no client capabilities, because a question could not be attributed to a session. Nothing of
 //! one session reaches another, except that a server's lists changed, which concerns all. The host trusts only peers
-//! with its own rights (`transport/shared/confinement.rs`).
+//! with its own rights (`sharing/confinement.rs`).
 //!
-//! [`ServerIdentity`]: crate::transport::shared::attach::ServerIdentity
+//! [`ServerIdentity`]: crate::sharing::attach::ServerIdentity
 
 mod listener;
 mod process;

@@ -9,8 +9,8 @@
 //! parent, and none can leave a sandbox by itself.
 
 use super::challenge;
+use crate::sharing::pipes;
 use crate::transport::own_program::own_program;
-use crate::transport::shared::pipes;
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
 use std::ffi::OsString;
 use std::io::{self, IoSlice, Read};

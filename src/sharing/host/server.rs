@@ -2,8 +2,8 @@
 
 use super::session_table::{Competition, Leftovers, SessionId, SessionTable};
 use super::unshareable::Unshareable;
+use crate::sharing::attach::{SERVER_ENDED, ServerIdentity};
 use crate::transport::server_log::ServerLog;
-use crate::transport::shared::attach::{SERVER_ENDED, ServerIdentity};
 use crate::transport::stderr::StderrTail;
 use crate::transport::warden::{Exit, ProcessHandle, SpawnedProcess, StopTimeouts};
 use parking_lot::Mutex;
