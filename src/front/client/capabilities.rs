@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wire::protocol::{EXTENSIONS_OF_OUR_OWN, UI_EXTENSION, capability};
+use wire::protocol::{EXTENSIONS_OF_OUR_OWN, Era, UI_EXTENSION, capability};
 use wire::{Raw, raw};
 
 /// The capabilities of a stateless client that concern upstreams: those through which it can be asked for input, and
@@ -27,49 +27,45 @@ pub struct ClientCapabilities {
 }
 
 #[derive(Default)]
-enum DeclaredCapabilities {
-    /// Nothing yet.
-    #[default]
-    Nothing,
-    /// The params of `initialize` had these.
-    ByInitialize(Raw),
-    /// The requests of a stateless client declared these of `STATELESS_CAPABILITIES`, all of them together.
-    ByRequests(Raw),
+struct DeclaredCapabilities {
+    /// The era in which the client declared them; `None` if it has declared nothing yet.
+    era: Option<Era>,
+    /// What `initialize` declared. For a stateless client, the union of what its requests declared of
+    /// `STATELESS_CAPABILITIES`.
+    all: Raw,
 }
 
 impl ClientCapabilities {
     /// Sets the capabilities that `initialize` declared.
     pub fn initialize(&self, capabilities: Raw) {
-        let mut declared = self.declared.lock();
-        self.note_apps(&capabilities);
-        *declared = DeclaredCapabilities::ByInitialize(capabilities);
+        self.set(&mut self.declared.lock(), Era::Handshake, capabilities);
     }
 
     /// Adds the capabilities that a stateless request declared. They are ignored once `initialize` was received. Returns
     /// whether nothing was declared before.
     pub fn add(&self, capabilities: &Raw) -> bool {
         let mut declared = self.declared.lock();
-        let (known, is_first) = match &*declared {
-            DeclaredCapabilities::Nothing => (Raw::from_static(b"{}"), true),
-            DeclaredCapabilities::ByRequests(known) => (known.clone(), false),
-            DeclaredCapabilities::ByInitialize(_) => return false,
+        let (known, is_first) = match declared.era {
+            None => (Raw::from_static(b"{}"), true),
+            Some(Era::Stateless) => (declared.all.clone(), false),
+            Some(Era::Handshake) => return false,
         };
         let union =
             STATELESS_CAPABILITIES.iter().fold(known, |known, name| merge(&known, name, capabilities));
-        self.note_apps(&union);
-        *declared = DeclaredCapabilities::ByRequests(union);
+        self.set(&mut declared, Era::Stateless, union);
         is_first
     }
 
-    fn note_apps(&self, capabilities: &Raw) {
-        let extensions = raw::get(capabilities, capability::EXTENSIONS);
+    fn set(&self, declared: &mut DeclaredCapabilities, era: Era, all: Raw) {
+        let extensions = raw::get(&all, capability::EXTENSIONS);
         let shows_apps = extensions.is_some_and(|all| raw::get(&all, UI_EXTENSION).is_some());
         self.shows_apps.store(shows_apps, Ordering::Release);
+        *declared = DeclaredCapabilities { era: Some(era), all };
     }
 
     /// Returns whether the client takes no requests, so that it can only be asked through its own calls.
     pub fn is_stateless(&self) -> bool {
-        matches!(&*self.declared.lock(), DeclaredCapabilities::ByRequests(_))
+        self.declared.lock().era == Some(Era::Stateless)
     }
 
     /// Returns whether the client declared that it shows apps.
@@ -79,12 +75,7 @@ impl ClientCapabilities {
 
     /// The client's declaration of a capability.
     pub fn get(&self, capability: &str) -> Option<Raw> {
-        match &*self.declared.lock() {
-            DeclaredCapabilities::Nothing => None,
-            DeclaredCapabilities::ByInitialize(all) | DeclaredCapabilities::ByRequests(all) => {
-                raw::get(all, capability)
-            }
-        }
+        raw::get(&self.declared.lock().all, capability)
     }
 
     /// What an upstream is offered: the client's declarations of `names`, and its extensions except those that are about
@@ -111,4 +102,24 @@ fn merge(known: &Raw, name: &str, declared: &Raw) -> Raw {
     let before = raw::get(known, name).unwrap_or(Raw::from_static(b"{}"));
     let both = modes.iter().fold(before, |both, (mode, value)| raw::set(&both, mode, value));
     raw::set(known, name, &both)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_add_capabilities_until_initialize_declares_them() {
+        let (capabilities, raw) = (ClientCapabilities::default(), |text: &'static str| Raw::from(text));
+        assert!(capabilities.get("roots").is_none() && !capabilities.is_stateless());
+        assert!(capabilities.add(&raw(r#"{"elicitation":{"url":{}},"other":{}}"#)));
+        let apps = r#"{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/ui":{},"a/b":{}}}"#;
+        assert!(!capabilities.add(&raw(apps)), "only the first request begins the era");
+        assert_eq!(capabilities.get("elicitation").unwrap(), r#"{"url":{},"form":{}}"#);
+        assert!(capabilities.get("other").is_none(), "upstreams need not know it");
+        assert!(capabilities.is_stateless() && capabilities.shows_apps());
+        capabilities.initialize(raw(r#"{"roots":{},"extensions":{"a/b":{}}}"#));
+        assert!(!capabilities.add(&raw(apps)) && !capabilities.shows_apps() && !capabilities.is_stateless());
+        assert_eq!(capabilities.offered(&["roots", "sampling"]), r#"{"roots":{},"extensions":{"a/b":{}}}"#);
+    }
 }

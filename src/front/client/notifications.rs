@@ -4,7 +4,7 @@ use super::listener::{Listener, SubscribedUris, with_uri};
 use crate::config::GroupName;
 use crate::upstream::clients::{LogLevel, log_params};
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use wire::peer::Peer;
 use wire::protocol::LogSeverity;
@@ -45,7 +45,7 @@ struct WantedNotifications {
 /// Which notifications of upstreams reach the client.
 enum Delivery {
     /// None yet, because the handshake is not over. They are kept.
-    Deferred(VecDeque<(String, Option<Raw>)>),
+    Deferred(Vec<(String, Option<Raw>)>),
     /// All.
     All,
     /// Those that a request of the client asked for (stateless era).
@@ -54,7 +54,7 @@ enum Delivery {
 
 impl Default for Delivery {
     fn default() -> Self {
-        Self::Deferred(VecDeque::new())
+        Self::Deferred(Vec::new())
     }
 }
 
@@ -120,9 +120,10 @@ impl Notifications {
 
     /// Lets log messages of `group` from `level` on reach the client while the guard exists.
     pub fn add_log_interest(self: &Arc<Self>, group: &GroupName, level: &str) -> LogInterest {
-        let mut state = self.wanted.lock();
-        let number = state.next_number();
-        state.log_interests.insert(number, (group.clone(), level.to_owned()));
+        let mut wanted = self.wanted.lock();
+        wanted.last_number += 1;
+        let number = wanted.last_number;
+        wanted.log_interests.insert(number, (group.clone(), level.to_owned()));
         LogInterest { notifications: self.clone(), number }
     }
 
@@ -148,8 +149,8 @@ impl Notifications {
 
     /// Sends a listener the notifications that came before its subscription was acknowledged.
     pub fn send_deferred(&self, holder: u64) {
-        let mut state = self.wanted.lock();
-        let listener = state.listeners.iter_mut().find(|listener| listener.holder == holder);
+        let mut wanted = self.wanted.lock();
+        let listener = wanted.listeners.iter_mut().find(|listener| listener.holder == holder);
         let deferred = listener.and_then(|listener| listener.deferred.take());
         for (method, params) in deferred.into_iter().flatten() {
             self.peer.notify(&method, params);
@@ -179,59 +180,47 @@ impl Notifications {
         if let (true, Some(task), Some(observer)) = (is_about_task, params, self.task_observer.get()) {
             observer(task);
         }
-        let mut state = self.wanted.lock();
+        let mut wanted = self.wanted.lock();
         // A client of both eras gets what it asked for in one of them only in that one.
         let is_listened_to = match (method, params) {
             (notification::RESOURCES_UPDATED, Some(params)) => {
                 let uri = raw::get_str(params, "uri").unwrap_or_default();
-                if state.subscribed.is_of_another(group, &uri) {
+                if wanted.subscribed.is_of_another(group, &uri) {
                     return tracing::warn!(%group, "dropped an update of a resource of another group");
                 }
-                let is_wanted = state.resource_updated(&self.peer, group, &uri, params);
-                is_wanted && !state.subscribed.contains(group, &uri)
+                let is_listened_to = wanted.resource_updated(&self.peer, group, &uri, params);
+                is_listened_to && !wanted.subscribed.contains(group, &uri)
             }
-            (notification::TASKS, Some(params)) => state.task_changed(&self.peer, params),
+            (notification::TASKS, Some(params)) => wanted.task_changed(&self.peer, params),
             _ => false,
         };
-        let is_log = method == notification::MESSAGE;
-        let is_wanted = match state.delivery {
-            Delivery::OnRequest => is_log && state.has_log_interest(Some(group), params),
-            _ if is_listened_to => false,
-            _ => !is_log || is_severe_enough(params, state.log_level.as_deref()),
+        let is_wanted = match method {
+            notification::MESSAGE => wanted.wants_log(Some(group), params),
+            _ => !is_listened_to && !matches!(wanted.delivery, Delivery::OnRequest),
         };
-        if !is_wanted {
-            return;
+        if is_wanted {
+            let params = wanted.with_alias(group, method, params);
+            wanted.deliver(&self.peer, method, params);
         }
-        let params = state.with_alias(group, method, params);
-        state.deliver(&self.peer, method, params);
     }
 
     /// Sends a log message of dynamic-mcp itself, if the client wants it. A stateless client gets it if one of its open
     /// requests wants log messages of the group that it is about, or of any group.
     pub fn log(&self, about: Option<&GroupName>, level: LogLevel, message: &str) {
         let params = log_params(level, message);
-        let mut state = self.wanted.lock();
-        let is_wanted = match &state.delivery {
-            Delivery::OnRequest => state.has_log_interest(about, Some(&params)),
-            _ => is_severe_enough(Some(&params), state.log_level.as_deref()),
-        };
-        if is_wanted {
-            state.deliver(&self.peer, notification::MESSAGE, Some(params));
+        let mut wanted = self.wanted.lock();
+        if wanted.wants_log(about, Some(&params)) {
+            wanted.deliver(&self.peer, notification::MESSAGE, Some(params));
         }
     }
 }
 
 impl WantedNotifications {
-    fn next_number(&mut self) -> u64 {
-        self.last_number += 1;
-        self.last_number
-    }
-
     /// Sends a notification, or keeps it until the handshake is over.
     fn deliver(&mut self, peer: &Peer, method: &str, params: Option<Raw>) {
         match &mut self.delivery {
             Delivery::Deferred(deferred) if deferred.len() < MAX_DEFERRED => {
-                deferred.push_back((method.to_owned(), params));
+                deferred.push((method.to_owned(), params));
             }
             Delivery::Deferred(_) => {}
             Delivery::All | Delivery::OnRequest => peer.notify(method, params),
@@ -241,11 +230,9 @@ impl WantedNotifications {
     /// The params of a notification with the URI that the client knows.
     fn with_alias(&self, group: &GroupName, method: &str, params: Option<&Raw>) -> Option<Raw> {
         let params = params?;
-        if method != notification::RESOURCES_UPDATED {
-            return Some(params.clone());
-        }
-        let Some(uri) = raw::get_str(params, "uri") else { return Some(params.clone()) };
-        let alias = self.subscribed.alias(group, &uri);
+        let is_update = method == notification::RESOURCES_UPDATED;
+        let uri = is_update.then(|| raw::get_str(params, "uri")).flatten();
+        let alias = uri.and_then(|uri| self.subscribed.alias(group, &uri));
         Some(alias.map_or_else(|| params.clone(), |alias| with_uri(params, alias)))
     }
 
@@ -273,11 +260,14 @@ impl WantedNotifications {
         is_wanted
     }
 
-    /// Returns whether an open request wants this log message.
-    fn has_log_interest(&self, about: Option<&GroupName>, message: Option<&Raw>) -> bool {
-        let mut interests =
-            self.log_interests.values().filter(|(of, _)| about.is_none_or(|about| of == about));
-        interests.any(|(_, level)| is_severe_enough(message, Some(level)))
+    /// Returns whether the client wants this log message. A stateless client does if an open request wants it.
+    fn wants_log(&self, about: Option<&GroupName>, message: Option<&Raw>) -> bool {
+        match self.delivery {
+            Delivery::OnRequest => self.log_interests.values().any(|(of, level)| {
+                about.is_none_or(|about| of == about) && is_severe_enough(message, Some(level))
+            }),
+            _ => is_severe_enough(message, self.log_level.as_deref()),
+        }
     }
 }
 
