@@ -65,7 +65,7 @@ impl CacheKey {
     /// Hashes everything that a server's catalog depends on: the fields of its entry that `config::fields` marks as
     /// part of the key, the directory `cwd` in which it is started, and the client capabilities `offered` to it.
     pub fn new(server: &ServerConfig, cwd: &Path, offered: &[u8]) -> Self {
-        let features = format!("{:?}", server.features);
+        let features = format!("{:?}", server.common.features);
         let inherit_env = match &server.endpoint {
             Endpoint::Stdio(stdio) => format!("{:?}", stdio.inherit_env),
             Endpoint::Http(_) => String::new(),

@@ -6,9 +6,9 @@
 //! clients' names are accepted, and the doc comments become the descriptions in `config-schema.json`. This module has
 //! what the program uses: validated, with variables expanded and durations resolved. [`load`] is the only way from one
 //! to the other. It parses each file with the position of every value, reads the entries with the deserializer in `de`
-//! (which expands the variables of [`vars`]), merges the files and applies the defaults. `fields` is the table of field
-//! names that all of these steps share. [`watch`] reports when a file may have changed; [`referenced`] has the files that
-//! the config names.
+//! (which expands the variables of [`vars`]), merges the files and applies the defaults. `object` makes the struct of an
+//! object of the file, the table of its fields and the struct that the program uses from one definition. [`watch`]
+//! reports when a file may have changed; [`referenced`] has the files that the config names.
 //!
 //! # Invariants
 //!
@@ -25,10 +25,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::ConfigError;
+pub use file::choices::{DiscoveryMode, Launcher, OAuthFlow, Share, SurfaceKind};
+pub use file::keys::{CommonConfig, Features, OAuthConfig, Settings, Timeouts};
+pub use file::values::{InheritEnv, Mode};
 pub use referenced::FileStamp;
 pub use server::{
-    Endpoint, Features, HttpConfig, HttpTransportKind, InheritEnv, LaunchText, Launcher, Mode, OAuthConfig,
-    OAuthFlow, ServerConfig, ServerOrigin, Share, StdioConfig, Timeouts,
+    Endpoint, HttpConfig, HttpTransportKind, LaunchText, ServerConfig, ServerOrigin, StdioConfig,
 };
 
 mod byte_size;
@@ -43,6 +45,7 @@ pub mod glob;
 pub mod load;
 pub(crate) mod nearest;
 pub(crate) mod notation;
+mod object;
 pub mod referenced;
 pub mod secrets;
 mod server;
@@ -216,52 +219,4 @@ pub struct Overrides {
     pub profile: Option<String>,
     /// The config files that may be absent.
     pub optional_files: BTreeSet<PathBuf>,
-}
-
-/// The settings of the instance, as opposed to defaults for servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// What `tools/list` shows.
-    pub surface: SurfaceKind,
-    /// How many tokens a group's full definitions may take before shorter forms are given instead.
-    pub tools_budget: usize,
-    /// How many tokens tool names may take in the description of `get_dynamic_tools`.
-    pub names_budget: usize,
-    /// The size limit of one message in bytes; a longer one fails its call.
-    pub max_message_bytes: usize,
-    /// Which hybrid groups are asked for their catalog at start.
-    pub discovery: DiscoveryMode,
-    /// Whether logins are kept in the system's keyring, where there is one.
-    pub keyring: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            surface: SurfaceKind::Meta,
-            tools_budget: 2000,
-            names_budget: 600,
-            max_message_bytes: 32 << 20,
-            discovery: DiscoveryMode::Cached,
-            keyring: true,
-        }
-    }
-}
-
-/// What `tools/list` shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum SurfaceKind {
-    /// The tools of dynamic-mcp.
-    Meta,
-    /// Every known tool of every group.
-    Flat,
-}
-
-/// Which hybrid groups are asked for their catalog at start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiscoveryMode {
-    /// Only those whose cached catalog is missing or at least a day old.
-    Cached,
-    /// All of them.
-    Always,
 }

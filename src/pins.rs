@@ -105,7 +105,7 @@ impl PinStore {
         };
         groups.insert(name.clone(), group.clone());
         drop(groups);
-        group.set_pinned(server.pin_tools);
+        group.set_pinned(server.common.pin_tools);
         group
     }
 

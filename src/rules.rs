@@ -112,8 +112,8 @@ impl Rules {
 impl ServerConfig {
     /// Compiles the rules of the server's entry.
     pub fn rules(&self) -> Rules {
-        let distrusts_annotations = !self.trust_annotations;
-        Rules { distrusts_annotations, ..Rules::new(&self.tools, &self.expose) }
+        let distrusts_annotations = !self.common.trust_annotations;
+        Rules { distrusts_annotations, ..Rules::new(&self.tools, &self.common.expose) }
     }
 }
 

@@ -224,7 +224,7 @@ impl Transport {
         match &server.endpoint {
             Endpoint::Stdio(stdio) => {
                 let written = launch::prepare(stdio, &self.process_env).await?;
-                let start = self.direct.choose(server.launcher, stdio, written).await;
+                let start = self.direct.choose(server.common.launcher, stdio, written).await;
                 let env = &self.process_env;
                 let opening = ChildTransport::open(&self.warden, env, group, stdio, start, log);
                 let opened = timeout(connect_timeout, opening).await;

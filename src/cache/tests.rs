@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
+use crate::config::file::{ServerEntry, SettingsEntry};
 use crate::config::load::load;
 use crate::config::vars::Env;
 use crate::config::{GroupName, Overrides};
@@ -306,7 +307,7 @@ fn two_values(field: &ConfigField) -> [serde_json::Value; 2] {
 
 #[test]
 fn a_field_changes_the_key_exactly_if_the_table_says_so() {
-    for field in fields::SERVER {
+    for field in fields::all(ServerEntry::FIELDS) {
         let keys = two_values(field).map(|value| {
             let mut entry = minimal_entry(field);
             entry[field.name] = value;
@@ -318,9 +319,8 @@ fn a_field_changes_the_key_exactly_if_the_table_says_so() {
 
 #[test]
 fn a_setting_changes_the_key_exactly_if_it_is_the_default_of_a_resolved_part() {
-    for field in fields::SERVER
-        .iter()
-        .filter(|field| fields::of_type("SettingsEntry").iter().any(|s| s.name == field.name))
+    for field in fields::all(ServerEntry::FIELDS)
+        .filter(|field| fields::all(SettingsEntry::FIELDS).any(|s| s.name == field.name))
     {
         let keys = two_values(field)
             .map(|value| key_of(&minimal_entry(field), &serde_json::json!({field.name: value})));

@@ -14,6 +14,7 @@ use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Expected, IntoDeserializer, Unexpected, Visitor};
 
 use super::fields::{self, ConfigField};
+use super::file;
 use super::nearest::nearest;
 use super::vars::{self, ExpandContext};
 
@@ -33,6 +34,14 @@ pub(super) struct ValueError {
 impl ValueError {
     fn new(message: impl Display) -> Self {
         Self { message: message.to_string(), hint: None, path: Vec::new(), offset: None }
+    }
+
+    /// The error of a field that an object has twice.
+    fn duplicate(field: &str) -> Self {
+        Self {
+            hint: Some("other spellings of a name count as the same field".to_owned()),
+            ..Self::new(format_args!("`{field}` is given twice"))
+        }
     }
 
     /// Sets the position, unless a value inside this one has set it.
@@ -102,13 +111,6 @@ impl de::Error for ValueError {
         let expected: Vec<String> = expected.iter().map(|variant| format!("\"{variant}\"")).collect();
         Self::new(format_args!("expected {}", expected.join(" or ")))
     }
-
-    fn duplicate_field(field: &'static str) -> Self {
-        Self {
-            hint: Some("other spellings of a name count as the same field".to_owned()),
-            ..Self::new(format_args!("`{field}` is given twice"))
-        }
-    }
 }
 
 /// What serde expects, in the terms of JSON.
@@ -121,6 +123,7 @@ fn expected_in_json(expected: &dyn Expected) -> String {
         "a nonzero u16" => "a whole number from 1 to 65535".to_owned(),
         "a nonzero usize" => "a whole number above 0".to_owned(),
         "usize" | "u64" => "a whole number".to_owned(),
+        // The derived types of profiles.
         other if other.starts_with("struct ") => "an object".to_owned(),
         other => other.to_owned(),
     }
@@ -264,7 +267,7 @@ impl<'de> de::Deserializer<'de> for ValueDeserializer<'_> {
         match self.value {
             // A derived visitor would take the fields in order from the list.
             Value::Array(_) => Err(ValueError::new("expected an object, found a list").at(self.value)),
-            _ => self.visit(visitor, Some(fields::of_type(type_name))),
+            _ => self.visit(visitor, Some(file::fields_of(type_name))),
         }
     }
 
@@ -294,6 +297,8 @@ struct ObjectAccess<'n> {
     reader: &'n ValueReader<'n>,
     /// The fields of a struct; `None` for a map.
     fields: Option<&'static [ConfigField]>,
+    /// The fields that were read, or are read next.
+    seen: Vec<&'static str>,
     /// The member whose value is read next.
     current: Option<&'n ObjectProp<'n>>,
 }
@@ -304,16 +309,20 @@ impl<'n> ObjectAccess<'n> {
         reader: &'n ValueReader<'n>,
         fields: Option<&'static [ConfigField]>,
     ) -> Self {
-        Self { left: object.properties.iter(), reader, fields, current: None }
+        Self { left: object.properties.iter(), reader, fields, seen: Vec::new(), current: None }
     }
 
     /// The name by which serde knows a member. Returns `None` for a member that is skipped.
-    fn serde_name(&self, member: &'n ObjectProp<'n>) -> Option<&'n str> {
+    fn serde_name(&mut self, member: &'n ObjectProp<'n>) -> Result<Option<&'n str>, ValueError> {
         let name = member.name.as_str();
-        let Some(fields) = self.fields else { return Some(name) };
+        let Some(fields) = self.fields else { return Ok(Some(name)) };
         if let Some(field) = fields::find(fields, name) {
             if !field.ignores(&member.value) {
-                return Some(field.name);
+                if self.seen.contains(&field.name) {
+                    return Err(ValueError::duplicate(field.name));
+                }
+                self.seen.push(field.name);
+                return Ok(Some(field.name));
             }
             tracing::debug!(field = name, "ignored a field in the form of another client");
         } else if fields::is_ignored(name) {
@@ -323,7 +332,7 @@ impl<'n> ObjectAccess<'n> {
             let offset = member.name.start();
             self.reader.unknown.borrow_mut().push(UnknownField { name: name.to_owned(), offset, nearest });
         }
-        None
+        Ok(None)
     }
 }
 
@@ -334,7 +343,7 @@ impl<'de> de::MapAccess<'de> for ObjectAccess<'_> {
         loop {
             self.current = self.left.next();
             let Some(member) = self.current else { return Ok(None) };
-            if let Some(name) = self.serde_name(member) {
+            if let Some(name) = self.serde_name(member)? {
                 let name: StrDeserializer<'_, ValueError> = name.into_deserializer();
                 return seed.deserialize(name).map(Some);
             }

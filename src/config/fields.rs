@@ -1,13 +1,9 @@
-//! The table of config fields. Everything that depends on a field's name is derived from it: the names that the
-//! deserializer accepts and suggests, the errors for fields of the wrong kind of server, and the part of an entry that
-//! identifies its server in the catalog cache.
+//! What is known of a config field beside its type: its names, the kind of server that it belongs to, and its part in the
+//! key of the catalog cache. [`object`](super::object) makes a table of the fields of each object.
 //!
 //! A field is read under its name and its aliases, and each of these both in snake_case and in camelCase.
 
 use jsonc_parser::ast::Value;
-
-use self::AppliesTo::{Any, Remote, Stdio};
-use self::CacheKeyPart::{AsResolved, AsWritten, NotPart};
 
 /// One field of an object in a config file.
 pub(crate) struct ConfigField {
@@ -21,6 +17,8 @@ pub(crate) struct ConfigField {
     pub(crate) cache_key: CacheKeyPart,
     /// Recognizes the values that other clients give the field and that are ignored here.
     is_ignored: fn(&Value<'_>) -> bool,
+    /// The fields of the object that is embedded here: files write them where this field stands. Empty for others.
+    embedded: &'static [Self],
 }
 
 /// The kind of server that a field belongs to.
@@ -47,110 +45,12 @@ pub(crate) enum CacheKeyPart {
 
 /// The top level of a file.
 pub(crate) const FILE: &[ConfigField] = &[
-    plain("mcpServers", &[]),
-    plain("settings", &[]),
-    plain("servers", &[]),
-    plain("mcp", &[]),
-    plain("profiles", &[]),
+    ConfigField::new("mcpServers"),
+    ConfigField::new("settings"),
+    ConfigField::new("servers"),
+    ConfigField::new("mcp"),
+    ConfigField::new("profiles"),
 ];
-
-/// A server's entry.
-#[rustfmt::skip]
-pub(crate) const SERVER: &[ConfigField] = &[
-    server("command",         &[],                              Stdio,  AsWritten),
-    server("args",            &[],                              Stdio,  AsWritten),
-    server("env",             &["environment"],                 Stdio,  AsWritten),
-    server("env_file",        &[],                              Stdio,  AsWritten),
-    server("cwd",             &[],                              Stdio,  AsWritten),
-    server("inherit_env",     &[],                              Stdio,  AsResolved),
-    server("url",             &["server_url"],                  Remote, AsWritten),
-    server("httpUrl",         &[],                              Remote, AsWritten),
-    server("type",            &["transport", "transport_type"], Any,    AsWritten),
-    server("headers",         &[],                              Remote, AsWritten),
-    server("ca_file",         &[],                              Remote, AsWritten),
-    server("oauth",           &[],                              Remote, AsWritten).ignoring(is_boolean),
-    server("oauth_client_id", &[],                              Remote, AsWritten),
-    server("oauth_scopes",    &[],                              Remote, AsWritten),
-    server("description",     &[],                              Any,    NotPart),
-    server("enabled",         &[],                              Any,    NotPart),
-    server("disabled",        &[],                              Any,    NotPart),
-    server("lazy_startup",    &[],                              Any,    NotPart),
-    server("idle_timeout",    &[],                              Any,    NotPart),
-    server("stateful",        &[],                              Any,    NotPart),
-    server("share",           &[],                              Any,    NotPart),
-    server("launcher",        &[],                              Any,    NotPart),
-    server("timeout",         &[],                              Any,    NotPart).ignoring(is_number),
-    server("features",        &[],                              Any,    AsResolved),
-    server("tools",           &[],                              Any,    NotPart),
-    server("includeTools",    &["enabled_tools"],               Any,    NotPart),
-    server("excludeTools",    &["disabled_tools"],              Any,    NotPart),
-    server("expose",          &[],                              Any,    NotPart),
-    server("trust_annotations", &[],                            Any,    NotPart),
-    server("pin_tools",       &[],                              Any,    NotPart),
-    server("store_above",     &[],                              Any,    NotPart),
-];
-
-const SETTINGS: &[ConfigField] = &[
-    plain("lazy_startup", &[]),
-    plain("idle_timeout", &[]),
-    plain("stateful", &[]),
-    plain("share", &[]),
-    plain("launcher", &[]),
-    plain("timeout", &[]),
-    plain("features", &[]),
-    plain("tools", &[]),
-    plain("expose", &[]),
-    plain("trust_annotations", &[]),
-    plain("pin_tools", &[]),
-    plain("store_above", &[]),
-    plain("inherit_env", &[]),
-    plain("surface", &[]),
-    plain("tools_budget", &[]),
-    plain("names_budget", &[]),
-    plain("max_message_bytes", &[]),
-    plain("discovery", &[]),
-    plain("keyring", &[]),
-];
-
-const OAUTH: &[ConfigField] = &[
-    plain("flow", &[]),
-    plain("client_id", &[]),
-    plain("client_secret", &[]),
-    plain("private_key", &[]),
-    plain("client_metadata_url", &[]),
-    plain("scopes", &["scope"]),
-    plain("redirect_port", &["callback_port"]),
-    plain("require_pkce", &[]),
-    plain("allow_private_addresses", &[]),
-];
-
-const TIMEOUT: &[ConfigField] = &[
-    plain("wait", &[]),
-    plain("connect", &[]),
-    plain("initialize", &[]),
-    plain("list", &[]),
-    plain("tools", &[]),
-    plain("resources", &[]),
-    plain("prompts", &[]),
-];
-
-const FEATURES: &[ConfigField] = &[plain("tools", &[]), plain("resources", &[]), plain("prompts", &[])];
-
-const TOOLS: &[ConfigField] = &[
-    plain("allow", &[]),
-    plain("deny", &[]),
-    plain("ask", &[]),
-    plain("read_only", &[]),
-    plain("trust_annotations", &[]),
-    plain("override", &[]),
-];
-
-const TOOL_OVERRIDE: &[ConfigField] =
-    &[plain("name", &[]), plain("description", &[]), plain("hidden_args", &[])];
-
-const PROFILE: &[ConfigField] = &[plain("servers", &[]), plain("tools", &[])];
-
-const PROFILE_TOOLS: &[ConfigField] = &[plain("allow", &[]), plain("deny", &[]), plain("ask", &[])];
 
 /// Fields that other clients write and that have no meaning here, in any object.
 const IGNORED: &[&str] = &[
@@ -193,26 +93,18 @@ const IGNORED: &[&str] = &[
     "version",
 ];
 
-/// The fields of the object that is read as the type of `file` with this name; none if there is no such type.
-pub(crate) fn of_type(name: &str) -> &'static [ConfigField] {
-    match name {
-        "ServerEntry" => SERVER,
-        "SettingsEntry" => SETTINGS,
-        "OAuthEntry" => OAUTH,
-        "TimeoutEntry" => TIMEOUT,
-        "FeaturesEntry" => FEATURES,
-        "ToolsEntry" => TOOLS,
-        "ToolOverrideEntry" => TOOL_OVERRIDE,
-        "ProfileEntry" => PROFILE,
-        "ProfileToolsEntry" => PROFILE_TOOLS,
-        _ => &[],
-    }
+/// These fields, with those of embedded objects in their place.
+pub(crate) fn all(fields: &'static [ConfigField]) -> impl Iterator<Item = &'static ConfigField> {
+    fields.iter().flat_map(|field| match field.embedded {
+        [] => std::slice::from_ref(field),
+        embedded => embedded,
+    })
 }
 
 /// Finds the field that is meant by `name`, in any of its spellings.
 pub(crate) fn find(fields: &'static [ConfigField], name: &str) -> Option<&'static ConfigField> {
     let find = |is_meant: fn(&str, &str) -> bool| {
-        fields.iter().find(|field| field.names().any(|known| is_meant(known, name)))
+        all(fields).find(|field| field.names().any(|known| is_meant(known, name)))
     };
     // Nearly all names are written as they are here, and comparing them so is much faster.
     find(|known, name| known == name).or_else(|| find(is_spelling_of))
@@ -220,7 +112,7 @@ pub(crate) fn find(fields: &'static [ConfigField], name: &str) -> Option<&'stati
 
 /// All names of all these fields; their own come before the aliases.
 pub(crate) fn all_names(fields: &'static [ConfigField]) -> impl Iterator<Item = &'static str> {
-    fields.iter().map(|field| field.name).chain(fields.iter().flat_map(|field| field.aliases).copied())
+    all(fields).map(|field| field.name).chain(all(fields).flat_map(|field| field.aliases).copied())
 }
 
 /// Returns whether other clients write a field of this name and we ignore it.
@@ -239,31 +131,55 @@ impl ConfigField {
         (self.is_ignored)(value)
     }
 
-    const fn ignoring(self, is_ignored: fn(&Value<'_>) -> bool) -> Self {
+    /// A field of this name, for any kind of server, that is not a part of the cache key.
+    pub(super) const fn new(name: &'static str) -> Self {
+        let (applies_to, cache_key) = (AppliesTo::Any, CacheKeyPart::NotPart);
+        Self { name, aliases: &[], applies_to, cache_key, is_ignored: |_| false, embedded: &[] }
+    }
+
+    /// Has this name in a file, which is not the one in the code.
+    pub(super) const fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Is also read under these names.
+    pub(super) const fn also(self, aliases: &'static [&'static str]) -> Self {
+        Self { aliases, ..self }
+    }
+
+    /// Belongs to servers with a `command`, and decides what they are.
+    pub(super) const fn stdio(self) -> Self {
+        Self { applies_to: AppliesTo::Stdio, cache_key: CacheKeyPart::AsWritten, ..self }
+    }
+
+    /// Belongs to servers with a `url`, and decides what they are.
+    pub(super) const fn remote(self) -> Self {
+        Self { applies_to: AppliesTo::Remote, cache_key: CacheKeyPart::AsWritten, ..self }
+    }
+
+    /// Enters the cache key so.
+    pub(super) const fn cached(self, cache_key: CacheKeyPart) -> Self {
+        Self { cache_key, ..self }
+    }
+
+    /// Is ignored with such a value.
+    pub(super) const fn ignoring(self, is_ignored: fn(&Value<'_>) -> bool) -> Self {
         Self { is_ignored, ..self }
+    }
+
+    /// Is an object with these fields, which files write in its place.
+    pub(super) const fn embeds(self, embedded: &'static [Self]) -> Self {
+        Self { embedded, ..self }
     }
 }
 
-const fn server(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    applies_to: AppliesTo,
-    cache_key: CacheKeyPart,
-) -> ConfigField {
-    ConfigField { name, aliases, applies_to, cache_key, is_ignored: |_| false }
-}
-
-const fn plain(name: &'static str, aliases: &'static [&'static str]) -> ConfigField {
-    server(name, aliases, Any, NotPart)
-}
-
 /// Clients do not agree on whether a plain `timeout` counts seconds or milliseconds, nor on what it limits.
-fn is_number(value: &Value<'_>) -> bool {
+pub(super) fn is_number(value: &Value<'_>) -> bool {
     matches!(value, Value::NumberLit(_))
 }
 
 /// OpenCode writes `oauth: true` and `oauth: false`.
-fn is_boolean(value: &Value<'_>) -> bool {
+pub(super) fn is_boolean(value: &Value<'_>) -> bool {
     matches!(value, Value::BooleanLit(_))
 }
 
@@ -296,7 +212,10 @@ mod tests {
     use schemars::{JsonSchema, schema_for};
 
     use super::*;
-    use crate::config::file;
+    use crate::config::file::keys::{FeaturesEntry, OAuthEntry, TimeoutEntry};
+    use crate::config::file::profiles::{ProfileEntry, ProfileToolsEntry};
+    use crate::config::file::tools::{ToolOverrideEntry, ToolsEntry};
+    use crate::config::file::{ConfigFile, ServerEntry, SettingsEntry, fields_of};
 
     /// The fields of a type of `file`, by their names in the schema.
     fn schema_fields<T: JsonSchema>() -> BTreeSet<String> {
@@ -304,33 +223,43 @@ mod tests {
     }
 
     fn assert_table_is_complete<T: JsonSchema>() {
-        let table: BTreeSet<_> =
-            of_type(&T::schema_name()).iter().map(|field| field.name.to_owned()).collect();
+        let table = all(fields_of(&T::schema_name()));
+        let table: BTreeSet<_> = table.map(|field| field.name.to_owned()).collect();
         assert_eq!(table, schema_fields::<T>(), "the table and the fields of {}", T::schema_name());
     }
 
     #[test]
     fn the_table_has_exactly_the_fields_of_the_file_types() {
-        assert_table_is_complete::<file::ServerEntry>();
-        assert_table_is_complete::<file::SettingsEntry>();
-        assert_table_is_complete::<file::OAuthEntry>();
-        assert_table_is_complete::<file::TimeoutEntry>();
-        assert_table_is_complete::<file::FeaturesEntry>();
-        assert_table_is_complete::<file::tools::ToolsEntry>();
-        assert_table_is_complete::<file::tools::ToolOverrideEntry>();
-        assert_table_is_complete::<file::profiles::ProfileEntry>();
-        assert_table_is_complete::<file::profiles::ProfileToolsEntry>();
-        for name in schema_fields::<file::ConfigFile>() {
+        assert_table_is_complete::<ServerEntry>();
+        assert_table_is_complete::<SettingsEntry>();
+        assert_table_is_complete::<OAuthEntry>();
+        assert_table_is_complete::<TimeoutEntry>();
+        assert_table_is_complete::<FeaturesEntry>();
+        assert_table_is_complete::<ToolsEntry>();
+        assert_table_is_complete::<ToolOverrideEntry>();
+        assert_table_is_complete::<ProfileEntry>();
+        assert_table_is_complete::<ProfileToolsEntry>();
+        for name in schema_fields::<ConfigFile>() {
             assert!(FILE.iter().any(|field| field.name == name), "{name}");
         }
     }
 
     #[test]
     fn no_name_means_two_fields_and_none_is_ignored() {
-        for fields in [FILE, SERVER, SETTINGS, OAUTH, TIMEOUT, FEATURES, TOOLS, PROFILE, PROFILE_TOOLS] {
+        for fields in [
+            FILE,
+            ServerEntry::FIELDS,
+            SettingsEntry::FIELDS,
+            OAuthEntry::FIELDS,
+            TimeoutEntry::FIELDS,
+            FeaturesEntry::FIELDS,
+            ToolsEntry::FIELDS,
+            fields_of("ProfileEntry"),
+            fields_of("ProfileToolsEntry"),
+        ] {
             for name in all_names(fields) {
                 let meant =
-                    fields.iter().filter(|field| field.names().any(|known| is_spelling_of(known, name)));
+                    all(fields).filter(|field| field.names().any(|known| is_spelling_of(known, name)));
                 assert_eq!(meant.count(), 1, "{name}");
                 assert!(!is_ignored(name), "{name}");
             }
@@ -339,13 +268,14 @@ mod tests {
 
     #[test]
     fn every_field_of_one_kind_of_server_is_part_of_the_cache_key() {
-        let missing = SERVER.iter().find(|field| field.applies_to != Any && field.cache_key == NotPart);
+        let missing = all(ServerEntry::FIELDS)
+            .find(|field| field.applies_to != AppliesTo::Any && field.cache_key == CacheKeyPart::NotPart);
         assert_eq!(missing.map(|field| field.name), None);
     }
 
     #[test]
     fn every_name_is_read_in_snake_case_and_camel_case() {
-        let meant = |name| find(SERVER, name).map(|field| field.name);
+        let meant = |name| find(ServerEntry::FIELDS, name).map(|field| field.name);
         for (name, expected) in [
             ("env_file", Some("env_file")),
             ("envFile", Some("env_file")),

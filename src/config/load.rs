@@ -25,10 +25,12 @@ pub use self::json_text::PARSE_OPTIONS;
 use self::profiles::Profiles;
 use self::resolve::ServerDefaults;
 pub(crate) use self::resolve::{URL_ERROR, is_http_url};
-use super::file::{DiscoveryValue, SettingsEntry, SurfaceValue};
+use super::file::SettingsEntry;
+use super::file::keys::InstanceEntry;
+use super::object::{ObjectPart, Resolve};
 use super::referenced::ReferencedFiles;
 use super::vars::Env;
-use super::{Config, ConfigError, DiscoveryMode, GroupName, Overrides, ServerConfig, Settings, SurfaceKind};
+use super::{Config, ConfigError, GroupName, Overrides, ServerConfig};
 
 mod client_files;
 mod codex;
@@ -59,7 +61,7 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
         let file = parse::parse_file(path, env, &referenced);
         config.errors.extend(file.errors);
         config.warnings.extend(file.warnings);
-        settings = merge_settings(settings, file.settings);
+        settings = file.settings.or(settings);
         tools_error = file.tools_error.or(tools_error);
         profiles.add(file.profiles);
         if servers.is_empty() {
@@ -78,7 +80,9 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
     use_profile(&mut config, &mut servers, &profiles, files, overrides);
     let disabled = servers.iter().filter(|server| server.is_disabled());
     config.disabled = disabled.map(NamedEntry::disabled).collect();
-    config.settings = resolve_settings(&settings, overrides);
+    config.settings = InstanceEntry { surface: overrides.surface, ..InstanceEntry::default() }
+        .or(std::mem::take(&mut settings.instance))
+        .resolve();
     let defaults = ServerDefaults { settings, overrides, env, files: &referenced, tools_error };
     config.servers = servers.into_iter().filter_map(|server| resolve_entry(server, &defaults)).collect();
     config.referenced = referenced.into_stamps();
@@ -133,52 +137,6 @@ fn resolve_entry(
         (None, None) => return None,
     };
     Some((GroupName::new(&server.name), resolved))
-}
-
-/// Overrides `earlier` by `later`, key by key.
-fn merge_settings(earlier: SettingsEntry, later: SettingsEntry) -> SettingsEntry {
-    SettingsEntry {
-        lazy_startup: later.lazy_startup.or(earlier.lazy_startup),
-        idle_timeout: later.idle_timeout.or(earlier.idle_timeout),
-        stateful: later.stateful.or(earlier.stateful),
-        share: later.share.or(earlier.share),
-        launcher: later.launcher.or(earlier.launcher),
-        timeout: later.timeout.or(earlier.timeout),
-        features: later.features.or(earlier.features),
-        tools: later.tools.or(earlier.tools),
-        expose: later.expose.or(earlier.expose),
-        trust_annotations: later.trust_annotations.or(earlier.trust_annotations),
-        pin_tools: later.pin_tools.or(earlier.pin_tools),
-        store_above: later.store_above.or(earlier.store_above),
-        inherit_env: later.inherit_env.or(earlier.inherit_env),
-        surface: later.surface.or(earlier.surface),
-        tools_budget: later.tools_budget.or(earlier.tools_budget),
-        names_budget: later.names_budget.or(earlier.names_budget),
-        max_message_bytes: later.max_message_bytes.or(earlier.max_message_bytes),
-        discovery: later.discovery.or(earlier.discovery),
-        keyring: later.keyring.or(earlier.keyring),
-    }
-}
-
-/// Resolves the settings of the instance, as opposed to the defaults for servers.
-fn resolve_settings(settings: &SettingsEntry, overrides: &Overrides) -> Settings {
-    let built_in = Settings::default();
-    let surface = settings.surface.map(|surface| match surface {
-        SurfaceValue::Meta => SurfaceKind::Meta,
-        SurfaceValue::Flat => SurfaceKind::Flat,
-    });
-    let discovery = settings.discovery.map(|discovery| match discovery {
-        DiscoveryValue::Cached => DiscoveryMode::Cached,
-        DiscoveryValue::Always => DiscoveryMode::Always,
-    });
-    Settings {
-        surface: overrides.surface.or(surface).unwrap_or(built_in.surface),
-        tools_budget: settings.tools_budget.unwrap_or(built_in.tools_budget),
-        names_budget: settings.names_budget.unwrap_or(built_in.names_budget),
-        max_message_bytes: settings.max_message_bytes.map_or(built_in.max_message_bytes, usize::from),
-        discovery: discovery.unwrap_or(built_in.discovery),
-        keyring: settings.keyring.unwrap_or(built_in.keyring),
-    }
 }
 
 #[cfg(test)]

@@ -1,45 +1,27 @@
 //! The configuration of one server.
 
 use super::error::ConfigError;
+use super::file::choices::Share;
+use super::file::keys::{CommonConfig, OAuthConfig, Timeouts};
+use super::file::values::InheritEnv;
 use super::secrets::{SecretPlace, ServerSecrets};
 use super::tool_rules::{OwnGlob, ToolRules};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The configuration of one upstream server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     /// What the server is for, as the config says it.
     pub description: Option<String>,
-    /// When the group connects.
-    pub mode: Mode,
-    /// How long an unused connection is kept; `None` keeps it open.
-    pub idle_timeout: Option<Duration>,
-    /// The server keeps state between calls: it is never closed for being idle, and the loss of its connection is
-    /// reported instead of hidden by a new one.
-    pub stateful: bool,
-    /// Which windows of the user use one process of the server.
-    pub share: Share,
-    /// Whether `npx` or `uvx` stays between us and the server.
-    pub launcher: Launcher,
+    /// The keys that have a default in `settings`.
+    pub common: CommonConfig,
     /// Limits for waits of every kind.
     pub timeout: Timeouts,
-    /// What is requested from the server.
-    pub features: Features,
     /// Which tools may be used, and how.
     pub tools: ToolRules,
-    /// Globs of tools that the meta surface lists directly.
-    pub expose: Vec<String>,
-    /// Whether the annotations of the server's tools count.
-    pub trust_annotations: bool,
-    /// Whether tools whose definition changed are refused until they are approved.
-    pub pin_tools: bool,
-    /// The bytes of text above which a result is stored; `None`: none is.
-    pub store_above: Option<NonZeroUsize>,
     /// How the server is reached.
     pub endpoint: Endpoint,
     /// The values in `endpoint` that are fetched when the server starts.
@@ -122,69 +104,11 @@ impl fmt::Debug for LaunchText {
     }
 }
 
-/// When a group connects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// At start, and the connection stays open.
-    Eager,
-    /// At start to read the catalog, then on use.
-    Hybrid,
-    /// On first use.
-    Pure,
-}
-
-impl Mode {
-    /// The word for the mode in config files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Eager => "eager",
-            Self::Hybrid => "hybrid",
-            Self::Pure => "pure",
-        }
-    }
-}
-
 impl ServerConfig {
     /// Which instances use the same process: a stateful server has one for each.
     pub fn effective_share(&self) -> Share {
-        if self.stateful { Share::Client } else { self.share }
+        if self.common.stateful { Share::Client } else { self.common.share }
     }
-}
-
-/// Which instances of dynamic-mcp of one user use the same process of a server. `stateful` overrides it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Share {
-    /// Those in the same directory if the server is known to be shareable, else none.
-    #[default]
-    Auto,
-    /// None: each instance starts its own.
-    Client,
-    /// Those that start the server in the same directory.
-    Directory,
-    /// All of the user.
-    User,
-}
-
-impl Share {
-    /// The word for it in config files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Client => "client",
-            Self::Directory => "directory",
-            Self::User => "user",
-        }
-    }
-}
-
-/// Whether a server that `npx` or `uvx` starts is started through it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Launcher {
-    /// Always.
-    #[default]
-    Keep,
-    /// Only until it is known what the launcher starts; then without it.
-    Direct,
 }
 
 /// How a server is reached.
@@ -221,18 +145,6 @@ impl fmt::Debug for StdioConfig {
             .field("inherit_env", &self.inherit_env)
             .finish_non_exhaustive()
     }
-}
-
-/// Which of our own environment variables a child process inherits.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum InheritEnv {
-    /// The safe ones, which hold no secrets.
-    #[default]
-    Safe,
-    /// The safe ones and these.
-    Named(Vec<String>),
-    /// All of them.
-    All,
 }
 
 /// A remote server, reached by HTTP.
@@ -284,115 +196,5 @@ impl HttpTransportKind {
                  \"sse\" in place of \"http\", and its address as \"url\""
             }
         }
-    }
-}
-
-/// How to log in to a remote server.
-#[derive(Clone, PartialEq, Eq)]
-pub struct OAuthConfig {
-    /// The grant by which tokens are obtained.
-    pub flow: OAuthFlow,
-    /// The id of a client that was registered by hand.
-    pub client_id: Option<String>,
-    /// The secret of that client.
-    pub client_secret: Option<String>,
-    /// A private key in PEM that authenticates the client in place of a secret (RFC 7523).
-    pub private_key: Option<String>,
-    /// The URL of a Client ID Metadata Document, which serves as the client's id.
-    pub client_metadata_url: Option<String>,
-    /// The scopes to request; empty requests what the server asks for.
-    pub scopes: Vec<String>,
-    /// The loopback port of the redirect URI; `None` is any free port.
-    pub redirect_port: Option<u16>,
-    /// Refuses authorization servers that do not declare support for PKCE.
-    pub require_pkce: bool,
-    /// Lets the server send the login to private addresses, such as a company's own authorization server.
-    pub allow_private_addresses: bool,
-}
-
-impl Default for OAuthConfig {
-    fn default() -> Self {
-        Self {
-            flow: OAuthFlow::Browser,
-            client_id: None,
-            client_secret: None,
-            private_key: None,
-            client_metadata_url: None,
-            scopes: Vec::new(),
-            redirect_port: None,
-            require_pkce: true,
-            allow_private_addresses: false,
-        }
-    }
-}
-
-impl fmt::Debug for OAuthConfig {
-    /// Hides the secret and the key.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuthConfig")
-            .field("flow", &self.flow)
-            .field("client_id", &self.client_id)
-            .field("scopes", &self.scopes)
-            .field("redirect_port", &self.redirect_port)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The grant by which tokens are obtained (RFC 6749).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OAuthFlow {
-    /// The authorization code grant: a person logs in with a browser.
-    Browser,
-    /// The client credentials grant: the program logs in with a secret or a key.
-    ClientCredentials,
-}
-
-/// How long each kind of wait may take at most.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// A caller's wait for a connection.
-    pub wait: Duration,
-    /// Opening the transport: starting a process or opening a socket.
-    pub connect: Duration,
-    /// The answer to `initialize`; `None` is 60 s for a child process and 5 s for a remote server.
-    pub initialize: Option<Duration>,
-    /// One page of a list.
-    pub list: Duration,
-    /// A tool call without progress.
-    pub tools: Duration,
-    /// A request about resources.
-    pub resources: Duration,
-    /// A request about prompts.
-    pub prompts: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            wait: Duration::from_secs(20),
-            connect: Duration::from_secs(5),
-            initialize: None,
-            list: Duration::from_secs(5),
-            tools: Duration::from_secs(300),
-            resources: Duration::from_secs(60),
-            prompts: Duration::from_secs(60),
-        }
-    }
-}
-
-/// What is requested from a server; a feature that is `false` is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Features {
-    /// Tools.
-    pub tools: bool,
-    /// Resources and resource templates.
-    pub resources: bool,
-    /// Prompts.
-    pub prompts: bool,
-}
-
-impl Default for Features {
-    fn default() -> Self {
-        Self { tools: true, resources: true, prompts: true }
     }
 }

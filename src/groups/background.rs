@@ -88,7 +88,7 @@ impl GroupManager {
                 let key = self.cache_key(server, catalog.offered.as_ref());
                 self.environment.cache.put(key, catalog.original().clone());
                 let surface = Surface::of(catalog, &server.rules(), &snapshot.refused());
-                self.lists.surfaces.lock().catalog_read(name, server.mode, surface);
+                self.lists.surfaces.lock().catalog_read(name, server.common.mode, surface);
                 // Its other lists may have changed, too. The session compares them.
                 self.lists_changed(true);
             }

@@ -236,7 +236,7 @@ impl GroupManager {
             self.spawn(name, server, restored.remove(name), None);
         }
         let connects = |server: &Result<Arc<ServerConfig>, _>| {
-            server.as_ref().is_ok_and(|server| server.mode != Mode::Pure)
+            server.as_ref().is_ok_and(|server| server.common.mode != Mode::Pure)
         };
         let starting = config.servers.iter().filter(|(_, server)| connects(server));
         let starting: Vec<_> = starting.filter_map(|(name, _)| self.get(name)).collect();
@@ -302,7 +302,7 @@ impl GroupManager {
             })
         };
         let connects_at_start = |group: &&Upstream| match config.server(&group.name) {
-            Some(Ok(server)) => match server.mode {
+            Some(Ok(server)) => match server.common.mode {
                 Mode::Eager => true,
                 Mode::Hybrid => always || !is_fresh(group),
                 Mode::Pure => false,

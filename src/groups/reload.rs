@@ -32,7 +32,7 @@ impl Change {
             (Ok(old), Ok(new))
                 if old.endpoint == new.endpoint
                     && old.secrets == new.secrets
-                    && old.features == new.features =>
+                    && old.common.features == new.common.features =>
             {
                 Self::Settings
             }
@@ -127,7 +127,7 @@ impl GroupManager {
                     let Some(group) = self.get(name) else { continue };
                     self.replace_surface(&group, server);
                     group.reconfigure(server.clone()).await;
-                    if before[name].as_ref().is_ok_and(|before| before.mode != server.mode) {
+                    if before[name].as_ref().is_ok_and(|before| before.common.mode != server.common.mode) {
                         starting.push(group);
                     }
                 }

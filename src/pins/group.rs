@@ -103,8 +103,8 @@ impl PinTarget {
 impl GroupPins {
     /// Remembers nothing yet.
     pub(super) fn new(name: &GroupName, server: &ServerConfig, touched: Arc<Notify>) -> Arc<Self> {
-        let state = Mutex::new(PinState { pinned: server.pin_tools, ..PinState::default() });
-        let published = Mutex::new((server.pin_tools, Arc::default()));
+        let state = Mutex::new(PinState { pinned: server.common.pin_tools, ..PinState::default() });
+        let published = Mutex::new((server.common.pin_tools, Arc::default()));
         let (origin, target) = (server.origin.clone(), OnceLock::new());
         Arc::new(Self { name: name.clone(), origin, target, state, published, touched })
     }
@@ -138,7 +138,7 @@ impl GroupPins {
 
     /// The tools that are refused now because they changed: none, unless `server` pins them.
     pub fn refused(&self, server: &ServerConfig) -> RefusedTools {
-        match server.pin_tools {
+        match server.common.pin_tools {
             true => RefusedTools::new(self.changes(), &server.tools.overrides),
             false => RefusedTools::default(),
         }

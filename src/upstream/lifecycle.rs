@@ -47,8 +47,8 @@ impl Policy {
 
     /// The policy that the config asks for.
     pub fn of(server: &ServerConfig) -> Self {
-        let never = server.stateful || server.mode == Mode::Eager;
-        Self { mode: server.mode, idle_timeout: server.idle_timeout.filter(|_| !never) }
+        let never = server.common.stateful || server.common.mode == Mode::Eager;
+        Self { mode: server.common.mode, idle_timeout: server.common.idle_timeout.filter(|_| !never) }
     }
 }
 

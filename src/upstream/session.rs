@@ -49,7 +49,7 @@ impl Session {
     ///
     /// Fails if the tools cannot be read. Without the other lists a group still works.
     pub(super) async fn catalog(&self, info: ServerInfo) -> Result<Catalog, UpstreamError> {
-        let features = self.server.features;
+        let features = self.server.common.features;
         let has_resources = features.resources && info.declares(capability::RESOURCES);
         let has_prompts = features.prompts && info.declares(capability::PROMPTS);
         let has_skills = has_resources && info.has_extension(SKILLS_EXTENSION);

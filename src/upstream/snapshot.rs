@@ -47,7 +47,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// The group's mode. A group whose entry is invalid counts as pure: it never connects.
     pub fn mode(&self) -> Mode {
-        self.server.as_ref().map_or(Mode::Pure, |server| server.mode)
+        self.server.as_ref().map_or(Mode::Pure, |server| server.common.mode)
     }
 
     /// The tools that are refused now because they changed.

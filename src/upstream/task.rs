@@ -227,7 +227,7 @@ impl<C: Connect> Task<C> {
             TaskEvent::Command(Some(Command::Reconfigure(server))) => {
                 let policy = Policy::of(&server);
                 self.rules = Arc::new(server.rules());
-                self.pins.set_pinned(server.pin_tools);
+                self.pins.set_pinned(server.common.pin_tools);
                 let overrides_changed =
                     self.server.as_ref().is_none_or(|last| last.tools.overrides != server.tools.overrides);
                 self.server = Some(server);
@@ -329,7 +329,7 @@ impl<C: Connect> Task<C> {
         self.lost = connection.live.lost.get().cloned();
         let why = self.lost.as_ref().map(ToString::to_string).unwrap_or_default();
         tracing::warn!(%why, "connection lost, will reconnect on use");
-        let stateful = self.server.as_ref().is_some_and(|server| server.stateful);
+        let stateful = self.server.as_ref().is_some_and(|server| server.common.stateful);
         if stateful && self.stats.calls() > 0 {
             self.lost_state.store(true, Ordering::Release);
         }

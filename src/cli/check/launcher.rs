@@ -19,7 +19,7 @@ pub(super) fn of(group: &Upstream, processes: &LazyCell<ProcessTree>) -> Option<
     if process.is_shared {
         return None;
     }
-    match server.launcher {
+    match server.common.launcher {
         Launcher::Direct => {
             let Some(reason) = obstacle(stdio) else {
                 return snapshot.launcher().map(|used| effect(stdio, used));

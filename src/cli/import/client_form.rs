@@ -6,6 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::apps::ClientApp;
 use crate::config::fields;
+use crate::config::file::ServerEntry;
+use crate::config::file::keys::CommonEntry;
 use crate::config::glob::Glob;
 use crate::config::notation::{StringPart, literal, parts};
 use base::text::visible;
@@ -19,20 +21,10 @@ pub(super) struct ClientForm {
     pub(super) notes: Vec<String>,
 }
 
-/// Fields that say how dynamic-mcp treats a server. They mean nothing without it.
-const OUR_FIELDS: &[&str] = &[
-    "description",
-    "expose",
-    "features",
-    "idle_timeout",
-    "launcher",
-    "lazy_startup",
-    "pin_tools",
-    "share",
-    "stateful",
-    "store_above",
-    "trust_annotations",
-];
+/// Returns whether a field says how dynamic-mcp treats a server. It means nothing without it.
+fn is_ours(name: &str) -> bool {
+    name == "description" || CommonEntry::FIELDS.iter().any(|field| field.name == name)
+}
 
 /// Makes a client's entry of one of ours.
 pub(super) fn client_form(app: ClientApp, entry: &Map<String, Value>) -> ClientForm {
@@ -49,7 +41,7 @@ pub(super) fn client_form(app: ClientApp, entry: &Map<String, Value>) -> ClientF
             _ => writer.note("it is disabled in servers.json".to_owned()),
         }
     }
-    let rest = entry.keys().filter(|name| !OUR_FIELDS.contains(&name.as_str()));
+    let rest = entry.keys().filter(|name| !is_ours(name));
     let rest: Vec<_> = rest.map(|name| format!("`{}`", visible(name))).collect();
     if !rest.is_empty() {
         writer.note(format!("without {}", rest.join(", ")));
@@ -62,7 +54,7 @@ fn with_our_names(entry: &Map<String, Value>) -> Map<String, Value> {
     let mut out = Map::new();
     let mut rules = Map::new();
     for (name, value) in entry {
-        let known = fields::find(fields::SERVER, name).map_or(name.as_str(), |field| field.name);
+        let known = fields::find(ServerEntry::FIELDS, name).map_or(name.as_str(), |field| field.name);
         match (known, value) {
             ("command", Value::Array(words)) => {
                 let mut words = words.iter().cloned();

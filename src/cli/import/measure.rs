@@ -126,8 +126,8 @@ async fn measure_servers(
     let MeasureContext { options, env, process_env } = context;
     for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
         let server = Arc::make_mut(server);
-        server.mode = Mode::Eager;
-        server.share = Share::Client;
+        server.common.mode = Mode::Eager;
+        server.common.share = Share::Client;
     }
     // It neither writes nor uses what the user's own instances have learned.
     let options = InstanceOptions { cache_dir: None, pins_dir: None, ..options.clone() };

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::config::fields;
+use crate::config::file::ServerEntry;
 use crate::config::load::{URL_ERROR, is_http_url};
 use crate::config::notation::literal;
 
@@ -14,7 +15,7 @@ use crate::config::notation::literal;
 /// Says which field has another type.
 pub(super) fn check(entry: &Map<String, Value>) -> Result<(), String> {
     for (name, value) in entry.iter().filter(|(_, value)| !value.is_null()) {
-        let known = fields::find(fields::SERVER, name).map(|field| field.name);
+        let known = fields::find(ServerEntry::FIELDS, name).map(|field| field.name);
         match known {
             Some("command") if value.is_array() => strings(name, value)?,
             Some("command" | "url" | "httpUrl" | "type" | "cwd" | "env_file") => {

@@ -9,6 +9,8 @@ use super::entry_order::in_order;
 use super::variables::{StringTranslator, UsedVariables};
 use super::{shape, timeouts};
 use crate::config::fields;
+use crate::config::file::ServerEntry;
+use crate::config::file::keys::OAuthEntry;
 use crate::config::glob::Glob;
 use crate::config::notation::{StringPart, escape, literal, write};
 use crate::config::vars::Env;
@@ -91,7 +93,7 @@ struct Translation<'a> {
 
 impl Translation<'_> {
     fn field(&mut self, name: &str, value: &Value) -> Result<(), String> {
-        let known = fields::find(fields::SERVER, name).map(|field| field.name);
+        let known = fields::find(ServerEntry::FIELDS, name).map(|field| field.name);
         match known {
             Some("command") => self.command(value),
             Some("args") => {
@@ -238,7 +240,7 @@ impl Translation<'_> {
         let mut oauth = Map::new();
         for (name, value) in members {
             let lower = if field == "auth" { name.to_lowercase() } else { name.clone() };
-            match fields::find(fields::of_type("OAuthEntry"), &lower) {
+            match fields::find(OAuthEntry::FIELDS, &lower) {
                 Some(known) => drop(oauth.insert(known.name.to_owned(), self.strings("oauth", value))),
                 None if name == "enabled" && *value == json!(true) => {}
                 None => self.note(format!("`{field}.{name}` has no counterpart here")),

@@ -37,7 +37,7 @@ fn load(
     config.settings.tools_budget = NO_BUDGET;
     // A person sees results whole.
     let servers = config.servers.iter_mut().flat_map(|(_, server)| server);
-    servers.for_each(|server| Arc::make_mut(server).store_above = None);
+    servers.for_each(|server| Arc::make_mut(server).common.store_above = None);
     for error in &config.errors {
         terminal::message(error);
     }

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
 use super::values::{GlobPattern, ServerPattern};
+use crate::config::fields::ConfigField;
 
 /// What a client with this profile sees: a choice of servers, and rules for their tools.
 #[derive(Deserialize, JsonSchema)]
@@ -21,6 +22,12 @@ pub(crate) struct ProfileEntry {
     #[serde(default)]
     #[schemars(extend("examples" = [{"github": {"deny": ["delete_*"]}}]))]
     pub tools: BTreeMap<String, ProfileToolsEntry>,
+}
+
+impl ProfileEntry {
+    /// The fields.
+    pub(super) const FIELDS: &'static [ConfigField] =
+        &[ConfigField::new("servers"), ConfigField::new("tools")];
 }
 
 /// Rules for the tools of a server: globs over the names that the server gives them.
@@ -39,6 +46,12 @@ pub(crate) struct ProfileToolsEntry {
     #[serde(default)]
     #[schemars(extend("default" = [], "examples" = [["{create,update}_*"]]))]
     pub ask: Vec<GlobPattern>,
+}
+
+impl ProfileToolsEntry {
+    /// The fields.
+    pub(super) const FIELDS: &'static [ConfigField] =
+        &[ConfigField::new("allow"), ConfigField::new("deny"), ConfigField::new("ask")];
 }
 
 fn all_servers() -> Vec<ServerPattern> {

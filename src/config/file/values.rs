@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU16, NonZeroUsize};
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -12,7 +12,7 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use crate::config::byte_size;
 use crate::config::duration;
 use crate::config::glob::Glob;
-use crate::config::{InheritEnv, Mode};
+use crate::config::object::Resolve;
 
 /// The JSON of a field that may have several forms, before its field is known.
 enum FieldValue {
@@ -115,6 +115,12 @@ impl TryFrom<FieldValue> for WordList {
     }
 }
 
+impl Resolve<Vec<String>> for WordList {
+    fn resolve(self) -> Vec<String> {
+        self.0
+    }
+}
+
 /// A duration: a number of seconds, or a string with a unit.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "FieldValue")]
@@ -130,6 +136,13 @@ impl TryFrom<FieldValue> for DurationValue {
             _ => return Err(value.expected(duration::EXPECTED)),
         };
         duration.map(Self).ok_or_else(|| format!("expected {}", duration::EXPECTED))
+    }
+}
+
+impl Resolve<Option<Duration>> for DurationValue {
+    /// Returns `None` for 0.
+    fn resolve(self) -> Option<Duration> {
+        Some(self.0).filter(|duration| !duration.is_zero())
     }
 }
 
@@ -153,6 +166,12 @@ impl TryFrom<FieldValue> for StoreAboveValue {
     }
 }
 
+impl Resolve<Option<NonZeroUsize>> for StoreAboveValue {
+    fn resolve(self) -> Option<NonZeroUsize> {
+        self.0
+    }
+}
+
 /// A timeout. Never 0, because such a timeout would always expire.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "DurationValue")]
@@ -166,22 +185,52 @@ impl TryFrom<DurationValue> for TimeoutValue {
     }
 }
 
-/// When to connect.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "FieldValue")]
-pub struct StartupMode(pub Mode);
+impl Resolve<Duration> for TimeoutValue {
+    fn resolve(self) -> Duration {
+        self.0
+    }
+}
 
-impl TryFrom<FieldValue> for StartupMode {
+impl Resolve<Option<Duration>> for TimeoutValue {
+    fn resolve(self) -> Option<Duration> {
+        Some(self.0)
+    }
+}
+
+/// When a group connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "FieldValue")]
+pub enum Mode {
+    /// At start, and the connection stays open.
+    Eager,
+    /// At start to read the catalog, then on use.
+    Hybrid,
+    /// On first use.
+    Pure,
+}
+
+impl Mode {
+    /// The word for the mode in config files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Eager => "eager",
+            Self::Hybrid => "hybrid",
+            Self::Pure => "pure",
+        }
+    }
+}
+
+impl TryFrom<FieldValue> for Mode {
     type Error = String;
 
     fn try_from(value: FieldValue) -> Result<Self, String> {
         const EXPECTED: &str = r#"false, "eager", "pure" or "hybrid""#;
         match &value {
-            FieldValue::Bool(false) => Ok(Self(Mode::Eager)),
+            FieldValue::Bool(false) => Ok(Self::Eager),
             FieldValue::String(text) => match text.as_str() {
-                "eager" | "false" => Ok(Self(Mode::Eager)),
-                "hybrid" => Ok(Self(Mode::Hybrid)),
-                "pure" => Ok(Self(Mode::Pure)),
+                "eager" | "false" => Ok(Self::Eager),
+                "hybrid" => Ok(Self::Hybrid),
+                "pure" => Ok(Self::Pure),
                 _ => Err(format!("expected {EXPECTED}")),
             },
             FieldValue::Bool(true) => Err(format!("expected {EXPECTED}")),
@@ -190,19 +239,27 @@ impl TryFrom<FieldValue> for StartupMode {
     }
 }
 
-/// Which of our own environment variables a program inherits.
-#[derive(Clone, Deserialize)]
+/// Which of our own environment variables a child process inherits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "FieldValue")]
-pub struct InheritEnvValue(pub InheritEnv);
+pub enum InheritEnv {
+    /// The safe ones, which hold no secrets.
+    #[default]
+    Safe,
+    /// The safe ones and these.
+    Named(Vec<String>),
+    /// All of them.
+    All,
+}
 
-impl TryFrom<FieldValue> for InheritEnvValue {
+impl TryFrom<FieldValue> for InheritEnv {
     type Error = String;
 
     fn try_from(value: FieldValue) -> Result<Self, String> {
         match value {
-            FieldValue::Bool(true) => Ok(Self(InheritEnv::All)),
-            FieldValue::Bool(false) => Ok(Self(InheritEnv::Safe)),
-            FieldValue::List(names) => Ok(Self(InheritEnv::Named(names))),
+            FieldValue::Bool(true) => Ok(Self::All),
+            FieldValue::Bool(false) => Ok(Self::Safe),
+            FieldValue::List(names) => Ok(Self::Named(names)),
             other => Err(other.expected("true, false or a list of names")),
         }
     }
@@ -250,6 +307,12 @@ impl TryFrom<String> for GlobPattern {
     }
 }
 
+impl Resolve<Vec<String>> for Vec<GlobPattern> {
+    fn resolve(self) -> Vec<String> {
+        self.into_iter().map(|glob| glob.0).collect()
+    }
+}
+
 /// A glob over the names of servers. With a `!` before it, it excludes the servers that it matches.
 #[derive(Deserialize)]
 #[serde(try_from = "String")]
@@ -286,6 +349,18 @@ fn parse_glob(text: &str) -> Result<Glob, String> {
     Glob::parse(text).map_err(|error| format!("not a valid glob: {error}"))
 }
 
+impl Resolve<usize> for NonZeroUsize {
+    fn resolve(self) -> usize {
+        self.get()
+    }
+}
+
+impl Resolve<Option<u16>> for NonZeroU16 {
+    fn resolve(self) -> Option<u16> {
+        Some(self.get())
+    }
+}
+
 /// Implements `JsonSchema` with the given schema.
 macro_rules! schema {
     ($type:ty, $schema:tt) => {
@@ -308,8 +383,8 @@ schema!(WordList, {"type": ["string", "array"], "items": {"type": "string"}});
 schema!(DurationValue, {"type": ["number", "string"], "minimum": 0, "maximum": 31_536_000});
 schema!(TimeoutValue, {"type": ["number", "string"], "exclusiveMinimum": 0, "maximum": 31_536_000});
 schema!(StoreAboveValue, {"type": ["boolean", "number", "string"], "exclusiveMinimum": 0});
-schema!(StartupMode, {"enum": [false, "false", "eager", "pure", "hybrid"]});
-schema!(InheritEnvValue, {"type": ["boolean", "array"], "items": {"type": "string"}});
+schema!(Mode, {"enum": [false, "false", "eager", "pure", "hybrid"]});
+schema!(InheritEnv, {"type": ["boolean", "array"], "items": {"type": "string"}});
 schema!(TransportType, {
     "type": "string",
     "enum": ["stdio", "http", "sse", "local", "remote", "streamable-http", "streamableHttp", "streamable_http"]

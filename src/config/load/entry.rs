@@ -74,7 +74,7 @@ pub(super) struct FieldSource {
 impl EntrySource {
     /// The fields that apply only to servers of this kind, in the order of the table.
     pub(super) fn fields_of(&self, kind: AppliesTo) -> impl Iterator<Item = &FieldSource> {
-        let of_kind = fields::SERVER.iter().filter(move |field| field.applies_to == kind);
+        let of_kind = fields::all(ServerEntry::FIELDS).filter(move |field| field.applies_to == kind);
         of_kind.filter_map(|field| self.fields.iter().find(|source| source.field.name == field.name))
     }
 

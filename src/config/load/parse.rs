@@ -22,7 +22,7 @@ use super::secret_refs;
 use super::source_text::SourceText;
 use crate::config::de::ValueReader;
 use crate::config::fields::{self, CacheKeyPart, ConfigField};
-use crate::config::file::SettingsEntry;
+use crate::config::file::{ServerEntry, SettingsEntry};
 use crate::config::nearest::nearest;
 use crate::config::referenced::ReferencedFiles;
 use crate::config::secrets::ServerSecrets;
@@ -270,7 +270,7 @@ impl FileParser<'_> {
         let members = member.value.as_object().map_or(&[][..], |server| &server.properties);
         let known: Vec<_> = members
             .iter()
-            .filter_map(|member| Some((fields::find(fields::SERVER, member.name.as_str())?, member)))
+            .filter_map(|member| Some((fields::find(ServerEntry::FIELDS, member.name.as_str())?, member)))
             .collect();
         let written = known.iter().filter(|(field, _)| field.cache_key == CacheKeyPart::AsWritten);
         let not_empty = known.iter().filter(|(_, member)| !is_empty(&member.value));
@@ -358,7 +358,7 @@ impl FileParser<'_> {
 
     fn report_setting(&mut self, name: &str, error: ConfigError) {
         let error = ConfigError { message: format!("`settings`: {}", error.message), ..error };
-        let field = fields::find(fields::of_type("SettingsEntry"), name).map(|field| field.name);
+        let field = fields::find(SettingsEntry::FIELDS, name).map(|field| field.name);
         if matches!(field, Some("tools" | "trust_annotations" | "pin_tools")) {
             self.file.tools_error = Some(error.clone());
         }

@@ -2,29 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::entry::EntrySource;
 use super::env_file;
-use super::tool_rules::{own_globs, patterns, resolve_tool_rules};
+use super::tool_rules::{own_globs, resolve_tool_rules};
 use crate::config::fields::AppliesTo;
+use crate::config::file::keys::{CommonEntry, OAuthEntry};
 use crate::config::file::profiles::ProfileToolsEntry;
 use crate::config::file::tools::ToolsEntry;
-use crate::config::file::values::{DurationValue, TimeoutValue, TransportType, WordList};
-use crate::config::file::{
-    FeaturesEntry, FlowValue, LauncherValue, OAuthEntry, ServerEntry, SettingsEntry, ShareValue, TimeoutEntry,
-};
+use crate::config::file::values::{TransportType, WordList};
+use crate::config::file::{ServerEntry, SettingsEntry};
+use crate::config::object::{ObjectPart, Resolve};
 use crate::config::referenced::ReferencedFiles;
 use crate::config::secrets::header_value_error;
 use crate::config::vars::{Env, ExpandContext};
 use crate::config::{
-    ConfigError, Endpoint, Features, HttpConfig, HttpTransportKind, Launcher, Mode, OAuthConfig, OAuthFlow,
-    Overrides, ServerConfig, Share, StdioConfig, Timeouts,
+    CommonConfig, ConfigError, Endpoint, HttpConfig, HttpTransportKind, OAuthConfig, OAuthFlow, Overrides,
+    ServerConfig, StdioConfig,
 };
 use base::text;
-
-/// Long enough for a pause in a conversation, short enough that forty servers do not run all day.
-const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// What applies to every server.
 pub(super) struct ServerDefaults<'d> {
@@ -70,8 +66,9 @@ impl EntryErrors<'_> {
     }
 }
 
-/// Resolves one entry. `profile_tools`: the rules for its tools that the profile in use adds. Adds everything that is wrong with it to `errors`, and the error in the rules for tools if there is
-/// one. The result counts only if there are no errors, and is `None` if there is nothing to start or contact.
+/// Resolves one entry. `profile_tools`: the rules for its tools that the profile in use adds. Adds everything that is
+/// wrong with it to `errors`, and the error in the rules for tools if there is one. The result counts only if there are
+/// no errors, and is `None` if there is nothing to start or contact.
 pub(super) fn resolve_server(
     entry: ServerEntry,
     source: &EntrySource,
@@ -82,20 +79,11 @@ pub(super) fn resolve_server(
     errors.extend(defaults.tools_error.clone());
     let settings = &defaults.settings;
     Some(ServerConfig {
-        mode: resolve_mode(&entry, defaults),
-        idle_timeout: resolve_idle_timeout(entry.idle_timeout, defaults),
-        stateful: entry.stateful.or(settings.stateful).unwrap_or_default(),
-        share: entry.share.or(settings.share).map(resolve_share).unwrap_or_default(),
-        launcher: entry.launcher.or(settings.launcher).map(resolve_launcher).unwrap_or_default(),
-        timeout: resolve_timeouts(entry.timeout.as_ref(), settings.timeout.as_ref()),
-        features: resolve_features(entry.features, settings.features),
+        common: resolve_common(&entry, defaults),
+        timeout: entry.timeout.unwrap_or_default().or(settings.timeout.unwrap_or_default()).resolve(),
         tools: resolve_tool_rules(&entry, settings.tools.as_ref(), profile_tools, |message, hint| {
             EntryErrors { source, errors }.add(&["tools"], message, Some(hint));
         }),
-        expose: patterns(entry.expose.as_ref().or(settings.expose.as_ref())),
-        trust_annotations: resolve_trust_annotations(&entry, settings),
-        pin_tools: entry.pin_tools.or(settings.pin_tools).unwrap_or_default(),
-        store_above: entry.store_above.or(settings.store_above).and_then(|size| size.0),
         launch_text: source.launch_text.clone(),
         secrets: source.secrets.clone(),
         origin: source.origin.clone(),
@@ -106,68 +94,28 @@ pub(super) fn resolve_server(
     })
 }
 
-fn resolve_share(share: ShareValue) -> Share {
-    match share {
-        ShareValue::Auto => Share::Auto,
-        ShareValue::Client => Share::Client,
-        ShareValue::Directory => Share::Directory,
-        ShareValue::User => Share::User,
+/// The server's own keys, else those of the settings. The mode of the command line overrides both, and its idle timeout
+/// that of the settings.
+fn resolve_common(entry: &ServerEntry, defaults: &ServerDefaults<'_>) -> CommonConfig {
+    let (settings, overrides) = (&defaults.settings, defaults.overrides);
+    let (own, of_settings) =
+        (with_trust(&entry.common, &entry.tools), with_trust(&settings.common, &settings.tools));
+    let features = own.features.unwrap_or_default().or(of_settings.features.unwrap_or_default());
+    let (mode, has_idle_timeout) = (overrides.mode, own.idle_timeout.is_some());
+    let mut common: CommonConfig = CommonEntry { mode, features: Some(features), ..CommonEntry::default() }
+        .or(own)
+        .or(of_settings)
+        .resolve();
+    if let Some(idle_timeout) = overrides.idle_timeout.filter(|_| !has_idle_timeout) {
+        common.idle_timeout = idle_timeout;
     }
+    common
 }
 
-fn resolve_launcher(launcher: LauncherValue) -> Launcher {
-    match launcher {
-        LauncherValue::Keep => Launcher::Keep,
-        LauncherValue::Direct => Launcher::Direct,
-    }
-}
-
-fn resolve_mode(entry: &ServerEntry, defaults: &ServerDefaults<'_>) -> Mode {
-    let configured = entry.lazy_startup.or(defaults.settings.lazy_startup).map(|startup| startup.0);
-    defaults.overrides.mode.or(configured).unwrap_or(Mode::Hybrid)
-}
-
-/// The server's own timeout, else the command line's, else that of the settings. 0 keeps the connection open.
-fn resolve_idle_timeout(own: Option<DurationValue>, defaults: &ServerDefaults<'_>) -> Option<Duration> {
-    let limit = |value: DurationValue| Some(value.0).filter(|duration| !duration.is_zero());
-    own.map(limit)
-        .or(defaults.overrides.idle_timeout)
-        .or_else(|| defaults.settings.idle_timeout.map(limit))
-        .unwrap_or(Some(DEFAULT_IDLE_TIMEOUT))
-}
-
-/// Each timeout by itself: the server's own, else that of the settings, else the built-in one.
-fn resolve_timeouts(own: Option<&TimeoutEntry>, settings: Option<&TimeoutEntry>) -> Timeouts {
-    let built_in = Timeouts::default();
-    let configured = |field: fn(&TimeoutEntry) -> Option<TimeoutValue>| {
-        own.and_then(field).or_else(|| settings.and_then(field)).map(|timeout| timeout.0)
-    };
-    Timeouts {
-        wait: configured(|timeout| timeout.wait).unwrap_or(built_in.wait),
-        connect: configured(|timeout| timeout.connect).unwrap_or(built_in.connect),
-        initialize: configured(|timeout| timeout.initialize).or(built_in.initialize),
-        list: configured(|timeout| timeout.list).unwrap_or(built_in.list),
-        tools: configured(|timeout| timeout.tools).unwrap_or(built_in.tools),
-        resources: configured(|timeout| timeout.resources).unwrap_or(built_in.resources),
-        prompts: configured(|timeout| timeout.prompts).unwrap_or(built_in.prompts),
-    }
-}
-
-fn resolve_features(own: Option<FeaturesEntry>, settings: Option<FeaturesEntry>) -> Features {
-    let (own, settings) = (own.unwrap_or_default(), settings.unwrap_or_default());
-    let built_in = Features::default();
-    Features {
-        tools: own.tools.or(settings.tools).unwrap_or(built_in.tools),
-        resources: own.resources.or(settings.resources).unwrap_or(built_in.resources),
-        prompts: own.prompts.or(settings.prompts).unwrap_or(built_in.prompts),
-    }
-}
-
-/// The server's own value before that of the settings, and each of these beside `tools` before the one within.
-fn resolve_trust_annotations(entry: &ServerEntry, settings: &SettingsEntry) -> bool {
-    let within = |tools: &Option<ToolsEntry>| tools.as_ref().and_then(|tools| tools.trust_annotations);
-    let own = entry.trust_annotations.or_else(|| within(&entry.tools));
-    own.or(settings.trust_annotations).or_else(|| within(&settings.tools)).unwrap_or(true)
+/// The keys with the `trust_annotations` within `tools` where there is none beside it.
+fn with_trust(common: &CommonEntry, tools: &Option<ToolsEntry>) -> CommonEntry {
+    let within = tools.as_ref().and_then(|tools| tools.trust_annotations);
+    CommonEntry { trust_annotations: common.trust_annotations.or(within), ..common.clone() }
 }
 
 fn resolve_endpoint(
@@ -253,7 +201,7 @@ fn resolve_stdio(
         args: command.chain(entry.args.unwrap_or_default()).collect(),
         env,
         cwd: errors.path("cwd", entry.cwd, context),
-        inherit_env: inherit_env.map(|inherit| inherit.0).unwrap_or_default(),
+        inherit_env: inherit_env.unwrap_or_default(),
     }
 }
 
@@ -342,21 +290,8 @@ fn resolve_oauth(
     if oauth.is_none() && client_id.is_none() && scopes.is_none() {
         return None;
     }
-    let oauth = oauth.unwrap_or_default();
-    Some(OAuthConfig {
-        flow: match oauth.flow {
-            Some(FlowValue::ClientCredentials) => OAuthFlow::ClientCredentials,
-            Some(FlowValue::Browser) | None => OAuthFlow::Browser,
-        },
-        client_id: oauth.client_id.or(client_id),
-        client_secret: oauth.client_secret,
-        private_key: oauth.private_key,
-        client_metadata_url: oauth.client_metadata_url,
-        scopes: oauth.scopes.or(scopes).map(|words| words.0).unwrap_or_default(),
-        redirect_port: oauth.redirect_port.map(u16::from),
-        require_pkce: oauth.require_pkce.unwrap_or(true),
-        allow_private_addresses: oauth.allow_private_addresses.unwrap_or(false),
-    })
+    let beside = OAuthEntry { client_id, scopes, ..OAuthEntry::default() };
+    Some(oauth.unwrap_or_default().or(beside).resolve())
 }
 
 /// Returns an error message if the client credentials grant lacks a field that it needs.

@@ -12,6 +12,8 @@ use jsonc_parser::common::Ranged;
 use super::source_text::SourceText;
 use crate::config::ConfigError;
 use crate::config::fields;
+use crate::config::file::ServerEntry;
+use crate::config::file::keys::OAuthEntry;
 use crate::config::referenced::FileStamp;
 use crate::config::secrets::{
     SecretPart, SecretPlace, SecretSource, ServerSecrets, is_secret_name, marker_dir,
@@ -97,7 +99,7 @@ impl Finder<'_> {
     fn entry(&mut self, entry: &Object<'_>) {
         for member in &entry.properties {
             let name = member.name.as_str();
-            let field = fields::find(fields::SERVER, name).map(|field| field.name);
+            let field = fields::find(ServerEntry::FIELDS, name).map(|field| field.name);
             match (field, &member.value) {
                 (Some("env"), Value::Object(env)) => {
                     self.members(name, env, |name| Some(SecretPlace::Env(name.to_owned())));
@@ -106,7 +108,7 @@ impl Finder<'_> {
                     self.members(name, headers, |name| Some(SecretPlace::Header(name.to_owned())));
                 }
                 (Some("oauth"), Value::Object(oauth)) => self.members(name, oauth, |name| {
-                    let field = fields::find(fields::of_type("OAuthEntry"), name)?;
+                    let field = fields::find(OAuthEntry::FIELDS, name)?;
                     match field.name {
                         "client_secret" => Some(SecretPlace::ClientSecret),
                         "private_key" => Some(SecretPlace::PrivateKey),

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::glob::Glob;
 use crate::config::{Endpoint, InheritEnv, Launcher, Mode, Share, StdioConfig};
+use crate::config::{Settings, SurfaceKind};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -48,9 +49,12 @@ fn a_server_without_options_gets_the_defaults() {
         load_text(r#"{"mcpServers": {"Time Server": {"command": "uvx", "args": ["mcp-server-time"]}}}"#);
     assert_eq!((&config.errors, &config.warnings), (&vec![], &vec![]));
     let server = server(&config, "Time Server");
-    assert_eq!((server.mode, server.idle_timeout, server.stateful), (Mode::Hybrid, Some(5 * MINUTE), false));
+    assert_eq!(
+        (server.common.mode, server.common.idle_timeout, server.common.stateful),
+        (Mode::Hybrid, Some(5 * MINUTE), false)
+    );
     assert_eq!(server.timeout, Default::default());
-    assert_eq!(server.features, Default::default());
+    assert_eq!(server.common.features, Default::default());
     let stdio = stdio(&config, "Time Server");
     assert_eq!(
         (stdio.command.as_str(), stdio.args.as_slice()),
@@ -122,7 +126,8 @@ fn the_command_line_overrides_every_mode_but_not_a_servers_own_idle_timeout() {
     }"#;
     let modes_and_timeouts = |overrides: &Overrides| {
         let config = load_texts(&[text], overrides);
-        ["own", "never", "none"].map(|name| (server(&config, name).mode, server(&config, name).idle_timeout))
+        ["own", "never", "none"]
+            .map(|name| (server(&config, name).common.mode, server(&config, name).common.idle_timeout))
     };
     assert_eq!(
         modes_and_timeouts(&Overrides::default()),
@@ -160,15 +165,15 @@ fn settings_are_the_defaults_for_each_key() {
     let server = server(&config, "a");
     assert_eq!((server.timeout.tools, server.timeout.list), (MINUTE, Duration::from_millis(500)));
     assert_eq!(
-        (server.features.prompts, server.features.resources, server.features.tools),
+        (server.common.features.prompts, server.common.features.resources, server.common.features.tools),
         (true, false, true)
     );
     assert_eq!((server.tools.ask.as_slice(), server.tools.deny.len()), (["rm_*".to_owned()].as_slice(), 2));
     assert!(Glob::parse(&server.tools.deny[1]).unwrap().matches("a*b"));
     assert!(!Glob::parse(&server.tools.deny[1]).unwrap().matches("axb"));
     assert_eq!(stdio(&config, "a").inherit_env, InheritEnv::Named(vec!["AWS_PROFILE".to_owned()]));
-    assert!(server.stateful);
-    assert_eq!((server.share, server.launcher), (Share::User, Launcher::Direct));
+    assert!(server.common.stateful);
+    assert_eq!((server.common.share, server.common.launcher), (Share::User, Launcher::Direct));
 }
 
 #[test]
@@ -197,7 +202,7 @@ fn trust_in_annotations_and_pins_are_set_for_each_server_or_all() {
         let config = load_text(&format!(
             r#"{{"mcpServers": {{"a": {{"command": "x"{entry}}}}}, "settings": {{{settings}}}}}"#
         ));
-        (server(&config, "a").trust_annotations, server(&config, "a").pin_tools)
+        (server(&config, "a").common.trust_annotations, server(&config, "a").common.pin_tools)
     };
     assert_eq!(trust_and_pin("", ""), (true, false));
     assert_eq!(trust_and_pin(r#", "trust_annotations": false, "pinTools": true"#, ""), (false, true));

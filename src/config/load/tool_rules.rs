@@ -90,12 +90,12 @@ pub(super) fn own_globs(entry: &ServerEntry) -> Vec<OwnGlob> {
         ("tools.deny", tools.and_then(|tools| tools.deny.as_ref())),
         ("tools.ask", tools.and_then(|tools| tools.ask.as_ref())),
         ("tools.read_only", tools.and_then(|tools| tools.read_only.as_ref())),
-        ("expose", entry.expose.as_ref()),
+        ("expose", entry.common.expose.as_ref()),
     ];
     let globs = |(field, list)| patterns(list).into_iter().map(move |written| OwnGlob { field, written });
     lists.into_iter().flat_map(globs).collect()
 }
 
-pub(super) fn patterns(globs: Option<&Vec<GlobPattern>>) -> Vec<String> {
+fn patterns(globs: Option<&Vec<GlobPattern>>) -> Vec<String> {
     globs.into_iter().flatten().map(|glob| glob.0.clone()).collect()
 }

@@ -103,7 +103,7 @@ async fn await_catalog(invocation: &Invocation, group: &Upstream) -> bool {
 /// Returns whether a group can be asked for resources, as far as is known.
 fn may_offer_resources(group: &Upstream) -> bool {
     let snapshot = group.snapshot();
-    let is_configured = snapshot.server.as_ref().is_some_and(|server| server.features.resources);
+    let is_configured = snapshot.server.as_ref().is_some_and(|server| server.common.features.resources);
     let catalog = snapshot.catalog.as_ref();
     is_configured && catalog.is_none_or(|catalog| catalog.info.may_have(capability::RESOURCES))
 }

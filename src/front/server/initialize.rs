@@ -24,7 +24,7 @@ const MAX_REPORTED: usize = 20;
 pub fn advertised(groups: &GroupManager) -> AdvertisedCapabilities {
     let config = groups.config();
     let features: Vec<_> =
-        config.servers.iter().filter_map(|(_, server)| Some(server.as_ref().ok()?.features)).collect();
+        config.servers.iter().filter_map(|(_, server)| Some(server.as_ref().ok()?.common.features)).collect();
     let stores = tool_list::stores_results(&config);
     AdvertisedCapabilities {
         resources: stores || features.is_empty() || features.iter().any(|features| features.resources),

@@ -197,7 +197,7 @@ impl Outgoing for OutgoingCall<'_> {
         if self.call.read_only && !rules.accepts_claim(&tool.name, tool.read_only) {
             return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only).into());
         }
-        self.store_above = server.and_then(|server| server.store_above);
+        self.store_above = server.and_then(|server| server.common.store_above);
         let has_select = |definition| schema::has_argument(definition, "select");
         self.takes_select =
             self.arguments.has_flattened_select() && tool.definition().is_some_and(has_select);
@@ -226,7 +226,7 @@ impl Outgoing for OutgoingCall<'_> {
         let name = ("name", self.name_as_json(rules.own_name(&tool.name)));
         // A call under the tool's own name may have none.
         let has_args = call.by_our_tool || self.resolved.repaired.is_some() || call.params.has("arguments");
-        let is_stateful = server.is_some_and(|server| server.stateful);
+        let is_stateful = server.is_some_and(|server| server.common.stateful);
         let prepared = PreparedRequest {
             method: Method::ToolsCall,
             timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),

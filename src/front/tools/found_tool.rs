@@ -84,7 +84,7 @@ impl FoundTool {
             // Clients know it by another name.
             return None;
         }
-        if server.pin_tools {
+        if server.common.pin_tools {
             return Some(Err(tool_errors::unlisted_pinned(&group.name, name)));
         }
         if overrides.of(own).is_some_and(|of_tool| !of_tool.hidden_args.is_empty()) {

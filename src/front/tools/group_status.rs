@@ -203,19 +203,19 @@ fn change_notes(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
         let named = changed
             .iter()
             .map(|(tool, change)| format!("{} ({})", changed_tools::quoted(tool), change.parts.join(", ")));
-        let effect = if server.pin_tools { "refused until" } else { "named until" };
+        let effect = if server.common.pin_tools { "refused until" } else { "named until" };
         let tools = changed_tools::joined(named, count);
         notes.push(format!("changed since first seen, {effect} you run `{approve}`: {tools}"));
     }
     if let Some(problem) = &changes.problem {
         let effect = match problem {
-            PinProblem::Unreadable(_) if server.pin_tools => "every tool is refused",
+            PinProblem::Unreadable(_) if server.common.pin_tools => "every tool is refused",
             PinProblem::Unreadable(_) => "changed tools are not noticed",
             PinProblem::Unwritable(_) => "changed tools are not remembered",
         };
         notes.push(format!("{effect}: {}", problem.text()));
     }
-    if let Some(at) = changes.replaced_s.filter(|_| server.pin_tools) {
+    if let Some(at) = changes.replaced_s.filter(|_| server.common.pin_tools) {
         let ago = in_largest_unit(Duration::from_secs(age_s(at)));
         notes.push(format!(
             "its command or address changed {ago} ago, and its tools were trusted as they were then; confirm with `{approve}`"

@@ -295,7 +295,7 @@ fn known_and_unknown(groups: &GroupManager, broken: &BrokenGroups) -> (Vec<Index
         let Some(server) = config.server(&group.name) else { continue };
         // Without a valid entry the group is known by its name alone.
         let server = server.as_ref().ok();
-        if server.is_some_and(|server| !server.features.tools) {
+        if server.is_some_and(|server| !server.common.features.tools) {
             continue;
         }
         let snapshot = group.snapshot();

@@ -143,7 +143,10 @@ pub fn our_definition(groups: &GroupManager, name: &str) -> Option<Raw> {
 
 /// Returns whether results may be stored, which one of our tools and `resources/read` then read.
 pub fn stores_results(config: &Config) -> bool {
-    config.servers.iter().any(|(_, server)| server.as_ref().is_ok_and(|server| server.store_above.is_some()))
+    config
+        .servers
+        .iter()
+        .any(|(_, server)| server.as_ref().is_ok_and(|server| server.common.store_above.is_some()))
 }
 
 /// Hashes one kind of list of all groups. No cached file is read for it.
@@ -213,7 +216,7 @@ pub fn listed_tools<W: Fn(&Tool, &Rules) -> bool>(
         };
         listed.lacks_tools |= catalog.left_off.concerns(CatalogList::Tools);
         // A preview does not conform to the schema, and some clients check that.
-        let stores = snapshot.server.as_ref().is_some_and(|server| server.store_above.is_some());
+        let stores = snapshot.server.as_ref().is_some_and(|server| server.common.store_above.is_some());
         let known = catalog.definitions().into_iter().flatten();
         for (tool, definition) in known.filter(|(tool, _)| is_wanted(tool)) {
             let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
@@ -277,7 +280,8 @@ fn with_group_lines<T>(groups: &GroupManager, use_lines: impl FnOnce(&[GroupLine
         };
         let surface = surfaces.get(name);
         let about = surface.and_then(|surface| surface.about.as_deref());
-        let tools = surface.filter(|_| server.mode != Mode::Pure).map_or(&[][..], |surface| &surface.tools);
+        let tools =
+            surface.filter(|_| server.common.mode != Mode::Pure).map_or(&[][..], |surface| &surface.tools);
         let description = server.description.as_deref().or(about);
         let note = notes.get(name).map(Note::to_string);
         GroupLine { name: name.as_str(), description, tools, note }

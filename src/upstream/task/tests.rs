@@ -6,7 +6,7 @@ use super::super::lease::LiveConnection;
 use super::super::list_limits::LeftOff;
 use super::*;
 use crate::config::tool_rules::ToolRules;
-use crate::config::{Endpoint, Features, Launcher, Mode, Share, StdioConfig, Timeouts};
+use crate::config::{CommonConfig, Endpoint, Mode, StdioConfig, Timeouts};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -110,18 +110,9 @@ fn server_config(mode: Mode) -> ServerConfig {
     };
     ServerConfig {
         description: None,
-        mode,
-        idle_timeout: Some(IDLE),
-        stateful: false,
-        share: Share::default(),
-        launcher: Launcher::default(),
+        common: CommonConfig { mode, idle_timeout: Some(IDLE), ..CommonConfig::default() },
         timeout: Timeouts::default(),
-        features: Features::default(),
         tools: ToolRules::default(),
-        expose: vec![],
-        trust_annotations: true,
-        pin_tools: false,
-        store_above: None,
         launch_text: crate::config::LaunchText::default(),
         origin: crate::config::ServerOrigin::default(),
         own_globs: vec![],
@@ -283,8 +274,9 @@ async fn test_idle_timeout_disconnects_lazy_server() {
 
 #[tokio::test(start_paused = true)]
 async fn test_idle_timeout_preserves_eager_servers() {
-    let stateful = ServerConfig { stateful: true, ..server_config(Mode::Pure) };
-    let never = ServerConfig { idle_timeout: None, ..server_config(Mode::Pure) };
+    let (mut stateful, mut never) = (server_config(Mode::Pure), server_config(Mode::Pure));
+    stateful.common.stateful = true;
+    never.common.idle_timeout = None;
     for server in [server_config(Mode::Eager), stateful, never] {
         let fake = FakeConnector::default();
         let upstream = spawn_group_with(&fake, server, &SharedState::new(8));
@@ -362,11 +354,9 @@ async fn a_requested_group_does_not_wait_for_a_slot() {
 #[tokio::test(start_paused = true)]
 async fn the_loss_of_a_stateful_server_is_reported_once() {
     let fake = FakeConnector::default();
-    let upstream = spawn_group_with(
-        &fake,
-        ServerConfig { stateful: true, ..server_config(Mode::Pure) },
-        &SharedState::new(8),
-    );
+    let mut stateful = server_config(Mode::Pure);
+    stateful.common.stateful = true;
+    let upstream = spawn_group_with(&fake, stateful, &SharedState::new(8));
     drop(upstream.acquire(WAIT).await);
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;

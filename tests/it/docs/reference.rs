@@ -51,7 +51,7 @@ fn the_tables_of_the_configuration_page_are_made_from_the_schema() {
         let (before, after) = rest.split_once(BEGIN).unwrap();
         let (marker, after) = after.split_once(" -->\n").unwrap();
         let (_, after) = after.split_once(END).unwrap();
-        let rows: String = names.iter().map(|name| row(&schema, name, &all[*name])).collect();
+        let rows: String = names.iter().map(|name| row(&schema, type_name, name, &all[*name])).collect();
         rendered += &format!(
             "{before}{BEGIN}{marker} -->\n| field | type | default | |\n| --- | --- | --- | --- |\n{rows}{END}"
         );
@@ -83,9 +83,14 @@ fn the_tables_of_the_configuration_page_are_made_from_the_schema() {
     }
 }
 
-/// A line of a table.
-fn row(schema: &Value, name: &str, field: &Value) -> String {
+/// A line of a table. One of a setting that is the default of a server's field refers to that field.
+fn row(schema: &Value, type_name: &str, name: &str, field: &Value) -> String {
     let default = field.get("default").map(|value| format!("`{value}`")).unwrap_or_default();
+    if type_name == "SettingsEntry" && fields(schema, "ServerEntry").get(name) == Some(field) {
+        let text = "As in [a server's entry](#all-servers).";
+        return format!("| `{name}` | {} | {default} | {text} |\n", type_of(schema, field))
+            .replace("|  |", "| |");
+    }
     let mut text = field["description"].as_str().unwrap().replace('\n', " ");
     let examples: Vec<String> = field["examples"]
         .as_array()
