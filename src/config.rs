@@ -36,6 +36,7 @@ pub use server::{
 mod byte_size;
 mod de;
 pub mod duration;
+pub mod env;
 mod error;
 pub(crate) mod fields;
 pub mod file;

@@ -21,7 +21,6 @@ use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
 use crate::pins::PinStore;
 use crate::transport::Transport;
-use crate::transport::launch::ProcessEnv;
 use crate::transport::launch::direct::DirectLaunches;
 use crate::transport::secrets::SecretResolver;
 use crate::transport::shared::AttachShared;
@@ -77,7 +76,7 @@ pub struct Instance {
     /// The stored logins.
     pub logins: Arc<OAuthLogins>,
     /// The environment that servers inherit.
-    pub process_env: Arc<ProcessEnv>,
+    pub process_env: Arc<Env>,
 }
 
 impl Instance {
@@ -87,7 +86,7 @@ impl Instance {
         cache: Cache,
         options: &InstanceOptions,
         env: &Env,
-        process_env: ProcessEnv,
+        process_env: Env,
         startup: Startup,
     ) -> Self {
         let logins = stores::token_store(options, env, &config.settings, false);
@@ -111,7 +110,7 @@ impl Instance {
 }
 
 /// Attaches to servers that other instances use as well. Windows has no host for them.
-fn shared_servers(process_env: &Arc<ProcessEnv>) -> Option<Arc<dyn AttachShared>> {
+fn shared_servers(process_env: &Arc<Env>) -> Option<Arc<dyn AttachShared>> {
     #[cfg(unix)]
     return Some(Arc::new(crate::sharing::SharedServers::new(process_env.clone())));
     #[cfg(windows)]

@@ -14,7 +14,6 @@ use dynamic_mcp::instance::InstanceOptions;
 use dynamic_mcp::instance::serve::{self, ServeOutcome};
 #[cfg(unix)]
 use dynamic_mcp::sharing::attach_helper;
-use dynamic_mcp::transport::launch::ProcessEnv;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -67,9 +66,7 @@ fn hide_from_other_processes() {
 }
 
 fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode> {
-    let process_env = ProcessEnv::of_process();
-    let utf8_vars = process_env.vars.iter().filter_map(|(key, value)| Some((key.to_str()?, value.to_str()?)));
-    let env = Env::new(utf8_vars, process_env.cwd.clone());
+    let env = Env::of_process();
     let serves = cli.command.is_none();
     // They say themselves which servers did not start.
     let options = cli.instance_options(&env);
@@ -94,14 +91,14 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     let outcome = runtime.block_on(async {
         survive_file_size_limit()?;
         match &cli.command {
-            Some(command) => run_command(command, &options, &env, process_env).await,
+            Some(command) => run_command(command, &options, &env).await,
             None => {
                 let errors = usage_errors.iter().map(|error| error.message.clone()).collect();
                 let startup = Startup { errors, log_file: log.file.clone(), ..Startup::default() };
                 if io::stdin().is_terminal() {
                     terminal::to_stderr(format_args!("{TERMINAL_HINT}\n"));
                 }
-                match serve::serve(&options, &env, process_env, startup).await? {
+                match serve::serve(&options, &env, startup).await? {
                     ServeOutcome::Served => return Ok(ExitCode::SUCCESS),
                     ServeOutcome::NoClient => {}
                     ServeOutcome::WrongProfile(error) => usage_errors.push(UsageError::new(error)),
@@ -121,29 +118,24 @@ To see what it does, run: dynamic-mcp demo
 Waiting for JSON-RPC on stdin; end with Ctrl-D.";
 
 /// Runs a command, and returns its exit code.
-async fn run_command(
-    command: &CliCommand,
-    options: &InstanceOptions,
-    env: &Env,
-    process_env: ProcessEnv,
-) -> anyhow::Result<ExitCode> {
+async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     match command {
         CliCommand::Demo => demo::demo(env).await,
-        CliCommand::Login(args) => cli::login::login(args, options, env, process_env).await,
-        CliCommand::Logout { name } => cli::login::logout(name, options, env, process_env).await,
+        CliCommand::Login(args) => cli::login::login(args, options, env).await,
+        CliCommand::Logout { name } => cli::login::logout(name, options, env).await,
         CliCommand::Approve(args) => cli::approve::approve(args, options, env),
-        CliCommand::Import(args) => cli::import::import(args, options, env, process_env).await,
+        CliCommand::Import(args) => cli::import::import(args, options, env).await,
         CliCommand::Secret { command } => cli::secrets::run(command, env).await,
         CliCommand::Add(args) => servers::add(args, options, env),
         CliCommand::Remove(args) => servers::change(ServerEdit::Remove, args, options, env),
         CliCommand::Enable(args) => servers::change(ServerEdit::Enable, args, options, env),
         CliCommand::Disable(args) => servers::change(ServerEdit::Disable, args, options, env),
-        CliCommand::Check(args) => cli::check::check(args, options, env, process_env).await,
-        CliCommand::Tools(args) => cli::shell::tools(args, options, env, process_env).await,
-        CliCommand::Search(args) => cli::shell::search(args, options, env, process_env).await,
-        CliCommand::Call(args) => cli::shell::call(args, options, env, process_env).await,
-        CliCommand::Resources(args) => cli::shell::resources(args, options, env, process_env).await,
-        CliCommand::Prompts(args) => cli::shell::prompts(args, options, env, process_env).await,
+        CliCommand::Check(args) => cli::check::check(args, options, env).await,
+        CliCommand::Tools(args) => cli::shell::tools(args, options, env).await,
+        CliCommand::Search(args) => cli::shell::search(args, options, env).await,
+        CliCommand::Call(args) => cli::shell::call(args, options, env).await,
+        CliCommand::Resources(args) => cli::shell::resources(args, options, env).await,
+        CliCommand::Prompts(args) => cli::shell::prompts(args, options, env).await,
         CliCommand::Status(args) => cli::status::status(args, env).await,
         CliCommand::Logs(args) => cli::logs::logs(args, env).await,
         CliCommand::Reconnect(args) => cli::reconnect::reconnect(args, env).await,
@@ -151,7 +143,7 @@ async fn run_command(
         CliCommand::Cache { command: CacheCommand::Clear } => cli::cache::clear(env),
         CliCommand::Completions(args) => cli::completions::print_script(args),
         CliCommand::Complete { words, typed } => {
-            cli::completions::complete(words, typed.as_deref(), env, &process_env).await
+            cli::completions::complete(words, typed.as_deref(), env).await
         }
         CliCommand::DemoServer { group, pid_file } => demo::server::serve(group, pid_file.as_deref()),
     }

@@ -18,10 +18,11 @@
 //! Sharing is an optimization. Whatever is doubtful or takes longer than `ATTACH_TIMEOUT` makes the connection
 //! private: attaching returns `None`, and the caller starts a process of its own.
 
+use crate::config::vars::Env;
 use crate::config::{Endpoint, ServerConfig, Share, StdioConfig};
 use crate::transport::child::ProcessEnd;
 use crate::transport::connection::{OpenTransport, RequestFailures};
-use crate::transport::launch::{self, ANCESTORS_VAR, Launch, ProcessEnv};
+use crate::transport::launch::{self, ANCESTORS_VAR, Launch};
 use crate::transport::server_log::ServerLog;
 use crate::transport::shared::{AttachShared, SharedHandle, SharedSession};
 use crate::transport::warden::raise_nofile;
@@ -60,7 +61,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// Attaches to shared servers.
 pub struct SharedServers {
     /// Our environment, of which servers inherit a part.
-    process_env: Arc<ProcessEnv>,
+    process_env: Arc<Env>,
     /// Connects to the host.
     dialer: HostDialer,
     /// What confines our own process, or why nothing is shared; read at the first use.
@@ -71,7 +72,7 @@ pub struct SharedServers {
 
 impl SharedServers {
     /// Shares servers with other processes that have this environment.
-    pub fn new(process_env: Arc<ProcessEnv>) -> Self {
+    pub fn new(process_env: Arc<Env>) -> Self {
         let dialer = HostDialer::new(&process_env);
         Self { process_env, dialer, own: OnceLock::new(), paused_until: Mutex::default() }
     }

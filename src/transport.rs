@@ -21,9 +21,9 @@
 //! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
 //! last clone of the handle ends the connection in any case.
 
+use crate::config::vars::Env;
 use crate::config::{Endpoint, GroupName, ServerConfig};
 use child::{ChildTransport, RunningChild};
-use launch::ProcessEnv;
 use launch::direct::{DirectLaunches, LauncherUse};
 use remote::Remote;
 use remote::credentials::LoginService;
@@ -184,7 +184,7 @@ impl TransportHandle {
 #[derive(Clone)]
 pub struct Transport {
     /// Our own environment, of which processes inherit a part.
-    pub process_env: Arc<ProcessEnv>,
+    pub process_env: Arc<Env>,
     /// Spawns and ends the processes.
     pub warden: Warden,
     /// Knows which launchers can be left out.

@@ -21,7 +21,7 @@ use crate::instance::InstanceOptions;
 use crate::instance::embedded::{EmbeddedInstance, wait_for_groups};
 use crate::instance::signals::interrupted;
 use crate::processes::ProcessTree;
-use crate::transport::launch::{ProcessEnv, prepare};
+use crate::transport::launch::prepare;
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
 use base::text::{CHARACTERS_PER_TOKEN, name, quoted};
@@ -104,17 +104,12 @@ struct CheckReport {
 /// # Errors
 ///
 /// Fails if the servers cannot be started at all, or stdout cannot be written.
-pub async fn check(
-    args: &CheckArgs,
-    options: &InstanceOptions,
-    env: &Env,
-    mut ambient: ProcessEnv,
-) -> anyhow::Result<ExitCode> {
+pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let mut report = CheckReport::default();
-    let (mut env, mut of_client) = (env.clone(), None);
+    let (mut env, mut process_env, mut of_client) = (env.clone(), env.clone(), None);
     if let Some(client) = args.client {
-        let start = as_client::client_start(client, &env, ambient, &options.config_args(&env)).await;
-        (env, ambient, report.environment) = (start.env, start.ambient, start.notes);
+        let start = as_client::client_start(client, &env, &options.config_args(&env)).await;
+        (env, process_env, report.environment) = (start.env, start.ambient, start.notes);
         if !options.names_files {
             of_client = options_of_entry(start.args, options, &env, &mut report.errors);
         }
@@ -132,7 +127,7 @@ pub async fn check(
     report.warnings = config.warnings.iter().map(ToString::to_string).collect();
     let is_empty = config.servers.is_empty();
     if !is_empty {
-        let Some(servers) = start_all(config, options, &env, ambient).await? else {
+        let Some(servers) = start_all(config, options, &env, process_env).await? else {
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         };
         report.servers = servers;
@@ -187,13 +182,13 @@ async fn start_all(
     config: Config,
     options: &InstanceOptions,
     env: &Env,
-    ambient: ProcessEnv,
+    process_env: Env,
 ) -> anyhow::Result<Option<Vec<CheckedServer>>> {
     let mut programs = Vec::new();
     for (_, server) in &config.servers {
         programs.push(match server.as_ref().map(|server| &server.endpoint) {
             Ok(Endpoint::Stdio(stdio)) => {
-                prepare(stdio, &ambient).await.ok().map(|launch| launch.program.display().to_string())
+                prepare(stdio, &process_env).await.ok().map(|launch| launch.program.display().to_string())
             }
             // The rest of a URL may hold a key.
             Ok(Endpoint::Http(http)) => {
@@ -202,7 +197,7 @@ async fn start_all(
             Err(_) => None,
         });
     }
-    let instance = EmbeddedInstance::start(config, options, env, ambient, Forms::new().handler()).await?;
+    let instance = EmbeddedInstance::start(config, options, env, process_env, Forms::new().handler()).await?;
     let is_done = tokio::select! {
         () = wait_for_all(&instance) => true,
         () = interrupted() => false,

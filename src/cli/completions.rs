@@ -12,7 +12,6 @@
 
 use super::{Cli, terminal};
 use crate::config::vars::Env;
-use crate::transport::launch::ProcessEnv;
 use clap::{Args, CommandFactory, ValueEnum};
 use std::process::ExitCode;
 use typed_line::TypedLine;
@@ -66,18 +65,13 @@ pub fn print_script(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 ///
 /// Fails if stdout cannot be written.
-pub async fn complete(
-    words: &[String],
-    typed: Option<&str>,
-    env: &Env,
-    ambient: &ProcessEnv,
-) -> anyhow::Result<ExitCode> {
+pub async fn complete(words: &[String], typed: Option<&str>, env: &Env) -> anyhow::Result<ExitCode> {
     let words: Vec<String> = words.iter().cloned().chain(typed.map(str::to_owned)).collect();
     let mut root = Cli::command();
     root.build();
     let line = TypedLine::new(&root, &words);
     let mut text = String::new();
-    for candidate in candidates::of(&line, env, ambient).await {
+    for candidate in candidates::of(&line, env).await {
         text.push_str(&format!("{}\t{}\n", candidate.word, candidate.about));
     }
     terminal::payload(text.as_bytes())?;

@@ -47,7 +47,6 @@ use crate::config::vars::Env;
 use crate::instance::InstanceOptions;
 use crate::instance::signals::interrupted;
 use crate::instance::stores::secret_store;
-use crate::transport::launch::ProcessEnv;
 use apps::ClientApp;
 use ask::Answers;
 use base::text;
@@ -153,17 +152,12 @@ pub struct ImportArgs {
 ///
 /// Fails if the command line is wrong, stdout cannot be written, a file cannot be read or written, or a signal interrupts
 /// it.
-pub async fn import(
-    args: &ImportArgs,
-    options: &InstanceOptions,
-    env: &Env,
-    process_env: ProcessEnv,
-) -> anyhow::Result<ExitCode> {
+pub async fn import(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     tokio::select! {
         // The signal comes first, so that from now on it ends the process nowhere else.
         biased;
         () = interrupted() => bail!(CommandError::new(EXIT_INTERRUPTED, "interrupted; nothing more was written")),
-        outcome = import_or_undo(args, options, env, process_env) => match outcome {
+        outcome = import_or_undo(args, options, env) => match outcome {
             // Nobody should take the end of `import --yes | head` for a success.
             Err(error) if is_end_of_reader(&error) && !args.dry_run => {
                 bail!(CommandError::new(EXIT_FAILURE, "the output is not read any more; nothing more was written"))
@@ -173,12 +167,7 @@ pub async fn import(
     }
 }
 
-async fn import_or_undo(
-    args: &ImportArgs,
-    options: &InstanceOptions,
-    env: &Env,
-    process_env: ProcessEnv,
-) -> anyhow::Result<ExitCode> {
+async fn import_or_undo(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let is_named = !args.clients.is_empty();
     let mode = ImportMode {
         apps: if is_named { args.clients.clone() } else { ClientApp::all().to_vec() },
@@ -211,7 +200,7 @@ async fn import_or_undo(
         );
         bail!(CommandError::new(EXIT_USAGE, message));
     }
-    import_into(target, args, mode, MeasureContext { options, env, process_env }).await
+    import_into(target, args, mode, MeasureContext { options, env }).await
 }
 
 /// Imports the servers into this file.

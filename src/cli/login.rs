@@ -9,7 +9,6 @@ use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow};
 use crate::instance::InstanceOptions;
 use crate::instance::signals::interrupted;
 use crate::instance::stores::{secret_keyring, token_store};
-use crate::transport::launch::ProcessEnv;
 use crate::transport::secrets::SecretResolver;
 use crate::transport::warden::Warden;
 use base::text;
@@ -34,15 +33,10 @@ pub struct LoginArgs {
 }
 
 /// Logs in to a server, in a browser.
-pub async fn login(
-    args: &LoginArgs,
-    options: &InstanceOptions,
-    env: &Env,
-    process_env: ProcessEnv,
-) -> anyhow::Result<ExitCode> {
+pub async fn login(args: &LoginArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let is_redeeming = Cell::new(false);
     let mut outcome = pin!(async {
-        let (http, account) = find_account(&args.name, options, env, process_env).await?;
+        let (http, account) = find_account(&args.name, options, env).await?;
         log_in(args, &http, &account, env, &is_redeeming).await
     });
     let outcome = tokio::select! {
@@ -63,13 +57,8 @@ pub async fn login(
 }
 
 /// Ends the login at a server.
-pub async fn logout(
-    name: &str,
-    options: &InstanceOptions,
-    env: &Env,
-    process_env: ProcessEnv,
-) -> anyhow::Result<ExitCode> {
-    let outcome = match find_account(name, options, env, process_env).await {
+pub async fn logout(name: &str, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
+    let outcome = match find_account(name, options, env).await {
         Ok((_, account)) => account.log_out().await.map_err(CommandError::from),
         Err(error) => Err(error),
     };
@@ -92,12 +81,11 @@ async fn find_account(
     name: &str,
     options: &InstanceOptions,
     env: &Env,
-    process_env: ProcessEnv,
 ) -> Result<(HttpConfig, Arc<Account>), CommandError> {
     let config = load_config(options, env)?;
     let group = GroupName::new(name);
     let server = find_server(&config, &group)?;
-    let secrets = SecretResolver::new(secret_keyring(env), Arc::new(process_env), Warden::new());
+    let secrets = SecretResolver::new(secret_keyring(env), Arc::new(env.clone()), Warden::new());
     let fetched = secrets.resolve(Arc::new(server.clone())).await;
     let server = fetched.map_err(|error| CommandError::new(EXIT_FAILURE, error.to_string()))?;
     let Endpoint::Http(http) = &server.endpoint else {

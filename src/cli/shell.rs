@@ -22,7 +22,6 @@ use crate::front::tools::status_prompt;
 use crate::instance::InstanceOptions;
 use crate::instance::embedded::EmbeddedInstance;
 use crate::jq::JqRunner;
-use crate::transport::launch::ProcessEnv;
 use crate::upstream::lifecycle::State;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -113,16 +112,11 @@ pub struct ListArgs {
 /// # Errors
 ///
 /// Fails if the instance cannot be started, or stdout cannot be written.
-pub async fn tools(
-    args: &ToolsArgs,
-    options: &InstanceOptions,
-    env: &Env,
-    ambient: ProcessEnv,
-) -> anyhow::Result<ExitCode> {
+pub async fn tools(args: &ToolsArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     // As flat as a client can see them, so that JSON has the definitions.
     let surface = args.json.then_some(SurfaceKind::Flat);
     let overrides = Overrides { mode: Some(Mode::Hybrid), surface, ..Overrides::default() };
-    run(overrides, args.group.as_deref(), options, env, ambient, async |instance| {
+    run(overrides, args.group.as_deref(), options, env, async |instance| {
         wait_for_discovery(instance).await;
         match (args.json, &args.group) {
             (true, _) => {
@@ -153,14 +147,9 @@ pub async fn tools(
 /// # Errors
 ///
 /// Fails if the instance cannot be started, or stdout cannot be written.
-pub async fn search(
-    args: &SearchArgs,
-    options: &InstanceOptions,
-    env: &Env,
-    ambient: ProcessEnv,
-) -> anyhow::Result<ExitCode> {
+pub async fn search(args: &SearchArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let overrides = Overrides { mode: Some(Mode::Hybrid), ..Overrides::default() };
-    run(overrides, args.group.as_deref(), options, env, ambient, async |instance| {
+    run(overrides, args.group.as_deref(), options, env, async |instance| {
         wait_for_discovery(instance).await;
         let query = SearchQuery { query: args.query.join(" "), group: args.group.clone(), limit: args.limit };
         let found = ToolSearch::default().search(&instance.groups, &query).await;
@@ -179,12 +168,7 @@ pub async fn search(
 /// # Errors
 ///
 /// Fails if the instance cannot be started, or stdout cannot be written.
-pub async fn call(
-    args: &CallArgs,
-    options: &InstanceOptions,
-    env: &Env,
-    ambient: ProcessEnv,
-) -> anyhow::Result<ExitCode> {
+pub async fn call(args: &CallArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let given = match args.args.as_str() {
         "-" => {
             let mut text = String::new();
@@ -208,7 +192,7 @@ pub async fn call(
         checked.map_err(|error| usage(format!("--select: {error}; the tool was not called")))?;
     }
     let overrides = Overrides { mode: Some(Mode::Pure), ..Overrides::default() };
-    run(overrides, None, options, env, ambient, async |instance| {
+    run(overrides, None, options, env, async |instance| {
         let arguments = json!({ "group": args.group, "name": args.tool }).to_string().into();
         let arguments = raw::set(&arguments, "args", &given);
         let result = instance.call_tool(CALL_DYNAMIC_TOOL, &arguments).await?;
@@ -246,14 +230,9 @@ const EXAMPLE: &str = "'{\"path\": \"notes.txt\"}'";
 /// # Errors
 ///
 /// Fails if the instance cannot be started, or stdout cannot be written.
-pub async fn resources(
-    args: &ListArgs,
-    options: &InstanceOptions,
-    env: &Env,
-    ambient: ProcessEnv,
-) -> anyhow::Result<ExitCode> {
+pub async fn resources(args: &ListArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let kinds = [Method::ResourcesList, Method::ResourceTemplatesList];
-    list(args, &kinds, options, env, ambient).await
+    list(args, &kinds, options, env).await
 }
 
 /// Prints the prompts.
@@ -261,13 +240,8 @@ pub async fn resources(
 /// # Errors
 ///
 /// Fails if the instance cannot be started, or stdout cannot be written.
-pub async fn prompts(
-    args: &ListArgs,
-    options: &InstanceOptions,
-    env: &Env,
-    ambient: ProcessEnv,
-) -> anyhow::Result<ExitCode> {
-    list(args, &[Method::PromptsList], options, env, ambient).await
+pub async fn prompts(args: &ListArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
+    list(args, &[Method::PromptsList], options, env).await
 }
 
 async fn list(
@@ -275,10 +249,9 @@ async fn list(
     methods: &[Method],
     options: &InstanceOptions,
     env: &Env,
-    ambient: ProcessEnv,
 ) -> anyhow::Result<ExitCode> {
     let overrides = Overrides { mode: Some(Mode::Eager), ..Overrides::default() };
-    run(overrides, args.group.as_deref(), options, env, ambient, async |instance| {
+    run(overrides, args.group.as_deref(), options, env, async |instance| {
         wait_for_discovery(instance).await;
         let mut lists = Map::new();
         for method in methods {

@@ -5,108 +5,17 @@
 //! A string is expanded once: variables in the value of a variable are not expanded.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use memchr::memchr2;
 use thiserror::Error;
 
+pub use super::env::Env;
 use super::notation::{self, Malformed, StringPart};
 use super::referenced::ReferencedFiles;
 use base::files::{self, MAX_NAMED_BYTES};
 use base::text;
-
-/// The environment variables and the working directory that the program was started with. Read once, in `main`, and
-/// passed from there to everything that needs them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Env {
-    /// The variables.
-    variables: Variables,
-    /// The working directory, where relative paths of the command line start.
-    cwd: PathBuf,
-}
-
-#[derive(Clone, Default, PartialEq, Eq)]
-struct Variables(BTreeMap<String, String>);
-
-impl std::fmt::Debug for Variables {
-    /// Shows names only, because values may be secrets.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-impl Env {
-    /// Makes an environment of these variables. `cwd` is the directory where relative paths on the command line start.
-    pub fn new<K, V>(variables: impl IntoIterator<Item = (K, V)>, cwd: impl Into<PathBuf>) -> Self
-    where
-        K: Into<String>,
-        V: Into<String>,
-    {
-        let variables = variables.into_iter().map(|(name, value)| (key(name.into()), value.into())).collect();
-        Self { variables: Variables(variables), cwd: cwd.into() }
-    }
-
-    /// This environment with more variables, which replace those of the same name.
-    pub fn with<'v>(&self, more: impl IntoIterator<Item = (&'v str, &'v str)>) -> Self {
-        let mut env = self.clone();
-        let more = more.into_iter().map(|(name, value)| (key(name.to_owned()), value.to_owned()));
-        env.variables.0.extend(more);
-        env
-    }
-
-    /// The value of a variable; `None` if it is not set.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.variables.0.get(&key(name.to_owned())).map(String::as_str)
-    }
-
-    /// The working directory.
-    pub fn cwd(&self) -> &Path {
-        &self.cwd
-    }
-
-    /// The home directory: `HOME`, or `USERPROFILE` if that is unset or empty.
-    pub fn home(&self) -> Option<&Path> {
-        ["HOME", "USERPROFILE"].iter().find_map(|name| self.get_non_empty(name)).map(Path::new)
-    }
-
-    /// The directory of config files: `$XDG_CONFIG_HOME/dynamic-mcp`, else `~/.config/dynamic-mcp`; on Windows
-    /// `%APPDATA%\dynamic-mcp`.
-    pub fn config_dir(&self) -> Option<PathBuf> {
-        match cfg!(windows) {
-            true => self.app_dir("APPDATA", r"AppData\Roaming"),
-            false => self.app_dir("XDG_CONFIG_HOME", ".config"),
-        }
-    }
-
-    /// The directory of files to keep, such as logins: `$XDG_DATA_HOME/dynamic-mcp`, else
-    /// `~/.local/share/dynamic-mcp`; on Windows `%LOCALAPPDATA%\dynamic-mcp`.
-    pub fn data_dir(&self) -> Option<PathBuf> {
-        match cfg!(windows) {
-            true => self.app_dir("LOCALAPPDATA", r"AppData\Local"),
-            false => self.app_dir("XDG_DATA_HOME", ".local/share"),
-        }
-    }
-
-    /// Our directory in the base directory that `variable` names, else in `below_home` of the home directory. A variable
-    /// counts only if it is an absolute path (XDG Base Directory Specification).
-    pub fn app_dir(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
-        let base = self.get(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
-        let base = base.or_else(|| Some(self.home()?.join(below_home)))?;
-        Some(base.join("dynamic-mcp"))
-    }
-
-    /// The value of a variable; `None` if it is not set or empty.
-    pub(crate) fn get_non_empty(&self, name: &str) -> Option<&str> {
-        self.get(name).filter(|value| !value.is_empty())
-    }
-}
-
-/// The name under which a variable is stored. Names are case-insensitive on Windows.
-fn key(name: String) -> String {
-    if cfg!(windows) { name.to_uppercase() } else { name }
-}
 
 /// What the variables and paths in a config file refer to.
 #[derive(Clone, Copy, Debug)]
@@ -399,12 +308,6 @@ mod tests {
         assert!(matches!(context.resolve_path("~/x"), Err(VarError::NoHome)));
         assert_eq!(context.resolve_path("~x").unwrap(), Path::new("/etc/~x"));
         assert_eq!(context.resolve_path("/x").unwrap(), Path::new("/x"));
-    }
-
-    #[test]
-    fn debug_shows_no_value() {
-        let shown = format!("{:?}", Env::new([("TOKEN", "hunter2")], "/"));
-        assert!(shown.contains("TOKEN") && !shown.contains("hunter2"), "{shown}");
     }
 
     proptest! {

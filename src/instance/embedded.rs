@@ -12,7 +12,7 @@ use crate::front::server::ClientSession;
 use crate::front::server::options::SessionOptions;
 use crate::groups::GroupManager;
 use crate::groups::startup::Startup;
-use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
+use crate::transport::launch::ANCESTORS_VAR;
 use crate::transport::remote::credentials::LoginService;
 use crate::upstream::Upstream;
 use anyhow::{Context, bail};
@@ -66,7 +66,7 @@ impl EmbeddedInstance {
         config: Config,
         options: &InstanceOptions,
         env: &Env,
-        mut process_env: ProcessEnv,
+        mut process_env: Env,
         answer: QuestionHandler,
     ) -> anyhow::Result<Self> {
         let nesting = Nesting::new(process_env.var(ANCESTORS_VAR), &options.files, env.cwd());

@@ -18,7 +18,7 @@ use crate::config::{Config, ConfigError, Settings};
 use crate::dirs;
 use crate::front::server::ClientSession;
 use crate::groups::startup::Startup;
-use crate::transport::launch::{ANCESTORS_VAR, ProcessEnv};
+use crate::transport::launch::ANCESTORS_VAR;
 use crate::transport::remote::credentials::LoginService;
 use base::blocking;
 use std::io::{self, IsTerminal};
@@ -49,7 +49,7 @@ const EOF_GRACE: Duration = Duration::from_millis(300);
 pub async fn serve(
     options: &InstanceOptions,
     env: &Env,
-    mut process_env: ProcessEnv,
+    mut process_env: Env,
     mut startup: Startup,
 ) -> anyhow::Result<ServeOutcome> {
     // This comes before anything that takes time, because a client may send a signal during the start.
@@ -105,7 +105,7 @@ struct LaunchContext<'a> {
     options: &'a InstanceOptions,
     env: &'a Env,
     /// The environment that servers inherit.
-    process_env: ProcessEnv,
+    process_env: Env,
     startup: Startup,
 }
 
@@ -168,7 +168,8 @@ async fn run_session(
     let Instance { groups, client, logins, process_env } =
         Instance::new(config, cache, options, env, process_env, startup);
     let endpoint_base = control::endpoint_base(env);
-    let info = InstanceInfo { endpoint_base, cwd: process_env.cwd.clone(), config: options.files.clone() };
+    let info =
+        InstanceInfo { endpoint_base, cwd: process_env.cwd().to_owned(), config: options.files.clone() };
     let config = groups.config();
     tokio::select! {
         ((), ()) = async { tokio::join!(groups.load_pins(&config), groups.check_commands(&config)) } => {}

@@ -10,7 +10,8 @@ use super::challenge::{self, PeerProcess, Question};
 use super::confinement::Confinement;
 use super::pipes::{self, SessionPipes};
 use super::runtime_dir::RuntimeDir;
-use crate::transport::launch::{OWNER_VAR, ProcessEnv};
+use crate::config::vars::Env;
+use crate::transport::launch::OWNER_VAR;
 use crate::transport::own_program::own_program;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -70,7 +71,7 @@ impl From<io::Error> for AttachError {
 }
 
 impl HostDialer {
-    pub(super) fn new(process_env: &ProcessEnv) -> Self {
+    pub(super) fn new(process_env: &Env) -> Self {
         let runtime_base = process_env.var("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
         Self {
             runtime_base: runtime_base.map(PathBuf::from),

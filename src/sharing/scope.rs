@@ -1,8 +1,9 @@
 //! Decides which servers are shared, and among whom.
 
 use super::tested_packages;
+use crate::config::vars::Env;
 use crate::config::{ServerConfig, Share, StdioConfig};
-use crate::transport::launch::{Launch, ProcessEnv};
+use crate::transport::launch::Launch;
 
 /// Returns how a server is shared: by `Directory` or by `User`; `None` if it is not.
 pub(super) fn of(server: &ServerConfig, stdio: &StdioConfig) -> Option<Share> {
@@ -15,12 +16,7 @@ pub(super) fn of(server: &ServerConfig, stdio: &StdioConfig) -> Option<Share> {
 
 /// Sets the working directory of a server that the whole user shares. Unless its config names one, it is the home
 /// directory, because the directory of the window that happens to start it would be as good as random.
-pub(super) fn set_directory(
-    share: Share,
-    stdio: &StdioConfig,
-    process_env: &ProcessEnv,
-    launch: &mut Launch,
-) {
+pub(super) fn set_directory(share: Share, stdio: &StdioConfig, process_env: &Env, launch: &mut Launch) {
     if share == Share::User
         && stdio.cwd.is_none()
         && let Some(home) = process_env.home()

@@ -1,10 +1,11 @@
 //! A transport to an upstream that is a child process: its stdin, stdout and stderr.
 
 use super::launch::direct::{LauncherUse, StartRecord};
-use super::launch::{self, Launch, ProcessEnv};
+use super::launch::{self, Launch};
 use super::server_log::ServerLog;
 use super::stderr::StderrTail;
 use super::warden::{Exit, ProcessHandle, SpawnError, SpawnedProcess, StopTimeouts, Warden};
+use crate::config::vars::Env;
 use crate::config::{GroupName, StdioConfig};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,7 @@ struct ChildInner {
     /// Reads stderr.
     stderr_task: tokio::task::JoinHandle<()>,
     /// For the variables that the process did not inherit, together with `group` and `stdio`.
-    process_env: Arc<ProcessEnv>,
+    process_env: Arc<Env>,
     group: GroupName,
     stdio: StdioConfig,
     /// How it was started, if its launcher may be left out.
@@ -72,7 +73,7 @@ impl ChildTransport {
     /// Spawns `launch`, which starts the server of `stdio`. `start` says how that was chosen.
     pub async fn open(
         warden: &Warden,
-        process_env: &Arc<ProcessEnv>,
+        process_env: &Arc<Env>,
         group: &GroupName,
         stdio: &StdioConfig,
         (launch, mut start): (Launch, Option<StartRecord>),

@@ -6,7 +6,6 @@
 //! and where it runs. [`prepare`] settles all of that before the process is spawned, so that an entry that cannot work
 //! fails with an error that says what to change, not with an errno.
 //!
-//! - `process_env` is our own environment, which `main` reads once.
 //! - `child_env` decides which of our variables the child gets; `launcher_vars` has those of launchers.
 //! - `path` decides on the child's PATH and finds its command there.
 //! - `direct` replaces `npx` and `uvx` by what they start; `command_advice` says what to do if there is no command.
@@ -22,10 +21,10 @@ use std::path::{Path, PathBuf, is_separator};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::env::{Env, get_var, is_same_var, set_var};
 use crate::config::{GroupName, StdioConfig};
 use base::blocking::{self, BlockingError};
 use command_advice::{advice, path_advice};
-use process_env::{get_var, is_same_var, set_var};
 
 mod child_env;
 mod command_advice;
@@ -33,13 +32,11 @@ pub mod direct;
 mod launcher_args;
 mod launcher_vars;
 mod path;
-mod process_env;
 #[cfg(any(windows, test))]
 pub(super) mod windows_command;
 
 pub use child_env::{ANCESTORS_VAR, OWN_VAR_PREFIX, OWNER_VAR, withheld_vars};
 pub use path::PathList;
-pub use process_env::ProcessEnv;
 
 /// How long [`find_broken`] may take. The client waits for it.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(200);
@@ -197,7 +194,7 @@ const SOME_ARGUMENT: &str = "argument";
 /// longer, none is known.
 pub async fn find_broken<'s>(
     servers: impl Iterator<Item = (&'s GroupName, &'s StdioConfig)>,
-    process_env: &ProcessEnv,
+    process_env: &Env,
 ) -> Vec<(GroupName, Arc<LaunchError>)> {
     // Whether a server can be started depends on nothing else of its entry, and many have the same command.
     let mut named: HashMap<_, Vec<&GroupName>> = HashMap::new();
@@ -245,7 +242,7 @@ fn without_arguments(command: &str) -> String {
 /// Determines the program, arguments, environment and working directory of the server that `stdio` configures.
 ///
 /// Takes milliseconds, or up to 2 s the first time that the login shell is asked for its PATH.
-pub async fn prepare(stdio: &StdioConfig, process_env: &ProcessEnv) -> Result<Launch, LaunchError> {
+pub async fn prepare(stdio: &StdioConfig, process_env: &Env) -> Result<Launch, LaunchError> {
     let login_path = match path::needs_login_path(stdio, process_env) {
         true => path::login_path(process_env).await,
         false => None,
@@ -260,7 +257,7 @@ pub async fn prepare(stdio: &StdioConfig, process_env: &ProcessEnv) -> Result<La
 /// Does the work of [`prepare`]. `login_path` is the PATH of the login shell, if it is needed.
 fn prepare_blocking(
     stdio: &StdioConfig,
-    process_env: &ProcessEnv,
+    process_env: &Env,
     login_path: Option<&OsStr>,
 ) -> Result<Launch, LaunchError> {
     let mut env = child_env::child_env(stdio, process_env);
@@ -282,27 +279,27 @@ fn prepare_blocking(
 ///
 /// Without a `cwd` in the config entry it is ours, or the home directory if ours is where desktops start programs: the
 /// root, or the directory of the system's programs on Windows.
-pub fn working_dir(stdio: &StdioConfig, process_env: &ProcessEnv) -> PathBuf {
+pub fn working_dir(stdio: &StdioConfig, process_env: &Env) -> PathBuf {
     match &stdio.cwd {
-        Some(cwd) => process_env.cwd.join(expand_tilde(cwd, process_env)),
-        None if process_env.cwd.parent().is_none() || is_system_dir(process_env) => {
-            process_env.home().unwrap_or_else(|| process_env.cwd.clone())
+        Some(cwd) => process_env.cwd().join(expand_tilde(cwd, process_env)),
+        None if process_env.cwd().parent().is_none() || is_system_dir(process_env) => {
+            process_env.home().unwrap_or_else(|| process_env.cwd().to_owned())
         }
-        None => process_env.cwd.clone(),
+        None => process_env.cwd().to_owned(),
     }
 }
 
 /// Returns whether our working directory is that of the system's programs on Windows.
-fn is_system_dir(process_env: &ProcessEnv) -> bool {
+fn is_system_dir(process_env: &Env) -> bool {
     let system = process_env.var("SystemRoot").filter(|_| cfg!(windows));
     system.is_some_and(|root| {
         let system = Path::new(root).join("System32");
-        process_env.cwd.as_os_str().eq_ignore_ascii_case(system)
+        process_env.cwd().as_os_str().eq_ignore_ascii_case(system)
     })
 }
 
 /// Returns [`working_dir`] if it is a directory.
-fn usable_working_dir(stdio: &StdioConfig, process_env: &ProcessEnv) -> Result<PathBuf, LaunchError> {
+fn usable_working_dir(stdio: &StdioConfig, process_env: &Env) -> Result<PathBuf, LaunchError> {
     let cwd = working_dir(stdio, process_env);
     let is_usable = cwd.metadata().and_then(|metadata| match metadata.is_dir() {
         true => Ok(()),
@@ -319,7 +316,7 @@ fn find_program(
     command: &str,
     searched: PathList,
     cwd: &Path,
-    process_env: &ProcessEnv,
+    process_env: &Env,
 ) -> Result<PathBuf, LaunchError> {
     let expanded = expand_tilde(Path::new(command), process_env);
     if let Some(program) = searched.find(&expanded, cwd, process_env) {
@@ -356,7 +353,7 @@ fn find_program(
 }
 
 /// Replaces a leading `~/` by the home directory, as every shell does.
-fn expand_tilde(path: &Path, process_env: &ProcessEnv) -> PathBuf {
+fn expand_tilde(path: &Path, process_env: &Env) -> PathBuf {
     match (path.strip_prefix("~"), process_env.home()) {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => path.to_owned(),

@@ -8,9 +8,10 @@
 //! A command is started like a local server, by the warden and without a shell. At its deadline it is ended with every
 //! process that it started. Nothing that it prints is logged; an error has its last line of stderr.
 
-use super::launch::{self, ProcessEnv};
+use super::launch;
 use super::warden::{Exit, StopTimeouts, Warden};
 use crate::config::secrets::{SecretPart, SecretPlace, SecretSource, header_value_error};
+use crate::config::vars::Env;
 use crate::config::{InheritEnv, ServerConfig, StdioConfig};
 use base::text::{one_line, shorten};
 use futures_util::future::BoxFuture;
@@ -65,7 +66,7 @@ pub struct SecretResolver(Arc<ResolverInner>);
 struct ResolverInner {
     /// `None` if the home directory is not known.
     keyring: Option<Arc<dyn SecretKeyring>>,
-    process_env: Arc<ProcessEnv>,
+    process_env: Arc<Env>,
     warden: Warden,
     command_timeout: Duration,
     fetched: Mutex<Vec<Fetched>>,
@@ -79,18 +80,14 @@ struct ResolverInner {
 
 impl SecretResolver {
     /// Makes a resolver whose commands have this environment. Nothing is fetched yet.
-    pub fn new(
-        keyring: Option<Arc<dyn SecretKeyring>>,
-        process_env: Arc<ProcessEnv>,
-        warden: Warden,
-    ) -> Self {
+    pub fn new(keyring: Option<Arc<dyn SecretKeyring>>, process_env: Arc<Env>, warden: Warden) -> Self {
         Self::with_command_timeout(keyring, process_env, warden, COMMAND_TIMEOUT)
     }
 
     /// The same with another deadline for commands.
     pub fn with_command_timeout(
         keyring: Option<Arc<dyn SecretKeyring>>,
-        process_env: Arc<ProcessEnv>,
+        process_env: Arc<Env>,
         warden: Warden,
         command_timeout: Duration,
     ) -> Self {

@@ -11,7 +11,6 @@ use std::time::Duration;
 use dynamic_mcp::config::Overrides;
 use dynamic_mcp::config::load::load;
 use dynamic_mcp::config::vars::Env;
-use dynamic_mcp::transport::launch::ProcessEnv;
 use dynamic_mcp::transport::secrets::SecretResolver;
 use dynamic_mcp::transport::warden::{MODE_ARG, Warden};
 use serde_json::{Value, json};
@@ -292,8 +291,7 @@ fn a_command_that_hangs_is_killed_with_its_descendants() {
     let env = Env::new([("HOME", home.path().to_str().unwrap())], "/");
     let config = load(&[dir.join("servers.json")], &env, &Overrides::default());
     let server = config.servers[0].1.clone().unwrap();
-    let vars = [("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), home.path().into())];
-    let process_env = Arc::new(ProcessEnv { vars: vars.into(), cwd: home.path().to_owned() });
+    let process_env = Arc::new(env.with([("PATH", "/usr/bin:/bin")]).in_directory(home.path()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let warden = Warden::with_program(env!("CARGO_BIN_EXE_dynamic-mcp").into(), vec![MODE_ARG.into()]);

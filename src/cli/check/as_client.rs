@@ -14,7 +14,6 @@ use crate::cli::import::own_entry::{self, OwnEntry};
 use crate::cli::running_instances::running_instances;
 use crate::config::vars::Env;
 use crate::processes;
-use crate::transport::launch::ProcessEnv;
 use base::procfs;
 
 /// The PATH of programs that the desktop starts.
@@ -48,40 +47,31 @@ pub(super) struct ClientStart {
     /// The environment, for variables in the config.
     pub(super) env: Env,
     /// The environment, for processes.
-    pub(super) ambient: ProcessEnv,
+    pub(super) ambient: Env,
     /// The arguments of our entry in its file.
     pub(super) args: Vec<OsString>,
     /// Where all of that is from, and what is missing.
     pub(super) notes: Vec<String>,
 }
 
-/// Finds out how a client starts us. `env` and `ambient` are our own environment, `options` those with which another
+/// Finds out how a client starts us. `env` is our own environment, `options` are those with which another
 /// command reads the same config.
-pub(super) async fn client_start(
-    client: ClientApp,
-    env: &Env,
-    mut ambient: ProcessEnv,
-    options: &str,
-) -> ClientStart {
-    let (vars, source) = client_vars(client, env, &ambient).await;
+pub(super) async fn client_start(client: ClientApp, env: &Env, options: &str) -> ClientStart {
+    let (vars, source) = client_vars(client, env).await;
     let (entry, mut notes) = own_entry(client, env, options);
-    let utf8 = |vars: &BTreeMap<OsString, OsString>| {
-        let vars = vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-        Env::new(vars, env.cwd())
-    };
-    let client_env = utf8(&vars);
+    let client_env = Env::new(vars, env.cwd());
     let (own, unset) = entry.variables(client, &client_env, env);
-    ambient.vars = vars;
+    let mut ambient = client_env;
     ambient.vars.retain(|name, _| passes(client, &entry, name));
     ambient.vars.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
     if has_window(client) {
         // Where the desktop starts programs. Paths of the command line still start in our directory.
-        ambient.cwd = "/".into();
+        ambient = ambient.in_directory("/");
     }
     notes.insert(0, format!("the environment is {source}"));
     notes.extend(unset);
     let args = entry.args.iter().map(OsString::from).collect();
-    ClientStart { env: utf8(&ambient.vars), ambient, args, notes }
+    ClientStart { env: ambient.clone().in_directory(env.cwd()), ambient, args, notes }
 }
 
 fn has_window(client: ClientApp) -> bool {
@@ -91,18 +81,14 @@ fn has_window(client: ClientApp) -> bool {
 }
 
 /// The environment of the client itself, and where it is from.
-async fn client_vars(
-    client: ClientApp,
-    env: &Env,
-    ambient: &ProcessEnv,
-) -> (BTreeMap<OsString, OsString>, String) {
+async fn client_vars(client: ClientApp, env: &Env) -> (BTreeMap<OsString, OsString>, String) {
     if !has_window(client) {
-        return (ambient.vars.clone(), "that of this terminal".to_owned());
+        return (env.vars.clone(), "that of this terminal".to_owned());
     }
     if let Some((pid, vars)) = running_client(client, env).await {
         return (vars, format!("that of {}, which runs (process {pid})", client.label()));
     }
-    let mut vars = ambient.vars.clone();
+    let mut vars = env.vars.clone();
     vars.retain(|name, _| is_of_session(name));
     vars.insert("PATH".into(), DESKTOP_PATH.into());
     (vars, format!("that of the desktop, because {} runs no instance now", client.label()))

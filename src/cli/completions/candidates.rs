@@ -10,7 +10,7 @@ use crate::dirs;
 use crate::instance::InstanceOptions;
 use crate::instance::stores::secret_store;
 use crate::pins::group::remembered_tools;
-use crate::transport::launch::{ProcessEnv, working_dir};
+use crate::transport::launch::working_dir;
 use base::blocking;
 use base::text::{one_line, shorten, visible};
 use clap::Arg;
@@ -47,12 +47,12 @@ impl CompletedWord {
 }
 
 /// The candidates that begin like the word at the cursor.
-pub(super) async fn of(line: &TypedLine<'_>, env: &Env, ambient: &ProcessEnv) -> Vec<CompletedWord> {
+pub(super) async fn of(line: &TypedLine<'_>, env: &Env) -> Vec<CompletedWord> {
     let mut candidates = match line.place {
         CursorPlace::Command => commands(line),
         CursorPlace::Option => options(line),
         CursorPlace::Value(argument) => {
-            let values = values(argument, line, env, ambient).await;
+            let values = values(argument, line, env).await;
             let is_new = |value: &CompletedWord| !is_list(argument) || !line.arguments.contains(&value.word);
             values.into_iter().filter(is_new).collect()
         }
@@ -80,13 +80,13 @@ fn options(line: &TypedLine<'_>) -> Vec<CompletedWord> {
 }
 
 /// The values that an argument or option may have. The shell completes the names of files.
-async fn values(argument: &Arg, line: &TypedLine<'_>, env: &Env, ambient: &ProcessEnv) -> Vec<CompletedWord> {
+async fn values(argument: &Arg, line: &TypedLine<'_>, env: &Env) -> Vec<CompletedWord> {
     let plain = |words: Vec<String>| words.iter().map(|word| CompletedWord::new(word, "")).collect();
     let files = ConfigFiles { line, env };
     match (line.command.get_name(), argument.get_id().as_str()) {
         (_, "log_level") => LOG_LEVELS.map(|level| CompletedWord::new(level, "")).into(),
         (_, "profile") => plain(files.load().await.profiles),
-        (_, "tool") => tools(&files, ambient).await,
+        (_, "tool") => tools(&files, env).await,
         ("login" | "logout", "name") => files.servers(|endpoint| matches!(endpoint, Endpoint::Http(_))).await,
         ("check", "names") | (_, "group") => files.servers(|_| true).await,
         ("remove", "names") => files.written(|_| true).await,
@@ -156,7 +156,7 @@ impl ConfigFiles<'_> {
 }
 
 /// The tools of the group before the cursor: those in the cache, else those that are remembered for their approval.
-async fn tools(files: &ConfigFiles<'_>, ambient: &ProcessEnv) -> Vec<CompletedWord> {
+async fn tools(files: &ConfigFiles<'_>, env: &Env) -> Vec<CompletedWord> {
     let Some(group) = files.line.arguments.first().map(|group| GroupName::new(group)) else {
         return Vec::new();
     };
@@ -166,7 +166,7 @@ async fn tools(files: &ConfigFiles<'_>, ambient: &ProcessEnv) -> Vec<CompletedWo
         return Vec::new();
     };
     let cwd = match &server.endpoint {
-        Endpoint::Stdio(stdio) => working_dir(stdio, ambient),
+        Endpoint::Stdio(stdio) => working_dir(stdio, env),
         Endpoint::Http(_) => PathBuf::new(),
     };
     let (cache, pins) = (dirs::cache_dir(files.env), dirs::pins_dir(files.env));

@@ -29,7 +29,6 @@ use crate::groups::startup::Startup;
 use crate::instance::embedded::wait_for_groups;
 use crate::instance::{Instance, InstanceOptions};
 use crate::processes::ProcessTree;
-use crate::transport::launch::ProcessEnv;
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
 use base::private_files;
@@ -85,8 +84,6 @@ pub(super) struct MeasureContext<'a> {
     pub(super) options: &'a InstanceOptions,
     /// The environment, for variables in the config.
     pub(super) env: &'a Env,
-    /// The environment, for processes.
-    pub(super) process_env: ProcessEnv,
 }
 
 /// The heads of the columns.
@@ -123,7 +120,7 @@ async fn measure_servers(
     context: MeasureContext<'_>,
     progress: &mut MeasureProgress,
 ) -> Measured {
-    let MeasureContext { options, env, process_env } = context;
+    let MeasureContext { options, env } = context;
     for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
         let server = Arc::make_mut(server);
         server.common.mode = Mode::Eager;
@@ -133,7 +130,7 @@ async fn measure_servers(
     let options = InstanceOptions { cache_dir: None, pins_dir: None, ..options.clone() };
     let cache = Cache::open(None);
     let Instance { groups, .. } =
-        Instance::new(config, cache, &options, env, process_env, Startup::default());
+        Instance::new(config, cache, &options, env, env.clone(), Startup::default());
     groups.start().await;
     let has_started = |group: &Upstream| !is_starting(group);
     wait_for_groups(&groups, START_TIMEOUT, is_starting, |all, _| {

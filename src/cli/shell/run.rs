@@ -10,7 +10,6 @@ use crate::config::{Config, GroupName, Overrides};
 use crate::instance::InstanceOptions;
 use crate::instance::embedded::{EmbeddedInstance, wait_for_groups};
 use crate::instance::signals::interrupted;
-use crate::transport::launch::ProcessEnv;
 use crate::upstream::Upstream;
 use base::text::name;
 use std::process::ExitCode;
@@ -81,11 +80,10 @@ pub(super) async fn run(
     group: Option<&str>,
     options: &InstanceOptions,
     env: &Env,
-    ambient: ProcessEnv,
     command: impl AsyncFnOnce(&EmbeddedInstance) -> anyhow::Result<Printout>,
 ) -> anyhow::Result<ExitCode> {
     let config = load(overrides, group, options, env)?;
-    let instance = EmbeddedInstance::start(config, options, env, ambient, Forms::new().handler()).await?;
+    let instance = EmbeddedInstance::start(config, options, env, env.clone(), Forms::new().handler()).await?;
     let outcome = tokio::select! {
         outcome = command(&instance) => Some(outcome),
         // Dropping the command cancels its requests.

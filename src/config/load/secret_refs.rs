@@ -52,14 +52,14 @@ pub(super) fn is_of_project(path: &Path, env: &Env) -> bool {
         names.iter().any(|name| path.file_name().is_some_and(|own| own == *name))
     };
     let dir = path.parent().unwrap_or(path);
-    let is_at_home = |dir: Option<&Path>| dir.is_some() && dir == home;
+    let is_at_home = |dir: Option<&Path>| dir.is_some() && dir == home.as_deref();
     if has_name(path, &PROJECT_FILES) && !is_at_home(Some(dir)) && !dir.ends_with(".config/opencode") {
         return true;
     }
     if has_name(dir, &PROJECT_DIRS) && !is_at_home(dir.parent()) {
         return true;
     }
-    let above = dir.ancestors().take_while(|dir| Some(*dir) != home);
+    let above = dir.ancestors().take_while(|dir| Some(*dir) != home.as_deref());
     above.into_iter().any(|dir| PROJECT_MARKS.iter().any(|mark| dir.join(mark).exists()))
 }
 

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 
 use super::launcher_vars;
-use super::process_env::{EnvVars, ProcessEnv, get_var, is_same_var, set_var};
+use crate::config::env::{Env, EnvVars, get_var, is_same_var, set_var};
 use crate::config::{InheritEnv, StdioConfig};
 
 /// Variables that programs commonly need and that are unlikely to hold secrets of other programs.
@@ -105,7 +105,7 @@ const SHELL_VARS: &[&str] = &["OLDPWD", "PWD", "SHLVL", "_"];
 const CLIENT_VAR_PREFIX: &str = "DYN_";
 
 /// Returns the environment of the child that `stdio` configures, before its PATH is extended.
-pub(super) fn child_env(stdio: &StdioConfig, process_env: &ProcessEnv) -> EnvVars {
+pub(super) fn child_env(stdio: &StdioConfig, process_env: &Env) -> EnvVars {
     let inherited =
         process_env.vars.iter().filter(|(name, value)| is_inherited(name, value, &stdio.inherit_env));
     let mut env = inherited.map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -152,12 +152,7 @@ fn is_safe(name: &str) -> bool {
 /// named github.
 ///
 /// Such a variable is the likely cause of a failed start. The user can pass it on with `inherit_env` or `env`.
-pub fn withheld_vars(
-    process_env: &ProcessEnv,
-    group: &str,
-    stdio: &StdioConfig,
-    stderr_tail: &str,
-) -> Vec<String> {
+pub fn withheld_vars(process_env: &Env, group: &str, stdio: &StdioConfig, stderr_tail: &str) -> Vec<String> {
     let child_env = child_env(stdio, process_env);
     let words = server_words(group, stdio);
     let is_wanted =

@@ -11,8 +11,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::process_env::{ProcessEnv, is_same_var};
 use crate::config::StdioConfig;
+use crate::config::env::{Env, is_same_var};
 use base::text::Visible;
 
 #[cfg(unix)]
@@ -21,9 +21,9 @@ mod login_shell;
 /// Other systems give the user's PATH to desktop programs too.
 #[cfg(not(unix))]
 mod login_shell {
-    use crate::transport::launch::process_env::ProcessEnv;
+    use crate::config::vars::Env;
 
-    pub(super) async fn path(_: &ProcessEnv) -> Option<std::ffi::OsString> {
+    pub(super) async fn path(_: &Env) -> Option<std::ffi::OsString> {
         None
     }
 }
@@ -58,13 +58,13 @@ impl PathList {
 
     /// Returns the executable for `command`. A command with a slash is resolved against `cwd` and not searched for.
     #[cfg(not(windows))]
-    pub fn find(&self, command: &Path, cwd: &Path, _process_env: &ProcessEnv) -> Option<PathBuf> {
+    pub fn find(&self, command: &Path, cwd: &Path, _process_env: &Env) -> Option<PathBuf> {
         which::which_in(command, self.to_path(), cwd).ok()
     }
 
     /// Returns the executable for `command`. A command with a separator is resolved against `cwd` and not searched for.
     #[cfg(windows)]
-    pub fn find(&self, command: &Path, cwd: &Path, process_env: &ProcessEnv) -> Option<PathBuf> {
+    pub fn find(&self, command: &Path, cwd: &Path, process_env: &Env) -> Option<PathBuf> {
         super::windows_command::find(command, &self.0, cwd, process_env.var("PATHEXT"))
     }
 
@@ -101,12 +101,12 @@ impl fmt::Display for PathList {
 ///
 /// It is never needed when our process has a controlling terminal: then our PATH is the one the user has in that
 /// terminal, and an interactive shell would compete for it.
-pub(super) fn needs_login_path(stdio: &StdioConfig, process_env: &ProcessEnv) -> bool {
+pub(super) fn needs_login_path(stdio: &StdioConfig, process_env: &Env) -> bool {
     cfg!(unix) && should_extend_path(stdio, process_env) && fs::File::open("/dev/tty").is_err()
 }
 
 /// Returns the PATH of the login shell, which is started on the first call only.
-pub(super) async fn login_path(process_env: &ProcessEnv) -> Option<OsString> {
+pub(super) async fn login_path(process_env: &Env) -> Option<OsString> {
     login_shell::path(process_env).await
 }
 
@@ -115,7 +115,7 @@ pub(super) async fn login_path(process_env: &ProcessEnv) -> Option<OsString> {
 /// Returns `None` if the child keeps the PATH that it inherits or its config entry sets.
 pub(super) fn extended_path(
     stdio: &StdioConfig,
-    process_env: &ProcessEnv,
+    process_env: &Env,
     login_path: Option<&OsStr>,
 ) -> Option<OsString> {
     if !should_extend_path(stdio, process_env) {
@@ -133,23 +133,23 @@ pub(super) fn extended_path(
 }
 
 /// Returns directories that may have a command that is not on the child's PATH, for an error message.
-pub(super) fn fallback_dirs(process_env: &ProcessEnv) -> PathList {
+pub(super) fn fallback_dirs(process_env: &Env) -> PathList {
     let mut dirs = own_path(process_env).0;
     dirs.extend(tool_dirs(process_env));
     PathList(dirs)
 }
 
 /// Returns whether the config entry sets no PATH and ours lacks the user's tools.
-fn should_extend_path(stdio: &StdioConfig, process_env: &ProcessEnv) -> bool {
+fn should_extend_path(stdio: &StdioConfig, process_env: &Env) -> bool {
     !stdio.env.keys().any(|name| is_same_var(name, "PATH")) && own_path(process_env).has_only_system_dirs()
 }
 
-fn own_path(process_env: &ProcessEnv) -> PathList {
+fn own_path(process_env: &Env) -> PathList {
     PathList::parse(process_env.var("PATH").unwrap_or_default())
 }
 
 /// Returns the existing directories of [`TOOL_DIRS`], and that of the newest Node that nvm installed.
-fn tool_dirs(process_env: &ProcessEnv) -> impl Iterator<Item = PathBuf> {
+fn tool_dirs(process_env: &Env) -> impl Iterator<Item = PathBuf> {
     let home = process_env.home();
     let node = home.as_ref().and_then(|home| newest_node_bin(&home.join(".nvm/versions/node")));
     let dirs = TOOL_DIRS.iter().filter_map(move |dir| match Path::new(dir) {

@@ -4,9 +4,8 @@ use std::fs;
 use super::*;
 use crate::config::InheritEnv;
 
-fn process_env(vars: &[(&str, &str)], cwd: &Path) -> ProcessEnv {
-    let vars = vars.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    ProcessEnv { vars, cwd: cwd.to_owned() }
+fn process_env(vars: &[(&str, &str)], cwd: &Path) -> Env {
+    Env::new(vars.iter().copied(), cwd)
 }
 
 fn stdio(command: &str) -> StdioConfig {

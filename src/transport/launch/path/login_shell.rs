@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
-use crate::transport::launch::process_env::ProcessEnv;
+use crate::config::vars::Env;
 
 /// Start-up files with version managers in them take up to a second. Some never end.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ const NON_INTERACTIVE_VARS: [(&str, &str); 3] =
 static LOGIN_PATH: OnceCell<Option<OsString>> = OnceCell::const_new();
 
 /// Returns the PATH of the user's login shell. Takes up to [`QUERY_TIMEOUT`] on the first call.
-pub(super) async fn path(process_env: &ProcessEnv) -> Option<OsString> {
+pub(super) async fn path(process_env: &Env) -> Option<OsString> {
     LOGIN_PATH
         .get_or_init(|| async {
             let shell = process_env.var("SHELL").map(Path::new).filter(|shell| shell.is_absolute())?;
@@ -44,7 +44,7 @@ pub(super) async fn path(process_env: &ProcessEnv) -> Option<OsString> {
 }
 
 /// Starts `shell` as a terminal does and returns its PATH, or `None` if it prints none within `timeout`.
-async fn query_path(shell: &Path, process_env: &ProcessEnv, timeout: Duration) -> Option<OsString> {
+async fn query_path(shell: &Path, process_env: &Env, timeout: Duration) -> Option<OsString> {
     let deadline = Instant::now() + timeout;
     let delimiter = random_delimiter();
     let home = process_env.home().filter(|home| home.is_dir());
@@ -104,7 +104,6 @@ async fn read_delimited(mut stdout: impl AsyncRead + Unpin, delimiter: &[u8]) ->
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::fs;
 
     use super::*;
@@ -114,7 +113,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(".profile"), profile).unwrap();
         let home = dir.path().as_os_str().to_owned();
-        let process_env = ProcessEnv { vars: BTreeMap::from([("HOME".into(), home)]), cwd: "/".into() };
+        let process_env = Env::new([("HOME", home)], "/");
         (query_path(Path::new("/bin/sh"), &process_env, timeout).await, dir)
     }
 
