@@ -25,6 +25,7 @@ use crate::config::env::{Env, get_var, is_same_var, set_var};
 use crate::config::{GroupName, StdioConfig};
 use base::blocking::{self, BlockingError};
 use command_advice::{advice, path_advice};
+use serde::{Deserialize, Serialize};
 
 mod child_env;
 mod command_advice;
@@ -44,16 +45,35 @@ const CHECK_TIMEOUT: Duration = Duration::from_millis(200);
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A command that can be executed without any further lookup.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// The executable, an absolute path.
+    #[serde(with = "path_bytes")]
     pub program: PathBuf,
     /// The arguments, without the program's name. They may hold secrets.
     pub args: Vec<OsString>,
     /// The whole environment of the child. Its values may be secrets.
     pub env: Vec<(OsString, OsString)>,
     /// The working directory, an absolute path. It existed when the command was prepared.
+    #[serde(with = "path_bytes")]
     pub cwd: PathBuf,
+}
+
+/// Serializes a path that may be no UTF-8, which serde refuses to do.
+mod path_bytes {
+    use serde::{Deserialize, Serialize};
+    use std::ffi::OsString;
+    use std::path::{Path, PathBuf};
+
+    pub(super) fn serialize<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<PathBuf, D::Error> {
+        OsString::deserialize(deserializer).map(PathBuf::from)
+    }
 }
 
 impl fmt::Debug for Launch {

@@ -1,9 +1,10 @@
 //! How long the end of an upstream process may take.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// When a stop uses force, counted from its start. The caller closes the process's stdin first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopTimeouts {
     /// The time until SIGTERM. Windows has no such signal.
     pub sigterm_after: Duration,

@@ -205,7 +205,7 @@ impl WardenClient {
     fn handle_events(&mut self) -> Result<(), Disconnect> {
         let malformed = |error| Disconnect::Lost(io::Error::new(io::ErrorKind::InvalidData, error));
         while let Some(frame) = next_frame(&mut self.input).map_err(malformed)? {
-            match WardenEvent::decode(frame).map_err(malformed)? {
+            match WardenEvent::decode(&frame).map_err(malformed)? {
                 WardenEvent::Hello { version } if version != VERSION => {
                     return Err(Disconnect::VersionMismatch);
                 }

@@ -1,12 +1,12 @@
 //! Fuzz target: frames between us and the warden process.
 #![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
 
-use super::protocol::{MAX_FRAME_BYTES, VERSION, WardenEvent, WardenRequest, next_frame};
+use super::protocol::{MAX_FRAME_BYTES, WardenEvent, WardenRequest, next_frame};
 use bytes::{Bytes, BytesMut};
 use wire::fuzz::split_first_byte;
 
-/// A stream of frames: it is cut into the same frames however it arrives, and what can be decoded is encoded to the same
-/// bytes. The first byte chooses the direction and the chunks.
+/// A stream of frames: it is cut into the same frames however it arrives, and a message that can be decoded is the same
+/// after it was encoded. The first byte chooses the direction and the chunks.
 pub fn warden(data: &[u8]) {
     let (variant, data) = split_first_byte(data);
     let frames = frames(data, 1 << 20);
@@ -36,23 +36,18 @@ fn frames(data: &[u8], chunk_size: usize) -> Vec<Bytes> {
     frames
 }
 
-/// Nothing but the version is read of a greeting in another version.
-fn check_request(frame: &Bytes) {
-    if let Ok(request) = WardenRequest::decode(frame.clone()) {
-        if matches!(request, WardenRequest::Hello { version, .. } if version != VERSION) {
-            return;
-        }
-        assert_eq!(request.encode()[4..], frame[..]);
+fn check_request(frame: &[u8]) {
+    if let Ok(request) = WardenRequest::decode(frame) {
+        let encoded = request.encode();
+        let again = WardenRequest::decode(&encoded[4..]).expect("our own frame");
+        assert_eq!(again.encode(), encoded);
     }
 }
 
-/// The step of a failed spawn is one of two, so other numbers are not repeated.
-fn check_event(frame: &Bytes) {
-    if let Ok(event) = WardenEvent::decode(frame.clone()) {
+fn check_event(frame: &[u8]) {
+    if let Ok(event) = WardenEvent::decode(frame) {
         let encoded = event.encode();
-        assert_eq!(encoded.len() - 4, frame.len());
-        let again = WardenEvent::decode(Bytes::copy_from_slice(&encoded[4..])).expect("our own frame");
+        let again = WardenEvent::decode(&encoded[4..]).expect("our own frame");
         assert_eq!(again.encode(), encoded);
-        assert!(matches!(event, WardenEvent::SpawnFailed { .. }) || encoded[4..] == frame[..]);
     }
 }

@@ -1,30 +1,29 @@
 //! The protocol between us and the warden process: frames on a stream socket.
 //!
-//! A frame is its length (`u32`), a kind (`u8`) and fields. Numbers are little endian; a string is its length and its
-//! bytes. The three descriptors of a [`WardenRequest::Spawn`] accompany its first bytes (`SCM_RIGHTS`).
+//! A frame is its length (`u32`, little endian) and a message in the format of `postcard`. The three descriptors of a
+//! [`WardenRequest::Spawn`] accompany its first bytes (`SCM_RIGHTS`).
 //!
 //! Both ends are the same program, so no other version has to be supported. Each end only compares the versions,
 //! because an upgrade may have replaced our executable between our start and that of the warden process.
 
 use std::borrow::Cow;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::transport::launch::Launch;
 use crate::transport::stop_timeouts::StopTimeouts;
 
-/// Changes with every change of a frame. It is the first field of the first message in each direction, so that every
-/// version can read it.
-pub(super) const VERSION: u32 = 2;
+/// Changes with every change of a message. The first message in each direction is a `Hello`, which begins with a zero byte
+/// and four bytes of this number in every version.
+pub(super) const VERSION: u32 = 3;
 
 /// Far above what exec accepts (6 MB on Linux), and small enough to keep in memory.
 pub(super) const MAX_FRAME_BYTES: usize = 16 << 20;
 
 /// The step of a spawn that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum SpawnStep {
     /// chdir to the working directory.
     Chdir,
@@ -33,7 +32,7 @@ pub(super) enum SpawnStep {
 }
 
 /// The upstreams of our warden processes that were killed.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LostUpstreams {
     /// Their ids are smaller than this one.
     pub(super) below: u64,
@@ -52,10 +51,12 @@ impl LostUpstreams {
 }
 
 /// A message to the warden process.
+#[derive(Serialize, Deserialize)]
 pub(super) enum WardenRequest<'a> {
     /// The first message, sent once.
     Hello {
         /// Our [`VERSION`].
+        #[serde(with = "postcard::fixint::le")]
         version: u32,
         /// Our pid. The upstreams belong to this process.
         owner_pid: u32,
@@ -88,10 +89,12 @@ pub(super) enum WardenRequest<'a> {
 }
 
 /// A message from the warden process.
+#[derive(Serialize, Deserialize)]
 pub(super) enum WardenEvent {
     /// The answer to `Hello`.
     Hello {
         /// The [`VERSION`] of the warden process.
+        #[serde(with = "postcard::fixint::le")]
         version: u32,
     },
     /// The first process of an upstream exists, and has not executed its program yet.
@@ -151,212 +154,68 @@ pub(super) fn next_frame(input: &mut BytesMut) -> Result<Option<Bytes>, Malforme
 }
 
 impl WardenRequest<'_> {
-    /// Returns the whole frame.
+    /// Returns the whole frame. Only that of a `Spawn` can be longer than [`MAX_FRAME_BYTES`]; its sender checks that.
     pub(super) fn encode(&self) -> Vec<u8> {
-        match self {
-            Self::Hello { version, owner_pid, nofile, older_wardens } => {
-                FrameWriter::new(0).u32(*version).u32(*owner_pid).u64(*nofile).pids(older_wardens)
-            }
-            Self::Spawn { id, launch } => {
-                let frame = FrameWriter::new(1).u64(*id).string(launch.program.as_os_str());
-                let frame = frame.string(launch.cwd.as_os_str()).length(launch.args.len());
-                let frame = launch.args.iter().fold(frame, |frame, arg| frame.string(arg));
-                let frame = frame.length(launch.env.len());
-                launch.env.iter().fold(frame, |frame, (name, value)| frame.string(name).string(value))
-            }
-            Self::Stop { id, timeouts } => FrameWriter::new(2).u64(*id).timeouts(*timeouts),
-            Self::Shutdown { timeouts } => FrameWriter::new(3).timeouts(*timeouts),
-            Self::EndOrphans(LostUpstreams { below, spared, pids }) => {
-                let frame = FrameWriter::new(4).u64(*below).pids(pids).length(spared.len());
-                spared.iter().fold(frame, |frame, (first, end)| frame.u64(*first).u64(*end))
-            }
-        }
-        .finish()
+        to_frame(self)
     }
 
     /// Decodes a frame without its length.
-    pub(super) fn decode(frame: Bytes) -> Result<WardenRequest<'static>, MalformedFrame> {
-        let mut fields = FrameReader(frame);
-        let request = match fields.u8()? {
-            0 => {
-                let version = fields.u32()?;
-                if version != VERSION {
-                    return Ok(WardenRequest::Hello {
-                        version,
-                        owner_pid: 0,
-                        nofile: 0,
-                        older_wardens: Vec::new(),
-                    });
-                }
-                let (owner_pid, nofile) = (fields.u32()?, fields.u64()?);
-                WardenRequest::Hello {
-                    version,
-                    owner_pid,
-                    nofile,
-                    older_wardens: fields.list(FrameReader::u32)?,
-                }
+    pub(super) fn decode(frame: &[u8]) -> Result<WardenRequest<'static>, MalformedFrame> {
+        match other_version(frame) {
+            Some(version) => {
+                Ok(WardenRequest::Hello { version, owner_pid: 0, nofile: 0, older_wardens: Vec::new() })
             }
-            1 => {
-                let id = fields.u64()?;
-                let (program, cwd) = (fields.string()?.into(), fields.string()?.into());
-                let args = fields.list(FrameReader::string)?;
-                let env = fields.list(|fields| Ok((fields.string()?, fields.string()?)))?;
-                WardenRequest::Spawn { id, launch: Cow::Owned(Launch { program, args, env, cwd }) }
-            }
-            2 => WardenRequest::Stop { id: fields.u64()?, timeouts: fields.timeouts()? },
-            3 => WardenRequest::Shutdown { timeouts: fields.timeouts()? },
-            4 => {
-                let (below, pids) = (fields.u64()?, fields.list(FrameReader::u32)?);
-                let spared = fields.list(|fields| Ok((fields.u64()?, fields.u64()?)))?;
-                WardenRequest::EndOrphans(LostUpstreams { below, spared, pids })
-            }
-            _ => return Err(MalformedFrame),
-        };
-        fields.end().map(|()| request)
+            None => from_frame(frame),
+        }
     }
 }
 
 impl WardenEvent {
     /// Returns the whole frame.
     pub(super) fn encode(&self) -> Vec<u8> {
-        match *self {
-            Self::Hello { version } => FrameWriter::new(0).u32(version),
-            Self::Spawned { id } => FrameWriter::new(1).u64(id),
-            Self::SpawnFailed { id, step, errno } => {
-                FrameWriter::new(2).u64(id).u32(u32::from(step == SpawnStep::Exec)).i32(errno)
-            }
-            Self::Exited { id, status } => FrameWriter::new(3).u64(id).i32(status),
-            Self::Stopped { id, survivors } => FrameWriter::new(4).u64(id).u32(survivors),
-            Self::Forked { id, pid } => FrameWriter::new(5).u64(id).u32(pid),
-        }
-        .finish()
+        to_frame(self)
     }
 
     /// Decodes a frame without its length.
-    pub(super) fn decode(frame: Bytes) -> Result<Self, MalformedFrame> {
-        let mut fields = FrameReader(frame);
-        let event = match fields.u8()? {
-            0 => Self::Hello { version: fields.u32()? },
-            1 => Self::Spawned { id: fields.u64()? },
-            2 => {
-                let (id, is_exec) = (fields.u64()?, fields.u32()? == 1);
-                let step = if is_exec { SpawnStep::Exec } else { SpawnStep::Chdir };
-                Self::SpawnFailed { id, step, errno: fields.i32()? }
-            }
-            3 => Self::Exited { id: fields.u64()?, status: fields.i32()? },
-            4 => Self::Stopped { id: fields.u64()?, survivors: fields.u32()? },
-            5 => Self::Forked { id: fields.u64()?, pid: fields.u32()? },
-            _ => return Err(MalformedFrame),
-        };
-        fields.end().map(|()| event)
-    }
-}
-
-/// Encodes a frame. Only a `Spawn` can be longer than [`MAX_FRAME_BYTES`]; its sender checks that.
-struct FrameWriter(Vec<u8>);
-
-impl FrameWriter {
-    fn new(kind: u8) -> Self {
-        Self(vec![0, 0, 0, 0, kind])
-    }
-
-    fn bytes(mut self, bytes: &[u8]) -> Self {
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    fn u32(self, value: u32) -> Self {
-        self.bytes(&value.to_le_bytes())
-    }
-
-    fn i32(self, value: i32) -> Self {
-        self.bytes(&value.to_le_bytes())
-    }
-
-    fn u64(self, value: u64) -> Self {
-        self.bytes(&value.to_le_bytes())
-    }
-
-    fn length(self, value: usize) -> Self {
-        self.u32(u32::try_from(value).unwrap_or(u32::MAX))
-    }
-
-    fn pids(self, pids: &[u32]) -> Self {
-        pids.iter().fold(self.length(pids.len()), |frame, pid| frame.u32(*pid))
-    }
-
-    fn string(self, value: &OsStr) -> Self {
-        self.length(value.len()).bytes(value.as_bytes())
-    }
-
-    fn timeouts(self, timeouts: StopTimeouts) -> Self {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        self.u64(millis(timeouts.sigterm_after)).u64(millis(timeouts.sigkill_after))
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        let length = u32::try_from(self.0.len() - 4).unwrap_or(u32::MAX);
-        self.0[..4].copy_from_slice(&length.to_le_bytes());
-        self.0
-    }
-}
-
-/// Decodes the fields of a frame.
-struct FrameReader(Bytes);
-
-impl FrameReader {
-    fn u8(&mut self) -> Result<u8, MalformedFrame> {
-        self.0.try_get_u8().map_err(|_| MalformedFrame)
-    }
-
-    fn u32(&mut self) -> Result<u32, MalformedFrame> {
-        self.0.try_get_u32_le().map_err(|_| MalformedFrame)
-    }
-
-    fn i32(&mut self) -> Result<i32, MalformedFrame> {
-        self.0.try_get_i32_le().map_err(|_| MalformedFrame)
-    }
-
-    fn u64(&mut self) -> Result<u64, MalformedFrame> {
-        self.0.try_get_u64_le().map_err(|_| MalformedFrame)
-    }
-
-    fn string(&mut self) -> Result<OsString, MalformedFrame> {
-        let length = usize::try_from(self.u32()?).map_err(|_| MalformedFrame)?;
-        if length > self.0.len() {
-            return Err(MalformedFrame);
+    pub(super) fn decode(frame: &[u8]) -> Result<Self, MalformedFrame> {
+        match other_version(frame) {
+            Some(version) => Ok(Self::Hello { version }),
+            None => from_frame(frame),
         }
-        Ok(OsString::from_vec(self.0.split_to(length).into()))
     }
+}
 
-    /// Every item takes bytes, so a count that is too large fails before it costs memory.
-    fn list<T>(
-        &mut self,
-        item: impl Fn(&mut Self) -> Result<T, MalformedFrame>,
-    ) -> Result<Vec<T>, MalformedFrame> {
-        let count = self.u32()?;
-        (0..count).map(|_| item(self)).collect()
-    }
+fn to_frame(message: &impl Serialize) -> Vec<u8> {
+    // Every message can be encoded. A frame without a message would be malformed.
+    let mut frame = postcard::to_extend(message, vec![0; 4]).unwrap_or_else(|_| vec![0; 4]);
+    let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    frame
+}
 
-    fn timeouts(&mut self) -> Result<StopTimeouts, MalformedFrame> {
-        Ok(StopTimeouts {
-            sigterm_after: Duration::from_millis(self.u64()?),
-            sigkill_after: Duration::from_millis(self.u64()?),
-        })
+fn from_frame<T: DeserializeOwned>(frame: &[u8]) -> Result<T, MalformedFrame> {
+    match postcard::take_from_bytes(frame) {
+        Ok((message, [])) => Ok(message),
+        _ => Err(MalformedFrame),
     }
+}
 
-    fn end(self) -> Result<(), MalformedFrame> {
-        if self.0.is_empty() { Ok(()) } else { Err(MalformedFrame) }
-    }
+/// Returns the version that a `Hello` of another version names.
+fn other_version(frame: &[u8]) -> Option<u32> {
+    let (0, fields) = frame.split_first()? else { return None };
+    let version = u32::from_le_bytes(*fields.first_chunk()?);
+    (version != VERSION).then_some(version)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
 
     fn launch() -> Launch {
         Launch {
-            program: "/bin/x".into(),
+            program: OsString::from_vec(b"/bin/\xff".to_vec()).into(),
             args: vec!["a b".into(), "".into(), OsString::from_vec(vec![0xff, 0xfe])],
             env: vec![("NAME".into(), "v=1".into())],
             cwd: "/tmp".into(),
@@ -373,7 +232,7 @@ mod tests {
         }
         input.extend_from_slice(&frame[frame.len() - 1..]);
         let WardenRequest::Spawn { id: 7, launch: decoded } =
-            WardenRequest::decode(next_frame(&mut input).unwrap().unwrap()).unwrap()
+            WardenRequest::decode(&next_frame(&mut input).unwrap().unwrap()).unwrap()
         else {
             panic!("not the Spawn that was sent")
         };
@@ -397,7 +256,7 @@ mod tests {
         });
         let mut input = BytesMut::from(&frame.encode()[..]);
         let WardenRequest::EndOrphans(decoded) =
-            WardenRequest::decode(next_frame(&mut input).unwrap().unwrap()).unwrap()
+            WardenRequest::decode(&next_frame(&mut input).unwrap().unwrap()).unwrap()
         else {
             panic!("not the EndOrphans that was sent")
         };
@@ -407,19 +266,23 @@ mod tests {
     #[test]
     fn the_hello_of_another_version_is_understood_whatever_follows_the_version() {
         let newer = [&[0][..], &99_u32.to_le_bytes(), b"anything"].concat();
-        let hello = WardenRequest::decode(newer.into()).unwrap();
+        let hello = WardenRequest::decode(&newer).unwrap();
         assert!(matches!(hello, WardenRequest::Hello { version: 99, .. }));
+        let event = WardenEvent::decode(&newer).unwrap();
+        assert!(matches!(event, WardenEvent::Hello { version: 99 }));
+        let own = WardenEvent::Hello { version: VERSION }.encode();
+        assert_eq!(own, [&[5, 0, 0, 0, 0][..], &VERSION.to_le_bytes()].concat());
     }
 
     #[test]
     fn malformed_frames_are_errors() {
         let frame = WardenRequest::Spawn { id: 7, launch: Cow::Owned(launch()) }.encode();
         for end in 4..frame.len() {
-            assert!(WardenRequest::decode(Bytes::copy_from_slice(&frame[4..end])).is_err());
+            assert!(WardenRequest::decode(&frame[4..end]).is_err());
         }
-        let huge_count = [&[0][..], &VERSION.to_le_bytes(), &[0; 12], &[0xff; 4]].concat();
-        assert!(WardenRequest::decode(huge_count.into()).is_err());
+        let huge_count = [&[0][..], &VERSION.to_le_bytes(), &[0; 2], &[0xff; 4], &[0xf]].concat();
+        assert!(WardenRequest::decode(&huge_count).is_err());
         assert!(next_frame(&mut BytesMut::from(&[0xff; 8][..])).is_err());
-        assert!(WardenEvent::decode(Bytes::from_static(&[9])).is_err());
+        assert!(WardenEvent::decode(&[9]).is_err());
     }
 }

@@ -120,7 +120,7 @@ impl Supervisor {
     fn receive(&mut self) -> Result<(), ShutdownReason> {
         self.socket.receive().map_err(|_| ShutdownReason::OwnerLost)?;
         while let Some(frame) = self.socket.next_frame().map_err(|_| ShutdownReason::OwnerLost)? {
-            self.handle(WardenRequest::decode(frame).map_err(|_| ShutdownReason::OwnerLost)?)?;
+            self.handle(WardenRequest::decode(&frame).map_err(|_| ShutdownReason::OwnerLost)?)?;
         }
         if self.socket.is_closed() { Err(ShutdownReason::OwnerLost) } else { Ok(()) }
     }
