@@ -12,7 +12,7 @@
 //! ```
 //!
 //! - In our process: [`Warden`] starts the warden process on the first spawn, and again after it was killed. `pool` has
-//!   the warden processes, of which there are several only if one was silent. `client` is the task that owns our end of
+//!   the warden processes, of which there are two only if one was silent. `client` is the task that owns our end of
 //!   a socket. `handle` is the handle of one upstream.
 //! - `protocol` defines the messages on the socket.
 //! - In the warden process: `supervisor` is its loop, `setup` prepares its descriptors and signals, `ipc` is its end of
@@ -48,7 +48,7 @@ use base::blocking;
 use client::WardenClient;
 use handle::ClientCommand;
 use owner_mark::OwnerId;
-use pool::{TooManyWardens, WardenPool};
+use pool::{BothSilent, WardenPool};
 use protocol::{MAX_FRAME_BYTES, WardenRequest};
 use wire::pipe_size::grow;
 
@@ -198,7 +198,7 @@ impl Warden {
             let silent = SpawnError::Timeout(reply_timeout);
             return match self.0.retire(&commands) {
                 Ok(()) => Err(SpawnAttemptError::Retry(silent)),
-                Err(TooManyWardens) => Err(silent.into()),
+                Err(BothSilent) => Err(silent.into()),
             };
         }
         match timeout(reply_timeout, result).await {
@@ -301,7 +301,7 @@ impl WardenInner {
     }
 
     /// Retires a silent warden process, so that the next spawn starts another one.
-    fn retire(&self, silent: &mpsc::UnboundedSender<ClientCommand>) -> Result<(), TooManyWardens> {
+    fn retire(&self, silent: &mpsc::UnboundedSender<ClientCommand>) -> Result<(), BothSilent> {
         if let Some(pid) = self.pool.lock().retire(silent)? {
             let after = self.reply_timeout;
             tracing::warn!(
@@ -339,7 +339,7 @@ impl WardenInner {
             version: protocol::VERSION,
             owner_pid: std::process::id(),
             nofile: raise_nofile(),
-            older_wardens: pool.pids(),
+            retired_warden: pool.retired_pid(),
         };
         let end_orphans = WardenRequest::EndOrphans(pool.lost(orphaned_pids));
         pool.add(commands.clone(), child.id());

@@ -7,6 +7,7 @@
 //! because an upgrade may have replaced our executable between our start and that of the warden process.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
 use serde::de::DeserializeOwned;
@@ -36,8 +37,8 @@ pub(super) enum SpawnStep {
 pub(super) struct LostUpstreams {
     /// Their ids are smaller than this one.
     pub(super) below: u64,
-    /// First and end of ids that belong to warden processes that live.
-    pub(super) spared: Vec<(u64, u64)>,
+    /// Ids that belong to warden processes that live.
+    pub(super) spared: Vec<Range<u64>>,
     /// The pids of the last ones, for systems where owner marks cannot be read.
     pub(super) pids: Vec<u32>,
 }
@@ -46,7 +47,7 @@ impl LostUpstreams {
     /// Whether the upstream with this id was lost. Elsewhere, processes do not show to which one they belong.
     #[cfg(any(target_os = "linux", test))]
     pub(super) fn contains(&self, id: u64) -> bool {
-        id < self.below && !self.spared.iter().any(|(first, end)| (*first..*end).contains(&id))
+        id < self.below && !self.spared.iter().any(|ids| ids.contains(&id))
     }
 }
 
@@ -62,8 +63,8 @@ pub(super) enum WardenRequest<'a> {
         owner_pid: u32,
         /// The soft RLIMIT_NOFILE that upstreams get. Our own was raised.
         nofile: u64,
-        /// The pids of our other warden processes. They were silent for too long, but keep their upstreams.
-        older_wardens: Vec<u32>,
+        /// The pid of our other warden process. It was silent for too long, but keeps its upstreams.
+        retired_warden: Option<u32>,
     },
     /// Ends what dead dynamic-mcp processes and killed warden processes of ours left behind. Not answered.
     EndOrphans(LostUpstreams),
@@ -163,7 +164,7 @@ impl WardenRequest<'_> {
     pub(super) fn decode(frame: &[u8]) -> Result<WardenRequest<'static>, MalformedFrame> {
         match other_version(frame) {
             Some(version) => {
-                Ok(WardenRequest::Hello { version, owner_pid: 0, nofile: 0, older_wardens: Vec::new() })
+                Ok(WardenRequest::Hello { version, owner_pid: 0, nofile: 0, retired_warden: None })
             }
             None => from_frame(frame),
         }
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn lost_upstreams_are_those_of_no_living_warden_process() {
-        let lost = LostUpstreams { below: 10, spared: vec![(2, 4), (8, u64::MAX)], pids: vec![7, 9] };
+        let lost = LostUpstreams { below: 10, spared: vec![2..4, 8..u64::MAX], pids: vec![7, 9] };
         let ids: Vec<u64> = (0..12).filter(|id| lost.contains(*id)).collect();
         assert_eq!(ids, [0, 1, 4, 5, 6, 7]);
         let frame = WardenRequest::EndOrphans(LostUpstreams {

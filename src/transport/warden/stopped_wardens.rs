@@ -4,7 +4,7 @@
 //! stdin. Three processes end it:
 //!
 //! - our process, when it ends in order ([`kill`]);
-//! - a warden process, when its own process has died, and older ones of the same process are left ([`end`]);
+//! - a warden process, when its own process has died and the retired one of the same process is left ([`end`]);
 //! - the warden process of the user's next dynamic-mcp (`orphans`).
 //!
 //! Each continues it first, because it knows best what to end. One that is stopped again is killed, and what it leaves
@@ -41,12 +41,13 @@ pub(super) fn is_owner_dead(owner: &OwnerId) -> bool {
     true
 }
 
-/// Waits for warden processes of `owner` until `sigkill_at`, kills those that are left, and then ends every process of
-/// the owner that is left. One that works ends its upstreams by itself at the same time.
-pub(super) fn end(wardens: &[HeldProcess], owner: &OwnerId, sigkill_at: Instant) {
-    resume(wardens);
-    wait(wardens, sigkill_at);
-    kill(wardens, owner, sigkill_at + KILL_TIMEOUT);
+/// Waits for the retired warden process of `owner` until `sigkill_at`, kills it if it is left, and then ends every process
+/// of the owner that is left. If it works, it ends its upstreams by itself at the same time.
+pub(super) fn end(retired: HeldProcess, owner: &OwnerId, sigkill_at: Instant) {
+    let wardens = [retired];
+    resume(&wardens);
+    wait(&wardens, sigkill_at);
+    kill(&wardens, owner, sigkill_at + KILL_TIMEOUT);
 }
 
 /// Continues warden processes that are stopped.

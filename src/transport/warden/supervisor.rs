@@ -6,7 +6,7 @@
 //!                             │ ╰──▶ Stop: wait, SIGTERM, SIGKILL, eight empty scans ──▶ Stopped
 //!                             │
 //!                             └─▶ Shutdown, or the socket closed, or a malformed frame:
-//!                                 SIGTERM, SIGKILL until waitpid reports ECHILD; the same for older wardens
+//!                                 SIGTERM, SIGKILL until waitpid reports ECHILD; the same for a retired warden
 //! ```
 //!
 //! A warden process that was silent for too long keeps its upstreams beside this one. When our process ends, this one ends
@@ -68,8 +68,8 @@ struct Supervisor {
     upstreams: BTreeMap<u64, SupervisedUpstream>,
     /// Whether an adopted process exited. If its upstream is stopped already, it may have forked before.
     needs_scan: bool,
-    /// The other warden processes of our process.
-    older_wardens: Vec<HeldProcess>,
+    /// The other warden process of our process, which was silent.
+    retired_warden: Option<HeldProcess>,
 }
 
 impl Supervisor {
@@ -79,7 +79,7 @@ impl Supervisor {
             context: None,
             upstreams: BTreeMap::new(),
             needs_scan: false,
-            older_wardens: Vec::new(),
+            retired_warden: None,
         }
     }
 
@@ -103,10 +103,10 @@ impl Supervisor {
         let sigkill_at = from_now(timeouts.sigkill_after);
         self.end_all(timeouts);
         if let Some(SpawnContext { owner, .. }) = &self.context
-            && !self.older_wardens.is_empty()
+            && let Some(retired) = self.retired_warden
             && (is_owner_ending || stopped_wardens::is_owner_dead(owner))
         {
-            stopped_wardens::end(&self.older_wardens, owner, sigkill_at);
+            stopped_wardens::end(retired, owner, sigkill_at);
         }
     }
 
@@ -127,15 +127,15 @@ impl Supervisor {
 
     fn handle(&mut self, request: WardenRequest) -> Result<(), ShutdownReason> {
         match (request, &self.context) {
-            (WardenRequest::Hello { version, owner_pid, nofile, older_wardens }, None) => {
+            (WardenRequest::Hello { version, owner_pid, nofile, retired_warden }, None) => {
                 self.socket.send(&WardenEvent::Hello { version: VERSION });
                 if version != VERSION {
                     return Ok(());
                 }
                 let owner_pid = i32::try_from(owner_pid).map_err(|_| ShutdownReason::OwnerLost)?;
                 self.context = Some(SpawnContext { owner: OwnerId::of_process(owner_pid), nofile });
-                let older_wardens = older_wardens.into_iter().map(u32::cast_signed);
-                self.older_wardens = older_wardens.filter_map(|pid| HeldProcess::open(pid).ok()).collect();
+                self.retired_warden =
+                    retired_warden.and_then(|pid| HeldProcess::open(pid.cast_signed()).ok());
             }
             (WardenRequest::EndOrphans(lost), Some(context)) => orphans::end_orphans(&context.owner, &lost),
             (WardenRequest::Spawn { id, launch }, Some(context)) => {
