@@ -3,9 +3,8 @@
 
     cargo build --release && benches/costs/run.py [--program PATH] [--only size|memory|start]
 
-Linux only. Memory is the RSS of dynamic-mcp and its warden together, without the servers, and how much of it is
-anonymous (/proc/PID/smaps_rollup, which only root can read). The start is the time from the spawn to an
-answer; spawns of an empty program (/bin/true) are measured in turns with it. docs/benchmarks.md has the figures of a run.
+Linux only. Memory is what dynamic-mcp and its warden have beyond the file of the program, which all instances share: their
+anonymous memory (/proc/PID/smaps_rollup, which only root can read). The start is the time from the spawn to an answer; spawns of an empty program (/bin/true) are measured in turns with it. docs/benchmarks.md has the figures of a run.
 """
 
 import argparse
@@ -96,12 +95,9 @@ class Proxy:
 
 
 def memory_of(pid):
-    """Returns the RSS in MB, and how much of it is anonymous."""
-    kilobytes = {}
-    for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
-        name, value = line.split()[:2]
-        kilobytes[name] = int(value)
-    return kilobytes["Rss:"] * 1.024 / 1000, kilobytes["Anonymous:"] * 1.024 / 1000
+    """Returns the anonymous memory of a process in MB."""
+    lines = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:")) * 1.024 / 1000
 
 
 def print_size(program):
@@ -130,22 +126,18 @@ def print_memory(program, home, runs):
         ("70 groups, discovered", 70, "hybrid", "discovered"),
         ("50 groups, connected", 50, "eager", "connected"),
     ]
-    print("| resident memory (of it anonymous), MB | dynamic-mcp | its warden | both | after 2 calls to each |")
+    print("| anonymous memory, MB | dynamic-mcp | its warden | both | after 2 calls to each |")
     print("| --- | --- | --- | --- | --- |")
     for title, *state in states:
-        figures = sorted((measure_at_rest(program, home, *state) for _ in range(runs)), key=lambda both: total(both[0]))
+        figures = sorted((measure_at_rest(program, home, *state) for _ in range(runs)), key=lambda both: sum(both[0]))
         at_rest, used = figures[len(figures) // 2]
-        cells = [*at_rest, *[None] * (2 - len(at_rest)), total(at_rest), total(used)]
+        cells = [*at_rest, *[None] * (2 - len(at_rest)), sum(at_rest), sum(used)]
         print(f"| {title} | " + " | ".join(map(format_memory, cells)) + " |", flush=True)
     print()
 
 
-def total(processes):
-    return tuple(map(sum, zip(*processes)))
-
-
 def format_memory(memory):
-    return f"{memory[0]:.1f} ({memory[1]:.1f})" if memory else "–"
+    return f"{memory:.1f}" if memory else "–"
 
 
 def spawn_empty_program():

@@ -4,7 +4,8 @@
     benches/modes/setup && cargo build --release && benches/modes/run.py
 
 Linux only: memory is the sum of PSS (a page that several processes share counts in parts) in /proc/PID/smaps_rollup of
-dynamic-mcp and of all its descendants. Every figure is the median of the runs (lowest - highest). docs/benchmarks.md has
+dynamic-mcp and of all its descendants; that of dynamic-mcp itself is what it has beyond the file of the program
+(Anonymous). Every figure is the median of the runs (lowest - highest). docs/benchmarks.md has
 the figures of a run.
 """
 
@@ -375,7 +376,7 @@ def measure_many_groups(fixture, groups, table):
             add("spawn to all tools known, ms", proxy.wait_until(proxy.knows_all_tools))
             proxy.wait_until(proxy.is_settled)
             time.sleep(1)
-        add("memory of dynamic-mcp itself (RSS), MB", memory_mb([proxy.process.pid], "Rss:"))
+        add("anonymous memory of dynamic-mcp itself, MB", memory_mb([proxy.process.pid], "Anonymous:"))
         add("`tools/list` again, ms", timed_ms(lambda: proxy.request("tools/list", {})))
         add("`get_status`, ms", timed_ms(proxy.status))
         add("first call, ms", proxy.call_upstream((f"group-{groups - 1:04}", "list_notes", {})))

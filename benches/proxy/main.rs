@@ -112,16 +112,15 @@ mod measure {
         }
         let warden = process::first_child(client.pid()).expect("the warden");
         let print = |name: &str, pid: u32| {
-            let (resident, private) = process::resident_megabytes(pid);
-            let text = format!("{resident:.1} (private {private:.1})");
+            let text = format!("{:.1}", process::anonymous_megabytes(pid));
             println!("{:<58} {:>28} {text:>28}", format!("{name}, {upstreams} in use, MB"), "");
         };
-        print("resident", client.pid());
-        print("resident: warden", warden);
+        print("anonymous", client.pid());
+        print("anonymous: warden", warden);
         for n in 0..upstreams {
             client.call(Some(&group_name(n)), "r1000000");
         }
-        print("resident after 1 MB of each", client.pid());
+        print("anonymous after 1 MB of each", client.pid());
     }
 
     /// A config file and the command that starts dynamic-mcp with it.

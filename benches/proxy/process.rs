@@ -12,18 +12,13 @@ pub(crate) fn cpu_micros(pid: u32) -> f64 {
     nanos.sum::<f64>() / 1000.0
 }
 
-/// The resident memory of the process in MB: all of it, and the part that no other process shares.
-pub(crate) fn resident_megabytes(pid: u32) -> (f64, f64) {
+/// The anonymous memory of the process in MB: what it has beyond the file of its program, which all instances share.
+pub(crate) fn anonymous_megabytes(pid: u32) -> f64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"));
     let text = text.expect("run as root: dynamic-mcp hides its memory from other processes of the user");
-    let kilobytes = |key: &str| {
-        let lines = text
-            .lines()
-            .filter_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse::<f64>().ok());
-        lines.sum::<f64>()
-    };
-    let private = kilobytes("Private_Clean:") + kilobytes("Private_Dirty:");
-    (kilobytes("Rss:") / 1024.0, private / 1024.0)
+    let mut lines =
+        text.lines().filter_map(|line| line.strip_prefix("Anonymous:")?.split_whitespace().next());
+    lines.next().and_then(|kilobytes| kilobytes.parse::<f64>().ok()).unwrap_or_default() / 1024.0
 }
 
 /// The first child of the process. The only child of dynamic-mcp is its warden.
