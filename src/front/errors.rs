@@ -224,11 +224,6 @@ pub fn lacks_capability(group: &GroupName, capability: &str) -> RpcError {
         .with_data(json!({ "group": group.as_str(), "capability": capability }))
 }
 
-/// More open requests of one client than the limit.
-pub fn too_many_requests() -> RpcError {
-    RpcError::new(code::INTERNAL_ERROR, "too many open requests; wait for some of the answers")
-}
-
 /// More suspended calls of one client than the limit.
 pub fn too_many_suspended_calls() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "too many calls wait for input; answer or cancel some of them")

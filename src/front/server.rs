@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
-use wire::burst::handle_all;
+use wire::connection::{self, ConnectionHandler};
 use wire::inbound::InboundRequests;
 use wire::lines::LineReader;
 use wire::log_text::LogText;
@@ -48,8 +48,7 @@ mod tools_list;
 
 /// How long requests are held until `notifications/initialized` comes.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
-/// How many requests of the client may be open. Further ones are rejected, so that cancellations and the end of the
-/// stream are still read.
+/// How many requests of the client may be open. Further ones are rejected.
 const MAX_OPEN_REQUESTS: usize = 4096;
 /// How long open calls may take after the shutdown began.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
@@ -112,7 +111,7 @@ impl ClientSession {
             started: false,
             was_asked: false,
             starting: JoinSet::new(),
-            requests: InboundRequests::new(peer.clone(), errors::internal().into()),
+            requests: InboundRequests::new(peer.clone(), MAX_OPEN_REQUESTS, errors::internal().into()),
             groups,
             peer,
             phase: SessionPhase::Initialization,
@@ -131,9 +130,10 @@ impl ClientSession {
         closing: impl Future<Output = ()>,
     ) -> bool {
         let mut reading = true;
+        let peer = self.peer.clone();
         tokio::select! {
             biased;
-            () = self.serve(lines) => {}
+            () = connection::run(&mut self, &peer, lines) => {}
             () = stop => self.was_asked = true,
         }
         self.phase = SessionPhase::Shutdown;
@@ -158,45 +158,6 @@ impl ClientSession {
         self.was_asked
     }
 
-    async fn serve(&mut self, lines: &mut LineReader) {
-        let peer = self.peer.clone();
-        loop {
-            if !self.peer.output().is_ready() {
-                tokio::select! {
-                    biased;
-                    () = self.peer.output().ready() => {}
-                    // A client that does not read may still close the stream.
-                    () = lines.ended() => return,
-                }
-            }
-            if std::mem::take(&mut self.start_due) {
-                // The writer gets the answer to `initialize` first.
-                tokio::task::yield_now().await;
-                self.start_groups();
-            }
-            let hold_until = self.hold_until;
-            tokio::select! {
-                biased;
-                () = self.requests.serve() => {}
-                unread = self.peer.next(lines) => match unread {
-                    Some(first) => {
-                        let handle = |incoming, _: &mut _| {
-                            self.handle(incoming);
-                            !self.start_due && self.peer.output().is_ready()
-                        };
-                        handle_all(&peer, first, lines, handle).await;
-                    }
-                    None => return,
-                },
-                () = until(hold_until) => {
-                    self.hold_until = None;
-                    self.reject_held(&errors::not_initialized());
-                }
-                contents = self.list_changes.changed() => self.notify_list_changes(contents),
-            }
-        }
-    }
-
     fn handle(&mut self, incoming: Incoming) {
         match incoming {
             Incoming::Request(request) => self.request(request),
@@ -218,8 +179,9 @@ impl ClientSession {
 
     fn request(&mut self, request: Request) {
         self.was_asked = true;
-        if request.method.known() != Some(Method::Ping) && self.is_full() {
-            return self.reject(&request.id, &errors::too_many_requests());
+        let is_ping = request.method.known() == Some(Method::Ping);
+        if !is_ping && self.requests.reject_excess(&request.id, self.held.len()) {
+            return;
         }
         if self.phase != SessionPhase::Shutdown
             && let Some(meta) = RequestMeta::of(&request)
@@ -239,13 +201,6 @@ impl ClientSession {
             PhaseDecision::Serve(Method::Initialize) => self.initialize(&request),
             PhaseDecision::Serve(method) => self.serve_request(request, method, Era::Handshake),
         }
-    }
-
-    /// Returns whether the limit for open requests is reached.
-    fn is_full(&mut self) -> bool {
-        let is_full = |session: &Self| session.requests.len() + session.held.len() >= MAX_OPEN_REQUESTS;
-        // Requests that can be answered now do not count.
-        is_full(self) && self.requests.ended().now_or_never().is_none_or(|()| is_full(self))
     }
 
     /// Handles a request of the stateless era. `server/discover` starts no groups, because clients probe with it.
@@ -389,5 +344,42 @@ impl ClientSession {
 
     fn reject(&self, id: &Raw, error: &RpcError) {
         self.peer.reply(id, Err(error.clone().into()));
+    }
+}
+
+impl ConnectionHandler for ClientSession {
+    async fn ready(&mut self, lines: &mut LineReader) -> bool {
+        if !connection::ready_or_ended(self.peer.output(), lines).await {
+            return false;
+        }
+        if std::mem::take(&mut self.start_due) {
+            // The writer gets the answer to `initialize` first.
+            tokio::task::yield_now().await;
+            self.start_groups();
+        }
+        true
+    }
+
+    async fn wait_for<T: Send>(&mut self, message: impl Future<Output = T> + Send) -> Option<T> {
+        let hold_until = self.hold_until;
+        tokio::select! {
+            biased;
+            () = self.requests.serve() => {}
+            message = message => return Some(message),
+            () = until(hold_until) => {
+                self.hold_until = None;
+                self.reject_held(&errors::not_initialized());
+            }
+            contents = self.list_changes.changed() => self.notify_list_changes(contents),
+        }
+        None
+    }
+
+    fn handle_message(&mut self, incoming: Incoming, _: &mut LineReader) {
+        self.handle(incoming);
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.start_due && self.peer.output().is_ready()
     }
 }

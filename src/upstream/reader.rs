@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use wire::burst::handle_all;
+use wire::connection::{self, ConnectionHandler};
 use wire::inbound::InboundRequests;
 use wire::lines::LineReader;
 use wire::log_text::LogText;
@@ -68,7 +68,7 @@ impl Reader {
         context.peer.accept_batches();
         let internal = error_object(code::INTERNAL_ERROR, "internal error in dynamic-mcp", None);
         Self {
-            requests: InboundRequests::new(context.peer.clone(), internal),
+            requests: InboundRequests::new(context.peer.clone(), MAX_OPEN_REQUESTS, internal),
             asked: VecDeque::new(),
             malformed: MalformedLines::new(
                 context.peer.clone(),
@@ -81,7 +81,7 @@ impl Reader {
 
     /// Reads and writes until the connection ends, then fails every open call.
     pub async fn run(mut self, mut lines: LineReader, writer: Writer, deadlines: Deadlines) {
-        let handle = self.context.handle.clone();
+        let (handle, peer) = (self.context.handle.clone(), self.context.peer.clone());
         // These tasks end with this future.
         let mut tasks = JoinSet::new();
         // A server that closed its stdin may still answer.
@@ -89,51 +89,11 @@ impl Reader {
         tasks.spawn(deadlines.run());
         tokio::select! {
             biased;
-            () = self.read(&mut lines) => {}
+            () = connection::run(&mut self, &peer, &mut lines) => {}
             () = when_woken(handle.drained()) => {}
         }
         self.context.live.lose(handle.connection_end().await.into());
-        self.context.peer.end();
-    }
-
-    async fn read(&mut self, lines: &mut LineReader) {
-        let peer = self.context.peer.clone();
-        loop {
-            if !self.context.clients.is_ready() {
-                self.context.clients.ready().await;
-            }
-            let deadline = self.malformed.deadline();
-            tokio::select! {
-                // A line that has come continues an unfinished message even if the deadline has passed.
-                biased;
-                () = self.requests.serve() => {}
-                failed = self.context.failures.next() => self.request_failed(failed),
-                unread = self.context.peer.next(lines) => match unread {
-                    None => return,
-                    Some(first) => {
-                        let handle = |incoming, lines: &mut _| {
-                            self.handle(incoming, lines);
-                            self.context.clients.is_ready()
-                        };
-                        handle_all(&peer, first, lines, handle).await;
-                    }
-                },
-                () = until(deadline) => self.malformed.expire(),
-            }
-        }
-    }
-
-    fn handle(&mut self, incoming: Incoming, lines: &mut LineReader) {
-        if let Incoming::Malformed(error, line) = incoming {
-            return self.malformed.add(&error, &line, lines);
-        }
-        self.malformed.expire();
-        match incoming {
-            Incoming::Handled | Incoming::Malformed(..) => {}
-            Incoming::Request(request) => self.request(request),
-            Incoming::Notification { method, params } => self.notification(&method, params),
-            Incoming::Unmatched { id, reply, was_abandoned } => self.unmatched(&id, &reply, was_abandoned),
-        }
+        peer.end();
     }
 
     /// Handles an answer that no call takes. A task that it announces is cancelled, because nobody will ask for its
@@ -190,9 +150,8 @@ impl Reader {
             let what = "it is the request itself: the program writes what it reads, so it is no MCP server; check \"command\" and \"args\"";
             return peer.fail(&request.id, CallError::Malformed(what.to_owned()));
         }
-        if self.requests.len() >= MAX_OPEN_REQUESTS {
-            let message = "too many requests are open; wait for some of the answers";
-            return peer.reply(&request.id, Err(error_object(code::INTERNAL_ERROR, message, None)));
+        if self.requests.reject_excess(&request.id, 0) {
+            return;
         }
         let token = request.params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
         let progress = token.map(|token| Progress::new(peer.output().clone(), token));
@@ -244,5 +203,44 @@ impl Reader {
         let params =
             params.map(|params| if is_about_task { task_ids::expose(group, &params) } else { params });
         self.context.clients.notify(group, method, params.as_ref());
+    }
+}
+
+impl ConnectionHandler for Reader {
+    async fn ready(&mut self, _: &mut LineReader) -> bool {
+        if !self.context.clients.is_ready() {
+            self.context.clients.ready().await;
+        }
+        true
+    }
+
+    async fn wait_for<T: Send>(&mut self, message: impl Future<Output = T> + Send) -> Option<T> {
+        let deadline = self.malformed.deadline();
+        tokio::select! {
+            // A line that has come continues an unfinished message even if the deadline has passed.
+            biased;
+            () = self.requests.serve() => {}
+            failed = self.context.failures.next() => self.request_failed(failed),
+            message = message => return Some(message),
+            () = until(deadline) => self.malformed.expire(),
+        }
+        None
+    }
+
+    fn handle_message(&mut self, incoming: Incoming, lines: &mut LineReader) {
+        if let Incoming::Malformed(error, line) = incoming {
+            return self.malformed.add(&error, &line, lines);
+        }
+        self.malformed.expire();
+        match incoming {
+            Incoming::Handled | Incoming::Malformed(..) => {}
+            Incoming::Request(request) => self.request(request),
+            Incoming::Notification { method, params } => self.notification(&method, params),
+            Incoming::Unmatched { id, reply, was_abandoned } => self.unmatched(&id, &reply, was_abandoned),
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.context.clients.is_ready()
     }
 }

@@ -9,7 +9,9 @@ use super::cancellation::drop_cancelled;
 use super::cork::{self, Woken, corked};
 use super::own_ids::OwnIdMap;
 use super::peer::Peer;
-use super::{Raw, Reply, raw};
+use super::protocol::code;
+use super::{Raw, Reply, error_object, raw};
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::task::{ArcWake, waker_ref};
 use parking_lot::Mutex;
@@ -20,12 +22,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
+/// The error for a request above the limit.
+const TOO_MANY_REQUESTS: &str = "too many open requests; wait for some of the answers";
+
 /// The future that answers one request.
 pub type ResponseFuture = BoxFuture<'static, Reply>;
 
 /// The requests of one connection that are not answered yet. They are dropped with it.
 pub struct InboundRequests {
     shared: Arc<ServedRequests>,
+    /// How many may be open.
+    limit: usize,
     /// The waker of the owner as `shared` has it, to be compared without a lock.
     registered: Option<Waker>,
 }
@@ -136,11 +143,12 @@ impl Woken for OpenRequest {
 }
 
 impl InboundRequests {
-    /// Serves requests that arrive on `peer`. `internal_error` is the JSON-RPC error for a future that panics.
-    pub fn new(peer: Arc<Peer>, internal_error: Raw) -> Self {
+    /// Serves requests that arrive on `peer`, at most `limit` at a time, so that cancellations and the end of the stream
+    /// are still read. `internal_error` is the JSON-RPC error for a future that panics.
+    pub fn new(peer: Arc<Peer>, limit: usize, internal_error: Raw) -> Self {
         let (requests, has_woken) = (Mutex::default(), AtomicBool::new(false));
         let shared = Arc::new(ServedRequests { peer, internal_error, requests, has_woken });
-        Self { shared, registered: None }
+        Self { shared, limit, registered: None }
     }
 
     /// The number of open requests.
@@ -151,6 +159,19 @@ impl InboundRequests {
     /// Returns whether no request is open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Rejects a request if the limit is reached, and returns whether it did. `held`: how many requests count that were
+    /// not started yet.
+    pub fn reject_excess(&mut self, id: &Raw, held: usize) -> bool {
+        let is_full = |requests: &Self| requests.len() + held >= requests.limit;
+        // Requests that can be answered now do not count.
+        let rejects = is_full(self) && self.ended().now_or_never().is_none_or(|()| is_full(self));
+        if rejects {
+            let error = error_object(code::INTERNAL_ERROR, TOO_MANY_REQUESTS, None);
+            self.shared.peer.reply(id, Err(error));
+        }
+        rejects
     }
 
     /// Polls the future once, so that what it sends leaves in the order of the requests. If it has to wait, it may only

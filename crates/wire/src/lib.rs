@@ -8,7 +8,7 @@
 //! member that somebody looks for (`result_members`). A body is never serialized again, so that nothing in it can change.
 //! What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is replaced in a copy
 //! (`raw`). `output` queues the messages (`frame`) in order and never waits. Messages that were read together are handled
-//! together (`burst`), and what that sends is written at once (`cork`); the output's writer writes everything else.
+//! together (`connection`), and what that sends is written at once (`cork`); the output's writer writes everything else.
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
 //! cancels requests that are dropped. A client's cancellation passes from `front/server.rs` to `inbound`, which drops the
@@ -34,9 +34,9 @@ pub mod batch;
 pub mod block;
 pub mod body;
 pub mod budget;
-pub mod burst;
 pub mod call_options;
 mod cancellation;
+pub mod connection;
 pub mod cork;
 pub mod fold;
 mod frame;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
-use wire::burst::handle_all;
+use wire::connection::{self, ConnectionHandler};
 use wire::lines::LineReader;
 use wire::output::{Output, PollableFd, Writer};
 use wire::peer::{CallError, CallOptions, Deadlines, Incoming, Peer};
@@ -112,9 +112,10 @@ impl SharedServer {
                 () = deadlines.run() => true,
             }
         };
+        let mut reader = ServerReader { server: self, is_after_answer: false, postponed: None };
         let has_ended = tokio::select! {
             biased;
-            () = self.read(&mut lines) => true,
+            () = connection::run(&mut reader, &self.peer, &mut lines) => true,
             has_ended = when_woken(ended) => has_ended,
         };
         if has_ended {
@@ -124,31 +125,6 @@ impl SharedServer {
         self.peer.end();
         self.peer.output().close();
         handle.stop(StopTimeouts::ORDINARY).await;
-    }
-
-    async fn read(&self, lines: &mut LineReader) {
-        let mut is_after_answer = false;
-        while let Some(first) = self.peer.next(lines).await {
-            let mut postponed = None;
-            let handle = |incoming, _: &mut _| {
-                let is_answer = matches!(incoming, Incoming::Handled);
-                if is_after_answer && !is_answer {
-                    postponed = Some(incoming);
-                    return false;
-                }
-                is_after_answer = is_answer;
-                self.handle(incoming);
-                true
-            };
-            handle_all(&self.peer, first, lines, handle).await;
-            if let Some(incoming) = postponed {
-                // The caller of the answered request runs first, so that this message neither overtakes the answer nor
-                // counts as sent during the request.
-                tokio::task::yield_now().await;
-                is_after_answer = false;
-                self.handle(incoming);
-            }
-        }
     }
 
     fn handle(&self, incoming: Incoming) {
@@ -276,6 +252,46 @@ impl SharedServer {
             }
             answer.send_replace(Some(reply));
         }
+    }
+}
+
+/// Reads the messages of a server.
+struct ServerReader<'s> {
+    server: &'s SharedServer,
+    /// Whether the last message was an answer.
+    is_after_answer: bool,
+    /// A message after an answer, which the caller has not seen yet.
+    postponed: Option<Incoming>,
+}
+
+impl ConnectionHandler for ServerReader<'_> {
+    async fn ready(&mut self, _: &mut LineReader) -> bool {
+        if let Some(incoming) = self.postponed.take() {
+            // The caller of the answered request runs first, so that this message neither overtakes the answer nor counts
+            // as sent during the request.
+            tokio::task::yield_now().await;
+            self.is_after_answer = false;
+            self.server.handle(incoming);
+        }
+        true
+    }
+
+    async fn wait_for<T: Send>(&mut self, message: impl Future<Output = T> + Send) -> Option<T> {
+        Some(message.await)
+    }
+
+    fn handle_message(&mut self, incoming: Incoming, _: &mut LineReader) {
+        let is_answer = matches!(incoming, Incoming::Handled);
+        if self.is_after_answer && !is_answer {
+            self.postponed = Some(incoming);
+            return;
+        }
+        self.is_after_answer = is_answer;
+        self.server.handle(incoming);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.postponed.is_none()
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
-use wire::burst::handle_all;
+use wire::connection::{self, ConnectionHandler};
 use wire::inbound::InboundRequests;
 use wire::lines::LineReader;
 use wire::output::{Output, PollableFd};
@@ -44,8 +44,6 @@ const MAX_OPEN_REQUESTS: usize = 1024;
 const FAIR_SHARE: usize = 4;
 /// How many requests of one session the host reads ahead meanwhile.
 const READ_AHEAD: usize = 2 * FAIR_SHARE;
-/// How many messages of one session are read until the other tasks have their turn.
-const MESSAGES_PER_TURN: usize = 8;
 /// The number of bytes that may wait for a session that does not read. Above it the session is ended, because a server
 /// must not wait for one of its sessions. A larger message still passes if nothing else waits.
 const MAX_UNREAD_BYTES: usize = 8 << 20;
@@ -109,9 +107,10 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
             () = output.overflowed() => tracing::warn!("ended a session that does not read its answers"),
         }
     };
+    let mut reader = SessionReader::new(session.clone());
     tokio::select! {
         biased;
-        () = session.read(&mut lines) => {}
+        () = connection::run(&mut reader, &session.peer, &mut lines) => {}
         () = when_woken(ended) => {}
     }
     Ok(())
@@ -169,77 +168,77 @@ impl Drop for RemovedAtTheEnd {
     }
 }
 
-impl HostSession {
-    /// Reads until the instance closes the connection. Its open requests are cancelled then.
-    async fn read(self: &Arc<Self>, lines: &mut LineReader) {
+/// Reads the messages of a session.
+struct SessionReader {
+    session: Arc<HostSession>,
+    /// The requests that are not answered yet. They are cancelled when the connection ends.
+    requests: InboundRequests,
+    /// Whether there was a line that is not a message, which ends the session.
+    is_broken: bool,
+}
+
+impl SessionReader {
+    fn new(session: Arc<HostSession>) -> Self {
         let internal = error_object(code::INTERNAL_ERROR, "internal error in dynamic-mcp", None);
-        let mut requests = InboundRequests::new(self.peer.clone(), internal);
-        loop {
-            if self.must_wait(&requests) {
-                // No longer, because what follows may be the cancellation of what the others wait for.
-                let ended = timeout(MAX_WAIT_BEHIND, requests.ended());
-                tokio::select! {
-                    ended = ended => if ended.is_ok() { continue },
-                    () = lines.ended() => return,
-                }
+        let requests = InboundRequests::new(session.peer.clone(), MAX_OPEN_REQUESTS, internal);
+        Self { session, requests, is_broken: false }
+    }
+
+    /// Returns whether no more is read until a request has ended, because others use the server.
+    fn must_wait(&self) -> bool {
+        self.requests.len() >= READ_AHEAD && self.session.is_contended()
+    }
+}
+
+impl ConnectionHandler for SessionReader {
+    const MESSAGES_PER_TURN: usize = 8;
+
+    async fn ready(&mut self, lines: &mut LineReader) -> bool {
+        while !self.is_broken && self.must_wait() {
+            // No longer, because what follows may be the cancellation of what the others wait for.
+            let ended = timeout(MAX_WAIT_BEHIND, self.requests.ended());
+            tokio::select! {
+                ended = ended => if ended.is_err() { break },
+                () = lines.ended() => return false,
             }
-            // An instance that does not read its answers gets no more of its requests served.
-            if !self.peer.output().is_ready() {
-                tokio::select! {
-                    () = self.peer.output().ready() => {}
-                    () = lines.ended() => return,
-                }
-            }
-            let unread = tokio::select! {
-                biased;
-                () = requests.serve() => continue,
-                unread = self.peer.next(lines) => unread,
-            };
-            let Some(first) = unread else { return };
-            let (mut is_open, mut left) = (true, MESSAGES_PER_TURN);
-            let handle = |incoming, _: &mut _| {
-                is_open = self.handle(incoming, &mut requests);
-                left -= 1;
-                is_open && left > 0 && self.peer.output().is_ready() && !self.must_wait(&requests)
-            };
-            handle_all(&self.peer, first, lines, handle).await;
-            if !is_open {
-                return;
-            }
-            if left == 0 {
-                tokio::task::yield_now().await;
-            }
+        }
+        // An instance that does not read its answers gets no more of its requests served.
+        !self.is_broken && connection::ready_or_ended(self.session.peer.output(), lines).await
+    }
+
+    async fn wait_for<T: Send>(&mut self, message: impl Future<Output = T> + Send) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.requests.serve() => None,
+            message = message => Some(message),
         }
     }
 
-    /// Handles a message of the instance. Returns false if it is none, which ends the session.
-    fn handle(self: &Arc<Self>, incoming: Incoming, requests: &mut InboundRequests) -> bool {
+    fn handle_message(&mut self, incoming: Incoming, _: &mut LineReader) {
         match incoming {
-            Incoming::Malformed(..) => return false,
+            Incoming::Malformed(..) => self.is_broken = true,
             Incoming::Handled | Incoming::Unmatched { .. } => {}
-            Incoming::Request(request) if requests.len() >= MAX_OPEN_REQUESTS => {
-                let message = "too many requests are open; wait for some of the answers";
-                self.peer.reply(&request.id, Err(error_object(code::INTERNAL_ERROR, message, None)));
-            }
             Incoming::Request(request) => {
                 let id = request.id.clone();
-                requests.start(id, Box::pin(self.clone().answer(request)));
+                if !self.requests.reject_excess(&id, 0) {
+                    self.requests.start(id, Box::pin(self.session.clone().answer(request)));
+                }
             }
             Incoming::Notification { method, params } => {
                 // The host has sent `notifications/initialized` itself, and no server knows of roots.
                 if let (notification::CANCELLED, Some(params)) = (method.as_str(), params) {
-                    requests.cancel(params);
+                    self.requests.cancel(params);
                 }
             }
         }
-        true
     }
 
-    /// Returns whether no more is read until a request has ended, because others use the server.
-    fn must_wait(&self, requests: &InboundRequests) -> bool {
-        requests.len() >= READ_AHEAD && self.is_contended()
+    fn is_ready(&self) -> bool {
+        !self.is_broken && self.session.peer.output().is_ready() && !self.must_wait()
     }
+}
 
+impl HostSession {
     /// Returns whether other sessions use the server.
     fn is_contended(&self) -> bool {
         self.server.table.lock().competition(self.id, Instant::now()) != Competition::None

@@ -245,7 +245,7 @@ fn requests_of_an_upstream_over_the_limit_are_refused_and_its_responses_still_ar
     let (mut is_refused, mut is_answered) = (false, false);
     while !(is_refused && is_answered) {
         let message = proxy.next_message().unwrap();
-        is_refused |= message.line.contains("too many requests are open");
+        is_refused |= message.line.contains("too many open requests");
         is_answered |= message.id() == Some(&*echo) && message.method().is_none();
     }
 }

@@ -36,7 +36,7 @@ impl Served {
         let (client, stream) = tokio::io::duplex(1 << 16);
         let (output, writer) = Output::any(stream);
         let (peer, _deadlines) = Peer::new(output);
-        let requests = InboundRequests::new(peer.clone(), "{\"code\":-1}".to_owned().into());
+        let requests = InboundRequests::new(peer.clone(), 10, "{\"code\":-1}".to_owned().into());
         Self { requests, peer, writer, client, wakes: Arc::default() }
     }
 

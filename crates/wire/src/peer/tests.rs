@@ -46,7 +46,7 @@ impl Script {
 /// Forwards everything that arrives on `stream` to the other peer, until the stream ends.
 async fn relay(from: Arc<Peer>, stream: tokio::io::ReadHalf<DuplexStream>, to: Arc<Peer>) {
     let mut lines = LineReader::new(Box::new(stream), 1 << 20);
-    let mut requests = InboundRequests::new(from.clone(), crate::error_object(-1, "a panic", None));
+    let mut requests = InboundRequests::new(from.clone(), 10, crate::error_object(-1, "a panic", None));
     loop {
         let incoming = tokio::select! {
             biased;
