@@ -150,31 +150,12 @@ impl ClientSession {
                     self.requests.abandon(&errors::shutting_down().into());
                 }
                 incoming = self.peer.receive(lines), if reading => match incoming {
-                    Some(incoming) => self.handle(incoming),
+                    Some(incoming) => self.handle_message(incoming, lines),
                     None => reading = false,
                 },
             }
         }
         self.was_asked
-    }
-
-    fn handle(&mut self, incoming: Incoming) {
-        match incoming {
-            Incoming::Request(request) => self.request(request),
-            Incoming::Notification { method, params } => self.notification(&method, params),
-            Incoming::Handled | Incoming::Unmatched { .. } => {}
-            Incoming::Malformed(error, line) => {
-                tracing::warn!(?error, line = %LogText(&line), "the client sent a line that is not a message");
-                let id = match &error {
-                    MessageError::NotAMessage { id }
-                    | MessageError::TooLong { id, .. }
-                    | MessageError::OverBudget { id, .. } => id.clone(),
-                    _ => None,
-                };
-                let id = id.unwrap_or(Raw::from_static(b"null"));
-                self.peer.answer_malformed(&id, errors::malformed(&error).into());
-            }
-        }
     }
 
     fn request(&mut self, request: Request) {
@@ -376,7 +357,22 @@ impl ConnectionHandler for ClientSession {
     }
 
     fn handle_message(&mut self, incoming: Incoming, _: &mut LineReader) {
-        self.handle(incoming);
+        match incoming {
+            Incoming::Request(request) => self.request(request),
+            Incoming::Notification { method, params } => self.notification(&method, params),
+            Incoming::Handled | Incoming::Unmatched { .. } => {}
+            Incoming::Malformed(error, line) => {
+                tracing::warn!(?error, line = %LogText(&line), "the client sent a line that is not a message");
+                let id = match &error {
+                    MessageError::NotAMessage { id }
+                    | MessageError::TooLong { id, .. }
+                    | MessageError::OverBudget { id, .. } => id.clone(),
+                    _ => None,
+                };
+                let id = id.unwrap_or(Raw::from_static(b"null"));
+                self.peer.answer_malformed(&id, errors::malformed(&error).into());
+            }
+        }
     }
 
     fn is_ready(&self) -> bool {

@@ -21,6 +21,7 @@ use crate::groups::startup::Startup;
 use crate::transport::launch::ANCESTORS_VAR;
 use crate::transport::remote::credentials::LoginService;
 use base::blocking;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
@@ -29,7 +30,6 @@ use wire::lines::LineReader;
 use wire::output::{Output, Writer};
 use wire::peer::Peer;
 use wire::stdio::{self, close_stdout};
-use wire::when_woken::when_woken;
 
 /// How long exit waits for new tokens: a request takes 10 s at most, and a keyring 3 s.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -194,7 +194,9 @@ async fn run_session(
                 _ = &mut writing => tracing::info!("the client has disconnected"),
             }
         };
-        let was_asked = session.run(&mut lines, when_woken(stop), closing.shutdown()).await;
+        // A set polls its future when that was woken, and not each time that a message comes.
+        let stop = async { FuturesUnordered::from_iter([stop]).next().await.unwrap_or_default() };
+        let was_asked = session.run(&mut lines, stop, closing.shutdown()).await;
         output.close();
         if !writing.is_finished() {
             flush(&output, writing).await;

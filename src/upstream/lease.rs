@@ -7,6 +7,7 @@ use super::translate;
 use crate::transport::ServerProcess;
 use crate::transport::launch::direct::LauncherUse;
 use crate::transport::server_log::{LogCursor, LogPage, READ_LOG};
+use base::clock;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,7 +15,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use wire::body::Body;
-use wire::cork;
 use wire::peer::{CallError, CallOptions, Peer};
 use wire::protocol::{Era, capability};
 use wire::{Raw, Reply, raw};
@@ -204,7 +204,7 @@ impl LiveConnection {
     }
 
     fn touch(&self) {
-        let elapsed = cork::now().saturating_duration_since(self.opened);
+        let elapsed = clock::now().saturating_duration_since(self.opened);
         let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         self.last_activity.store(elapsed, Ordering::Release);
     }

@@ -9,6 +9,7 @@ use super::{task_ids, translate};
 use crate::config::GroupName;
 use crate::transport::{FailedRequest, RequestFailures, TransportHandle};
 use base::text::{quoted, shorten};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -21,7 +22,6 @@ use wire::output::Writer;
 use wire::peer::{CallError, Deadlines, Incoming, Peer, Progress};
 use wire::protocol::methods::{Method, notification};
 use wire::protocol::{Era, code};
-use wire::when_woken::when_woken;
 use wire::{Raw, Reply, Request, error_object, raw};
 
 /// How many requests of one upstream may wait for the client. Further ones are rejected; answers are still read.
@@ -87,10 +87,12 @@ impl Reader {
         // A server that closed its stdin may still answer.
         tasks.spawn(async { drop(writer.run().await) });
         tasks.spawn(deadlines.run());
+        // A set polls its future when that was woken, and not each time that a message comes.
+        let mut drained = FuturesUnordered::from_iter([handle.drained()]);
         tokio::select! {
             biased;
             () = connection::run(&mut self, &peer, &mut lines) => {}
-            () = when_woken(handle.drained()) => {}
+            _ = drained.next() => {}
         }
         self.context.live.lose(handle.connection_end().await.into());
         peer.end();
@@ -208,9 +210,7 @@ impl Reader {
 
 impl ConnectionHandler for Reader {
     async fn ready(&mut self, _: &mut LineReader) -> bool {
-        if !self.context.clients.is_ready() {
-            self.context.clients.ready().await;
-        }
+        self.context.clients.ready().await;
         true
     }
 

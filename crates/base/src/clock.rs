@@ -1,6 +1,50 @@
-//! The time of day, for what is stored, and durations as people read them.
+//! The time for deadlines, the time of day for what is stored, and durations as people read them.
 
+use std::cell::Cell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
+
+/// The clock of one thread.
+#[derive(Clone, Copy)]
+enum Clock {
+    Running,
+    /// It stands still, at this time once somebody has asked for it.
+    Stopped(Option<Instant>),
+}
+
+thread_local! {
+    static CLOCK: Cell<Clock> = const { Cell::new(Clock::Running) };
+}
+
+/// The current time, which stands still between [`stop`] and the drop of its result.
+pub fn now() -> Instant {
+    match CLOCK.get() {
+        Clock::Running => Instant::now(),
+        Clock::Stopped(Some(now)) => now,
+        Clock::Stopped(None) => {
+            let now = Instant::now();
+            CLOCK.set(Clock::Stopped(Some(now)));
+            now
+        }
+    }
+}
+
+/// Makes [`now`] stand still on this thread, for work that asks for the time often and does not wait: a look at the clock
+/// takes longer than most of what a message needs.
+#[must_use = "the clock goes on when it is dropped"]
+pub fn stop() -> StoppedClock {
+    CLOCK.set(Clock::Stopped(None));
+    StoppedClock(())
+}
+
+/// Lets the clock of the thread go on when it is dropped.
+pub struct StoppedClock(());
+
+impl Drop for StoppedClock {
+    fn drop(&mut self) {
+        CLOCK.set(Clock::Running);
+    }
+}
 
 /// The current time in seconds since 1970.
 pub fn unix_time_s() -> u64 {

@@ -1,18 +1,19 @@
 //! Reads connections: one loop for the client, the upstreams, and the sessions and servers of the host.
 //!
-//! Messages that were read together are handled together, and what that sends is written together (`cork`).
+//! Messages that were read together are handled together, and what that sends is written together (`coalesce`).
 
-use super::cork::{corked, run_woken};
+use super::coalesce::{coalesced, run_woken};
 use super::lines::LineReader;
 use super::output::Output;
 use super::peer::{Incoming, Peer, Unread};
+use std::pin::pin;
 
 /// What the owner of a connection does with its messages, and what else it waits for.
 pub trait ConnectionHandler: Send {
     /// How many messages are handled before other tasks run.
     const MESSAGES_PER_TURN: usize = 128;
 
-    /// Waits until a message can be handled. Returns false if no more are to be read.
+    /// Waits until a message can be handled, if `is_ready` returns false. Returns false if no more are to be read.
     fn ready(&mut self, lines: &mut LineReader) -> impl Future<Output = bool> + Send;
 
     /// Waits for a message. Continues the open requests meanwhile, and whatever else the connection needs; returns `None`
@@ -25,14 +26,16 @@ pub trait ConnectionHandler: Send {
     /// Handles a message, without waiting.
     fn handle_message(&mut self, incoming: Incoming, lines: &mut LineReader);
 
-    /// Returns whether `ready` would return true at once.
+    /// Returns whether a message can be handled now.
     fn is_ready(&self) -> bool;
 }
 
 /// Reads messages until the stream ends, or the handler wants no more.
 pub async fn run<H: ConnectionHandler>(handler: &mut H, peer: &Peer, lines: &mut LineReader) {
-    while handler.ready(lines).await {
-        match handler.wait_for(peer.next(lines)).await {
+    while handler.is_ready() || handler.ready(lines).await {
+        // Pinned here, because it would be moved twice otherwise.
+        let message = handler.wait_for(pin!(peer.next(lines))).await;
+        match message {
             Some(Some(first)) => {
                 if handle_buffered(handler, peer, first, lines) {
                     tokio::task::yield_now().await;
@@ -52,7 +55,7 @@ fn handle_buffered<H: ConnectionHandler>(
     lines: &mut LineReader,
 ) -> bool {
     let is_large = first.is_large();
-    corked(|| {
+    coalesced(|| {
         let incoming = peer.read(first);
         let is_large_answer = is_large && matches!(incoming, Incoming::Handled);
         handler.handle_message(incoming, lines);

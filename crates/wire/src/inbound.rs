@@ -1,12 +1,12 @@
 //! Requests of the other side that are being served: each is started at once, answered when its future completes, and
 //! dropped when it is cancelled.
 //!
-//! No request has a task of its own. One that is woken while a task handles what it has read (`cork`) continues there
+//! No request has a task of its own. One that is woken while a task handles what it has read (`coalesce`) continues there
 //! and then: the reader of an upstream that has the answer to a call also answers the client. All others continue in the
 //! task of their owner.
 
 use super::cancellation::drop_cancelled;
-use super::cork::{self, Woken, corked};
+use super::coalesce::{self, Woken, coalesced};
 use super::own_ids::OwnIdMap;
 use super::peer::Peer;
 use super::protocol::code;
@@ -120,7 +120,7 @@ impl ArcWake for OpenRequest {
 
     fn wake(self: Arc<Self>) {
         if !self.is_woken.swap(true, Ordering::AcqRel) {
-            cork::wake(self);
+            coalesce::wake(self);
         }
     }
 }
@@ -230,7 +230,7 @@ impl InboundRequests {
         };
         let any = !woken.is_empty();
         if any {
-            corked(|| woken.into_iter().for_each(OpenRequest::poll));
+            coalesced(|| woken.into_iter().for_each(OpenRequest::poll));
         }
         any
     }

@@ -8,7 +8,7 @@
 //! member that somebody looks for (`result_members`). A body is never serialized again, so that nothing in it can change.
 //! What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is replaced in a copy
 //! (`raw`). `output` queues the messages (`frame`) in order and never waits. Messages that were read together are handled
-//! together (`connection`), and what that sends is written at once (`cork`); the output's writer writes everything else.
+//! together (`connection`), and what that sends is written at once (`coalesce`); the output's writer writes everything else.
 //!
 //! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
 //! cancels requests that are dropped. A client's cancellation passes from `front/server.rs` to `inbound`, which drops the
@@ -36,8 +36,8 @@ pub mod body;
 pub mod budget;
 pub mod call_options;
 mod cancellation;
+pub mod coalesce;
 pub mod connection;
-pub mod cork;
 pub mod fold;
 mod frame;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
@@ -64,7 +64,6 @@ pub mod scan;
 pub mod stdio;
 pub mod tokens;
 pub mod unfinished;
-pub mod when_woken;
 
 /// JSON text, usually a slice of the line it came in.
 pub type Raw = Bytes;

@@ -3,7 +3,7 @@
 use super::block::skip_plain;
 use super::body::{Body, BodyEdit};
 use super::fold;
-use super::scan::{Member, Members, Scanner};
+use super::scan::{Member, Members, Scanner, key_text};
 use base::text::quoted;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -176,11 +176,7 @@ impl Object {
 
     /// The key of a member. `None` if it is not Unicode text.
     fn key(&self, member: &Member) -> Option<Cow<'_, str>> {
-        let Range { start, end } = self.in_text(&member.key);
-        match member.key_escaped {
-            false => std::str::from_utf8(&self.text[start..end]).ok().map(Cow::Borrowed),
-            true => serde_json::from_slice(&self.text[start - 1..end + 1]).ok().map(Cow::Owned),
-        }
+        key_text(&self.text, self.in_text(&member.key), member.key_escaped)
     }
 
     /// Returns the keys in order, without those that are not Unicode text.

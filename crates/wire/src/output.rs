@@ -1,6 +1,6 @@
 //! The writing end of a connection. Frames are queued in order, and written together.
 //!
-//! What is sent while outputs are corked is written when they are uncorked (`cork`). Everything else, and what the
+//! What is sent while a task handles messages is written together (`coalesce`). Everything else, and what the
 //! descriptor does not take at once, is left to the writer. The writer is a task of its own. The runtime runs it after
 //! the tasks that were ready before it, so one write takes everything that they sent, and nothing waits longer than that.
 //!
@@ -8,7 +8,7 @@
 //! `HIGH_WATER` plus one message of each task that feeds it, and a slow reader stops only those tasks.
 
 use super::Frame;
-use super::cork::{self, Corked};
+use super::coalesce::{self, Flush};
 pub use super::pollable_fd::PollableFd;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -133,7 +133,7 @@ impl Output {
             self.0.is_full.store(true, Ordering::Release);
         }
         drop(queue);
-        if is_first && !cork::add(&self.0) {
+        if is_first && !coalesce::add(&self.0) {
             self.0.more.notify_one();
         }
         true
@@ -228,7 +228,7 @@ impl Shared {
     }
 }
 
-impl Corked for Shared {
+impl Flush for Shared {
     /// Writes what is queued, as far as the descriptor takes it at once. The writer gets the rest, and every error.
     fn flush(&self) {
         let mut queue = self.queue.lock();

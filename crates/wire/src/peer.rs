@@ -7,7 +7,6 @@
 use super::batch::Batches;
 use super::body::Body;
 use super::cancellation;
-use super::cork;
 use super::log_text::LogText;
 use super::open_calls::{CallOutcome, OpenCall, OpenCalls};
 use super::output::Output;
@@ -15,6 +14,7 @@ use super::own_ids::own_id;
 use super::{CallReply, Frame, Raw, Reply, raw};
 use crate::protocol::meta;
 use crate::protocol::methods::{Method, notification};
+use base::clock;
 use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ impl Peer {
         params: Option<&Body>,
         options: &'a CallOptions,
     ) -> Result<SentCall<'a>, CallError> {
-        let started = cork::now();
+        let started = clock::now();
         let mut sent = started;
         if !self.output.is_ready() {
             // The timeout also covers a side that does not read its requests.

@@ -12,9 +12,9 @@ use crate::front::session::context::RequestContext;
 use crate::front::{origins, tool_errors};
 use crate::upstream::Upstream;
 use crate::upstream::lease::Lease;
+use base::clock;
 use std::time::Duration;
 use wire::body::Body;
-use wire::cork;
 use wire::peer::{CallError, CallOptions};
 use wire::protocol::methods::{Method, TimeoutClass};
 use wire::{CallReply, Raw, Reply, raw};
@@ -161,14 +161,14 @@ pub async fn forward<O: Outgoing>(
         group = current;
         let request = outgoing.prepare(&group, &lease).await?;
         let (method, repeatable) = (request.method, request.repeatable);
-        let started = cork::now();
+        let started = clock::now();
         let (params, options) = (&request.params, request.options());
         let outcome = match request.run_as_task {
             true => Box::pin(task_call::run(context, &group, &lease, params, options)).await,
             false => context.send(&group.name, &lease, method, params, options).await,
         };
         if method == Method::ToolsCall {
-            let took = cork::now().saturating_duration_since(started);
+            let took = clock::now().saturating_duration_since(started);
             group.stats.record(took, outcome.as_ref().map_or(true, is_failure));
         }
         let error = match outcome {

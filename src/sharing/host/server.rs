@@ -6,6 +6,7 @@ use crate::sharing::attach::{SERVER_ENDED, ServerIdentity};
 use crate::transport::server_log::ServerLog;
 use crate::transport::stderr::StderrTail;
 use crate::transport::warden::{Exit, ProcessHandle, SpawnedProcess, StopTimeouts};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::future::pending;
@@ -20,7 +21,6 @@ use wire::output::{Output, PollableFd, Writer};
 use wire::peer::{CallError, CallOptions, Deadlines, Incoming, Peer};
 use wire::protocol::code;
 use wire::protocol::methods::{Method, notification};
-use wire::when_woken::when_woken;
 use wire::{Raw, Reply, error_object, raw};
 
 /// How long a server is kept after its last session: a client that restarts finds it.
@@ -103,7 +103,8 @@ impl SharedServer {
             handle.exited().await;
             sleep(DRAIN_TIMEOUT).await;
         };
-        let ended = async {
+        // A set polls its future when that was woken, and not each time that a message comes.
+        let mut ended = FuturesUnordered::from_iter([async {
             tokio::select! {
                 () = exited => true,
                 () = self.unused() => false,
@@ -111,12 +112,12 @@ impl SharedServer {
                 () = writing => true,
                 () = deadlines.run() => true,
             }
-        };
+        }]);
         let mut reader = ServerReader { server: self, is_after_answer: false, postponed: None };
         let has_ended = tokio::select! {
             biased;
             () = connection::run(&mut reader, &self.peer, &mut lines) => true,
-            has_ended = when_woken(ended) => has_ended,
+            Some(has_ended) = ended.next() => has_ended,
         };
         if has_ended {
             let exit = timeout(DRAIN_TIMEOUT, handle.exited()).await.ok();

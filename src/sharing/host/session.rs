@@ -13,6 +13,7 @@ use crate::sharing::confinement::Confinement;
 use crate::sharing::pipes::{self, SessionPipes};
 use crate::transport::server_log::READ_LOG;
 use crate::transport::warden::raise_nofile;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
@@ -28,7 +29,6 @@ use wire::output::{Output, PollableFd};
 use wire::peer::{CallError, CallOptions, Incoming, Peer, Progress};
 use wire::protocol::methods::{Method, notification};
 use wire::protocol::{LogSeverity, code};
-use wire::when_woken::when_woken;
 use wire::{Raw, Reply, Request, error_object, raw};
 
 /// How long attaching may take. The instance waits no longer.
@@ -99,19 +99,20 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
         return Ok(());
     }
     let _removed_at_the_end = RemovedAtTheEnd(session.clone());
-    let ended = async {
+    // A set polls its future when that was woken, and not each time that a message comes.
+    let mut ended = FuturesUnordered::from_iter([async {
         tokio::select! {
             () = deadlines.run() => {}
             // The instance is gone, or the server has ended and everything is written.
             _ = writer.run() => {}
             () = output.overflowed() => tracing::warn!("ended a session that does not read its answers"),
         }
-    };
+    }]);
     let mut reader = SessionReader::new(session.clone());
     tokio::select! {
         biased;
         () = connection::run(&mut reader, &session.peer, &mut lines) => {}
-        () = when_woken(ended) => {}
+        _ = ended.next() => {}
     }
     Ok(())
 }

@@ -176,8 +176,9 @@ impl<'a> Walk<'a> {
         let is_root = scanner.offset() == 0;
         let mut present = 0;
         let mut keys = HashSet::new();
-        let range = scanner.object(|scanner, key, _| {
-            let key = object::str(scanner.text(key.start - 1..key.end + 1))?;
+
+        let range = scanner.object(|scanner, key, escaped| {
+            let key = scanner.key_text(key, escaped)?;
             // Programs disagree on which of two members with the same key counts.
             if self.explains && !keys.insert(key.clone()) {
                 return None;

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
-use wire::object;
 use wire::scan::Scanner;
 
 /// A member of an object, or an element of an array.
@@ -29,9 +28,9 @@ pub(super) fn parts_of(value: &[u8]) -> Option<Vec<Part<'_>>> {
     let mut scanner = Scanner::new(value);
     let (mut parts, mut keys) = (Vec::new(), HashSet::new());
     match scanner.peek()? {
-        b'{' => scanner.object(|scanner, key, _| {
+        b'{' => scanner.object(|scanner, key, escaped| {
             let start = key.start - 1;
-            let key = object::str(scanner.text(start..key.end + 1))?;
+            let key = scanner.key_text(key, escaped)?;
             if !keys.insert(key.clone()) {
                 return None;
             }

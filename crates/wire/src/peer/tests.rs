@@ -243,9 +243,9 @@ async fn progress_keeps_its_order_and_fields_and_precedes_the_result() {
                 r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{n}.0,"total":1.0e1}}}}"#
             )
         };
-        let burst: Vec<_> = (0..5).map(|n| progress(&ours, n)).collect();
+        let updates: Vec<_> = (0..5).map(|n| progress(&ours, n)).collect();
         upstream
-            .send(&format!("{}\n{{\"jsonrpc\":\"2.0\",\"id\":{ours},\"result\":{{}}}}", burst.join("\n")))
+            .send(&format!("{}\n{{\"jsonrpc\":\"2.0\",\"id\":{ours},\"result\":{{}}}}", updates.join("\n")))
             .await;
         for n in 0..5 {
             assert_eq!(client.recv().await, progress(&format!("\"t{round}\""), n));

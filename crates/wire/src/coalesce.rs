@@ -1,19 +1,19 @@
-//! Holds back writes for a moment, so that messages that are sent together are written together.
+//! Coalesces writes: what is sent while a task handles messages is written together.
 //!
-//! A task that handles what it has read corks all outputs. What it sends is written when it uncorks them: in one write
-//! for each output, before the task does anything else, and without waking the writers. The work is a closure that cannot
-//! wait, so outputs are never corked for long.
+//! A task that handles what it has read does so in [`coalesced`]. What it sends is written at the end: in one write for
+//! each output, before the task does anything else, and without waking the writers. The work is a closure that cannot
+//! wait, so nothing is held back for long.
 //!
 //! The requests that the work wakes are continued before that (`run_woken`), each once. So an answer that a task has read
 //! is sent on by that task, and the task of the request's owner is not woken.
 
+use base::clock::{self, StoppedClock};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::time::Instant;
 
-/// An output that can be corked.
-pub(super) trait Corked {
+/// An output whose writes are coalesced.
+pub(super) trait Flush {
     /// Writes what was sent.
     fn flush(&self);
 }
@@ -27,36 +27,36 @@ pub(super) trait Woken: Send + Sync {
 }
 
 thread_local! {
-    /// How many `corked` of this thread are running, one inside the other.
+    /// How many `coalesced` of this thread are running, one inside the other.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     /// The outputs that have something to write since then.
-    static OUTPUTS: RefCell<Vec<Arc<dyn Corked>>> = const { RefCell::new(Vec::new()) };
+    static OUTPUTS: RefCell<Vec<Arc<dyn Flush>>> = const { RefCell::new(Vec::new()) };
     /// What was woken since then.
     static WOKEN: RefCell<VecDeque<Arc<dyn Woken>>> = const { RefCell::new(VecDeque::new()) };
-    /// The time, once somebody asked for it since then.
-    static NOW: Cell<Option<Instant>> = const { Cell::new(None) };
     /// Whether `run_woken` is running. What is woken meanwhile is left to its owner, so that it ends.
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work`, then writes what it sent. Inside another `corked`, that is left to the outer one.
-pub fn corked<T>(work: impl FnOnce() -> T) -> T {
-    DEPTH.set(DEPTH.get() + 1);
+/// Runs `work`, then writes what it sent. Inside another `coalesced`, that is left to the outer one. The clock stands
+/// still meanwhile.
+pub fn coalesced<T>(work: impl FnOnce() -> T) -> T {
+    let depth = DEPTH.get();
+    DEPTH.set(depth + 1);
     // Also if the work panics.
-    let _uncork = Uncork;
+    let _end = EndOfWork { _clock: (depth == 0).then(clock::stop) };
     work()
 }
 
-/// Notes that an output has something to write. Returns false if outputs are not corked.
-pub(super) fn add(output: &Arc<impl Corked + 'static>) -> bool {
-    let is_corked = DEPTH.get() > 0;
-    if is_corked {
-        OUTPUTS.with_borrow_mut(|outputs| outputs.push(output.clone() as Arc<dyn Corked>));
+/// Notes that an output has something to write. Returns false if writes are not coalesced now.
+pub(super) fn add(output: &Arc<impl Flush + 'static>) -> bool {
+    let is_coalesced = DEPTH.get() > 0;
+    if is_coalesced {
+        OUTPUTS.with_borrow_mut(|outputs| outputs.push(output.clone() as Arc<dyn Flush>));
     }
-    is_corked
+    is_coalesced
 }
 
-/// Notes that something can continue, or leaves it to its owner if outputs are not corked.
+/// Notes that something can continue, or leaves it to its owner if writes are not coalesced now.
 pub(super) fn wake(woken: Arc<impl Woken + 'static>) {
     match DEPTH.get() > 0 && !RUNNING.get() {
         true => WOKEN.with_borrow_mut(|all| all.push_back(woken as Arc<dyn Woken>)),
@@ -64,7 +64,7 @@ pub(super) fn wake(woken: Arc<impl Woken + 'static>) {
     }
 }
 
-/// Continues what was woken since outputs were corked, in that order.
+/// Continues what was woken since `coalesced` began, in that order.
 pub(super) fn run_woken() {
     if RUNNING.get() || WOKEN.with_borrow(VecDeque::is_empty) {
         return;
@@ -86,21 +86,13 @@ impl Drop for EndOfRun {
     }
 }
 
-/// The time. While outputs are corked it stands still, because a look at the clock takes longer than most of what a
-/// message needs.
-pub fn now() -> Instant {
-    if DEPTH.get() == 0 {
-        return Instant::now();
-    }
-    let now = NOW.get().unwrap_or_else(Instant::now);
-    NOW.set(Some(now));
-    now
+/// Ends a `coalesced`.
+struct EndOfWork {
+    /// Lets the clock go on, if this is the outermost one.
+    _clock: Option<StoppedClock>,
 }
 
-/// Ends a `corked`.
-struct Uncork;
-
-impl Drop for Uncork {
+impl Drop for EndOfWork {
     fn drop(&mut self) {
         let is_last = DEPTH.get() == 1;
         if is_last && std::thread::panicking() {
@@ -110,7 +102,6 @@ impl Drop for Uncork {
         }
         DEPTH.set(DEPTH.get() - 1);
         if is_last {
-            NOW.set(None);
             while let Some(output) = OUTPUTS.with_borrow_mut(Vec::pop) {
                 output.flush();
             }
