@@ -541,7 +541,7 @@ mod tests {
             let whole = Scanner::new(text.as_bytes()).members(&mut found);
             prop_assert_eq!(whole, Some(0..text.len()));
             let found: Vec<_> = found.into_iter().map(|m| (&text[m.key], m.key_escaped, &text[m.value], m.value_escaped)).collect();
-            let wanted: std::collections::BTreeMap<std::borrow::Cow<'_, str>, &RawValue> = serde_json::from_str(&text).unwrap();
+            let wanted: std::collections::BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(found, [
                 ("k", false, wanted["k"].get(), wanted["k"].get().contains('\\')),
                 ("\\u0061", true, wanted["a"].get(), wanted["a"].get().contains('\\')),
