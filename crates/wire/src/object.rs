@@ -3,7 +3,7 @@
 use super::block::skip_plain;
 use super::body::{Body, BodyEdit};
 use super::fold;
-use super::scan::{Member, Members, Scanner, key_text};
+use super::scan::{Member, Members, Scanner};
 use base::text::quoted;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -176,7 +176,8 @@ impl Object {
 
     /// The key of a member. `None` if it is not Unicode text.
     fn key(&self, member: &Member) -> Option<Cow<'_, str>> {
-        key_text(&self.text, self.in_text(&member.key), member.key_escaped)
+        let Range { start, end } = self.in_text(&member.key);
+        written_str(&self.text[start - 1..end + 1], member.key_escaped)
     }
 
     /// Returns the keys in order, without those that are not Unicode text.
@@ -263,6 +264,11 @@ impl Object {
         });
         [b"{", &kept.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat().into()
     }
+}
+
+/// Decodes a string of which it is known whether it has escapes. `None` if it is not Unicode text.
+pub fn written_str(text: &[u8], escaped: bool) -> Option<Cow<'_, str>> {
+    Value { text, escaped }.as_str()
 }
 
 /// Returns the content of a JSON string. `None` if the text is none, or has half of a surrogate pair. The text is a whole

@@ -7,7 +7,6 @@
 use super::block::{self, BLOCK, Block};
 use super::result_members::ResultMembers;
 use smallvec::SmallVec;
-use std::borrow::Cow;
 use std::ops::Range;
 
 /// A position in JSON text. A method that returns `None` has found that the text is not JSON.
@@ -136,11 +135,6 @@ impl<'a> Scanner<'a> {
     /// A part of the text that was found in it.
     pub fn text(&self, part: Range<usize>) -> &'a [u8] {
         self.text.get(part).unwrap_or_default()
-    }
-
-    /// The text of a key that was found. `None` if it is not Unicode text.
-    pub fn key_text(&self, key: Range<usize>, escaped: bool) -> Option<Cow<'a, str>> {
-        key_text(self.text, key, escaped)
     }
 
     /// Moves past an object, and returns where it is. Its members are added to `members`.
@@ -301,14 +295,6 @@ struct Key {
     escaped: bool,
     /// Where its value is, and the first byte of that.
     value: (usize, u8),
-}
-
-/// Returns the key at this place in a text, without its quotes. `None` if it is not Unicode text.
-pub(super) fn key_text(text: &[u8], key: Range<usize>, escaped: bool) -> Option<Cow<'_, str>> {
-    match escaped {
-        false => std::str::from_utf8(&text[key]).ok().map(Cow::Borrowed),
-        true => serde_json::from_slice(&text[key.start - 1..key.end + 1]).ok().map(Cow::Owned),
-    }
 }
 
 /// The difference between an opening bracket or brace and the closing one.
@@ -541,7 +527,7 @@ mod tests {
             let whole = Scanner::new(text.as_bytes()).members(&mut found);
             prop_assert_eq!(whole, Some(0..text.len()));
             let found: Vec<_> = found.into_iter().map(|m| (&text[m.key], m.key_escaped, &text[m.value], m.value_escaped)).collect();
-            let wanted: std::collections::BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(&text).unwrap();
+            let wanted: std::collections::BTreeMap<std::borrow::Cow<'_, str>, &RawValue> = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(found, [
                 ("k", false, wanted["k"].get(), wanted["k"].get().contains('\\')),
                 ("\\u0061", true, wanted["a"].get(), wanted["a"].get().contains('\\')),

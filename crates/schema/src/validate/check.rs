@@ -178,7 +178,7 @@ impl<'a> Walk<'a> {
         let mut keys = HashSet::new();
 
         let range = scanner.object(|scanner, key, escaped| {
-            let key = scanner.key_text(key, escaped)?;
+            let key = object::written_str(scanner.text(key.start - 1..key.end + 1), escaped)?;
             // Programs disagree on which of two members with the same key counts.
             if self.explains && !keys.insert(key.clone()) {
                 return None;

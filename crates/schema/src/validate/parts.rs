@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
+use wire::object;
 use wire::scan::Scanner;
 
 /// A member of an object, or an element of an array.
@@ -30,7 +31,7 @@ pub(super) fn parts_of(value: &[u8]) -> Option<Vec<Part<'_>>> {
     match scanner.peek()? {
         b'{' => scanner.object(|scanner, key, escaped| {
             let start = key.start - 1;
-            let key = scanner.key_text(key, escaped)?;
+            let key = object::written_str(&value[start..key.end + 1], escaped)?;
             if !keys.insert(key.clone()) {
                 return None;
             }
