@@ -49,11 +49,11 @@ const EOF_GRACE: Duration = Duration::from_millis(300);
 pub async fn serve(
     options: &InstanceOptions,
     env: &Env,
-    mut process_env: Env,
     mut startup: Startup,
 ) -> anyhow::Result<ServeOutcome> {
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = EndSignals::listen()?;
+    let mut process_env = env.clone();
     let nesting = Nesting::new(process_env.var(ANCESTORS_VAR), &options.files, env.cwd());
     process_env.vars.extend([nesting.var_for_servers()]);
     startup.results_dir = dirs::state_dir(env).map(|dir| dir.join("results"));
