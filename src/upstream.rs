@@ -144,7 +144,14 @@ impl Upstream {
 
     /// Returns a lease if there is a live connection now.
     pub fn try_lease(&self) -> Option<Lease> {
-        self.snapshot.borrow().lease()
+        self.snapshot.borrow().live.as_ref()?.lease()
+    }
+
+    /// Returns the state and a lease if there is a live connection now.
+    pub fn if_connected(&self) -> Option<(Arc<Snapshot>, Lease)> {
+        let snapshot = self.snapshot();
+        let lease = snapshot.live.as_ref()?.lease()?;
+        Some((snapshot, lease))
     }
 
     /// Returns a lease, connecting first if there is no connection. Waits at most `wait`; the attempt continues after

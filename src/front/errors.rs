@@ -1,16 +1,12 @@
 //! The JSON-RPC errors of the proxy itself. Only this file assigns codes; docs/errors.md lists them with cause and
-//! remedy. `tool_errors` has the texts that models read.
+//! remedy. `request_error` composes those of requests that upstreams do not answer; `tool_errors` has texts that models read.
 
-use super::tool_errors;
+use super::own_tools;
 use crate::config::GroupName;
 use crate::config::duration::raise_timeout;
-use crate::upstream::lifecycle::State;
-use crate::upstream::{AcquireError, Upstream};
 use base::text::quoted;
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::iter;
-use std::path::Path;
 use wire::budget::BUDGET_BYTES;
 use wire::object::AmbiguousMember;
 use wire::peer::CallError;
@@ -34,7 +30,7 @@ const SHUTTING_DOWN: i64 = -31004;
 pub const LACKS_CAPABILITY: i64 = -31005;
 
 /// How long to wait before a request to a group whose failure may pass, in milliseconds.
-const RETRY_AFTER_MS: u32 = 5000;
+pub(super) const RETRY_AFTER_MS: u32 = 5000;
 
 /// The text where work on what servers list took too long.
 pub const LISTS_TOOK_TOO_LONG: &str = "the servers list so much that it could not be worked through in time; get_status says which exceed a limit";
@@ -53,11 +49,11 @@ pub struct RpcError {
 impl Eq for RpcError {}
 
 impl RpcError {
-    fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    fn with_data(self, data: Value) -> Self {
+    pub(super) fn with_data(self, data: Value) -> Self {
         Self { data: Some(data), ..self }
     }
 
@@ -126,9 +122,9 @@ pub fn ambiguous_params(member: &AmbiguousMember) -> RpcError {
     invalid_params(format!("params are ambiguous: {member}"))
 }
 
-/// A tool that is neither one of `ours` nor an upstream's.
-pub fn unknown_tool(name: &str, ours: &[&str]) -> RpcError {
-    let (name, ours) = (quoted(name), ours.join(", "));
+/// A tool that is neither one of ours nor an upstream's.
+pub fn unknown_tool(name: &str) -> RpcError {
+    let (name, ours) = (quoted(name), own_tools::NAMES.join(", "));
     invalid_params(format!(
         "unknown tool: {name}. The tools of dynamic-mcp are {ours}; the tools of groups are called with \
          call_dynamic_tool, or by the name group__tool"
@@ -146,38 +142,6 @@ pub fn ambiguous_resource(uri: &str, explicit: &[String]) -> RpcError {
     let choice = explicit.join(" or ");
     invalid_params(format!("several groups named this resource, and none lists it: request {choice}"))
         .with_data(json!({ "uri": uri, "candidates": explicit }))
-}
-
-/// A group that could not be connected for a request other than `tools/call`.
-pub fn group_unavailable(
-    group: &Upstream,
-    error: &AcquireError,
-    login: Option<String>,
-    log_file: Option<&Path>,
-) -> RpcError {
-    if matches!(error, AcquireError::ShuttingDown) {
-        return shutting_down();
-    }
-    let snapshot = group.snapshot();
-    let (attempts, cause) = match (&snapshot.state, error) {
-        (State::Failed(failure), _) => (failure.attempts, failure.error.to_string()),
-        (_, error) => (0, tool_errors::unavailable(&group.name, error, iter::empty(), None, None)),
-    };
-    let cause = iter::once(cause).chain(snapshot.config_warnings()).collect::<Vec<_>>().join("\n");
-    let retry_after = match error {
-        AcquireError::Failed(error) if !error.retryable() => None,
-        _ => Some(RETRY_AFTER_MS),
-    };
-    RpcError::new(UNAVAILABLE, format!("group {} is not available", group.name))
-        .with_data(json!({
-            "group": group.name.as_str(),
-            "state": snapshot.state.name(),
-            "attempts": attempts,
-            "retryAfterMs": retry_after,
-            "cause": cause,
-            "logFile": log_file,
-        }))
-        .with_login(login)
 }
 
 /// A request that the upstream did not answer. `lost`: how the connection ended, if it did.

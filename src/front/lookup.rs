@@ -25,12 +25,17 @@ const MAX_CANDIDATES: usize = 10;
 ///
 /// Suggests the nearest names.
 pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
-    match groups.get_by_name(name) {
-        Some(group) => Ok(group),
-        None => group_in(&groups.all(), name)
-            .cloned()
-            .map_err(|unknown| disabled(groups, name).unwrap_or(unknown)),
-    }
+    groups.get_by_name(name).map_or_else(|| misspelled_group(groups, name), Ok)
+}
+
+/// Finds a group whose name differs from this one, as far as a [spelling] may.
+///
+/// # Errors
+///
+/// Suggests the nearest names.
+pub fn misspelled_group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
+    let found = group_in(&groups.all(), name).cloned();
+    found.map_err(|unknown| disabled(groups, name).unwrap_or(unknown))
 }
 
 /// Says that the config disables the group of this name, in any [spelling], if it does.

@@ -11,7 +11,7 @@
 //! are in a preview. [`preview`] writes the preview. [`slices`] cuts a text by lines, by bytes or by a search. [`store`]
 //! keeps results in memory and in files without a name, so that nothing is left of them however the process ends.
 //!
-//! Everything but the store is pure. `tools::large_results` and `tools::stored_result` use it.
+//! Everything but the store is pure. `call::large_results` and `call::stored_result` use it.
 
 pub mod content;
 pub mod preview;

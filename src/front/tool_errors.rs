@@ -1,18 +1,14 @@
-//! The texts that tell a model why a tool call failed and what to do next.
+//! The texts that tell a model why a call was not made and what to do next. `request_error` has those for groups that are
+//! not available or do not answer.
 
 use crate::config::GroupName;
-use crate::config::duration::raise_timeout;
 use crate::groups::login_flows::LoginPurpose;
-use crate::groups::startup::log_line;
 use crate::rules::RuleSource;
-use crate::upstream::lifecycle::cool_down;
-use crate::upstream::{AcquireError, Upstream};
+use crate::upstream::Upstream;
 use base::text::{quoted, quoted_list, shorten};
 use serde_json::json;
-use std::path::Path;
 use std::time::Duration;
 use wire::Raw;
-use wire::peer::CallError;
 
 /// A longer name of a tool is cut where the name is what is too long.
 const MAX_NAME: usize = 200;
@@ -20,39 +16,6 @@ const MAX_NAME: usize = 200;
 /// A result of `tools/call` with this text and `isError: true`.
 pub fn result(text: &str) -> Raw {
     json!({ "content": [{ "type": "text", "text": text }], "isError": true }).to_string().into()
-}
-
-/// A group without a connection. `login`: the outcome of the login offer, if a login is what is missing. `log_file`: the
-/// log, which may say more. `config_warnings`: what is doubtful in its config entry, which may be the reason.
-pub fn unavailable(
-    group: &GroupName,
-    error: &AcquireError,
-    config_warnings: impl Iterator<Item = String>,
-    login: Option<&str>,
-    log_file: Option<&Path>,
-) -> String {
-    let warnings: String = config_warnings.map(|warning| format!("\n{warning}")).collect();
-    match error {
-        AcquireError::Failed(error) => {
-            let advice = match login {
-                Some(login) => login.to_owned(),
-                None if error.retryable() => {
-                    let wait = cool_down(error).as_secs();
-                    format!("Call again in {wait} seconds to retry; if that fails, too, tell the user.")
-                }
-                None => "A retry does not help until this is fixed; tell the user.".to_owned(),
-            };
-            format!("Group {group} is not available: {error}{warnings}\n{advice}{}", log_line(log_file))
-        }
-        AcquireError::Gone => format!("Group {group} is no longer in the config."),
-        AcquireError::ShuttingDown => {
-            format!("Group {group} was not used: the session ends, and dynamic-mcp is shutting down.")
-        }
-        AcquireError::StillConnecting(progress) => format!(
-            "Group {group} is initializing ({} s so far), please retry in 10 seconds{progress}{warnings}",
-            progress.elapsed.as_secs()
-        ),
-    }
 }
 
 /// The user declined a login.
@@ -131,6 +94,12 @@ pub fn failed_with_misfit(group: &GroupName, tool: &str, mismatch: &str, signatu
 pub fn ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
     let (tool, names) = (quoted(tool), quoted_list(groups.map(GroupName::as_str)));
     format!("Several groups have a tool {tool}: {names}. Use call_dynamic_tool and name the group.")
+}
+
+/// A call without a group whose tool several groups have.
+pub fn group_ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
+    let (tool, names) = (quoted(tool), quoted_list(groups.map(GroupName::as_str)));
+    format!("Argument \"group\" is missing, and several groups have a tool {tool}: {names}.")
 }
 
 /// A call without a group whose tool no known group has.
@@ -319,58 +288,6 @@ pub fn unknown_result(id: &str, limit: usize) -> String {
         "There is no stored result {id}. Results are kept until the session ends or newer ones need the place \
          ({limit} at most). Call the tool that gave it again."
     )
-}
-
-/// A result that does not exist in the client's era.
-pub fn untranslatable(group: &GroupName, tool: &str, why: &str) -> String {
-    let tool = quoted(tool);
-    format!("Tool {tool} of group {group} gave no result: {why}.")
-}
-
-/// How a group ended that an edit of the config removed.
-pub const REMOVED: &str = "an edit of the config removed the group, and the call was cancelled after 10 s";
-
-/// How a group ended that an edit of the config replaced.
-pub const REPLACED: &str =
-    "an edit of the config restarted the server, and the call was cancelled after 10 s";
-
-/// A call that the upstream did not answer. `lost`: how the connection ended, if it did.
-pub fn unanswered(group: &GroupName, tool: &str, error: &CallError, lost: Option<String>) -> String {
-    let tool = quoted(tool);
-    match error {
-        CallError::TimedOut(after) => format!(
-            "Tool {tool} of group {group} did not answer within {} s and was cancelled. \
-             It may have done part of its work. The limit is timeout.tools; if the tool needs longer, {}.",
-            after.as_secs_f32(),
-            raise_timeout("tools", *after)
-        ),
-        CallError::TooLong { bytes, limit } => format!(
-            "The answer of tool {tool} of group {group} has {bytes} bytes, more than the limit of {limit} \
-             (settings.max_message_bytes). Ask for less at once."
-        ),
-        CallError::OverBudget { .. } => format!(
-            "Tool {tool} of group {group} ran, but {error}. Wait for the other answers, then ask for less at once."
-        ),
-        CallError::Malformed(_) => format!(
-            "Tool {tool} of group {group} gave no result that can be read: {error}. \
-             The tool may have done its work, and a repeated call will probably fail in the same way. \
-             Tell the user, who can report this to the author of the server."
-        ),
-        CallError::AnswerRefused(_) => format!(
-            "Tool {tool} of group {group} gave no result: {error}. \
-             It may have done part of its work. Tell the user; a repeated call helps only if another answer is given."
-        ),
-        CallError::Failed { why, .. } => format!("Tool {tool} of group {group} gave no answer: {why}."),
-        CallError::Closed { sent } => {
-            let why = lost.unwrap_or_else(|| "the connection was closed".to_owned());
-            let done = if *sent { "It may have done part of its work. " } else { "" };
-            let advice = match why == REMOVED {
-                true => "Do not call it again unless the user adds the group again.",
-                false => "Call again: the next call restarts the server.",
-            };
-            format!("Group {group} was lost while tool {tool} ran: {why}\n{done}{advice}")
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::catalog::Catalog;
 use super::error::UpstreamError;
-use super::lease::{Lease, LiveConnection};
+use super::lease::LiveConnection;
 use super::lifecycle::{Policy, State};
 use super::malformed_lines::LastUnreadable;
 use super::tool::Tool;
@@ -135,11 +135,6 @@ impl Snapshot {
     /// The last message of the live connection that could not be read and belongs to no call, if there was one.
     pub fn unreadable(&self) -> Option<LastUnreadable> {
         self.live.as_ref()?.unreadable.last()
-    }
-
-    /// Returns a lease on the live connection, if there is one.
-    pub(super) fn lease(&self) -> Option<Lease> {
-        self.live.as_ref()?.lease()
     }
 
     /// Returns whether the two differ in nothing that an observer could see.

@@ -50,7 +50,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
 ];
 
 /// The same within `front`: each module may import those after it, and every file of `front` itself.
-const FRONT: [&str; 7] = ["server", "tools", "passthrough", "notify", "ask", "session", "client"];
+const FRONT: [&str; 8] = ["server", "tools", "passthrough", "call", "notify", "ask", "session", "client"];
 
 /// The modules of `transport` that start, end and read processes.
 const PROCESS_MODULES: [&str; 9] = [

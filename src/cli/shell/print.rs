@@ -4,7 +4,7 @@ use crate::cli::outcome::EXIT_FAILURE;
 use crate::cli::terminal::{self, VisibleText};
 use crate::front::changed_tools;
 use crate::front::exposed_names::ExposedNames;
-use crate::front::tools::definitions::{self, GET_DYNAMIC_TOOLS};
+use crate::front::own_tools::{self, GET_DYNAMIC_TOOLS};
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
 use base::text::{name, one_line, shell_word, shorten};
@@ -212,7 +212,7 @@ pub(super) fn without_own_tools(list: &Raw, tool: Option<&str>, names: &ExposedN
             let name = entry["name"].as_str().unwrap_or_default();
             let own_name = names.resolve(name).map(|(_, own)| own);
             let is_meant = tool.is_none_or(|tool| own_name.as_deref() == Some(tool));
-            is_meant && !definitions::NAMES.contains(&name)
+            is_meant && !own_tools::NAMES.contains(&name)
         });
     }
     format!("{list}\n")

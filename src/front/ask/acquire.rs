@@ -1,8 +1,9 @@
 //! Gets a lease on the group that a request names. While the group connects, the client gets progress; if a login is
 //! missing, the user is offered one.
 
-use super::login_offer::{self, LoginOutcome};
-use crate::front::errors::{self, RpcError};
+use super::login_offer;
+use super::login_offer::LoginOutcome;
+use crate::front::request_error::Unavailable;
 use crate::front::session::context::RequestContext;
 use crate::front::session::wait_progress::WaitProgress;
 use crate::front::tool_errors;
@@ -11,37 +12,9 @@ use crate::groups::login_flows::LoginPurpose;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::lease::Lease;
 use crate::upstream::{AcquireError, Upstream};
-use std::path::Path;
 use std::sync::Arc;
 use tokio::time::Instant;
 use wire::peer::Progress;
-
-/// A group that could not be connected.
-pub struct Unavailable {
-    /// The group.
-    pub group: Upstream,
-    /// Why it could not be connected.
-    pub error: AcquireError,
-    /// The outcome of the login offer, as text for the model.
-    pub login: Option<String>,
-    /// The log file.
-    pub log_file: Option<Box<Path>>,
-}
-
-impl From<Unavailable> for String {
-    /// The text for the model.
-    fn from(Unavailable { group, error, login, log_file }: Unavailable) -> Self {
-        let warnings = group.snapshot();
-        let warnings = warnings.config_warnings();
-        tool_errors::unavailable(&group.name, &error, warnings, login.as_deref(), log_file.as_deref())
-    }
-}
-
-impl From<Unavailable> for RpcError {
-    fn from(Unavailable { group, error, login, log_file }: Unavailable) -> Self {
-        errors::group_unavailable(&group, &error, login, log_file.as_deref())
-    }
-}
 
 /// Returns a lease, connecting the group if there is no connection. If a reload replaces the group meanwhile, its
 /// successor is returned.

@@ -1,15 +1,13 @@
 //! The lists of all groups as one. Connected groups are asked; the others contribute the list of their last connection.
 //! Nothing is started for it.
 
-use crate::config::GroupName;
 use crate::front::errors;
+use crate::front::known_lists::{GroupEntries, ListKind, last_known};
 use crate::front::session::context::SessionState;
 use crate::front::session::invocation::Invocation;
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;
-use crate::upstream::catalog::OtherLists;
 use crate::upstream::entries::{ListEntries, ListEntry};
-use crate::upstream::list_limits::CatalogList;
 use crate::upstream::list_reader::ListReader;
 use base::blocking;
 use futures_util::future::join_all;
@@ -17,53 +15,12 @@ use std::time::Duration;
 use tokio::time::timeout;
 use wire::peer::CallOptions;
 use wire::protocol::Era;
-use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
 /// The limit for all pages of one group's list.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of entries on one page of a merged list.
 const PAGE_SIZE: usize = 1000;
-
-/// The entries of one list, by group, in config order.
-pub type GroupEntries = Vec<(GroupName, ListEntries)>;
-
-/// One of the lists that groups have beside their tools.
-pub struct ListKind {
-    /// The method that lists.
-    pub method: Method,
-    /// The list in a catalog.
-    pub list: CatalogList,
-    /// Selects the list of the last connection.
-    known: fn(&OtherLists) -> ListEntries,
-}
-
-impl ListKind {
-    /// `resources/list`.
-    pub const RESOURCES: Self = Self {
-        method: Method::ResourcesList,
-        list: CatalogList::Resources,
-        known: |lists| lists.resources.clone(),
-    };
-    /// `resources/templates/list`.
-    pub const TEMPLATES: Self = Self {
-        method: Method::ResourceTemplatesList,
-        list: CatalogList::Templates,
-        known: |lists| lists.templates.clone(),
-    };
-    /// `prompts/list`.
-    pub const PROMPTS: Self = Self {
-        method: Method::PromptsList,
-        list: CatalogList::Prompts,
-        known: |lists| lists.prompts.clone(),
-    };
-    /// `skills/list`.
-    pub const SKILLS: Self =
-        Self { method: Method::SkillsList, list: CatalogList::Skills, known: |lists| lists.skills.clone() };
-    /// `tasks/list`. Nothing is known without a connection, because a task does not outlive its server.
-    pub const TASKS: Self =
-        Self { method: Method::TasksList, list: CatalogList::Tasks, known: |_| ListEntries::default() };
-}
 
 /// The lists as they are now.
 pub async fn current(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
@@ -73,16 +30,6 @@ pub async fn current(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
         (group.name.clone(), entries)
     });
     join_all(lists).await
-}
-
-/// The lists of the last connections.
-pub fn known(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
-    groups.all().iter().map(|group| (group.name.clone(), last_known(group, kind))).collect()
-}
-
-fn last_known(group: &Upstream, kind: &ListKind) -> ListEntries {
-    let catalog = group.snapshot().catalog.clone();
-    catalog.as_ref().and_then(|catalog| catalog.lists()).map(kind.known).unwrap_or_default()
 }
 
 /// The bytes of the definitions in lists.

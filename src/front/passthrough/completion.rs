@@ -1,11 +1,11 @@
 //! `completion/complete`: goes to the group of the prompt or of the resource template that `params.ref` names.
 
-use super::aggregate::{self, ListKind};
-use super::forward::forward_method;
 use super::{prompts, uri_lookup};
-use crate::front::errors;
+use crate::front::call::attempts::forward_method;
+use crate::front::known_lists::ListKind;
 use crate::front::session::context::SessionState;
 use crate::front::session::invocation::Invocation;
+use crate::front::{errors, known_lists};
 use crate::upstream::Upstream;
 use base::text::quoted;
 use wire::protocol::methods::Method;
@@ -40,7 +40,7 @@ async fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upst
     if raw::get(&invocation.params, "group").is_none() {
         let template = uri.to_owned();
         let find = move |session: &SessionState| {
-            let lists = aggregate::known(&session.groups, &ListKind::TEMPLATES);
+            let lists = known_lists::known(&session.groups, &ListKind::TEMPLATES);
             let owner = lists.iter().find(|(_, entries)| entries.has(&template))?;
             session.groups.get(&owner.0)
         };

@@ -1,10 +1,10 @@
 //! Fuzz target: which group a name, a URI or a task belongs to.
 #![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
 
-use super::uri_owner;
 use crate::config::GroupName;
 use crate::front::exposed_names::ExposedNames;
 use crate::front::origins::{self, Origins};
+use crate::front::uri_owner;
 use crate::upstream::entries::{ListEntries, ListEntry};
 use crate::upstream::task_ids;
 use std::collections::BTreeMap;

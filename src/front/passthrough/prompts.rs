@@ -1,13 +1,14 @@
 //! `prompts/*`: the prompts of all groups under exposed names.
 
-use super::aggregate::{self, GroupEntries, ListKind};
-use super::forward::forward_method;
+use super::aggregate;
 use crate::front::ask::acquire::acquire_for_user;
-use crate::front::errors::{self, RpcError};
-use crate::front::exposed_names::{self, ExposedNames};
-use crate::front::lookup;
+use crate::front::call::attempts::forward_method;
+use crate::front::errors::RpcError;
+use crate::front::exposed_names::ExposedNames;
+use crate::front::known_lists::{GroupEntries, ListKind};
 use crate::front::session::context::SessionState;
 use crate::front::session::invocation::Invocation;
+use crate::front::{errors, exposed_names, known_lists, lookup};
 use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::list_limits::CatalogList;
@@ -85,7 +86,7 @@ pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(U
 async fn find_known(invocation: &Invocation, name: &str) -> Result<Option<(Upstream, String)>, RpcError> {
     let exposed = name.to_owned();
     let find = move |session: &SessionState| {
-        let names = names_of(&aggregate::known(&session.groups, &ListKind::PROMPTS));
+        let names = names_of(&known_lists::known(&session.groups, &ListKind::PROMPTS));
         let (group, name) = names.resolve(&exposed)?;
         Some((session.groups.get(&group)?, name))
     };

@@ -1,15 +1,15 @@
 //! `resources/*`: the lists of all groups or of one, and reads.
 
-use super::aggregate::{self, ListKind};
-use super::forward::forward_method;
-use super::uri_lookup::{self, Candidate};
-use super::{claims, uri_owner};
+use super::uri_lookup::Candidate;
+use super::{aggregate, uri_lookup};
 use crate::config::GroupName;
-use crate::front::errors;
+use crate::front::call::attempts::forward_method;
+use crate::front::known_lists::ListKind;
 use crate::front::results::content::ToolResult;
 use crate::front::results::{URI_PREFIX, preview};
 use crate::front::session::context::SessionState;
 use crate::front::session::invocation::Invocation;
+use crate::front::{errors, known_lists, uri_owner};
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
@@ -33,7 +33,7 @@ async fn list_kind(invocation: Invocation, kind: &'static ListKind) -> Reply {
     let bytes = aggregate::definition_bytes(&lists);
     let page = move |session: &SessionState| {
         let claims = match kind.method {
-            Method::ResourcesList => claims::all(&session.groups),
+            Method::ResourcesList => known_lists::claims(&session.groups),
             _ => Vec::new(),
         };
         aggregate::page(&params, kind, uri_owner::merge(&lists, &claims, kind.list.key()))

@@ -3,13 +3,14 @@
 //! The skills of all groups are one list. If two groups have a skill with the same URI, the later group's gets the name
 //! of its group in front of its path, in its entry and wherever its files are named.
 
-use super::aggregate::{self, ListKind};
-use super::forward::forward_method;
-use super::uri_lookup::{self, Candidate};
-use super::{claims, uri_owner};
+use super::uri_lookup::Candidate;
+use super::{aggregate, uri_lookup};
 use crate::config::GroupName;
+use crate::front::call::attempts::forward_method;
+use crate::front::known_lists::ListKind;
 use crate::front::session::context::SessionState;
 use crate::front::session::invocation::Invocation;
+use crate::front::{known_lists, uri_owner};
 use crate::groups::GroupManager;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -32,7 +33,7 @@ pub async fn list(invocation: Invocation) -> Reply {
     let params = invocation.params.clone();
     let bytes = aggregate::definition_bytes(&lists);
     let page = move |session: &SessionState| {
-        let claims = claims::with_resources(&session.groups);
+        let claims = known_lists::resources_and_claims(&session.groups);
         let mut merged = Vec::new();
         for (group, skills) in &lists {
             for skill in skills.iter() {

@@ -1,18 +1,15 @@
 //! `tasks/*`: requests about the tasks of upstreams (2025-11-25, and the extension of 2026-07-28). The id that the
 //! client knows names the group. A group with an open task stays connected.
 
-use super::aggregate::{self, ListKind};
-use super::forward::forward_method;
-use super::task_call;
+use super::aggregate;
 use crate::config::GroupName;
+use crate::front::call::attempts::forward_method;
 use crate::front::errors;
-use crate::front::session::context::{RequestContext, SessionState};
+use crate::front::known_lists::ListKind;
+use crate::front::session::context::SessionState;
 use crate::front::session::invocation::Invocation;
-use crate::upstream::lease::Lease;
-use crate::upstream::{Upstream, task_ids};
+use crate::upstream::task_ids;
 use base::text::quoted;
-use wire::params::Params;
-use wire::protocol::Era;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
@@ -57,55 +54,4 @@ pub async fn list(invocation: Invocation) -> Reply {
         aggregate::page(&params, &ListKind::TASKS, tasks.collect())
     };
     aggregate::run(&invocation, bytes, page).await
-}
-
-/// Returns whether the proxy has to create the task for a tool that only runs as one.
-pub fn must_create(group: &Upstream, lease: &Lease, params: &Params) -> bool {
-    task_call::is_needed(group.snapshot().catalog.as_deref(), lease, params)
-}
-
-/// If the result of a call is a task, gives it the id that clients see, and keeps its group connected while it runs. Any
-/// other result is returned unchanged.
-pub fn track_created_task(
-    context: &RequestContext,
-    group: &GroupName,
-    lease: Lease,
-    asks_for_task: bool,
-    result: Raw,
-) -> Raw {
-    let is_task = match context.era {
-        // A result may have any members, so only a call that asked for a task gets one.
-        Era::Handshake => asks_for_task,
-        Era::Stateless => raw::get_str(&result, "resultType").as_deref() == Some("task"),
-    };
-    if !is_task {
-        return result;
-    }
-    let (result, task) = expose_created(group, context.era, result);
-    if let Some((id, ttl_ms)) = task {
-        context.session.open_tasks.add(id, lease, ttl_ms);
-    }
-    result
-}
-
-/// Replaces the id of a created task by the one that clients see. Returns also that id and the time to live in
-/// milliseconds.
-fn expose_created(group: &GroupName, era: Era, result: Raw) -> (Raw, Option<(String, Option<u64>)>) {
-    let id_and_ttl = |task: &Raw, ttl: &str| {
-        let ttl = raw::get(task, ttl).and_then(|ttl| serde_json::from_slice(&ttl).ok());
-        raw::get_str(task, "taskId").map(|id| (id, ttl))
-    };
-    match (era, raw::get(&result, "task")) {
-        (Era::Handshake, None) => (result, None),
-        (Era::Handshake, Some(task)) => {
-            let task = task_ids::expose(group, &task);
-            let result = task_ids::expose_related(group, &raw::set(&result, "task", &task));
-            (result, id_and_ttl(&task, "ttl"))
-        }
-        (Era::Stateless, _) => {
-            let task = task_ids::expose(group, &result);
-            let id_and_ttl = id_and_ttl(&task, "ttlMs");
-            (task, id_and_ttl)
-        }
-    }
 }

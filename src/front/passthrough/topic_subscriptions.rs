@@ -1,9 +1,10 @@
 //! `resources/subscribe`, `resources/unsubscribe` and `subscriptions/listen`: finds the groups that the topics belong
 //! to. `notify::subscriptions` keeps them subscribed.
 
-use super::forward::forward_method;
-use super::uri_lookup::{self, Candidate};
+use super::uri_lookup;
+use super::uri_lookup::Candidate;
 use crate::config::GroupName;
+use crate::front::call::attempts::forward_method;
 use crate::front::client::Client;
 use crate::front::client::listener::Listener;
 use crate::front::errors;

@@ -6,14 +6,14 @@
 //! offer resources, in turn: first where the scheme and the authority are those of what the group lists. With one group
 //! there is nothing to find: it gets every request, and its answer is the answer.
 
-use super::aggregate::{self, GroupEntries, ListKind};
-use super::claims;
-use super::uri_owner::{self, Affinity};
 use crate::config::GroupName;
 use crate::front::ask::acquire::acquire;
-use crate::front::errors::{self, LACKS_CAPABILITY, RpcError, UNAVAILABLE};
+use crate::front::errors::{LACKS_CAPABILITY, RpcError, UNAVAILABLE};
+use crate::front::known_lists::{GroupEntries, ListKind};
 use crate::front::session::context::SessionState;
 use crate::front::session::invocation::Invocation;
+use crate::front::uri_owner::Affinity;
+use crate::front::{errors, known_lists, uri_owner};
 use crate::groups::GroupManager;
 use crate::upstream::Upstream;
 use std::cmp::Reverse;
@@ -279,8 +279,8 @@ impl KnownUris {
     fn new(groups: &GroupManager) -> Self {
         Self {
             claimed: OnceLock::new(),
-            resources: aggregate::known(groups, &ListKind::RESOURCES),
-            templates: aggregate::known(groups, &ListKind::TEMPLATES),
+            resources: known_lists::known(groups, &ListKind::RESOURCES),
+            templates: known_lists::known(groups, &ListKind::TEMPLATES),
         }
     }
 
@@ -307,7 +307,7 @@ impl KnownUris {
     }
 
     fn claimed(&self, session: &SessionState) -> &GroupEntries {
-        self.claimed.get_or_init(|| claims::with_resources(&session.groups))
+        self.claimed.get_or_init(|| known_lists::resources_and_claims(&session.groups))
     }
 
     /// Returns the groups to ask for a URI that no group lists: the one that named it, else those that list similar ones,

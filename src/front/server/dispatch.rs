@@ -2,23 +2,18 @@
 
 use super::stateless::RequestMeta;
 use crate::config::GroupName;
-use crate::front::ask::login_offer;
-use crate::front::client::suspended_calls::{self, SuspendedCall, SuspendedCalls};
-use crate::front::errors::{self, RpcError};
+use crate::front::call::ToolCall;
+use crate::front::client::suspended_calls;
+use crate::front::client::suspended_calls::{SuspendedCall, SuspendedCalls};
+use crate::front::errors::RpcError;
 use crate::front::notify::subscriptions::Subscriptions;
 use crate::front::passthrough::{resources, skills, tasks, topic_subscriptions};
 use crate::front::session::context::{RequestContext, SessionState};
 use crate::front::session::invocation::Invocation;
-use crate::front::tools::arguments::{self, CallArguments};
-use crate::front::tools::call::{self, ToolCall};
-use crate::front::tools::direct_target::{self, TargetError};
 use crate::front::tools::search::ToolSearch;
-use crate::front::tools::{
-    definitions, describe, duplicate_servers, protocol_extensions, status, status_prompt,
-};
-use crate::front::{lookup, tool_errors};
+use crate::front::tools::{describe, protocol_extensions, status, status_prompt};
+use crate::front::{call, errors, own_tools};
 use futures_util::future::join_all;
-use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::inbound::ResponseFuture;
@@ -41,22 +36,6 @@ pub struct Dispatcher {
     suspended: Arc<SuspendedCalls>,
     /// The index of `search_dynamic_tools`.
     search: Arc<ToolSearch>,
-}
-
-/// The tool that a `tools/call` names.
-enum CalledTool {
-    GetDynamicTools,
-    CallDynamicTool {
-        /// Whether it is the variant that only calls read-only tools.
-        read_only: bool,
-    },
-    SearchDynamicTools,
-    GetStatus,
-    /// A tool of an upstream.
-    OfUpstream {
-        /// The name under which it is called.
-        name: String,
-    },
 }
 
 impl Dispatcher {
@@ -161,30 +140,33 @@ impl Dispatcher {
     fn call_tool(&self, invocation: Invocation) -> Result<ResponseFuture, RpcError> {
         // Most calls are of this tool, which is found without decoding its name.
         let name = invocation.params.object().and_then(|params| params.value("name"));
-        let tool = match name.is_some_and(|name| name.is_plain_str(definitions::CALL_DYNAMIC_TOOL)) {
-            true => CalledTool::CallDynamicTool { read_only: false },
-            false => called_tool(&invocation.str("name")?),
-        };
-        let Invocation { context, params } = invocation;
-        Ok(match tool {
-            CalledTool::GetDynamicTools => Box::pin(async move {
+        if name.is_some_and(|name| name.is_plain_str(own_tools::CALL_DYNAMIC_TOOL)) {
+            return Ok(call_dynamic_tool(invocation, false));
+        }
+        let name = invocation.string("name")?;
+        Ok(match &*name {
+            own_tools::CALL_DYNAMIC_TOOL => call_dynamic_tool(invocation, false),
+            own_tools::CALL_DYNAMIC_TOOL_READONLY => call_dynamic_tool(invocation, true),
+            own_tools::GET_DYNAMIC_TOOLS => Box::pin(async move {
+                let Invocation { context, params } = invocation;
                 let arguments = params.get("arguments");
                 Ok(describe::get_dynamic_tools(&context, arguments.as_ref()).await)
             }),
-            CalledTool::CallDynamicTool { read_only } => {
-                // The future borrows the call, because what a future is given is in it twice.
-                let call = ToolCall { context, params, read_only, by_our_tool: true };
-                Box::pin(async move { call::call_dynamic_tool(&call).await })
-            }
-            CalledTool::SearchDynamicTools => {
+            own_tools::SEARCH_DYNAMIC_TOOLS => {
                 let search = self.search.clone();
                 Box::pin(async move {
-                    let arguments = params.get("arguments");
-                    Ok(search.search_dynamic_tools(context.groups(), arguments.as_ref()).await)
+                    let arguments = invocation.params.get("arguments");
+                    Ok(search.search_dynamic_tools(invocation.groups(), arguments.as_ref()).await)
                 })
             }
-            CalledTool::GetStatus => Box::pin(async move { Ok(get_status(&context, &params).await) }),
-            CalledTool::OfUpstream { name } => Box::pin(call_directly(context, params, name)),
+            own_tools::GET_STATUS => Box::pin(async move {
+                let arguments = invocation.params.get("arguments");
+                Ok(status::get_status(&invocation.context, arguments.as_ref()).await)
+            }),
+            _ => {
+                let Invocation { context, params } = invocation;
+                Box::pin(async move { call::call_directly(context, params, &name).await })
+            }
         })
     }
 
@@ -231,54 +213,8 @@ impl Dispatcher {
     }
 }
 
-fn called_tool(name: &str) -> CalledTool {
-    match name {
-        definitions::GET_DYNAMIC_TOOLS => CalledTool::GetDynamicTools,
-        definitions::CALL_DYNAMIC_TOOL => CalledTool::CallDynamicTool { read_only: false },
-        definitions::CALL_DYNAMIC_TOOL_READONLY => CalledTool::CallDynamicTool { read_only: true },
-        definitions::SEARCH_DYNAMIC_TOOLS => CalledTool::SearchDynamicTools,
-        definitions::GET_STATUS => CalledTool::GetStatus,
-        name => CalledTool::OfUpstream { name: name.to_owned() },
-    }
-}
-
-/// Calls a tool of an upstream by a name of its own.
-async fn call_directly(context: RequestContext, params: Params, name: String) -> wire::Reply {
-    let found = Box::pin(direct_target::find(&context, &name, true)).await;
-    let (group, tool) = match found {
-        Ok(target) => target,
-        Err(TargetError::Unknown(error)) => return Err(error.into()),
-        Err(TargetError::Unclear(text)) => return Ok(tool_errors::result(&text)),
-        Err(TargetError::Unavailable(unavailable)) => {
-            return Ok(tool_errors::result(&String::from(*unavailable)));
-        }
-    };
-    let args = params.get("arguments").filter(|args| &args[..] != b"null");
-    let args = args.unwrap_or(Raw::from_static(b"{}"));
-    let (group, tool) = (Some(group.into()), tool.into());
-    let arguments = CallArguments { group, tool, tool_as_json: None, args, select: None };
-    call::call_tool(&ToolCall { context, params, read_only: false, by_our_tool: false }, &arguments).await
-}
-
-/// Answers `get_status`. For a single group that needs a login, the login is started, so that its address can be shown.
-async fn get_status(context: &RequestContext, params: &Raw) -> Raw {
-    let (groups, flows) = (context.groups(), &context.session.login_flows);
-    groups.check_approvals().await;
-    let all = groups.all();
-    let group = arguments::status_group(raw::get(params, "arguments").as_ref());
-    let group = group.and_then(|name| name.map(|name| lookup::group(groups, &name)).transpose());
-    let chosen = match group {
-        Ok(Some(group)) => {
-            login_offer::start_for_status(&context.session.groups, flows, &group).await;
-            vec![group]
-        }
-        Ok(None) => all,
-        Err(text) => return tool_errors::result(&text),
-    };
-    let duplicates = duplicate_servers::find(&chosen).await;
-    let mut status = status::report(&chosen, groups, flows, &duplicates);
-    status.add_stored_results(context.session.results.size());
-    json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
-        .to_string()
-        .into()
+fn call_dynamic_tool(Invocation { context, params }: Invocation, read_only: bool) -> ResponseFuture {
+    // The future borrows the call, because what a future is given is in it twice.
+    let call = ToolCall { context, params, read_only, by_our_tool: true };
+    Box::pin(async move { call::call_dynamic_tool(&call).await })
 }

@@ -80,21 +80,6 @@ fn needs_tasks(request: &Request) -> bool {
     }
 }
 
-/// Returns whether results of this method carry cache hints.
-fn has_cache_hints(method: Method) -> bool {
-    matches!(
-        method,
-        Method::ServerDiscover
-            | Method::ToolsList
-            | Method::PromptsList
-            | Method::ResourcesList
-            | Method::ResourceTemplatesList
-            | Method::ResourcesRead
-            | Method::SkillsList
-            | Method::SkillsGet
-    )
-}
-
 /// Adds the members that an answer of the stateless era must have. `ttl_ms`: how long a list may be cached, in
 /// milliseconds.
 pub fn complete(method: Method, reply: Reply, ttl_ms: u32) -> Reply {
@@ -110,7 +95,7 @@ pub fn complete(method: Method, reply: Reply, ttl_ms: u32) -> Reply {
     }
     let ttl_ms = ttl_ms.to_string();
     let is_complete = result_type.is_none_or(|result_type| &result_type[..] == b"\"complete\"");
-    if has_cache_hints(method) && is_complete {
+    if method.info().has_cache_hints && is_complete {
         let hints: [(&str, &[u8]); 2] = [("ttlMs", ttl_ms.as_bytes()), ("cacheScope", b"\"private\"")];
         added.extend(hints.into_iter().filter(|(key, _)| raw::get(&result, key).is_none()));
     }

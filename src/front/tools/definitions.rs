@@ -1,23 +1,11 @@
 //! The definitions of our own tools, and `instructions`. Models read every text here.
 
+use crate::front::own_tools::{
+    CALL_DYNAMIC_TOOL, CALL_DYNAMIC_TOOL_READONLY, GET_DYNAMIC_TOOLS, GET_STATUS, SEARCH_DYNAMIC_TOOLS,
+};
 use base::text::{CHARACTERS_PER_TOKEN, name, one_line, shorten};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
-
-/// The tool that describes the tools of a group.
-pub const GET_DYNAMIC_TOOLS: &str = "get_dynamic_tools";
-/// The tool that calls a tool of a group.
-pub const CALL_DYNAMIC_TOOL: &str = "call_dynamic_tool";
-/// The tool that calls only read-only tools, so that clients can allow it without asking the user.
-pub const CALL_DYNAMIC_TOOL_READONLY: &str = "call_dynamic_tool_readonly";
-/// The tool that searches the tools of all groups.
-pub const SEARCH_DYNAMIC_TOOLS: &str = "search_dynamic_tools";
-/// The tool that reports the states of the groups.
-pub const GET_STATUS: &str = "get_status";
-
-/// All of them, as `tools/list` has them.
-pub const NAMES: [&str; 5] =
-    [GET_DYNAMIC_TOOLS, CALL_DYNAMIC_TOOL, CALL_DYNAMIC_TOOL_READONLY, SEARCH_DYNAMIC_TOOLS, GET_STATUS];
 
 /// The limit for a description and for the instructions. Claude Code silently truncates at 2,048 characters.
 const MAX_TEXT: usize = 2000;

@@ -1,12 +1,13 @@
 //! `get_dynamic_tools`: which tools of a group are described, and in how much detail.
 
-use super::arguments::{DescribeArguments, Detail};
 use super::broken_groups::BrokenGroups;
-use super::large_results::DEFAULT_PART;
-use super::render::{self, ToolEntry};
-use super::stored_result;
+use super::render;
+use super::render::ToolEntry;
 use crate::config::OWN_GROUP;
+use crate::front::arguments::{DescribeArguments, Detail};
 use crate::front::ask::acquire::acquire_for_user;
+use crate::front::call::large_results::DEFAULT_PART;
+use crate::front::call::stored_result;
 use crate::front::errors::LISTS_TOOK_TOO_LONG;
 use crate::front::results::preview;
 use crate::front::session::context::RequestContext;
@@ -69,7 +70,8 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
             Answer::Incomplete(_) | Answer::DefinitionsLost => {}
         }
     }
-    let (group, _lease) = acquire_for_user(context, group.clone()).await?;
+    let acquired = acquire_for_user(context, group.clone()).await;
+    let (group, _lease) = acquired.map_err(|unavailable| unavailable.for_model())?;
     let catalog =
         group.snapshot().catalog.clone().ok_or("The tools of this group are not known yet; call again.")?;
     match answer(&group, catalog, arguments, budget).await? {

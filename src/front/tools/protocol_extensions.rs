@@ -1,16 +1,17 @@
 //! Additions to MCP for programs: `tools/list` with `lazy`, `tools/describe` and
 //! `tools/describe_batch`. They see every known tool as `group__tool`.
 
-use super::found_tool::find_tool;
-use super::{definitions, direct_target, tool_list};
+use super::tool_list;
 use crate::config::GroupName;
 use crate::front::ask::acquire::acquire;
-use crate::front::errors::{self, RpcError};
+use crate::front::call::found_tool::find_tool;
+use crate::front::call::resolve;
+use crate::front::errors::RpcError;
 use crate::front::exposed_names::ExposedNames;
 use crate::front::known_names::exposed_names;
 use crate::front::session::context::{RequestContext, SessionState};
 use crate::front::session::invocation::Invocation;
-use crate::front::{changed_tools, lookup};
+use crate::front::{changed_tools, errors, lookup, own_tools};
 use crate::groups::GroupManager;
 use crate::rules::Rules;
 use futures_util::future::join_all;
@@ -111,14 +112,13 @@ async fn find(
 async fn find_unknown(context: &RequestContext, name: &str) -> Result<Raw, RpcError> {
     // There may be many such names, and other requests wait.
     tokio::task::yield_now().await;
-    if definitions::NAMES.contains(&name) {
+    if own_tools::NAMES.contains(&name) {
         let ours = tool_list::our_definition(context.groups(), name);
-        return ours.ok_or_else(|| errors::unknown_tool(name, &definitions::NAMES));
+        return ours.ok_or_else(|| errors::unknown_tool(name));
     }
-    let (group, tool) = direct_target::find(context, name, false).await?;
-    let group = lookup::group(context.groups(), &group).map_err(errors::invalid_params)?;
+    let (group, tool) = resolve::by_direct_name(context, name, false).await?;
     let (group, _lease) = acquire(context.groups(), &group, context.progress.as_ref()).await?;
-    let found = find_tool(&group, &tool).await.map_err(errors::invalid_params)?;
+    let found = find_tool(&group, group.snapshot(), &tool).await.map_err(errors::invalid_params)?;
     if let Some(text) = changed_tools::refusal(&group.name, &found.snapshot, &found.name) {
         return Err(errors::invalid_params(text));
     }

@@ -4,9 +4,9 @@
 //! an approval has changed. A group that cannot be used and whose tools are not known is in the index with its name and
 //! description, so that a search for what it is meant to do says why it is missing.
 
-use super::arguments::SearchQuery;
 use super::broken_groups::BrokenGroups;
 use crate::config::GroupName;
+use crate::front::arguments::SearchQuery;
 use crate::front::errors::LISTS_TOOK_TOO_LONG;
 use crate::front::{lookup, tool_errors};
 use crate::groups::GroupManager;

@@ -1,8 +1,12 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
+use super::duplicate_servers;
 use super::group_status::{group_json, group_line, millis};
 use crate::config::{Config, ConfigError, GroupName};
+use crate::front::ask::login_offer;
 use crate::front::results::grouped;
+use crate::front::session::context::RequestContext;
+use crate::front::{arguments, lookup, tool_errors};
 use crate::groups::GroupManager;
 use crate::groups::login_flows::LoginFlows;
 use crate::processes::duplicates::DuplicateServer;
@@ -12,6 +16,7 @@ use crate::upstream::snapshot::Snapshot;
 use base::clock::rounded;
 use serde_json::{Value, json};
 use std::time::Duration;
+use wire::Raw;
 
 /// How many failed groups the first line names.
 const MAX_NAMED_GROUPS: usize = 10;
@@ -26,13 +31,36 @@ pub struct Status {
 
 impl Status {
     /// Adds how many results the session keeps, and how many bytes they have, if there are any.
-    pub fn add_stored_results(&mut self, (count, bytes): (usize, usize)) {
+    fn add_stored_results(&mut self, (count, bytes): (usize, usize)) {
         if count > 0 {
             self.json["storedResults"] = json!({ "count": count, "bytes": bytes });
             let line = format!("\nstored results: {count} ({} bytes)", grouped(bytes));
             self.text.push_str(&line);
         }
     }
+}
+
+/// Answers `get_status`. For a single group that needs a login, the login is started, so that its address can be shown.
+pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Raw {
+    let (groups, flows) = (context.groups(), &context.session.login_flows);
+    groups.check_approvals().await;
+    let all = groups.all();
+    let group = arguments::status_group(arguments);
+    let group = group.and_then(|name| name.map(|name| lookup::group(groups, &name)).transpose());
+    let chosen = match group {
+        Ok(Some(group)) => {
+            login_offer::start_for_status(&context.session.groups, flows, &group).await;
+            vec![group]
+        }
+        Ok(None) => all,
+        Err(text) => return tool_errors::result(&text),
+    };
+    let duplicates = duplicate_servers::find(&chosen).await;
+    let mut status = report(&chosen, groups, flows, &duplicates);
+    status.add_stored_results(context.session.results.size());
+    json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
+        .to_string()
+        .into()
 }
 
 /// Reports the states of `groups`, of which `duplicates` run more than once. `status` and `error` are about all groups.

@@ -3,12 +3,14 @@
 //! The list depends on the config and on the surface of each group, never on calls that were made. Its bytes stay equal
 //! while nothing changes, because clients' prompt caches depend on them.
 
-use super::apps::AppUris;
-use super::definitions::{self, GroupLine};
+use super::definitions;
+use super::definitions::GroupLine;
 use crate::config::{Config, Mode, SurfaceKind};
-use crate::front::errors::{self, RpcError};
+use crate::front::apps::AppUris;
+use crate::front::errors::RpcError;
 use crate::front::known_names::exposed_names;
 use crate::front::notify::list_changes::ListContents;
+use crate::front::{errors, own_tools};
 use crate::groups::GroupManager;
 use crate::groups::surface::Note;
 use crate::pins::definition::HINTS;
@@ -112,9 +114,8 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
                 let upstreams = surface_definitions(groups, false);
                 let incomplete = incomplete || upstreams.lacks_tools;
                 let is_listed = |tool: &rmcp::model::Tool| {
-                    let reads_results =
-                        tool.name == definitions::CALL_DYNAMIC_TOOL && stores_results(&config);
-                    incomplete || reads_results || tool.name == definitions::GET_STATUS
+                    let reads_results = tool.name == own_tools::CALL_DYNAMIC_TOOL && stores_results(&config);
+                    incomplete || reads_results || tool.name == own_tools::GET_STATUS
                 };
                 (ours.into_iter().filter(is_listed).collect(), upstreams.definitions)
             }

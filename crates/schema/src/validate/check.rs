@@ -159,7 +159,9 @@ impl<'a> Walk<'a> {
         scanner.array(|scanner| {
             match node.items {
                 Some(id) => *fit = (*fit).max(self.within(count, |walk| walk.apply(id, scanner))?),
-                None => drop(self.skip(scanner)?),
+                None => {
+                    self.skip(scanner)?;
+                }
             }
             *count += 1;
             Some(())
@@ -188,14 +190,18 @@ impl<'a> Walk<'a> {
             present += usize::from(is_required);
             let may_be_null = self.explains && is_root && declared.is_some() && !is_required;
             match declared.or(node.additional) {
-                Some(_) if may_be_null && scanner.peek() == Some(b'n') => drop(self.skip(scanner)?),
+                Some(_) if may_be_null && scanner.peek() == Some(b'n') => {
+                    self.skip(scanner)?;
+                }
                 Some(id) if self.nodes[id].types == TypeSet::NONE => {
                     self.skip(scanner)?;
                     let rule = || BrokenRule::Additional(nearest(&key, node.properties.keys()));
                     *fit = self.within(&key, |walk| Some(walk.violation(b"", rule)))?;
                 }
                 Some(id) => *fit = (*fit).max(self.within(&key, |walk| walk.apply(id, scanner))?),
-                None => drop(self.skip(scanner)?),
+                None => {
+                    self.skip(scanner)?;
+                }
             }
             Some(())
         })?;

@@ -1,5 +1,5 @@
 //! The methods that the proxy knows, in one table: which capability and era each belongs to, which timeout of the
-//! config bounds it, whether its answer may ask the client for input, and whether it may be repeated.
+//! config bounds it, whether its answer may ask the client for input or be cached, and whether it may be repeated.
 
 use super::{Era, SKILLS_EXTENSION};
 use crate::protocol::capability;
@@ -112,6 +112,8 @@ pub struct MethodInfo {
     pub may_request_input: bool,
     /// Whether sending it again after a broken connection does no harm. For `tools/call` the tool's annotations decide.
     pub repeatable: bool,
+    /// Whether results say how long they may be cached (2026-07-28).
+    pub has_cache_hints: bool,
 }
 
 const fn row(
@@ -121,7 +123,8 @@ const fn row(
     eras: Eras,
     timeout: TimeoutClass,
 ) -> MethodInfo {
-    MethodInfo { method, name, capability, eras, timeout, may_request_input: false, repeatable: true }
+    let (may_request_input, repeatable, has_cache_hints) = (false, true, false);
+    MethodInfo { method, name, capability, eras, timeout, may_request_input, repeatable, has_cache_hints }
 }
 
 /// Marks a method whose answer may ask the client for input.
@@ -132,6 +135,11 @@ const fn may_request_input(row: MethodInfo) -> MethodInfo {
 /// Marks a method that must not be sent twice.
 const fn not_repeatable(row: MethodInfo) -> MethodInfo {
     MethodInfo { repeatable: false, ..row }
+}
+
+/// Marks a method whose results say how long they may be cached.
+const fn has_cache_hints(row: MethodInfo) -> MethodInfo {
+    MethodInfo { has_cache_hints: true, ..row }
 }
 
 /// The rows of all methods, in the order of the enum.
@@ -152,20 +160,32 @@ static METHODS: [MethodInfo; 28] = {
         ))),
         row(M::Initialize, "initialize", None, Handshake, Own),
         row(M::Ping, "ping", None, Handshake, Own),
-        row(M::ServerDiscover, "server/discover", None, Stateless, Own),
-        row(M::ToolsList, "tools/list", Some(capability::TOOLS), Both, Own),
+        has_cache_hints(row(M::ServerDiscover, "server/discover", None, Stateless, Own)),
+        has_cache_hints(row(M::ToolsList, "tools/list", Some(capability::TOOLS), Both, Own)),
         row(M::ToolsDescribe, "tools/describe", Some(capability::TOOLS), Both, Own),
         row(M::ToolsDescribeBatch, "tools/describe_batch", Some(capability::TOOLS), Both, Own),
-        row(M::ResourcesList, "resources/list", RESOURCES, Both, Resources),
-        row(M::ResourceTemplatesList, "resources/templates/list", RESOURCES, Both, Resources),
-        may_request_input(row(M::ResourcesRead, "resources/read", RESOURCES, Both, Resources)),
+        has_cache_hints(row(M::ResourcesList, "resources/list", RESOURCES, Both, Resources)),
+        has_cache_hints(row(
+            M::ResourceTemplatesList,
+            "resources/templates/list",
+            RESOURCES,
+            Both,
+            Resources,
+        )),
+        has_cache_hints(may_request_input(row(
+            M::ResourcesRead,
+            "resources/read",
+            RESOURCES,
+            Both,
+            Resources,
+        ))),
         row(M::ResourcesSubscribe, "resources/subscribe", RESOURCES, Handshake, Resources),
         row(M::ResourcesUnsubscribe, "resources/unsubscribe", RESOURCES, Handshake, Resources),
         row(M::ResourcesDirectoryRead, "resources/directory/read", RESOURCES, Both, Resources),
-        row(M::SkillsList, "skills/list", RESOURCES, Both, Resources),
-        row(M::SkillsGet, "skills/get", RESOURCES, Both, Resources),
+        has_cache_hints(row(M::SkillsList, "skills/list", RESOURCES, Both, Resources)),
+        has_cache_hints(row(M::SkillsGet, "skills/get", RESOURCES, Both, Resources)),
         row(M::SubscriptionsListen, "subscriptions/listen", None, Stateless, Own),
-        row(M::PromptsList, "prompts/list", PROMPTS, Both, Prompts),
+        has_cache_hints(row(M::PromptsList, "prompts/list", PROMPTS, Both, Prompts)),
         may_request_input(row(M::PromptsGet, "prompts/get", PROMPTS, Both, Prompts)),
         row(M::CompletionComplete, "completion/complete", Some(capability::COMPLETIONS), Both, Resources),
         row(M::LoggingSetLevel, "logging/setLevel", Some(capability::LOGGING), Handshake, Own),

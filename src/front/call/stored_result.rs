@@ -1,13 +1,13 @@
 //! The tool `result` of our own group: reads stored results in parts.
 
-use super::arguments::CallArguments;
 use super::large_results;
 use crate::config::OWN_GROUP;
+use crate::front::arguments::CallArguments;
 use crate::front::results::content::{ToolResult, text_block};
-use crate::front::results::preview::{self, RESULT_TOOL};
-use crate::front::results::slices::{self, TextPart};
+use crate::front::results::preview::RESULT_TOOL;
+use crate::front::results::slices::TextPart;
 use crate::front::results::store::{MAX_RESULTS, StoredResult};
-use crate::front::results::{URI_PREFIX, grouped};
+use crate::front::results::{URI_PREFIX, grouped, preview, slices};
 use crate::front::session::context::RequestContext;
 use crate::front::tool_errors;
 use base::blocking;
@@ -15,8 +15,8 @@ use serde_json::json;
 use std::cell::LazyCell;
 use std::num::NonZeroUsize;
 use std::time::Duration;
-use wire::object::{self, Object};
-use wire::{Raw, raw};
+use wire::object::Object;
+use wire::{Raw, object, raw};
 
 /// What `get_dynamic_tools` says about the group.
 pub const DESCRIPTION: &str = "Group dynamic-mcp: 1 tool, which reads results that were too large or whose select failed.

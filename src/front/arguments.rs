@@ -116,6 +116,12 @@ impl<'a> CallArguments<'a> {
         self.select.as_ref().is_some_and(|select| select.args_with_select.is_some())
     }
 
+    /// The arguments for the tool as the caller wrote them. `takes_select`: whether `select` is one of them.
+    pub fn args_of_tool(&self, takes_select: bool) -> &Raw {
+        let with_select = self.select.as_ref().filter(|_| takes_select);
+        with_select.and_then(|select| select.args_with_select.as_ref()).unwrap_or(&self.args)
+    }
+
     /// Copies what belongs to the request.
     fn into_owned<'b>(self) -> CallArguments<'b> {
         let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());

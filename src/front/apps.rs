@@ -4,8 +4,8 @@
 //! that `tools/list` has. A tool that is called by `call_dynamic_tool` is not in that list, so its result names the app.
 
 use crate::config::GroupName;
-use crate::front::passthrough::aggregate::GroupEntries;
-use crate::front::passthrough::{claims, uri_owner};
+use crate::front::known_lists::{self, GroupEntries};
+use crate::front::uri_owner;
 use crate::groups::GroupManager;
 use crate::upstream::claims::{APP_SCHEME, OLD_APP_KEY, app_of};
 use memchr::memmem;
@@ -27,7 +27,7 @@ impl<'g> AppUris<'g> {
 
     /// The URI under which clients see an app of a group.
     fn of(&self, group: &GroupName, uri: &str) -> String {
-        let known = self.known.get_or_init(|| claims::with_resources(self.groups));
+        let known = self.known.get_or_init(|| known_lists::resources_and_claims(self.groups));
         uri_owner::client_uri(group, uri, known)
     }
 

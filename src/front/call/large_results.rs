@@ -1,8 +1,8 @@
 //! What becomes of a result before the client gets it: `select` derives another one, and what is still too large is
 //! stored.
 
-use super::arguments::SelectArgument;
 use crate::config::GroupName;
+use crate::front::arguments::SelectArgument;
 use crate::front::results::content::{ToolResult, block_text, text_block};
 use crate::front::results::{grouped, preview};
 use crate::front::session::context::{RequestContext, SessionState};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use wire::Raw;
 
 /// The largest part of a stored result that is read at once where the config has no limit, in bytes.
-pub(super) const DEFAULT_PART: usize = 50_000;
+pub const DEFAULT_PART: usize = 50_000;
 /// The smallest limit for a part, in bytes.
 const MIN_PART: usize = 1000;
 /// How long it may take to read a result and to describe it.

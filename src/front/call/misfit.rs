@@ -8,7 +8,6 @@ use crate::front::results::content::text_block;
 use crate::front::session::context::RequestContext;
 use crate::front::{changed_tools, tool_errors};
 use crate::upstream::Upstream;
-use crate::upstream::catalog::{CatalogSource, Tool};
 use base::text::{quoted_list, shorten};
 use schema::signature::signature;
 use schema::validate::{ArgumentVerdict, Violations};
@@ -20,13 +19,6 @@ const MAX_SIGNATURE: usize = 4000;
 /// The member of an error's `data` with what does not fit.
 const ERROR_MEMBER: &str = "dynamic-mcp/arguments";
 
-/// Arguments that do not fit, as far as is known.
-pub struct ArgumentMisfit {
-    verdict: ArgumentVerdict,
-    /// The tool's definition.
-    definition: Raw,
-}
-
 /// What becomes of arguments that do not fit.
 #[derive(Default)]
 pub(super) struct ResolvedArguments {
@@ -36,24 +28,8 @@ pub(super) struct ResolvedArguments {
     pub(super) misfit: Option<Box<Violations>>,
 }
 
-/// Checks arguments against the schema in the live catalog. `None` if they fit, or if that is not known: a cached catalog
-/// may be outdated, so it never rejects a call.
-pub(super) fn find_misfit(
-    context: &RequestContext,
-    group: &Upstream,
-    tool: &FoundTool,
-    args: &Raw,
-) -> Option<ArgumentMisfit> {
-    let CatalogSource::Live(_) = tool.catalog.source else { return None };
-    let definition = tool.definition()?;
-    match validate(context, group, tool, definition, args) {
-        ArgumentVerdict::Fits | ArgumentVerdict::Unknown => None,
-        verdict => Some(ArgumentMisfit { verdict, definition: definition.clone() }),
-    }
-}
-
-/// Decides what becomes of `args`. The catalog is read again before a call is refused or repaired, because the server may
-/// have changed the schema without a notification.
+/// Decides what becomes of `args`, of which `verdict` says how they fit. The catalog is read again before a call is refused
+/// or repaired, because the server may have changed the schema without a notification.
 ///
 /// # Errors
 ///
@@ -63,10 +39,10 @@ pub(super) async fn resolve(
     group: &Upstream,
     tool: &FoundTool,
     args: &Raw,
-    misfit: ArgumentMisfit,
+    verdict: ArgumentVerdict,
 ) -> Result<ResolvedArguments, String> {
-    let drops_only_nulls = misfit.verdict == ArgumentVerdict::OptionalNulls;
-    let resolved = correct(context, group, tool, args, misfit);
+    let drops_only_nulls = verdict == ArgumentVerdict::OptionalNulls;
+    let resolved = correct(context, group, tool, args, verdict);
     let is_fatal = resolved.misfit.as_ref().is_some_and(|violations| violations.are_fatal());
     if drops_only_nulls || resolved.repaired.is_none() && !is_fatal {
         return Ok(resolved);
@@ -74,15 +50,16 @@ pub(super) async fn resolve(
     group.refresh().await;
     // The error would show the new definition.
     changed_tools::refusal(&group.name, &group.snapshot(), &tool.name).map_or(Ok(()), Err)?;
-    let Some(tool) = FoundTool::named(group, &tool.name) else { return Ok(ResolvedArguments::default()) };
-    let Some(misfit) = find_misfit(context, group, &tool, args) else {
+    let Some(tool) = FoundTool::named(group.snapshot(), &tool.name) else {
         return Ok(ResolvedArguments::default());
     };
-    let definition = misfit.definition.clone();
-    let resolved = correct(context, group, &tool, args, misfit);
+    let Some(verdict) = tool.find_misfit(&context.session.validator, &group.name, args) else {
+        return Ok(ResolvedArguments::default());
+    };
+    let resolved = correct(context, group, &tool, args, verdict);
     match &resolved.misfit {
         Some(violations) if violations.are_fatal() => {
-            let (violations, signature) = (violations.to_string(), shown_signature(&definition));
+            let (violations, signature) = (violations.to_string(), shown_signature(&tool));
             Err(tool_errors::invalid_arguments(&group.name, &tool.name, &violations, &signature))
         }
         _ => Ok(resolved),
@@ -92,8 +69,7 @@ pub(super) async fn resolve(
 /// Adds what does not fit of the arguments to the server's answer, if that is an error that they may have caused.
 pub(super) fn explain(group: &Upstream, tool: &FoundTool, misfit: &Violations, reply: Reply) -> Reply {
     let finding = || {
-        let signature = tool.definition().map(shown_signature).unwrap_or_default();
-        tool_errors::failed_with_misfit(&group.name, &tool.name, &misfit.to_string(), &signature)
+        tool_errors::failed_with_misfit(&group.name, &tool.name, &misfit.to_string(), &shown_signature(tool))
     };
     match reply {
         Ok(result) if raw::get(&result, "isError").is_some_and(|value| &value[..] == b"true") => {
@@ -114,33 +90,22 @@ pub(super) fn explain(group: &Upstream, tool: &FoundTool, misfit: &Violations, r
     }
 }
 
-fn shown_signature(definition: &Raw) -> String {
-    shorten(&signature(definition).call, MAX_SIGNATURE)
-}
-
-fn validate(
-    context: &RequestContext,
-    group: &Upstream,
-    tool: &Tool,
-    definition: &Raw,
-    args: &Raw,
-) -> ArgumentVerdict {
-    let label = format_args!("{}__{}", group.name.as_str(), tool.name);
-    context.session.validator.validate(label, definition, args)
+fn shown_signature(tool: &FoundTool) -> String {
+    let call = tool.definition().map(|definition| signature(definition).call);
+    shorten(&call.unwrap_or_default(), MAX_SIGNATURE)
 }
 
 /// Repairs what can be repaired, and finds what does not fit then.
 fn correct(
     context: &RequestContext,
     group: &Upstream,
-    tool: &Tool,
+    tool: &FoundTool,
     args: &Raw,
-    misfit: ArgumentMisfit,
+    verdict: ArgumentVerdict,
 ) -> ResolvedArguments {
-    let ArgumentMisfit { verdict, definition } = misfit;
-    let repaired = repair(context, group, tool, args, &definition);
+    let repaired = repair(context, group, tool, args);
     let verdict = match &repaired {
-        Some(repaired) => validate(context, group, tool, &definition, repaired),
+        Some(repaired) => tool.validate(&context.session.validator, &group.name, repaired),
         None => verdict,
     };
     let misfit = match verdict {
@@ -151,13 +116,8 @@ fn correct(
 }
 
 /// Returns the arguments with the values repaired that have exactly one repair, if there are any.
-fn repair(
-    context: &RequestContext,
-    group: &Upstream,
-    tool: &Tool,
-    args: &Raw,
-    definition: &Raw,
-) -> Option<Raw> {
+fn repair(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &Raw) -> Option<Raw> {
+    let definition = tool.definition()?;
     let is_harmless = tool.read_only || hint(definition, "destructiveHint") == Some(false);
     let drops_nulls = group.snapshot().rules.accepts_claim(&tool.name, is_harmless);
     let validator = &context.session.validator;

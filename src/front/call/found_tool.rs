@@ -1,5 +1,6 @@
 //! Finds the tool of a call in the catalog of its group.
 
+use crate::config::GroupName;
 use crate::front::errors::LISTS_TOOK_TOO_LONG;
 use crate::front::spelling::Match;
 use crate::front::{lookup, tool_errors};
@@ -9,7 +10,7 @@ use crate::upstream::list_limits::CatalogList;
 use crate::upstream::overrides::{HiddenArg, hidden_args};
 use crate::upstream::snapshot::Snapshot;
 use base::blocking;
-use schema;
+use schema::validate::{ArgumentValidator, ArgumentVerdict};
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,11 +18,11 @@ use wire::object::Object;
 use wire::{Raw, fold};
 
 /// A tool of a group.
-pub(super) struct FoundTool {
+pub struct FoundTool {
     /// The state of the group in which it was found.
-    pub(super) snapshot: Arc<Snapshot>,
+    pub snapshot: Arc<Snapshot>,
     /// The catalog.
-    pub(super) catalog: Arc<Catalog>,
+    pub catalog: Arc<Catalog>,
     /// Where it is in the catalog.
     place: ToolPlace,
 }
@@ -35,9 +36,8 @@ enum ToolPlace {
 }
 
 impl FoundTool {
-    /// Finds the tool of exactly this name as the group has it now.
-    pub(super) fn named(group: &Upstream, name: &str) -> Option<Self> {
-        let snapshot = group.snapshot();
+    /// Finds the tool of exactly this name.
+    pub fn named(snapshot: Arc<Snapshot>, name: &str) -> Option<Self> {
         let catalog = snapshot.catalog.clone()?;
         let place = ToolPlace::Listed(catalog.place(name)?);
         Some(Self { snapshot, catalog, place })
@@ -95,15 +95,36 @@ impl FoundTool {
     }
 
     /// The definition; `None` if the list lacks it.
-    pub(super) fn definition(&self) -> Option<&Raw> {
+    pub fn definition(&self) -> Option<&Raw> {
         match self.place {
             ToolPlace::Listed(place) => self.catalog.definition(place),
             ToolPlace::Unlisted(_) => None,
         }
     }
 
+    /// Checks arguments against the schema in the live catalog. `None` if they fit, or if that is not known: a cached
+    /// catalog may be outdated, so it never rejects a call.
+    pub fn find_misfit(
+        &self,
+        validator: &ArgumentValidator,
+        group: &GroupName,
+        args: &Raw,
+    ) -> Option<ArgumentVerdict> {
+        let CatalogSource::Live(_) = self.catalog.source else { return None };
+        match self.validate(validator, group, args) {
+            ArgumentVerdict::Fits | ArgumentVerdict::Unknown => None,
+            verdict => Some(verdict),
+        }
+    }
+
+    /// Checks arguments against the schema, if it is known.
+    pub fn validate(&self, validator: &ArgumentValidator, group: &GroupName, args: &Raw) -> ArgumentVerdict {
+        let Some(definition) = self.definition() else { return ArgumentVerdict::Unknown };
+        validator.validate(format_args!("{}__{}", group.as_str(), self.name), definition, args)
+    }
+
     /// The arguments that the config hides.
-    pub(super) fn hidden_args(&self) -> Vec<HiddenArg> {
+    pub fn hidden_args(&self) -> Vec<HiddenArg> {
         let ToolPlace::Listed(place) = self.place else { return Vec::new() };
         let overrides = self.snapshot.server.as_ref().map(|server| &server.tools.overrides);
         let Some(of_tool) = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)))
@@ -116,7 +137,7 @@ impl FoundTool {
 
     /// Returns how a hidden argument is written among `args`, if it is there. Some servers ignore the case of keys, so
     /// another spelling counts unless the tool has an argument of that name.
-    pub(super) fn spelling_of_hidden(&self, hidden: &str, args: &Raw) -> Option<String> {
+    pub fn spelling_of_hidden(&self, hidden: &str, args: &Raw) -> Option<String> {
         let args = Object::parse(args)?;
         let ToolPlace::Listed(place) = self.place else { return None };
         let definition = self.catalog.original_definition(place);
@@ -141,13 +162,14 @@ impl Deref for FoundTool {
 const RULES_HIDE_SOME: &str =
     "Rules in the config leave some tools of this group off; `dynamic-mcp status` shows the user which.";
 
-/// Finds a tool in the catalog of a connected group. The catalog is read again before a name is rejected.
+/// Finds a tool in the catalog of a connected group, whose state is `snapshot`. The catalog is read again before a name is
+/// rejected.
 ///
 /// # Errors
 ///
 /// The text for the model.
-pub(super) async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool, String> {
-    if let Some(tool) = FoundTool::named(group, name)
+pub async fn find_tool(group: &Upstream, snapshot: Arc<Snapshot>, name: &str) -> Result<FoundTool, String> {
+    if let Some(tool) = FoundTool::named(snapshot, name)
         && tool.snapshot.rules.allows(name)
     {
         return Ok(tool);
@@ -180,7 +202,7 @@ pub(super) async fn find_tool(group: &Upstream, name: &str) -> Result<FoundTool,
 /// # Errors
 ///
 /// It took too long. The text for the model.
-pub(super) async fn is_spelling(group: &Upstream, name: &str) -> Result<bool, String> {
+pub async fn is_spelling(group: &Upstream, name: &str) -> Result<bool, String> {
     on_names(group, name, |group, name| lookup::known_tool(group, name) != Match::None).await
 }
 

@@ -1,10 +1,11 @@
-//! Runs a tool that only runs as a task (2025-11-25) for a caller that did not ask for one: creates the task and waits
-//! for its result.
+//! Calls that become tasks. A tool that only runs as a task (2025-11-25) is run as one for a caller that did not ask for
+//! that: the task is created, and its result awaited. A task that a caller gets keeps its group connected.
 
+use crate::config::GroupName;
 use crate::front::session::context::RequestContext;
-use crate::upstream::Upstream;
 use crate::upstream::catalog::Catalog;
 use crate::upstream::lease::Lease;
+use crate::upstream::{Upstream, task_ids};
 use wire::body::Body;
 use wire::params::Params;
 use wire::peer::{CallError, CallOptions};
@@ -13,9 +14,9 @@ use wire::protocol::methods::Method;
 use wire::{CallReply, Raw, raw};
 
 /// Returns whether the proxy has to create the task: the client did not, and the server takes tasks for calls of tools.
-pub(super) fn is_needed(catalog: Option<&Catalog>, lease: &Lease, params: &Params) -> bool {
+pub(super) fn is_needed(catalog: &Catalog, lease: &Lease, params: &Params) -> bool {
     let is_offered = || {
-        let tasks = raw::get(&catalog?.info.declared()?, "tasks")?;
+        let tasks = raw::get(&catalog.info.declared()?, "tasks")?;
         raw::get(&raw::get(&raw::get(&tasks, "requests")?, "tools")?, "call")
     };
     lease.era() == Era::Handshake && !params.has("task") && is_offered().is_some()
@@ -60,6 +61,52 @@ impl Drop for CancelTaskOnDrop<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             self.lease.peer().send(Method::TasksCancel.name(), self.params.clone());
+        }
+    }
+}
+
+/// If the result of a call is a task, gives it the id that clients see, and keeps its group connected while it runs. Any
+/// other result is returned unchanged.
+pub(super) fn track_created(
+    context: &RequestContext,
+    group: &GroupName,
+    lease: Lease,
+    asks_for_task: bool,
+    result: Raw,
+) -> Raw {
+    let is_task = match context.era {
+        // A result may have any members, so only a call that asked for a task gets one.
+        Era::Handshake => asks_for_task,
+        Era::Stateless => raw::get_str(&result, "resultType").as_deref() == Some("task"),
+    };
+    if !is_task {
+        return result;
+    }
+    let (result, task) = expose_created(group, context.era, result);
+    if let Some((id, ttl_ms)) = task {
+        context.session.open_tasks.add(id, lease, ttl_ms);
+    }
+    result
+}
+
+/// Replaces the id of a created task by the one that clients see. Returns also that id and the time to live in
+/// milliseconds.
+fn expose_created(group: &GroupName, era: Era, result: Raw) -> (Raw, Option<(String, Option<u64>)>) {
+    let id_and_ttl = |task: &Raw, ttl: &str| {
+        let ttl = raw::get(task, ttl).and_then(|ttl| serde_json::from_slice(&ttl).ok());
+        raw::get_str(task, "taskId").map(|id| (id, ttl))
+    };
+    match (era, raw::get(&result, "task")) {
+        (Era::Handshake, None) => (result, None),
+        (Era::Handshake, Some(task)) => {
+            let task = task_ids::expose(group, &task);
+            let result = task_ids::expose_related(group, &raw::set(&result, "task", &task));
+            (result, id_and_ttl(&task, "ttl"))
+        }
+        (Era::Stateless, _) => {
+            let task = task_ids::expose(group, &result);
+            let id_and_ttl = id_and_ttl(&task, "ttlMs");
+            (task, id_and_ttl)
         }
     }
 }

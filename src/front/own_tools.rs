@@ -1,0 +1,16 @@
+//! The names of our own tools.
+
+/// The tool that describes the tools of a group.
+pub const GET_DYNAMIC_TOOLS: &str = "get_dynamic_tools";
+/// The tool that calls a tool of a group.
+pub const CALL_DYNAMIC_TOOL: &str = "call_dynamic_tool";
+/// The tool that calls only read-only tools, so that clients can allow it without asking the user.
+pub const CALL_DYNAMIC_TOOL_READONLY: &str = "call_dynamic_tool_readonly";
+/// The tool that searches the tools of all groups.
+pub const SEARCH_DYNAMIC_TOOLS: &str = "search_dynamic_tools";
+/// The tool that reports the states of the groups.
+pub const GET_STATUS: &str = "get_status";
+
+/// All of them, as `tools/list` has them.
+pub const NAMES: [&str; 5] =
+    [GET_DYNAMIC_TOOLS, CALL_DYNAMIC_TOOL, CALL_DYNAMIC_TOOL_READONLY, SEARCH_DYNAMIC_TOOLS, GET_STATUS];
