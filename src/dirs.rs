@@ -6,9 +6,10 @@
 //!
 //! [`Env::config_dir`] and [`Env::data_dir`] are beside the variables, because the config needs them.
 //!
-//! Every function returns `None` if neither its variable nor the home directory is set.
+//! Every function that names a directory or file of ours returns `None` if neither its variable nor the home directory is
+//! set.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::config::vars::Env;
 
@@ -40,6 +41,14 @@ pub fn pins_dir(env: &Env) -> Option<PathBuf> {
 pub fn default_config_file(env: &Env) -> Option<PathBuf> {
     let named = env.get_non_empty("DYNAMIC_MCP_CONFIG").map(PathBuf::from);
     named.or_else(|| Some(env.config_dir()?.join("servers.json")))
+}
+
+/// Replaces a leading `~` by the home directory, because a client that starts us does not.
+pub fn expand_home(path: &Path, env: &Env) -> PathBuf {
+    match (path.strip_prefix("~"), env.home()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path.to_owned(),
+    }
 }
 
 #[cfg(test)]

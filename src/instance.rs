@@ -9,7 +9,8 @@
 //! so that `dynamic-mcp call` and `check` obey the same rules as a client. `import --measure` starts the groups alone.
 //! `follow_config` applies changes of the config files. `control` is the socket on which commands reach a running
 //! instance. `nesting` recognizes an instance that would start itself. `stores` opens the user's logins and secrets.
-//! `signals` receives the signals that end the process.
+//! `signals` receives the signals that end the process. `program_client` starts this program once more and is its MCP
+//! client, for `demo` and `import --measure`.
 
 use crate::auth::OAuthLogins;
 use crate::cache::Cache;
@@ -34,6 +35,7 @@ pub mod control;
 pub mod embedded;
 mod follow_config;
 mod nesting;
+pub(crate) mod program_client;
 pub mod serve;
 pub mod signals;
 pub mod stores;

@@ -2,13 +2,13 @@
 
 use anyhow::Context;
 use base::{blocking, memory, telemetry};
-use dynamic_mcp::cli::config_files::expand_home;
 use dynamic_mcp::cli::outcome::{self, CommandError, EXIT_USAGE};
 use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, servers, terminal};
 use dynamic_mcp::config::vars::Env;
 use dynamic_mcp::dirs;
+use dynamic_mcp::dirs::expand_home;
 use dynamic_mcp::groups::startup::Startup;
 use dynamic_mcp::instance::InstanceOptions;
 use dynamic_mcp::instance::serve::{self, ServeOutcome};

@@ -9,7 +9,7 @@
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
 use super::config_files::load_config_with;
-use super::import::apps::ClientApp;
+use super::import::clients::apps::ClientApp;
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use super::shell::forms::Forms;
 use super::table::Layout;

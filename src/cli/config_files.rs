@@ -3,6 +3,7 @@
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_USAGE};
 use crate::config::vars::Env;
 use crate::config::{Config, GroupName, Overrides, ServerConfig, load};
+use crate::dirs::expand_home;
 use crate::instance::InstanceOptions;
 use base::text;
 use std::path::{Path, PathBuf};
@@ -79,14 +80,6 @@ pub(super) fn no_such_server<'n>(known: impl Iterator<Item = &'n str>) -> Comman
 pub(super) fn config_file(path: &Path, env: &Env) -> (PathBuf, bool) {
     let optional = path.to_str().and_then(|path| path.strip_suffix('?')).filter(|path| !path.is_empty());
     (expand_home(optional.map_or(path, Path::new), env), optional.is_some())
-}
-
-/// Replaces a leading `~` by the home directory, because a client that starts us does not.
-pub fn expand_home(path: &Path, env: &Env) -> PathBuf {
-    match (path.strip_prefix("~"), env.home()) {
-        (Ok(rest), Some(home)) => home.join(rest),
-        _ => path.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! has six groups: five run this program once more, as the MCP server in [`server`] with notes of its own, and one
 //! names a program that does not exist.
 //!
-//! `walkthrough` has the steps and their texts, `client` speaks MCP, `printer` lays out the output, and `sandbox`
+//! `walkthrough` has the steps and their texts, `instance::program_client` speaks MCP, `printer` lays out the output, and `sandbox`
 //! owns the files: nothing of the user's configuration or cache is read or written. Every figure is
 //! measured. A step whose outcome is not the one that its text promises ends the demo with an error.
 
@@ -18,7 +18,6 @@ use printer::Printer;
 use sandbox::Sandbox;
 use std::process::ExitCode;
 
-pub(super) mod client;
 mod printer;
 mod sandbox;
 pub mod server;

@@ -2,24 +2,20 @@
 //!
 //! # Theory of operation
 //!
-//! `discover` reads the files of the clients, whose places and forms are in `apps`, with `source`. `translate` makes an
-//! entry of ours (in `entry_order`) from each server in them, if its values have the types that they must have (`shape`); `variables` does
-//! that for its strings, by the `string_rules` of the client. `merge` puts the servers of all clients together, and
-//! with those that servers.json has; `accounts` tells which are of different accounts, and `differences` in what else they
-//! differ. `client_rules` has the rules
-//! for tools that clients have beside their servers (`rule_files`), as `tool_rules`, and `not_carried` names those that are lost.
-//! `access` says which servers and tools each client (`client_scope`) may use; `own_profiles` knows those that use this
-//! program already, and `client_profiles` makes its `profiles`. `questions` asks, with `ask`
-//! and `differing_clients`, and `report` says what
-//! was found. Then `plan` adds the new servers and profiles to servers.json, with `edit`, and `after_import` says what to do next.
+//! `clients` knows the files of each client and what their entries mean, `rules` the rules for tools in them, and `files`
+//! reads, edits and writes them. On these stand the parts of an import, in the order in which they act:
 //!
-//! With `--write-client`, `replace` makes the clients' files with our entry in place of the servers (and in the list of
-//! `allowed` ones), `write` writes them, and `records` keeps what is needed to take that back. `own_entry` finds our
-//! entry there, also for `check`. `undo` goes through the records: `undo_step` finds out what each of them does to its
-//! file, `put_back` and `comments` put entries back as they were written, and `leaving` names the servers that no
-//! client has then, in its `client_form`, and `undone_settings` what servers.json has of the others beyond the clients. `other_content` knows what a file had beside its servers. `measure` starts
-//! the servers for `--measure`, and `measure_progress` says how far it is. `secrets` knows which values must not be
-//! shown, and `keyring` moves them to the system's keyring for `--secrets`.
+//! 1. `merge` finds the servers of all clients, and puts them together with those of servers.json.
+//! 2. `profiles` decides which servers and tools each client may use, so that each goes on to see what it saw.
+//! 3. `plan` puts together what is written, shows it, asks, and writes servers.json; with `--write-client` also the
+//!    clients' files, with our entry in place of their servers. `--secrets` moves secrets to the system's keyring there.
+//! 4. `measure` starts the servers before anything is written, for `--measure`.
+//!
+//! `undo` goes through the records of `files` and takes the changes of clients' files back. `ask` puts the questions of all
+//! parts to the person at the terminal, and `mode` is what the command line asks for.
+//!
+//! A folder imports only folders before it in this list: `clients`, `rules`, `files`, `merge`, `profiles`, `measure`,
+//! `plan`, `undo`.
 //!
 //! # Invariants
 //!
@@ -47,63 +43,26 @@ use crate::config::vars::Env;
 use crate::instance::InstanceOptions;
 use crate::instance::signals::interrupted;
 use crate::instance::stores::secret_store;
-use apps::ClientApp;
 use ask::Answers;
 use base::text;
-use discover::{Discovery, discover};
+use clients::apps::ClientApp;
+use files::write::absolute;
 use measure::MeasureContext;
+use merge::discover::{Discovery, discover};
 use mode::ImportMode;
 use plan::Plan;
 use undo::{forget_record, list_records, undo_changes};
-use write::absolute;
 
-mod access;
-mod accounts;
-mod after_import;
-mod allowed;
-pub(super) mod apps;
 mod ask;
-mod change_record;
-mod client_form;
-mod client_profiles;
-mod client_rules;
-mod client_scope;
-mod comments;
-mod differences;
-mod differing_clients;
-mod discover;
-pub(super) mod edit;
-mod entry_order;
-mod keyring;
-mod leaving;
+pub(super) mod clients;
+pub(super) mod files;
 mod measure;
-mod measure_progress;
-mod merge;
+pub(super) mod merge;
 mod mode;
-mod not_carried;
-mod other_content;
-pub(super) mod own_entry;
-mod own_profiles;
 mod plan;
 mod profiles;
-mod put_back;
-mod questions;
-mod records;
-mod replace;
-pub(super) mod report;
-mod rule_files;
-mod secrets;
-mod shape;
-pub(super) mod source;
-mod string_rules;
-mod timeouts;
-mod tool_rules;
-mod translate;
+mod rules;
 mod undo;
-mod undo_step;
-mod undone_settings;
-mod variables;
-pub(super) mod write;
 
 /// Import the servers of the MCP clients on this machine
 ///
@@ -217,11 +176,11 @@ async fn import_into(
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
     let mut discovery = discover(&mode.apps, project.as_deref(), env);
     discovery.read_others(&mode.apps, env);
-    own_entry::set_other_configs_apart(&mut discovery, &target, env);
+    merge::own_entry::set_other_configs_apart(&mut discovery, &target, env);
     for (app, error) in &discovery.errors {
         terminal::message(format_args!("{}: {error}; the file is left as it is", app.label()));
     }
-    terminal::print(&report::files(&discovery, env).wrapped())?;
+    terminal::print(&plan::report::files(&discovery, env).wrapped())?;
     if discovery.files.is_empty() && discovery.errors.is_empty() {
         let names: Vec<_> = mode.apps.iter().map(|app| app.label()).collect();
         terminal::line(format_args!(
@@ -275,7 +234,7 @@ async fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode) -> io::R
                 let question = format!(
                     "{} of the project runs or contacts: {}\nImport it?",
                     text::name(&server.name),
-                    report::program(&server.translated.entry)
+                    plan::report::program(&server.translated.entry)
                 );
                 match (mode.dry_run && !mode.measure) || mode.answers.confirm(&question).await? {
                     true => place.servers.push(server),

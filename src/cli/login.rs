@@ -1,9 +1,13 @@
 //! `dynamic-mcp login NAME` and `dynamic-mcp logout NAME`.
 
 use super::config_files::{find_server, load_config};
-use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_LOGIN_NEEDED, EXIT_USAGE, report};
+use super::outcome::{
+    CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_LOGIN_NEEDED, EXIT_UNREACHABLE, EXIT_USAGE, report,
+};
 use super::terminal::{self, VisibleText};
-use crate::auth::{Account, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header};
+use crate::auth::{
+    Account, AuthError, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header,
+};
 use crate::config::vars::Env;
 use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow};
 use crate::instance::InstanceOptions;
@@ -59,7 +63,7 @@ pub async fn login(args: &LoginArgs, options: &InstanceOptions, env: &Env) -> an
 /// Ends the login at a server.
 pub async fn logout(name: &str, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let outcome = match find_account(name, options, env).await {
-        Ok((_, account)) => account.log_out().await.map_err(CommandError::from),
+        Ok((_, account)) => account.log_out().await.map_err(command_error),
         Err(error) => Err(error),
     };
     let message = outcome.map(|outcome| match outcome {
@@ -100,7 +104,7 @@ async fn find_account(
     let store = store.ok_or_else(|| {
         CommandError::new(EXIT_CONFIG, "there is no directory for logins because HOME is not set")
     })?;
-    Ok((http.clone(), Account::new(&group, http, store)?))
+    Ok((http.clone(), Account::new(&group, http, store).map_err(command_error)?))
 }
 
 /// Logs in and returns the message for the user. Sets `is_redeeming` when the browser has returned.
@@ -112,10 +116,10 @@ async fn log_in(
     is_redeeming: &Cell<bool>,
 ) -> Result<String, CommandError> {
     if http.oauth.as_ref().is_some_and(|oauth| oauth.flow == OAuthFlow::ClientCredentials) {
-        account.access_token().await?;
+        account.access_token().await.map_err(command_error)?;
         return Ok("the server accepts the client's credentials; nobody needs to log in".to_owned());
     }
-    let login = match account.start_login().await? {
+    let login = match account.start_login().await.map_err(command_error)? {
         LoginStart::NotNeeded => return Ok("the server answers without a login".to_owned()),
         LoginStart::Waiting(login) => login,
     };
@@ -126,10 +130,25 @@ async fn log_in(
         return Err(CommandError::new(EXIT_LOGIN_NEEDED, message));
     };
     is_redeeming.set(true);
-    let granted = response.redeem().await?;
+    let granted = response.redeem().await.map_err(command_error)?;
     let scopes =
         if granted.is_empty() { String::new() } else { format!(" ({})", text::visible(&granted.join(", "))) };
     Ok(format!("logged in{scopes}; running instances use it from now on"))
+}
+
+/// Returns the failure of a command for an error of a login, with its exit code.
+fn command_error(error: AuthError) -> CommandError {
+    let exit_code = match error {
+        AuthError::LoginNeeded(_) => EXIT_LOGIN_NEEDED,
+        AuthError::Unreachable(_) => EXIT_UNREACHABLE,
+        AuthError::KeyNeeded(_)
+        | AuthError::ClientNeeded(_)
+        | AuthError::Refused(_)
+        | AuthError::Store(_)
+        | AuthError::Busy(_)
+        | AuthError::Keyring(..) => EXIT_FAILURE,
+    };
+    CommandError::new(exit_code, error.to_string())
 }
 
 /// Opens the browser or tells the user to do so.

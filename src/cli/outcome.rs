@@ -1,7 +1,6 @@
 //! How a command ends: the exit codes, and the error that has one.
 
 use super::terminal;
-use crate::auth::AuthError;
 use base::text;
 use std::fmt;
 use std::io;
@@ -53,22 +52,6 @@ impl std::error::Error for CommandError {}
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
-    }
-}
-
-impl From<AuthError> for CommandError {
-    fn from(error: AuthError) -> Self {
-        let exit_code = match error {
-            AuthError::LoginNeeded(_) => EXIT_LOGIN_NEEDED,
-            AuthError::Unreachable(_) => EXIT_UNREACHABLE,
-            AuthError::KeyNeeded(_)
-            | AuthError::ClientNeeded(_)
-            | AuthError::Refused(_)
-            | AuthError::Store(_)
-            | AuthError::Busy(_)
-            | AuthError::Keyring(..) => EXIT_FAILURE,
-        };
-        Self::new(exit_code, error.to_string())
     }
 }
 

@@ -4,9 +4,9 @@
 //! is the one that counts. Running instances notice the change by themselves.
 
 use super::config_files::{load_all_servers, no_such_server};
-use super::import::edit::{ObjectEdit, edit};
-use super::import::source::{literal, read_text, servers_keys, value_at};
-use super::import::write::{absolute, replace};
+use super::import::files::edit::{ObjectEdit, edit};
+use super::import::files::source::{literal, read_text, servers_keys, value_at};
+use super::import::files::write::{absolute, replace};
 use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
 use super::terminal;
 use crate::config::vars::Env;

@@ -1,9 +1,8 @@
 //! `dynamic-mcp status`: the running instances of this user and their groups.
 
-use super::import::report::counted;
 use super::running_instances::running_instances;
 use super::table::{self, Cell, Column, Layout, Row};
-use super::terminal::{self, TextStyle, VisibleText};
+use super::terminal::{self, TextStyle, VisibleText, counted};
 use crate::config::vars::Env;
 use crate::config::{Config, Share};
 use crate::instance::signals::EndSignals;

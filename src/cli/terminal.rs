@@ -306,6 +306,14 @@ impl Drop for ProgressLine {
     }
 }
 
+/// Returns a number with its noun.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

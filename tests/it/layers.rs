@@ -52,6 +52,9 @@ const LAYERS: [(&str, &[&str]); 17] = [
 /// The same within `front`: each module may import those after it, and every file of `front` itself.
 const FRONT: [&str; 8] = ["server", "tools", "passthrough", "call", "notify", "ask", "session", "client"];
 
+/// The folders of `cli::import`: each may import those after it.
+const IMPORT: [&str; 8] = ["undo", "plan", "measure", "profiles", "merge", "files", "rules", "clients"];
+
 /// The modules of `transport` that start, end and read processes.
 const PROCESS_MODULES: [&str; 9] = [
     "child",
@@ -98,6 +101,21 @@ fn the_modules_of_the_front_import_only_lower_modules() {
                 (None, Some(_)) if file.starts_with("front") => panic!("{file} imports {imported}"),
                 _ => {}
             }
+        }
+    }
+}
+
+#[test]
+fn the_folders_of_the_import_import_only_lower_folders() {
+    let rank = |file: &str| {
+        let folder = file.strip_prefix("cli/import/")?.split('/').next()?;
+        IMPORT.iter().position(|name| *name == folder)
+    };
+    let tree = SourceTree::read();
+    for (file, imports) in Imports::of(&tree).by_file() {
+        for imported in imports {
+            let is_lower = rank(file).zip(rank(imported)).is_none_or(|(from, to)| from <= to);
+            assert!(is_lower, "{file} imports {imported}");
         }
     }
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::cli::import::apps::{ClientApp, short_path};
-use crate::cli::import::own_entry::{self, OwnEntry};
+use crate::cli::import::clients::apps::{ClientApp, short_path};
+use crate::cli::import::merge::own_entry::{self, OwnEntry};
 use crate::cli::running_instances::running_instances;
 use crate::config::vars::Env;
 use crate::processes;

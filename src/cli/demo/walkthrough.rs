@@ -1,8 +1,8 @@
 //! The steps of the demo: what the client does, and what the text says about it.
 
-use super::client::DemoClient;
 use super::printer::Printer;
 use super::sandbox::{BROKEN_GROUP, GROUPS, IDLE_SECONDS, Sandbox};
+use crate::instance::program_client::ProgramClient;
 use anyhow::{Context, ensure};
 use base::text::CHARACTERS_PER_TOKEN;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(super) async fn run(
     let (config, started) = (sandbox.config_file(), Instant::now());
     let args = ["--no-cache", "--log-level=error", "--config"].map(AsRef::as_ref);
     let state_dir: Vec<_> = config.parent().map(|dir| ("XDG_STATE_HOME", dir)).into_iter().collect();
-    let client = DemoClient::start(&[&args[..], &[config.as_os_str()]].concat(), &state_dir)?;
+    let client = ProgramClient::start(&[&args[..], &[config.as_os_str()]].concat(), &state_dir)?;
     let mut walkthrough = Walkthrough { out, sandbox, client, characters_read: 0 };
     walkthrough.start(started).await?;
     walkthrough.find_and_call(&direct_result).await?;
@@ -58,7 +58,7 @@ async fn run_without_proxy(out: &mut Printer<'_>) -> anyhow::Result<(usize, Stri
     out.step("Without dynamic-mcp: every server runs, and the model reads all their tools")?;
     let (mut definitions, mut result) = (Vec::new(), String::new());
     for (group, _) in GROUPS {
-        let mut client = DemoClient::start(&["__demo-server".as_ref(), group.as_ref()], &[])?;
+        let mut client = ProgramClient::start(&["__demo-server".as_ref(), group.as_ref()], &[])?;
         client.initialize().await?;
         definitions.extend(client.list_tools().await?);
         if group == GROUP {
@@ -84,7 +84,7 @@ struct Walkthrough<'p, 'o> {
     /// The files of the demo.
     sandbox: &'p Sandbox,
     /// The client of dynamic-mcp.
-    client: DemoClient,
+    client: ProgramClient,
     /// The number of characters that the model has read to find its tool.
     characters_read: usize,
 }

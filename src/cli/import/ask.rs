@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Duration;
 
-use super::apps::short_path;
-use super::write::is_read_only;
+use super::clients::apps::short_path;
+use super::files::write::is_read_only;
 use crate::cli::terminal;
 use crate::config::vars::Env;
 use base::blocking;

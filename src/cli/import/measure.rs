@@ -4,6 +4,8 @@
 //! starts all of its servers in each of its windows, so its figures are their sums, and the start takes as long as the
 //! slowest of them. Then this program is started as a client starts it, on the same servers, twice: first with an empty
 //! cache, which it fills as it does once a day, and then as always. The second start is measured.
+//!
+//! `measure_progress` says on stderr how far it is.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,25 +16,26 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::{Instant, sleep};
 
-use super::apps::ClientApp;
-use super::measure_progress::MeasureProgress;
+use super::clients::apps::ClientApp;
+use super::files::write;
 use super::merge::PlannedServer;
-use super::report::counted;
-use super::write;
 use crate::cache::Cache;
-use crate::cli::demo::client::DemoClient;
-use crate::cli::terminal::VisibleText;
+use crate::cli::terminal::{VisibleText, counted};
 use crate::config::load::load;
 use crate::config::vars::Env;
 use crate::config::{Config, Mode, Overrides, Share};
 use crate::groups::startup::Startup;
 use crate::instance::embedded::wait_for_groups;
+use crate::instance::program_client::ProgramClient;
 use crate::instance::{Instance, InstanceOptions};
 use crate::processes::ProcessTree;
 use crate::upstream::Upstream;
 use crate::upstream::lifecycle::State;
 use base::private_files;
 use base::text::{self, CHARACTERS_PER_TOKEN, name, shorten, visible};
+use measure_progress::MeasureProgress;
+
+mod measure_progress;
 
 /// How long all servers together may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
@@ -178,14 +181,14 @@ async fn measure_own(files: &TemporaryFiles, progress: &mut MeasureProgress) -> 
     let args = ["--log-level=error".as_ref(), "--config".as_ref(), files.config.as_os_str()];
     let dirs = [("XDG_CACHE_HOME", files.dir.as_path()), ("XDG_STATE_HOME", files.dir.as_path())];
     progress.phase("starting dynamic-mcp on the same servers: the first time, with an empty cache");
-    let mut first = DemoClient::start(&args, &dirs)?;
+    let mut first = ProgramClient::start(&args, &dirs)?;
     first.initialize().await?;
     first.list_tools().await?;
     wait_until_alone(first.pid()).await;
     first.shut_down().await?;
     progress.phase("starting dynamic-mcp on the same servers: the second time, as always");
     let began = Instant::now();
-    let mut second = DemoClient::start(&args, &dirs)?;
+    let mut second = ProgramClient::start(&args, &dirs)?;
     second.initialize().await?;
     let tools = second.list_tools().await?;
     let start = began.elapsed();

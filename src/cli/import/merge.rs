@@ -5,21 +5,35 @@
 //! fields (`differences`), the first client's value counts, unless the user wants the entries apart. Servers of one name
 //! and different programs or accounts both stay, the later one under a name of its own, by which the next import finds
 //! it. Servers of different names are one only if everything is equal.
+//!
+//! # Theory of operation
+//!
+//! `discover` reads the clients' files and finds the servers in them; `own_entry` finds the entry that starts this program,
+//! also for `check`, and names the config that it reads. `Merger` then goes through the servers. `accounts` tells entries of
+//! different accounts apart, `differences` finds the other fields that differ, and `client_scope` names the clients that have
+//! them. `secrets` knows which values must not be shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::accounts::{AccountDifference, KeyringValues};
-use super::apps::ClientApp;
-use super::change_record::EarlierUse;
-use super::discover::{Discovery, FoundServer};
-use super::records::ChangeRecords;
-use super::tool_rules::ToolRuleSet;
-use super::translate::TranslatedEntry;
-use super::variables::{UsedVariables, comparable};
+use super::clients::apps::ClientApp;
+use super::clients::translate::TranslatedEntry;
+use super::clients::variables::{UsedVariables, comparable};
+use super::files::change_record::EarlierUse;
+use super::files::records::ChangeRecords;
+use super::rules::tool_rules::ToolRuleSet;
 use crate::config::vars::Env;
+use accounts::{AccountDifference, KeyringValues};
+use discover::{Discovery, FoundServer};
+
+pub(super) mod accounts;
+pub(super) mod client_scope;
+pub(super) mod differences;
+pub(super) mod discover;
+pub(in crate::cli) mod own_entry;
+pub(super) mod secrets;
 
 /// A server that `import` writes, or that servers.json has already.
 #[derive(Clone, Debug)]
@@ -326,7 +340,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cli::import::differences::{FieldDifference, prefer};
+    use crate::cli::import::merge::differences::{FieldDifference, prefer};
 
     fn add(merger: &mut Merger, app: ClientApp, name: &str, entry: Value) {
         let entry = entry.as_object().unwrap().clone();

@@ -1,7 +1,7 @@
 //! What the command line asks of an import.
 
-use super::apps::ClientApp;
 use super::ask::Answers;
+use super::clients::apps::ClientApp;
 
 /// How an import goes about it.
 pub(super) struct ImportMode {

@@ -1,4 +1,10 @@
 //! What an import does to servers.json and to the clients' files: put together, shown, and carried out.
+//!
+//! # Theory of operation
+//!
+//! [`Plan::new`] runs `merge` and `profiles`, with the `questions` that they need answered, and `report` says what was
+//! found. [`Plan::carry_out`] shows or writes servers.json, then the `client_writes`, which `replace` makes. `keyring` moves
+//! secrets with `--secrets`, and `after_import` says what to do next.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,29 +13,38 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::Value;
 
-use super::accounts::KeyringValues;
-use super::after_import::{say_what_next, show_problems};
-use super::apps::{ClientApp, HostOs, OWN_NAME, short_path};
 use super::ask::{Answers, Replacement};
-use super::change_record::ChangeRecord;
-use super::client_profiles::ClientProfiles;
-use super::discover::Discovery;
-use super::edit::{ObjectEdit, edit};
-use super::keyring::{SecretMove, take_secrets};
+use super::clients::apps::short_path;
+use super::files::change_record::ChangeRecord;
+use super::files::edit::{ObjectEdit, edit};
+use super::files::records::ChangeRecords;
+use super::files::source::{read_text, servers_keys, understood, value_at};
+use super::files::write;
 use super::measure::{MeasureContext, measure};
+use super::merge::accounts::KeyringValues;
+use super::merge::discover::Discovery;
+use super::merge::secrets;
 use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
-use super::not_carried::RuleReview;
-use super::own_profiles::own_profiles;
-use super::questions::{settle_access, settle_differences};
-use super::records::ChangeRecords;
-use super::replace::{ClientWrite, OwnProgram, own_command};
-use super::source::{read_text, servers_keys, understood, value_at};
-use super::{report, secrets, write};
+use super::profiles::client_profiles::ClientProfiles;
+use super::profiles::not_carried::RuleReview;
+use super::profiles::own_profiles::own_profiles;
 use crate::cli::terminal::{self, VisibleText};
 use crate::config::vars::Env;
 use crate::instance::stores::secret_store;
+use after_import::{say_what_next, show_problems};
 use base::text;
+use client_writes::client_writes;
+use keyring::{SecretMove, take_secrets};
+use questions::{settle_access, settle_differences};
+use replace::{ClientWrite, OwnProgram, own_command};
+
+mod after_import;
+mod client_writes;
+mod keyring;
+mod questions;
+mod replace;
+pub(super) mod report;
 
 /// What an import does.
 pub(super) struct Plan {
@@ -135,7 +150,7 @@ impl Plan {
         let count = self.servers.iter().filter(|server| !server.origins.is_empty()).count();
         terminal::paragraph(format_args!(
             "Starting {}, once each. This takes up to two minutes.",
-            report::counted(count, "server")
+            terminal::counted(count, "server")
         ))?;
         // If a signal drops it, that removes its files and ends the servers.
         let table = measure(&self.servers, &self.target, &self.after, context).await?;
@@ -151,7 +166,15 @@ impl Plan {
         env: &Env,
     ) -> anyhow::Result<bool> {
         let (writes, mut is_complete) = match mode.write_client {
-            true => self.client_writes(discovery, mode, env)?,
+            true => {
+                let program = OwnProgram {
+                    command: own_command(env)?,
+                    config: &self.target,
+                    servers: &self.servers,
+                    profiles: &self.profiles,
+                };
+                client_writes(&program, discovery, mode, env)?
+            }
             false => (Vec::new(), true),
         };
         if mode.dry_run {
@@ -258,7 +281,7 @@ impl Plan {
             return Ok(Replacement::Wanted);
         }
         let changes = self.config_changes();
-        let secrets = report::counted(self.moves.len(), "secret");
+        let secrets = terminal::counted(self.moves.len(), "secret");
         let question = match (changes.describe("Add", "Change", &target), self.moves.len()) {
             (Some(change), 0) => format!("{change}?"),
             (Some(change), _) => format!("{change}, and move {secrets} to the system's keyring?"),
@@ -312,7 +335,7 @@ impl Plan {
         if !changed.is_empty() {
             terminal::line(format_args!(
                 "Removed them from {} of the clients' files; --undo takes them from the keyring.",
-                report::counted(changed.len(), "record")
+                terminal::counted(changed.len(), "record")
             ))?;
         }
         Ok(())
@@ -327,67 +350,6 @@ impl Plan {
                 secret.name()
             ));
         }
-    }
-
-    /// The clients' files with our entry, and whether all of them can be made.
-    fn client_writes(
-        &self,
-        discovery: &Discovery,
-        mode: &ImportMode,
-        env: &Env,
-    ) -> anyhow::Result<(Vec<ClientWrite>, bool)> {
-        let program = OwnProgram {
-            command: own_command(env)?,
-            config: &self.target,
-            servers: &self.servers,
-            profiles: &self.profiles,
-        };
-        let mut writes = Vec::new();
-        let mut is_complete = true;
-        for file in &discovery.files {
-            match program.replace_in(file, mode.is_named) {
-                Ok(write) => writes.extend(write.filter(|write| !write.is_done())),
-                Err(reason) => {
-                    terminal::message(format_args!(
-                        "{} cannot be edited: {reason}; it is left as it is",
-                        text::path(&file.path)
-                    ));
-                    is_complete = false;
-                }
-            }
-        }
-        let has_file = |app: ClientApp| {
-            discovery.files.iter().any(|file| file.app == app)
-                || discovery.errors.iter().any(|(of, _)| *of == app)
-        };
-        for &app in mode.apps.iter().filter(|&&app| mode.is_named && !has_file(app)) {
-            if let Some(path) = app.new_file(env, HostOs::CURRENT) {
-                writes.push(program.new_file(app, path).map_err(anyhow::Error::msg)?);
-            }
-        }
-        for file in &discovery.files {
-            let others = file.places.iter().filter(|place| mode.is_named || !place.servers.is_empty());
-            for (own, config) in others.filter_map(|place| place.other_own.as_ref()) {
-                terminal::line(format_args!(
-                    "{}: `{}` in {} reads {} and not {}, so the file is left as it is; to move its servers, run `dynamic-mcp import {} --write-client` with that file as --config",
-                    file.app.label(),
-                    text::visible(own),
-                    short_path(&file.path, env),
-                    short_path(config, env),
-                    short_path(&self.target, env),
-                    file.app.id()
-                ))?;
-            }
-        }
-        for client in writes.iter().filter(|client| !client.unpassed.is_empty()) {
-            terminal::line(format_args!(
-                "{} passes on no variables, and its servers need {}: write their values into `env` of `{OWN_NAME}` in {}",
-                client.app.label(),
-                client.unpassed.join(", "),
-                short_path(&client.path, env)
-            ))?;
-        }
-        Ok((writes, is_complete))
     }
 
     fn show_diff(&self, path: &Path, before: Option<&str>, after: &str) -> io::Result<()> {

@@ -2,14 +2,27 @@
 //!
 //! A profile that `import` makes leaves servers out (`["*", "!x"]`), so that a server that is added later appears
 //! everywhere. One that exists is only added to: it never loses a server that it chooses.
+//!
+//! # Theory of operation
+//!
+//! `access` collects, for each client, its servers and the rules for their tools. `client_profiles` turns that into
+//! profiles of servers.json, each of which is a [`Profile`] here. `own_profiles` knows the clients that use this program
+//! already, and the profile of each; `differing_clients` says in words which servers only some clients have.
+//! `not_carried` names the rules that have no counterpart.
 
 use serde_json::{Map, Value, json};
 
-use super::tool_rules::ToolRuleSet;
+use super::rules::tool_rules::ToolRuleSet;
 use crate::config::file::values::ServerPattern;
 use crate::config::glob::Glob;
 use crate::config::notation::{escape, literal};
 use base::text::name as visible_name;
+
+pub(super) mod access;
+pub(super) mod client_profiles;
+pub(super) mod differing_clients;
+pub(super) mod not_carried;
+pub(super) mod own_profiles;
 
 /// How many servers of a profile are named.
 const MAX_NAMED: usize = 8;

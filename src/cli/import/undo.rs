@@ -2,6 +2,12 @@
 //!
 //! The changes are taken back in reverse order. A record goes when everything in it is back. What is not back is named,
 //! with the record that keeps it (`records`).
+//!
+//! # Theory of operation
+//!
+//! `undo_step` finds out what a record does to its client's file as it is now, and `other_content` what that file had
+//! beside its servers. At the end `leaving` prints the servers that no client has any more, and `undone_settings` what
+//! servers.json has of the others beyond the clients' entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,22 +15,28 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use super::apps::{ClientApp, short_path};
 use super::ask::Replacement;
-use super::change_record::{ChangeRecord, OtherContent};
-use super::discover::discover;
-use super::leaving::{UndoneFiles, after_undo};
+use super::clients::apps::{ClientApp, short_path};
+use super::files::change_record::{ChangeRecord, OtherContent};
+use super::files::records::ChangeRecords;
+use super::files::source::{literal, read_text};
+use super::merge::discover::discover;
+use super::merge::secrets;
 use super::mode::ImportMode;
-use super::records::ChangeRecords;
-use super::source::{literal, read_text};
-use super::undo_step::{Leftover, UndoStep};
-use super::{report, secrets};
+use super::plan::report;
 use crate::cli::outcome::{CommandError, EXIT_FAILURE, EXIT_USAGE};
 use crate::cli::terminal::{self, VisibleText};
 use crate::config::vars::Env;
 use crate::instance::stores::secret_store;
 use base::clock::utc_minute;
 use base::text::{self, name, visible};
+use leaving::{UndoneFiles, after_undo};
+use undo_step::{Leftover, UndoStep};
+
+mod leaving;
+mod other_content;
+mod undo_step;
+mod undone_settings;
 
 /// An undo, while it goes through the records.
 struct Undo<'a> {
@@ -267,7 +279,7 @@ fn describe_record(record: &ChangeRecord, env: &Env) -> String {
         record.places.iter().flat_map(|place| &place.removed).map(|entry| name(entry)).collect();
     let own = record.own_variables.iter().map(|own| format!("variables of {}", name(&own.own)));
     let comments = match (record.is_incomplete(), record.comments.len()) {
-        (true, count) if count > 0 => vec![report::counted(count, "comment")],
+        (true, count) if count > 0 => vec![terminal::counted(count, "comment")],
         _ => Vec::new(),
     };
     let content = record.content.iter().flat_map(OtherContent::paths).collect();

@@ -1,0 +1,174 @@
+//! The fields in which the entries of one server differ, although they are of one account: how it runs, and how its
+//! clients treat it.
+
+use serde_json::{Map, Value};
+
+use super::accounts::{passes_all, shown_value};
+use super::client_scope::ClientScope;
+use super::{PlannedServer, is_same};
+
+/// Fields whose values are put together, or that say nothing about how the server runs.
+const NOT_COMPARED: &[&str] = &["command", "args", "url", "enabled", "tools", "inherit_env", "stateful"];
+/// Fields whose members count one by one.
+const WITH_MEMBERS: &[&str] = &["env", "headers", "oauth"];
+
+/// A field of a server in which an entry differs from the one that counts.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FieldDifference {
+    /// The field, and within `env` and `headers` the member.
+    path: Vec<String>,
+    /// The values that clients have, each with the clients.
+    values: Vec<(Option<Value>, Vec<String>)>,
+    /// The value that counts.
+    counts: Option<Value>,
+}
+
+impl FieldDifference {
+    /// All of a server.
+    pub(crate) fn all(server: &PlannedServer) -> Vec<Self> {
+        let mut paths = paths(server.origins.iter().map(|origin| &origin.entry));
+        // The whole environment, which a server in servers.json does not get.
+        let is_withheld = server.is_known && !passes_all(&server.entry);
+        if is_withheld && server.origins.iter().any(|origin| passes_all(&origin.entry)) {
+            paths.push(vec!["inherit_env".to_owned()]);
+        }
+        let difference = |path: Vec<String>| {
+            let is_equal = |one: Option<&Value>, other: Option<&Value>| {
+                // Without a type, Streamable HTTP is tried first.
+                let set = |value: Option<&Value>| {
+                    value.filter(|value| path != ["type"] || **value != "http").cloned()
+                };
+                is_equal(set(one).as_ref(), set(other).as_ref())
+            };
+            let counts = value_at(&server.entry, &path).cloned();
+            let mut values: Vec<(Option<Value>, Vec<String>)> = Vec::new();
+            for origin in &server.origins {
+                let value = value_at(&origin.entry, &path).cloned();
+                // What only servers.json has was added there, or comes from another client.
+                if server.is_known && value.is_none() {
+                    continue;
+                }
+                if path == ["inherit_env"] && value != Some(Value::Bool(true)) {
+                    continue;
+                }
+                let label = ClientScope::of_origin(origin).label();
+                match values.iter_mut().find(|(known, _)| is_equal(known.as_ref(), value.as_ref())) {
+                    Some((_, clients)) if clients.contains(&label) => {}
+                    Some((_, clients)) => clients.push(label),
+                    None => values.push((value, vec![label])),
+                }
+            }
+            let differs = values.iter().any(|(value, _)| !is_equal(value.as_ref(), counts.as_ref()));
+            differs.then_some(Self { path, values, counts })
+        };
+        paths.into_iter().filter_map(difference).collect()
+    }
+
+    /// The field with the value that each client has.
+    pub(crate) fn describe(&self) -> String {
+        let value = |(value, clients): &(Option<Value>, Vec<String>)| {
+            format!("{} in {}", shown_value(&self.path, value.as_ref()), clients.join(" and "))
+        };
+        let values: Vec<_> = self.values.iter().map(value).collect();
+        format!("{} is {}", base::text::visible(&self.path.join(".")), values.join(", "))
+    }
+
+    /// The same, and which value counts. `file`: the name of servers.json, if it has the server already.
+    pub(crate) fn describe_outcome(&self, file: Option<&str>) -> String {
+        let described = self.describe();
+        if let Some(file) = file {
+            return format!(
+                "{described}; it is {} in {file}, which counts",
+                shown_value(&self.path, self.counts.as_ref())
+            );
+        }
+        let of = self.values.iter().find(|(value, _)| is_equal(value.as_ref(), self.counts.as_ref()));
+        format!(
+            "{described}; that of {} counts",
+            of.map_or_else(String::new, |(_, clients)| clients.join(" and "))
+        )
+    }
+
+    /// The field with the value that each client has, and the one of this file.
+    pub(crate) fn describe_beside(&self, file: &str) -> String {
+        format!("{}, {} in {file}", self.describe(), shown_value(&self.path, self.counts.as_ref()))
+    }
+
+    /// Those fields of a server in servers.json that are as in no client.
+    pub(crate) fn since_import(server: &PlannedServer) -> Vec<Self> {
+        let has = |path: &[String], value: Option<&Value>| {
+            server.origins.iter().any(|origin| is_equal(value_at(&origin.entry, path), value))
+        };
+        let is_in_keyring = |value: Option<&Value>| {
+            value.and_then(Value::as_str).is_some_and(|text| text.contains("{keyring:"))
+        };
+        let entries = std::iter::once(&server.entry).chain(server.origins.iter().map(|origin| &origin.entry));
+        let paths = paths(entries);
+        let difference = |path: Vec<String>| {
+            let counts = value_at(&server.entry, &path).cloned();
+            // What a locked keyring has is not known.
+            if has(&path, counts.as_ref()) || is_in_keyring(counts.as_ref()) {
+                return None;
+            }
+            let values = server.origins.iter().map(|origin| {
+                let scope = ClientScope::of_origin(origin);
+                (value_at(&origin.entry, &path).cloned(), vec![scope.label()])
+            });
+            Some(Self { values: values.collect(), counts, path })
+        };
+        paths.into_iter().filter_map(difference).collect()
+    }
+
+    /// Gives an entry the value that another one has, if it has one.
+    fn take(&self, entry: &mut Map<String, Value>, from: &Map<String, Value>) {
+        let Some(value) = value_at(from, &self.path).cloned() else { return };
+        match self.path.as_slice() {
+            [field, member] => {
+                let members = entry.entry(field.as_str()).or_insert_with(|| Value::Object(Map::new()));
+                if let Value::Object(members) = members {
+                    members.insert(member.clone(), value);
+                }
+            }
+            [field, ..] => drop(entry.insert(field.clone(), value)),
+            [] => {}
+        }
+    }
+}
+
+/// Takes the values of this origin where the entries of a server differ.
+pub(crate) fn prefer(server: &mut PlannedServer, origin: usize) {
+    let from = server.origins[origin].entry.clone();
+    for difference in FieldDifference::all(server) {
+        difference.take(&mut server.entry, &from);
+    }
+}
+
+/// The fields of entries that are compared, with the members of those that have some.
+fn paths<'e>(entries: impl Iterator<Item = &'e Map<String, Value>>) -> Vec<Vec<String>> {
+    let compared = entries.flatten().filter(|(field, _)| !NOT_COMPARED.contains(&field.as_str()));
+    let all = compared.flat_map(|(field, value)| match value {
+        Value::Object(members) if WITH_MEMBERS.contains(&field.as_str()) => {
+            members.keys().map(|member| vec![field.clone(), member.clone()]).collect()
+        }
+        _ => vec![vec![field.clone()]],
+    });
+    let mut paths = Vec::new();
+    for path in all {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    paths
+}
+
+fn value_at<'e>(entry: &'e Map<String, Value>, path: &[String]) -> Option<&'e Value> {
+    let (field, members) = path.split_first()?;
+    members.iter().try_fold(entry.get(field)?, |value, member| value.get(member))
+}
+
+fn is_equal(one: Option<&Value>, other: Option<&Value>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => is_same(one, other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
+}
