@@ -5,15 +5,15 @@
 //! [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
 //! exit code, or an error that `main` prints. [`terminal`] is the only one that writes to stdout and stderr.
 
-use crate::config::file::SCHEMA;
-use crate::config::vars::Env;
-use crate::config::{Mode, Overrides, SurfaceKind, duration};
-use crate::dirs;
-use crate::front::server::options::SessionOptions;
-use crate::instance::InstanceOptions;
 use clap::builder::{BoolishValueParser, NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Parser, Subcommand};
+use config::dirs;
+use config::file::SCHEMA;
+use config::vars::Env;
+use config::{Mode, Overrides, SurfaceKind, duration};
 use config_files::config_file;
+use front::server::options::SessionOptions;
+use instance::InstanceOptions;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,19 +26,14 @@ pub mod check;
 pub mod completions;
 pub mod config_files;
 pub mod demo;
-mod hidden_input;
-pub mod import;
 pub mod login;
 pub mod logs;
-pub mod outcome;
 pub mod reconnect;
 mod running_instances;
 pub mod secrets;
 pub mod servers;
 pub mod shell;
 pub mod status;
-mod table;
-pub mod terminal;
 pub mod usage;
 
 /// The longest time that the first `tools/list` may wait. Most clients wait longer for it, some only 5 s.

@@ -9,13 +9,13 @@
 //! `fuzz/` has a binary for each target, and a small corpus. `cargo test` runs every target with the corpus and with some
 //! hundred mutations of it; `.ci/long` runs the binaries for minutes.
 
-pub use crate::auth::fuzz::oauth_metadata;
-pub use crate::config::fuzz::{config, variables};
-pub use crate::front::passthrough::fuzz::routing;
-pub use crate::transport::remote::fuzz::sse;
+pub use auth::fuzz::oauth_metadata;
+pub use config::fuzz::{config, variables};
+pub use front::passthrough::fuzz::routing;
 #[cfg(unix)]
-pub use crate::transport::warden::fuzz::warden;
+pub use process::warden::fuzz::warden;
 pub use schema::fuzz::{schema, signatures};
+pub use upstream::transport::remote::fuzz::sse;
 pub use wire::fuzz::{batches, wire};
 
 #[cfg(test)]

@@ -11,21 +11,6 @@
 //!
 //! The library exists so that tests and benches can reach the code. It is not an interface for other programs.
 
-pub mod auth;
-pub mod cache;
 pub mod cli;
-pub mod config;
-pub mod dirs;
-pub mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-pub mod groups;
-pub mod instance;
-pub mod jq;
-pub mod pins;
-pub mod processes;
-pub mod rules;
-#[cfg(unix)]
-pub mod sharing;
-pub mod transport;
-pub mod upstream;

@@ -2,20 +2,20 @@
 
 use anyhow::Context;
 use base::{blocking, memory, telemetry};
-use dynamic_mcp::cli::outcome::{self, CommandError, EXIT_USAGE};
+use config::dirs;
+use config::dirs::expand_home;
+use config::vars::Env;
 use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
-use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, servers, terminal};
-use dynamic_mcp::config::vars::Env;
-use dynamic_mcp::dirs;
-use dynamic_mcp::dirs::expand_home;
-use dynamic_mcp::groups::startup::Startup;
-use dynamic_mcp::instance::InstanceOptions;
-use dynamic_mcp::instance::serve::{self, ServeOutcome};
+use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, servers};
+use instance::InstanceOptions;
+use instance::serve::{self, ServeOutcome};
 #[cfg(unix)]
-use dynamic_mcp::sharing::attach_helper;
+use sharing::attach_helper;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use terminal::outcome::{self, CommandError, EXIT_USAGE};
+use upstream::groups::startup::Startup;
 
 fn main() -> ExitCode {
     let mode = std::env::args_os().nth(1);
@@ -29,16 +29,16 @@ fn main() -> ExitCode {
     hide_from_other_processes();
     // Then at once: the warden must have a single thread and no open files.
     #[cfg(unix)]
-    if is_mode(dynamic_mcp::transport::warden::MODE_ARG) {
-        return dynamic_mcp::transport::warden::run();
+    if is_mode(process::warden::MODE_ARG) {
+        return process::warden::run();
     }
-    if is_mode(dynamic_mcp::jq::child::MODE_ARG) {
-        return dynamic_mcp::jq::child::run();
+    if is_mode(jq::child::MODE_ARG) {
+        return jq::child::run();
     }
     memory::configure();
     #[cfg(unix)]
-    if is_mode(dynamic_mcp::sharing::MODE_ARG) {
-        return dynamic_mcp::sharing::host::run(std::env::args_os().skip(2));
+    if is_mode(sharing::MODE_ARG) {
+        return sharing::host::run(std::env::args_os().skip(2));
     }
     match usage::parse(std::env::args_os()) {
         Ok((cli, errors)) => run(&cli, errors).unwrap_or_else(|error| {
@@ -86,7 +86,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     }
     #[cfg(unix)]
     // Before anything counts its descriptors.
-    dynamic_mcp::transport::warden::raise_nofile();
+    process::warden::raise_nofile();
     let runtime = blocking::runtime().context("cannot start the async runtime")?;
     let outcome = runtime.block_on(async {
         survive_file_size_limit()?;
@@ -124,7 +124,7 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
         CliCommand::Login(args) => cli::login::login(args, options, env).await,
         CliCommand::Logout { name } => cli::login::logout(name, options, env).await,
         CliCommand::Approve(args) => cli::approve::approve(args, options, env),
-        CliCommand::Import(args) => cli::import::import(args, options, env).await,
+        CliCommand::Import(args) => import::import(args, options, env).await,
         CliCommand::Secret { command } => cli::secrets::run(command, env).await,
         CliCommand::Add(args) => servers::add(args, options, env),
         CliCommand::Remove(args) => servers::change(ServerEdit::Remove, args, options, env),

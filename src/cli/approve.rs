@@ -1,17 +1,17 @@
 //! `dynamic-mcp approve GROUP [TOOL]`: accepts definitions of tools that changed since they were first seen.
 
 use super::config_files::{find_server, load_config};
-use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
-use super::terminal::{self, VisibleText};
-use crate::config::GroupName;
-use crate::config::vars::Env;
-use crate::instance::InstanceOptions;
-use crate::pins::group::{ApproveError, approve as approve_record};
-use crate::pins::record::{ApprovedTool, NotApproved};
-use crate::pins::varying::Varying;
 use base::text::{name, quoted, shorten, visible};
 use clap::Args;
+use config::GroupName;
+use config::vars::Env;
+use instance::InstanceOptions;
 use std::process::ExitCode;
+use terminal::VisibleText;
+use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use upstream::pins::group::{ApproveError, approve as approve_record};
+use upstream::pins::record::{ApprovedTool, NotApproved};
+use upstream::pins::varying::Varying;
 
 /// How many characters of a description are shown.
 const MAX_DESCRIPTION: usize = 200;

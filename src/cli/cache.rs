@@ -1,11 +1,10 @@
 //! `dynamic-mcp cache clear`.
 
-use super::terminal;
-use crate::cache;
-use crate::config::vars::Env;
-use crate::dirs;
 use base::text;
+use config::dirs;
+use config::vars::Env;
 use std::process::ExitCode;
+use upstream::cache;
 
 /// Removes the catalogs of all servers from the cache.
 ///

@@ -9,28 +9,28 @@
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
 use super::config_files::load_config_with;
-use super::import::clients::apps::ClientApp;
-use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use super::shell::forms::Forms;
-use super::table::Layout;
-use super::terminal::{self, ProgressLine};
 use super::usage;
-use crate::config::vars::Env;
-use crate::config::{Config, Endpoint, GroupName, Mode, Overrides};
-use crate::instance::InstanceOptions;
-use crate::instance::embedded::{EmbeddedInstance, wait_for_groups};
-use crate::instance::signals::interrupted;
-use crate::processes::ProcessTree;
-use crate::transport::launch::prepare;
-use crate::upstream::Upstream;
-use crate::upstream::lifecycle::State;
 use base::text::{CHARACTERS_PER_TOKEN, name, quoted};
 use clap::Args;
+use config::vars::Env;
+use config::{Config, Endpoint, GroupName, Mode, Overrides};
+use import::apps::ClientApp;
+use instance::InstanceOptions;
+use instance::embedded::{EmbeddedInstance, wait_for_groups};
+use instance::signals::interrupted;
+use process::launch::prepare;
+use process::processes::ProcessTree;
 use serde::Serialize;
 use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
+use terminal::ProgressLine;
+use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
+use terminal::table::Layout;
+use upstream::Upstream;
+use upstream::lifecycle::State;
 
 mod as_client;
 mod findings;
@@ -211,7 +211,7 @@ async fn start_all(
 
 /// Waits until every server is connected or has failed, and shows on a terminal which are waited for.
 async fn wait_for_all(instance: &EmbeddedInstance) {
-    let mut progress = ProgressLine::new();
+    let mut progress = ProgressLine::on_stderr();
     wait_for_groups(
         &instance.groups,
         CHECK_TIMEOUT,

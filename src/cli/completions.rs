@@ -10,9 +10,9 @@
 //! The answer has one candidate per line, followed by a tab and what it is about. Without one the shell completes the
 //! names of files.
 
-use super::{Cli, terminal};
-use crate::config::vars::Env;
+use super::Cli;
 use clap::{Args, CommandFactory, ValueEnum};
+use config::vars::Env;
 use std::process::ExitCode;
 use typed_line::TypedLine;
 

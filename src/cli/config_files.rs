@@ -1,12 +1,12 @@
 //! The config files that the command line names, and the servers in them.
 
-use super::outcome::{CommandError, EXIT_CONFIG, EXIT_USAGE};
-use crate::config::vars::Env;
-use crate::config::{Config, GroupName, Overrides, ServerConfig, load};
-use crate::dirs::expand_home;
-use crate::instance::InstanceOptions;
 use base::text;
+use config::dirs::expand_home;
+use config::vars::Env;
+use config::{Config, GroupName, Overrides, ServerConfig, load};
+use instance::InstanceOptions;
 use std::path::{Path, PathBuf};
+use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_USAGE};
 
 /// Reads the config files of the command line, for a command that uses the servers of the profile.
 ///

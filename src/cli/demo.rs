@@ -8,15 +8,14 @@
 //! owns the files: nothing of the user's configuration or cache is read or written. Every figure is
 //! measured. A step whose outcome is not the one that its text promises ends the demo with an error.
 
-use super::outcome::{CommandError, EXIT_INTERRUPTED, is_end_of_reader};
-use super::terminal;
-use crate::config::vars::Env;
-use crate::dirs;
-use crate::instance::signals::interrupted;
 use anyhow::{Context, bail};
+use config::dirs;
+use config::vars::Env;
+use instance::signals::interrupted;
 use printer::Printer;
 use sandbox::Sandbox;
 use std::process::ExitCode;
+use terminal::outcome::{CommandError, EXIT_INTERRUPTED, is_end_of_reader};
 
 mod printer;
 mod sandbox;

@@ -1,27 +1,25 @@
 //! `dynamic-mcp login NAME` and `dynamic-mcp logout NAME`.
 
 use super::config_files::{find_server, load_config};
-use super::outcome::{
-    CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_LOGIN_NEEDED, EXIT_UNREACHABLE, EXIT_USAGE, report,
-};
-use super::terminal::{self, VisibleText};
-use crate::auth::{
-    Account, AuthError, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header,
-};
-use crate::config::vars::Env;
-use crate::config::{Endpoint, GroupName, HttpConfig, OAuthFlow};
-use crate::instance::InstanceOptions;
-use crate::instance::signals::interrupted;
-use crate::instance::stores::{secret_keyring, token_store};
-use crate::transport::secrets::SecretResolver;
-use crate::transport::warden::Warden;
+use auth::{Account, AuthError, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header};
 use base::text;
 use clap::Args;
+use config::vars::Env;
+use config::{Endpoint, GroupName, HttpConfig, OAuthFlow};
+use instance::InstanceOptions;
+use instance::signals::interrupted;
+use instance::stores::{secret_keyring, token_store};
+use process::secrets::SecretResolver;
+use process::warden::Warden;
 use std::cell::Cell;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use terminal::VisibleText;
+use terminal::outcome::{
+    CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_LOGIN_NEEDED, EXIT_UNREACHABLE, EXIT_USAGE, report,
+};
 
 /// Log in to a remote server in the browser
 #[derive(Args, Debug)]

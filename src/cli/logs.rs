@@ -1,14 +1,13 @@
 //! `dynamic-mcp logs GROUP`: what a server of a running instance has written to stderr.
 
 use super::running_instances::{choose, running_instances};
-use super::terminal;
-use crate::config::vars::Env;
-use crate::instance::control::InstanceStatus;
-use crate::instance::control::query::{LogReply, RunningInstance};
-use crate::instance::signals::EndSignals;
-use crate::transport::server_log::{LogCursor, LogPage};
 use base::text::name;
 use clap::Args;
+use config::vars::Env;
+use instance::control::InstanceStatus;
+use instance::control::query::{LogReply, RunningInstance};
+use instance::signals::EndSignals;
+use process::server_log::{LogCursor, LogPage};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::Duration;

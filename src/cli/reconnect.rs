@@ -1,14 +1,13 @@
 //! `dynamic-mcp reconnect GROUP`: connects a group of a running instance again.
 
-use super::outcome::EXIT_FAILURE;
 use super::running_instances::{choose, running_instances};
-use super::terminal;
-use crate::config::vars::Env;
-use crate::instance::control::query::{Reconnected, RunningInstance};
 use base::text::name;
 use clap::Args;
+use config::vars::Env;
+use instance::control::query::{Reconnected, RunningInstance};
 use std::process::ExitCode;
 use std::time::Duration;
+use terminal::outcome::EXIT_FAILURE;
 use tokio::time::{Instant, sleep};
 
 /// How long the outcome is awaited.

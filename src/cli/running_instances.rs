@@ -1,12 +1,11 @@
 //! The running instances, and which of them a command about a group means.
 
-use super::terminal;
-use crate::cli::outcome::{CommandError, EXIT_USAGE};
-use crate::config::vars::Env;
-use crate::instance::control::query::{self, RunningInstance};
 use base::text::{self, name, quoted};
+use config::vars::Env;
+use instance::control::query::{self, RunningInstance};
 use std::collections::BTreeSet;
 use std::io;
+use terminal::outcome::{CommandError, EXIT_USAGE};
 
 /// Returns the running instances, the oldest first. Says which do not answer.
 ///

@@ -1,20 +1,20 @@
 //! `dynamic-mcp secret set|list|remove`.
 
-use super::hidden_input::HiddenInput;
-use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
-use super::terminal::{self, VisibleText};
-use crate::auth::Secret;
-use crate::auth::secret_store::{SecretStore, SecretStoreError};
-use crate::config::secrets::is_secret_name;
-use crate::config::vars::Env;
-use crate::instance::signals::EndSignals;
-use crate::instance::stores::secret_store;
+use auth::Secret;
+use auth::secret_store::{SecretStore, SecretStoreError};
 use base::blocking;
 use base::text;
 use clap::Subcommand;
+use config::secrets::is_secret_name;
+use config::vars::Env;
+use instance::signals::EndSignals;
+use instance::stores::secret_store;
 use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;
 use std::time::Duration;
+use terminal::VisibleText;
+use terminal::hidden_input::HiddenInput;
+use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 
 /// The largest value, in bytes. Some keyrings store less.
 const MAX_VALUE_BYTES: u64 = 64 << 10;

@@ -4,20 +4,19 @@
 //! is the one that counts. Running instances notice the change by themselves.
 
 use super::config_files::{load_all_servers, no_such_server};
-use super::import::files::edit::{ObjectEdit, edit};
-use super::import::files::source::{literal, read_text, servers_keys, value_at};
-use super::import::files::write::{absolute, replace};
-use super::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
-use super::terminal;
-use crate::config::vars::Env;
-use crate::config::{ConfigError, Overrides};
-use crate::instance::InstanceOptions;
 use base::text;
 use clap::Args;
+use config::vars::Env;
+use config::{ConfigError, Overrides};
+use import::edit::{ObjectEdit, edit};
+use import::source::{literal, read_text, servers_keys, value_at};
+use import::write::{absolute, replace};
+use instance::InstanceOptions;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
 
 /// Add a server to the config
 #[derive(Args, Debug)]

@@ -10,22 +10,20 @@
 //! Only servers that a command needs are started: that of the call, those whose tools are not in the cache, and for
 //! resources and prompts, which are not cached, all or the named one.
 
-use super::outcome::{CommandError, EXIT_FAILURE, EXIT_TOOL_ERROR, EXIT_USAGE};
-use crate::config::vars::Env;
-use crate::config::{Mode, Overrides, SurfaceKind};
-use crate::front::arguments::{SearchQuery, without_line_ends};
-use crate::front::call::large_results;
-use crate::front::call::large_results::SelectError;
-use crate::front::known_names::exposed_names;
-use crate::front::own_tools::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS};
-use crate::front::tools::search::ToolSearch;
-use crate::front::tools::status_prompt;
-use crate::instance::InstanceOptions;
-use crate::instance::embedded::EmbeddedInstance;
-use crate::jq::JqRunner;
-use crate::upstream::lifecycle::State;
 use anyhow::{Context, bail};
 use clap::Args;
+use config::vars::Env;
+use config::{Mode, Overrides, SurfaceKind};
+use front::arguments::{SearchQuery, without_line_ends};
+use front::call::large_results;
+use front::call::large_results::SelectError;
+use front::known_names::exposed_names;
+use front::own_tools::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS};
+use front::tools::search::ToolSearch;
+use front::tools::status_prompt;
+use instance::InstanceOptions;
+use instance::embedded::EmbeddedInstance;
+use jq::JqRunner;
 use print::Printout;
 use run::{run, wait_for_discovery};
 use serde_json::value::RawValue;
@@ -33,6 +31,8 @@ use serde_json::{Map, Value, json};
 use std::io;
 use std::io::Read;
 use std::process::ExitCode;
+use terminal::outcome::{CommandError, EXIT_FAILURE, EXIT_TOOL_ERROR, EXIT_USAGE};
+use upstream::lifecycle::State;
 use wire::protocol::methods::Method;
 use wire::{Raw, raw};
 

@@ -1,21 +1,21 @@
 //! `dynamic-mcp status`: the running instances of this user and their groups.
 
 use super::running_instances::running_instances;
-use super::table::{self, Cell, Column, Layout, Row};
-use super::terminal::{self, TextStyle, VisibleText, counted};
-use crate::config::vars::Env;
-use crate::config::{Config, Share};
-use crate::instance::signals::EndSignals;
-use crate::processes::duplicates::{self, DuplicateServer, PrivateServer};
-use crate::processes::{self, ProcessTree};
 use base::clock::{in_largest_unit, rounded};
 use base::procfs;
 use base::text::{joined_up_to, name, shell_word, telling_lines};
 use clap::Args;
+use config::vars::Env;
+use config::{Config, Share};
+use instance::signals::EndSignals;
+use process::processes::duplicates::{self, DuplicateServer, PrivateServer};
+use process::processes::{self, ProcessTree};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Duration;
+use terminal::table::{self, Cell, Column, Layout, Row};
+use terminal::{TextStyle, VisibleText, counted};
 
 /// The interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);

@@ -6,12 +6,11 @@
 //! commands.
 
 use super::Cli;
-use super::terminal;
-use crate::config::nearest::nearest;
-use crate::transport::launch::{ANCESTORS_VAR, OWN_VAR_PREFIX, OWNER_VAR};
 use base::text::visible;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, CommandFactory, Error, FromArgMatches};
+use config::nearest::nearest;
+use process::launch::{ANCESTORS_VAR, OWN_VAR_PREFIX, OWNER_VAR};
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 

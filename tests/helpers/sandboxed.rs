@@ -25,8 +25,8 @@ mod linux {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    use dynamic_mcp::sharing::challenge;
     use nix::sys::socket::{UnixAddr, connect};
+    use sharing::challenge;
 
     /// How long a process that nobody waits for lives at most.
     const LIFETIME: Duration = Duration::from_secs(45);

@@ -25,10 +25,10 @@ mod linux {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    use dynamic_mcp::transport::launch::Launch;
-    use dynamic_mcp::transport::warden::{SpawnedProcess, Warden};
     use nix::sys::signal::{SigHandler, Signal, signal};
     use nix::unistd::{ForkResult, fork, setsid};
+    use process::launch::Launch;
+    use process::warden::{SpawnedProcess, Warden};
 
     /// How long a process lives at most.
     const LIFETIME: Duration = Duration::from_secs(45);

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use dynamic_mcp::config::file::SCHEMA;
-use dynamic_mcp::config::load::load;
-use dynamic_mcp::config::vars::Env;
-use dynamic_mcp::config::{Config, ConfigError, Overrides};
+use config::file::SCHEMA;
+use config::load::load;
+use config::vars::Env;
+use config::{Config, ConfigError, Overrides};
 use jsonc_parser::ast;
 use serde_json::Value;
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use dynamic_mcp::config::load::load;
-use dynamic_mcp::config::vars::Env;
-use dynamic_mcp::config::{Config, ConfigError, Overrides};
+use config::load::load;
+use config::vars::Env;
+use config::{Config, ConfigError, Overrides};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -1,91 +1,17 @@
 //! Checks of the source tree: what ARCHITECTURE.md says about it, read from the source.
 
 use imports::{Imports, file_cycles};
-use source::{SourceTree, crates};
+use source::SourceTree;
 use std::collections::BTreeMap;
 
 mod imports;
 mod source;
-mod unsafe_code;
 
-/// The modules of the program that each module of it may import. A module that is not listed may not exist. Cargo holds the
-/// walls between the crates.
-const LAYERS: [(&str, &[&str]); 17] = [
-    ("processes", &[]),
-    ("config", &[]),
-    ("dirs", &["config"]),
-    ("rules", &["config"]),
-    ("transport", &["config"]),
-    ("jq", &["transport"]),
-    ("sharing", &["config", "transport"]),
-    ("auth", &["config", "transport"]),
-    ("upstream", &["config", "pins", "processes", "rules", "transport"]),
-    ("cache", &["config", "upstream"]),
-    ("groups", &["cache", "config", "pins", "rules", "transport", "upstream"]),
-    ("pins", &["config"]),
-    ("front", &["config", "groups", "jq", "pins", "processes", "rules", "upstream"]),
-    (
-        "instance",
-        &["auth", "cache", "config", "dirs", "front", "groups", "pins", "sharing", "transport", "upstream"],
-    ),
-    (
-        "cli",
-        &[
-            "auth",
-            "cache",
-            "config",
-            "dirs",
-            "front",
-            "groups",
-            "instance",
-            "jq",
-            "pins",
-            "processes",
-            "transport",
-            "upstream",
-        ],
-    ),
-    ("fuzzing", &["auth", "config", "front", "transport"]),
-    ("lib", &[]),
-];
-
-/// The same within `front`: each module may import those after it, and every file of `front` itself.
+/// The folders of the crate `front`: each may import those after it, and every file of the crate's root.
 const FRONT: [&str; 8] = ["server", "tools", "passthrough", "call", "notify", "ask", "session", "client"];
 
-/// The folders of `cli::import`: each may import those after it.
+/// The folders of the crate `import`: each may import those after it.
 const IMPORT: [&str; 8] = ["undo", "plan", "measure", "profiles", "merge", "files", "rules", "clients"];
-
-/// The modules of `transport` that start, end and read processes.
-const PROCESS_MODULES: [&str; 9] = [
-    "child",
-    "held_process",
-    "launch",
-    "own_program",
-    "server_log",
-    "stderr",
-    "stop_timeouts",
-    "warden",
-    "windows_jobs",
-];
-
-#[test]
-fn modules_import_only_lower_modules() {
-    let tree = SourceTree::read();
-    for (file, imports) in Imports::of(&tree).by_file() {
-        let module = file.split('/').next().unwrap();
-        if module == "main" || crates().any(|name| name == module) {
-            continue;
-        }
-        let layer = LAYERS.iter().find(|(name, _)| *name == module);
-        let (_, allowed) = layer.unwrap_or_else(|| panic!("no layer for {module}"));
-        for imported in imports {
-            let used = imported.split('/').next().unwrap();
-            let is_crate = crates().any(|name| name == used);
-            let is_allowed = used == module || is_crate || allowed.contains(&used);
-            assert!(is_allowed, "{file} imports {imported}, which its layer may not");
-        }
-    }
-}
 
 #[test]
 fn the_modules_of_the_front_import_only_lower_modules() {
@@ -108,7 +34,7 @@ fn the_modules_of_the_front_import_only_lower_modules() {
 #[test]
 fn the_folders_of_the_import_import_only_lower_folders() {
     let rank = |file: &str| {
-        let folder = file.strip_prefix("cli/import/")?.split('/').next()?;
+        let folder = file.strip_prefix("import/")?.split('/').next()?;
         IMPORT.iter().position(|name| *name == folder)
     };
     let tree = SourceTree::read();
@@ -116,21 +42,6 @@ fn the_folders_of_the_import_import_only_lower_folders() {
         for imported in imports {
             let is_lower = rank(file).zip(rank(imported)).is_none_or(|(from, to)| from <= to);
             assert!(is_lower, "{file} imports {imported}");
-        }
-    }
-}
-
-/// What starts, ends and reads the processes of servers knows none of the other transports.
-#[test]
-fn processes_know_no_other_transport() {
-    let tree = SourceTree::read();
-    let is_of_processes = |file: &str| {
-        let module = file.strip_prefix("transport/").unwrap_or_default();
-        PROCESS_MODULES.contains(&module.split('/').next().unwrap())
-    };
-    for (file, imports) in Imports::of(&tree).by_file().filter(|(file, _)| is_of_processes(file)) {
-        for imported in imports.iter().filter(|imported| imported.starts_with("transport")) {
-            assert!(is_of_processes(imported), "{file} imports {imported}");
         }
     }
 }

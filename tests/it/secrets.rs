@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use dynamic_mcp::config::Overrides;
-use dynamic_mcp::config::load::load;
-use dynamic_mcp::config::vars::Env;
-use dynamic_mcp::transport::secrets::SecretResolver;
-use dynamic_mcp::transport::warden::{MODE_ARG, Warden};
+use config::Overrides;
+use config::load::load;
+use config::vars::Env;
+use process::secrets::SecretResolver;
+use process::warden::{MODE_ARG, Warden};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -42,7 +42,7 @@ pub(crate) struct User {
 impl User {
     pub(crate) fn new() -> Self {
         // Other tests raise it at some time, and only processes with equal limits share.
-        dynamic_mcp::transport::warden::raise_nofile();
+        process::warden::raise_nofile();
         let runtime = TempDir::new().unwrap();
         fs::set_permissions(runtime.path(), fs::Permissions::from_mode(0o700)).unwrap();
         Self { home: TempDir::new().unwrap(), runtime, programs: None }

@@ -60,8 +60,24 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// The folders of the source, below the project's root.
-pub(crate) const SOURCES: [&str; 5] =
-    ["src", "crates/base/src", "crates/wire/src", "crates/schema/src", "crates/search/src"];
+pub(crate) const SOURCES: [&str; 16] = [
+    "src",
+    "crates/auth/src",
+    "crates/base/src",
+    "crates/config/src",
+    "crates/front/src",
+    "crates/http_client/src",
+    "crates/import/src",
+    "crates/instance/src",
+    "crates/jq/src",
+    "crates/process/src",
+    "crates/schema/src",
+    "crates/search/src",
+    "crates/sharing/src",
+    "crates/terminal/src",
+    "crates/upstream/src",
+    "crates/wire/src",
+];
 
 /// The files below a directory of the repository, without links and without what is built.
 pub(crate) fn source_files(dir: &Path) -> Vec<PathBuf> {

@@ -381,10 +381,10 @@ fn only_the_writer_has_stdout_and_stderr() {
         "crates/base/src/telemetry.rs",
         "crates/wire/src/stdio.rs",
         "src/cli/demo/server.rs",
-        "src/cli/terminal.rs",
+        "crates/terminal/src/lib.rs",
         "src/cli/usage.rs",
-        "src/host/process.rs",
-        "src/jq/child.rs",
+        "crates/sharing/src/host/process.rs",
+        "crates/jq/src/child.rs",
     ];
     assert_eq!(exceptions, expected);
 }

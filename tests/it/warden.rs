@@ -12,14 +12,12 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use dynamic_mcp::transport::launch::Launch;
-use dynamic_mcp::transport::warden::{
-    Exit, MODE_ARG, SpawnError, SpawnedProcess, StopTimeouts, Warden, raise_nofile,
-};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use process::launch::Launch;
+use process::warden::{Exit, MODE_ARG, SpawnError, SpawnedProcess, StopTimeouts, Warden, raise_nofile};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 

@@ -37,7 +37,8 @@ pub async fn run<H: ConnectionHandler>(handler: &mut H, peer: &Peer, lines: &mut
         let message = handler.wait_for(pin!(peer.next(lines))).await;
         match message {
             Some(Some(first)) => {
-                if handle_buffered(handler, peer, first, lines) {
+                let is_long = handle_buffered(handler, peer, first, lines);
+                if is_long {
                     tokio::task::yield_now().await;
                 }
             }

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::cli::import::clients::apps::{ClientApp, short_path};
-use crate::cli::import::merge::own_entry::{self, OwnEntry};
 use crate::cli::running_instances::running_instances;
-use crate::config::vars::Env;
-use crate::processes;
 use base::procfs;
+use config::vars::Env;
+use import::apps::{ClientApp, short_path};
+use import::own_entry::{self, OwnEntry};
+use process::processes;
 
 /// The PATH of programs that the desktop starts.
 const DESKTOP_PATH: &str = if cfg!(target_os = "macos") {

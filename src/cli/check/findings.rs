@@ -1,12 +1,12 @@
 //! What to know about a server that works: of its tools, and of how it is started.
 
-use crate::config::secrets::SecretSource;
-use crate::front::changed_tools;
-use crate::upstream::Upstream;
-use crate::upstream::catalog::Tool;
-use crate::upstream::claims::app_of;
 use base::text::{joined_up_to, quoted, shorten, visible};
+use config::secrets::SecretSource;
+use front::changed_tools;
 use serde_json::Value;
+use upstream::Upstream;
+use upstream::catalog::Tool;
+use upstream::claims::app_of;
 use wire::Raw;
 
 /// The limit of most clients and model providers for the name of a tool.

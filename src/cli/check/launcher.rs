@@ -1,13 +1,11 @@
 //! What the launcher of a server costs, and how to do without it.
 
-use crate::config::{Endpoint, Launcher, StdioConfig};
-use crate::processes::{ProcessTree, start_delay};
-use crate::transport::launch::direct::{
-    LauncherUse, NotPinned, obstacle, pinned_package, server_of_launcher,
-};
-use crate::upstream::Upstream;
+use config::{Endpoint, Launcher, StdioConfig};
+use process::launch::direct::{LauncherUse, NotPinned, obstacle, pinned_package, server_of_launcher};
+use process::processes::{ProcessTree, start_delay};
 use std::cell::LazyCell;
 use std::time::Duration;
+use upstream::Upstream;
 
 /// A line about the launcher of a server that runs. `processes` are read only if a server has one.
 pub(super) fn of(group: &Upstream, processes: &LazyCell<ProcessTree>) -> Option<String> {
@@ -80,7 +78,7 @@ fn advice(stdio: &StdioConfig, cost: LauncherCost) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::InheritEnv;
+    use config::InheritEnv;
 
     fn text(command: &str, args: &[&str]) -> Option<String> {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();

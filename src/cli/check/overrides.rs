@@ -1,8 +1,8 @@
 //! What `tools.override` makes of a server's tools, and which overrides have no effect.
 
-use crate::upstream::Upstream;
-use crate::upstream::overrides::hidden_args;
 use base::text::quoted;
+use upstream::Upstream;
+use upstream::overrides::hidden_args;
 use wire::raw;
 
 /// One line per override, and one per tool that is left out because its name is given to another one.

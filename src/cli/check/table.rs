@@ -1,12 +1,12 @@
 //! The report as a table.
 
 use super::{CheckReport, CheckedServer};
-use crate::cli::table::{self, Cell, Column, Layout, Row};
-use crate::cli::terminal::{TextStyle, VisibleText};
-use crate::config::Config;
 use base::clock::rounded;
 use base::text::{name, visible};
+use config::Config;
 use std::time::Duration;
+use terminal::table::{self, Cell, Column, Layout, Row};
+use terminal::{TextStyle, VisibleText};
 
 /// The columns. On a narrow terminal the last ones go first.
 const COLUMNS: [Column; 6] = [

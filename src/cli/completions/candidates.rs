@@ -1,23 +1,23 @@
 //! What may stand at the cursor.
 
 use super::typed_line::{CursorPlace, TypedLine, is_list};
-use crate::cache::{Cache, CacheKey};
 use crate::cli::config_files::load_all_servers;
 use crate::cli::{servers, usage};
-use crate::config::vars::Env;
-use crate::config::{Config, Endpoint, GroupName, Overrides, ServerConfig};
-use crate::dirs;
-use crate::instance::InstanceOptions;
-use crate::instance::stores::secret_store;
-use crate::pins::group::remembered_tools;
-use crate::transport::launch::working_dir;
 use base::blocking;
 use base::text::{one_line, shorten, visible};
 use clap::Arg;
 use clap::builder::StyledStr;
+use config::dirs;
+use config::vars::Env;
+use config::{Config, Endpoint, GroupName, Overrides, ServerConfig};
+use instance::InstanceOptions;
+use instance::stores::secret_store;
+use process::launch::working_dir;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use upstream::cache::{Cache, CacheKey};
+use upstream::pins::group::remembered_tools;
 
 /// How long the files may take to be read. Some are on a slow disk, or are FIFOs that nobody writes.
 const FILE_TIMEOUT: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
 //! The layout of the demo's output: numbered steps, and lines that fit the terminal.
 
-use crate::cli::terminal::{TextStyle, VisibleText};
 use std::io;
+use terminal::{TextStyle, VisibleText};
 
 const MIN_WIDTH: usize = 40;
 const MAX_WIDTH: usize = 96;

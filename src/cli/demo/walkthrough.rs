@@ -2,9 +2,9 @@
 
 use super::printer::Printer;
 use super::sandbox::{BROKEN_GROUP, GROUPS, IDLE_SECONDS, Sandbox};
-use crate::instance::program_client::ProgramClient;
 use anyhow::{Context, ensure};
 use base::text::CHARACTERS_PER_TOKEN;
+use instance::program_client::ProgramClient;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,10 +3,9 @@
 //! A question is asked on stderr, so that stdout has the result alone. What a server wrote is shown with every hidden
 //! character visible. Each field of a form is a line; an answer that does not fit is asked for again.
 
-use crate::cli::terminal;
-use crate::instance::embedded::QuestionHandler;
 use base::blocking;
 use base::text::{one_line, visible};
+use instance::embedded::QuestionHandler;
 use serde_json::{Map, Number, Value, json};
 use std::io::{self, IsTerminal};
 use std::sync::Arc;

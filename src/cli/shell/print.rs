@@ -1,15 +1,15 @@
 //! What the commands print: the answer on stdout, and what went wrong on stderr.
 
-use crate::cli::outcome::EXIT_FAILURE;
-use crate::cli::terminal::{self, VisibleText};
-use crate::front::changed_tools;
-use crate::front::exposed_names::ExposedNames;
-use crate::front::own_tools::{self, GET_DYNAMIC_TOOLS};
-use crate::upstream::Upstream;
-use crate::upstream::lifecycle::State;
 use base::text::{name, one_line, shell_word, shorten};
+use front::changed_tools;
+use front::exposed_names::ExposedNames;
+use front::own_tools::{self, GET_DYNAMIC_TOOLS};
 use serde_json::Value;
 use std::io;
+use terminal::VisibleText;
+use terminal::outcome::EXIT_FAILURE;
+use upstream::Upstream;
+use upstream::lifecycle::State;
 use wire::Raw;
 
 /// The length of a line about a tool, a resource or a prompt.

@@ -3,18 +3,18 @@
 use super::forms::Forms;
 use super::print::Printout;
 use crate::cli::config_files::load_config_with;
-use crate::cli::outcome::{CommandError, EXIT_CONFIG, EXIT_INTERRUPTED};
-use crate::cli::terminal::{self, ProgressLine};
-use crate::config::vars::Env;
-use crate::config::{Config, GroupName, Overrides};
-use crate::instance::InstanceOptions;
-use crate::instance::embedded::{EmbeddedInstance, wait_for_groups};
-use crate::instance::signals::interrupted;
-use crate::upstream::Upstream;
 use base::text::name;
+use config::vars::Env;
+use config::{Config, GroupName, Overrides};
+use instance::InstanceOptions;
+use instance::embedded::{EmbeddedInstance, wait_for_groups};
+use instance::signals::interrupted;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use terminal::ProgressLine;
+use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_INTERRUPTED};
+use upstream::Upstream;
 
 /// How long discovery may take.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(120);
@@ -62,7 +62,7 @@ fn load(
 /// Waits until the servers that are started for their lists have answered or failed. A terminal shows which are awaited.
 pub(super) async fn wait_for_discovery(instance: &EmbeddedInstance) {
     let groups = &instance.groups;
-    let mut progress = ProgressLine::new();
+    let mut progress = ProgressLine::on_stderr();
     let is_awaited = |group: &Upstream| groups.is_discovering() && groups.expects_catalog(group);
     wait_for_groups(groups, DISCOVERY_TIMEOUT, is_awaited, |_, awaited| {
         let names: Vec<_> = awaited.iter().map(|group| name(group.name.as_str())).collect();

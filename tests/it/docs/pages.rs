@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use dynamic_mcp::config::Overrides;
-use dynamic_mcp::config::load::load;
-use dynamic_mcp::config::vars::Env;
+use config::Overrides;
+use config::load::load;
+use config::vars::Env;
 
 use super::reference::messages;
 use super::{fences, page_files, root};

@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use dynamic_mcp::config::file::SCHEMA;
-use dynamic_mcp::config::load::load;
+use config::file::SCHEMA;
+use config::load::load;
 
-use dynamic_mcp::config::vars::Env;
-use dynamic_mcp::config::{Config, LaunchText, Overrides};
+use config::vars::Env;
+use config::{Config, LaunchText, Overrides};
 use serde_json::{Map, Value, json};
 
 const BEGIN: &str = "<!-- reference: ";

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use dynamic_mcp::config::{Endpoint, ServerConfig};
+use config::{Endpoint, ServerConfig};
 use serde_json::{Value, json};
 
 #[cfg(unix)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Home, loaded};
-use dynamic_mcp::config::Endpoint;
+use config::Endpoint;
 
 const SERVERS: &str = ".config/dynamic-mcp/servers.json";
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use dynamic_mcp::config::Overrides;
-use dynamic_mcp::config::load::load;
-use dynamic_mcp::config::vars::Env;
+use config::Overrides;
+use config::load::load;
+use config::vars::Env;
 use serde_json::json;
 use tempfile::TempDir;
 

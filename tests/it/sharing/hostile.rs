@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::support::InputRecord;
-use dynamic_mcp::sharing::attach::{AttachRequest, ServerIdentity};
-use dynamic_mcp::sharing::challenge;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
+use sharing::attach::{AttachRequest, ServerIdentity};
+use sharing::challenge;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, IoSlice, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;

@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dynamic_mcp::transport::warden::{MODE_ARG, SpawnError, Warden};
 use nix::sys::signal::{SigHandler, Signal, signal};
+use process::warden::{MODE_ARG, SpawnError, Warden};
 use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 

@@ -1,0 +1,204 @@
+//! Finds the authorization server of a server: from its challenge, its protected resource metadata (RFC 9728) and the
+//! metadata of the authorization server (RFC 8414, OpenID Connect Discovery).
+
+use super::account::Account;
+use super::egress::{Egress, REQUEST_TIMEOUT};
+use super::error::AuthError;
+use super::secret::quote_sanitized;
+use http_client::tls;
+use oauth2::http::Request;
+use reqwest::{StatusCode, Url};
+use rmcp::transport::auth::AuthError as RmcpError;
+use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a refused request waits to learn whether a login is possible.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// An authorization server whose metadata has been read and checked.
+pub(super) struct AuthorizationServer {
+    /// rmcp's client for it.
+    pub(super) manager: AuthorizationManager,
+    /// What `manager` sends its requests with.
+    pub(super) egress: Arc<Egress>,
+    /// What the server says about itself.
+    pub(super) metadata: AuthorizationMetadata,
+    /// Whether there is no metadata, so that the endpoints are those that MCP 2025-03-26 assumes.
+    is_assumed: bool,
+}
+
+impl AuthorizationServer {
+    /// The identifier of the server, if it has metadata.
+    pub(super) fn issuer(&self) -> Option<String> {
+        self.metadata.issuer.clone()
+    }
+
+    /// Whether this boolean member of the metadata is true.
+    pub(super) fn supports(&self, member: &str) -> bool {
+        self.metadata.additional_fields.get(member).and_then(|value| value.as_bool()).unwrap_or_default()
+    }
+
+    /// Where tokens are revoked (RFC 7009), if the server does that.
+    pub(super) fn revocation_endpoint(&self) -> Option<&str> {
+        self.metadata.additional_fields.get("revocation_endpoint").and_then(|value| value.as_str())
+    }
+
+    /// Whether the client's secret is sent in the form. As in rmcp, only if the server does not accept the
+    /// `Authorization` header.
+    pub(super) fn uses_client_secret_post(&self) -> bool {
+        let methods = self.metadata.additional_fields.get("token_endpoint_auth_methods_supported");
+        let supports = |method: &str| {
+            methods.and_then(|methods| methods.as_array()).is_some_and(|all| all.iter().any(|m| m == method))
+        };
+        supports("client_secret_post") && !supports("client_secret_basic")
+    }
+
+    /// Explains an error of `manager`, with `secrets` removed.
+    pub(super) fn explain(&self, error: &RmcpError, secrets: &[&str]) -> AuthError {
+        self.egress.explain(error, secrets)
+    }
+}
+
+/// What a server answers to a request without a token.
+pub(super) enum ProbeOutcome {
+    /// It requires a token, and sends this `WWW-Authenticate` header.
+    Challenge(Option<String>),
+    /// It answers anything but 401.
+    NoChallenge,
+}
+
+impl Account {
+    /// Makes the HTTP client for this login.
+    async fn egress(&self) -> Result<Arc<Egress>, AuthError> {
+        let tls = tls::client_config(self.ca_file.as_deref(), REQUEST_TIMEOUT).await;
+        let tls = tls.map_err(|error| AuthError::Refused(error.to_string()))?;
+        Egress::new(&self.url, self.oauth.allow_private_addresses, tls)
+    }
+
+    /// Sends a request without a token, to see whether the server requires one. The request is a ping, which leaves no
+    /// session behind.
+    pub(super) async fn probe(&self) -> Result<ProbeOutcome, AuthError> {
+        let egress = self.egress().await?;
+        let mut request = Request::post(self.url.as_str())
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream");
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let body = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_vec();
+        let request = request.body(body).map_err(|error| AuthError::Refused(error.to_string()))?;
+        let response = egress.send(request).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(ProbeOutcome::NoChallenge);
+        }
+        let challenges = response.headers().get_all("www-authenticate");
+        let challenges = challenges.iter().filter_map(|value| value.to_str().ok());
+        let bearer = challenges.max_by_key(|value| value.contains("resource_metadata"));
+        Ok(ProbeOutcome::Challenge(bearer.map(str::to_owned)))
+    }
+
+    /// Finds the authorization server and checks its metadata. `challenge`: the server's `WWW-Authenticate` header.
+    pub(super) async fn discover(&self, challenge: Option<&str>) -> Result<AuthorizationServer, AuthError> {
+        let egress = self.egress().await?;
+        let explain = |error: RmcpError| egress.explain(&error, &[]);
+        let manager =
+            AuthorizationManager::new_with_oauth_http_client(self.url.as_str(), egress.clone()).await;
+        let mut manager = manager.map_err(explain)?;
+        let resolved = manager.resolve_metadata_from_challenge(challenge).await.map_err(explain)?;
+        let metadata = resolved.metadata;
+        check_endpoints(&metadata, &egress)?;
+        // Servers of MCP 2025-03-26 may have no metadata to announce PKCE in; that revision requires them to support
+        // it.
+        let can_announce_pkce = resolved.source != AuthorizationMetadataSource::LegacyEndpointFallback;
+        if !self.uses_client_credentials() && can_announce_pkce {
+            self.check_pkce(&metadata)?;
+        }
+        manager.set_metadata(metadata.clone());
+        Ok(AuthorizationServer { manager, egress, metadata, is_assumed: !can_announce_pkce })
+    }
+
+    /// Checks that there is something to log in to: a server that only wants a key has no page for logins.
+    ///
+    /// # Errors
+    ///
+    /// `KeyNeeded` if there is not.
+    pub(super) async fn check_has_logins(&self, server: &AuthorizationServer) -> Result<(), AuthError> {
+        if !server.is_assumed {
+            return Ok(());
+        }
+        let request = Request::get(&server.metadata.authorization_endpoint).body(Vec::new());
+        let request = request.map_err(|error| AuthError::Refused(error.to_string()))?;
+        let status = server.egress.send(request).await?.status();
+        match status.as_u16() {
+            401 | 403 | 404 | 405 | 410 => Err(self.key_needed()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if the server that refused a request has nothing to log in to, or if nobody can log in because its
+    /// authorization server has no registration of clients. `challenge`: its `WWW-Authenticate` header.
+    pub(super) async fn check_may_log_in(&self, challenge: Option<&str>) -> Result<(), AuthError> {
+        if self.oauth.client_id.is_some() {
+            return Ok(());
+        }
+        let check = async {
+            let server = self.discover(challenge).await?;
+            self.check_has_logins(&server).await?;
+            if self.can_register(&server) { Ok(()) } else { Err(self.client_needed(None)) }
+        };
+        match timeout(DISCOVERY_TIMEOUT, check).await {
+            Ok(Err(error @ (AuthError::KeyNeeded(_) | AuthError::ClientNeeded(_)))) => Err(error),
+            // A login says what else is wrong.
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a login can get a client without one in the config.
+    fn can_register(&self, server: &AuthorizationServer) -> bool {
+        server.metadata.registration_endpoint.is_some()
+            || (self.oauth.client_metadata_url.is_some()
+                && server.supports("client_id_metadata_document_supported"))
+    }
+
+    /// Checks that the server announces PKCE with S256 (RFC 7636). A server that does not announce it may not check it,
+    /// and then a stolen authorization code is enough to log in.
+    fn check_pkce(&self, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
+        match &metadata.code_challenge_methods_supported {
+            Some(methods) if methods.iter().any(|method| method == "S256") => Ok(()),
+            Some(_) => {
+                Err(AuthError::Refused("its authorization server does not support PKCE with S256".to_owned()))
+            }
+            None if !self.oauth.require_pkce => Ok(()),
+            None => Err(AuthError::Refused(
+                "its authorization server does not announce support for PKCE; \
+                 if you know that it supports PKCE, set `oauth.require_pkce` to false"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+/// Checks all endpoints before the first is used, so that a login does not stop halfway.
+pub(super) fn check_endpoints(metadata: &AuthorizationMetadata, egress: &Egress) -> Result<(), AuthError> {
+    let required = [&metadata.authorization_endpoint, &metadata.token_endpoint];
+    for endpoint in required.into_iter().chain(&metadata.registration_endpoint) {
+        parse_endpoint(endpoint, egress)?;
+    }
+    Ok(())
+}
+
+/// Parses and checks an address from metadata. Only the parsed form is used afterwards: another program might read the
+/// text differently.
+pub(super) fn parse_endpoint(text: &str, egress: &Egress) -> Result<Url, AuthError> {
+    let url: Option<Url> = text.parse().ok().filter(|_| !text.contains(char::is_control));
+    let url = url.ok_or_else(|| {
+        AuthError::Refused(format!(
+            "the login leads to {}, which is not a valid URL",
+            quote_sanitized(text, &[])
+        ))
+    })?;
+    egress.check(&url)?;
+    Ok(url)
+}

@@ -1,0 +1,307 @@
+//! The HTTP client that every request of a login goes through.
+//!
+//! A server can name any address in its metadata, so each destination is checked, whichever document it came from. A
+//! request passes if it uses https, or if it goes from a server on this machine to this machine. A public server cannot
+//! lead to a private address (`addresses`), neither by a literal nor by a name that resolves to one. Redirects are not
+//! followed here; rmcp follows those of metadata within one origin, and each of them is checked like any request.
+
+use super::addresses::{self, EgressPolicy};
+use super::error::AuthError;
+use super::secret::{quote_sanitized, sanitize, without_secrets};
+use http_client::USER_AGENT;
+use http_client::client::error_message;
+use http_client::proxy;
+use http_client::reqwest_error::root_cause;
+use oauth2::http::Request;
+use oauth2::{HttpRequest, HttpResponse};
+use parking_lot::Mutex;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
+use reqwest::{Client, StatusCode, Url, redirect};
+use rmcp::transport::auth::AuthError as RmcpError;
+use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
+use rustls::ClientConfig;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// For one request with its response.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Metadata documents and token responses are much smaller.
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
+
+/// A guarded HTTP client for the login at one server.
+pub(super) struct Egress {
+    /// Resolves names with `allowed`, and follows no redirects.
+    client: Client,
+    /// What `check` checks.
+    allowed: AllowedDestinations,
+    /// Why the last request that rmcp made failed: rmcp drops the reason.
+    last_error: Mutex<Option<AuthError>>,
+    /// The last error response that rmcp got: rmcp drops most of it.
+    last_refusal: Mutex<Option<HttpResponse>>,
+}
+
+/// Where requests may go.
+#[derive(Clone)]
+struct AllowedDestinations {
+    /// The server's own host may have any address, because the user chose it in the config.
+    server_host: String,
+    /// The proxies of the environment, which the user also chose.
+    proxy_hosts: Vec<String>,
+    /// For all other hosts.
+    policy: EgressPolicy,
+}
+
+impl Egress {
+    /// Makes a client for the login at `server`, which trusts the authorities in `tls`.
+    pub(super) fn new(server: &Url, allow_private: bool, tls: ClientConfig) -> Result<Arc<Self>, AuthError> {
+        let allowed = AllowedDestinations {
+            server_host: server.host_str().unwrap_or_default().to_owned(),
+            proxy_hosts: proxy::hosts(),
+            policy: EgressPolicy::new(server, allow_private),
+        };
+        let client = Client::builder()
+            .user_agent(USER_AGENT)
+            .timeout(REQUEST_TIMEOUT)
+            .redirect(redirect::Policy::none())
+            .dns_resolver(Arc::new(allowed.clone()))
+            .tls_backend_preconfigured(tls)
+            .build();
+        let client = client
+            .map_err(|error| AuthError::Refused(format!("the HTTP client could not be created: {error}")))?;
+        Ok(Arc::new(Self { client, allowed, last_error: Mutex::default(), last_refusal: Mutex::default() }))
+    }
+
+    /// Checks that a request may go to `url`, as far as that is known before its host is resolved.
+    pub(super) fn check(&self, url: &Url) -> Result<(), AuthError> {
+        let refuse = |why: &str| {
+            let shown = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
+            Err(AuthError::Refused(format!("the login leads to {shown}, {why}")))
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return refuse("whose URL contains a user name or password");
+        }
+        let Some(host) = url.host_str() else { return refuse("whose URL has no host") };
+        match url.scheme() {
+            "https" => {}
+            "http" if self.allowed.policy.server_is_loopback() && addresses::is_loopback(url) => {}
+            _ => return refuse("which does not use https"),
+        }
+        if host == self.allowed.server_host {
+            return Ok(());
+        }
+        if self.allowed.proxy_hosts.iter().any(|proxy| proxy == host) {
+            return refuse("which is the proxy itself");
+        }
+        if !self.allowed.policy.allows_host(url) {
+            return refuse(
+                "which is a private or reserved address \
+                 (set `oauth.allow_private_addresses` to true if your organization uses private ones)",
+            );
+        }
+        Ok(())
+    }
+
+    /// Takes the reason why the last request that rmcp made failed.
+    pub(super) fn take_last_error(&self) -> Option<AuthError> {
+        self.last_error.lock().take()
+    }
+
+    /// Explains an error of rmcp, with `secrets` removed. If this client stopped the request, or the request failed,
+    /// its own error is returned.
+    pub(super) fn explain(&self, error: &RmcpError, secrets: &[&str]) -> AuthError {
+        if let Some(error) = self.take_last_error() {
+            return error;
+        }
+        let refusal = self.last_refusal.lock().take();
+        let refusal = refusal.map(|response| describe_error_response(&response, secrets));
+        match (error, refusal) {
+            (
+                RmcpError::RegistrationFailed(_)
+                | RmcpError::TokenRefreshRejected(_)
+                | RmcpError::TokenRefreshFailed(_),
+                Some(refusal),
+            ) => AuthError::Refused(refusal),
+            (RmcpError::TokenExchangeFailed(_), Some(refusal)) => AuthError::Refused(format!(
+                "its authorization server did not accept the authorization code: {refusal}"
+            )),
+            (error, _) => explain_without_response(error, secrets),
+        }
+    }
+
+    /// Sends a form to an address from metadata.
+    pub(super) async fn post_form(
+        &self,
+        address: &str,
+        form: &[(&str, &str)],
+        authorization: Option<&str>,
+    ) -> Result<HttpResponse, AuthError> {
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+        let mut request = Request::post(address)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("accept", "application/json");
+        if let Some(value) = authorization {
+            request = request.header("authorization", value);
+        }
+        let request = request.body(body.into_bytes());
+        self.send(request.map_err(|error| AuthError::Refused(error.to_string()))?).await
+    }
+
+    /// Sends a request and reads its response.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the destination is not allowed or the response is too large; `Unreachable` if the request fails, or
+    /// a POST is answered with a status that says nothing about what was posted (5xx, 429).
+    pub(super) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, AuthError> {
+        let is_post = request.method() == "POST";
+        let mut request = reqwest::Request::try_from(request)
+            .map_err(|_| AuthError::Refused("the login leads to an invalid URL".to_owned()))?;
+        self.check(request.url())?;
+        for (name, value) in request.headers_mut() {
+            value.set_sensitive(name == AUTHORIZATION);
+        }
+        let url = request.url().clone();
+        let origin = url.origin().ascii_serialization();
+        let failed = |error: &reqwest::Error| {
+            let proxy = proxy::connect_error(error, &url).map(|error| error.to_string());
+            let cause = || match error.is_timeout() {
+                true => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
+                false => root_cause(error),
+            };
+            let failure = || format!("the request to {origin} failed: {}", cause());
+            AuthError::Unreachable(proxy.unwrap_or_else(failure))
+        };
+        let mut response = self.client.execute(request).await.map_err(|error| failed(&error))?;
+        let status = response.status();
+        if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            && let Some(error) = proxy::credentials_rejected(&url)
+        {
+            return Err(AuthError::Unreachable(error.to_string()));
+        }
+        if is_post && (status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS) {
+            return Err(AuthError::Unreachable(format!("{origin} answered with HTTP status {status}")));
+        }
+        let mut body = Vec::new();
+        // A server may answer the probe for a login with an event stream, which does not end.
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let is_stream = content_type.is_some_and(|value| value.starts_with("text/event-stream"));
+        while !is_stream && let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
+            if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
+                return Err(AuthError::Refused(format!("{origin} answered with more than 1 MiB")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let mut answer = HttpResponse::new(body);
+        *answer.status_mut() = status;
+        *answer.headers_mut() = response.headers().clone();
+        Ok(answer)
+    }
+}
+
+impl OAuthHttpClient for Egress {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(async move {
+            match self.send(request.request).await {
+                Ok(response) => {
+                    let is_refusal = response.status().is_client_error();
+                    *self.last_refusal.lock() = is_refusal.then(|| response.clone());
+                    Ok(response)
+                }
+                Err(error) => {
+                    *self.last_error.lock() = Some(error.clone());
+                    Err(Box::new(error) as OAuthHttpClientError)
+                }
+            }
+        })
+    }
+}
+
+impl Resolve for AllowedDestinations {
+    /// Resolves a name to the allowed ones of its addresses. The client connects to exactly these, so a second lookup
+    /// cannot lead elsewhere.
+    fn resolve(&self, name: Name) -> Resolving {
+        let allowed = self.clone();
+        Box::pin(async move {
+            let resolved = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let is_users_choice = name.as_str() == allowed.server_host
+                || allowed.proxy_hosts.iter().any(|proxy| proxy == name.as_str());
+            let addresses: Vec<SocketAddr> = resolved
+                .filter(|address| is_users_choice || allowed.policy.allows_address(address.ip()))
+                .collect();
+            match addresses.is_empty() {
+                true => Err("its host has a private or reserved address".into()),
+                false => Ok(Box::new(addresses.into_iter()) as Addrs),
+            }
+        })
+    }
+}
+
+/// Explains an error of rmcp about which no error response says more.
+fn explain_without_response(error: &RmcpError, secrets: &[&str]) -> AuthError {
+    let text = || sanitize(&error.to_string(), secrets);
+    match error {
+        RmcpError::PkceUnsupported => AuthError::Refused(
+            "its authorization server does not support PKCE with S256, which a safe login requires"
+                .to_owned(),
+        ),
+        RmcpError::DiscoveryRequestFailed { .. } => AuthError::Unreachable(text()),
+        RmcpError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
+            AuthError::Refused(format!(
+                "the authorization server {expected_issuer} claims to be {}",
+                quote_sanitized(received_issuer, secrets)
+            ))
+        }
+        _ => AuthError::Refused(text()),
+    }
+}
+
+/// The reason in an error response of an authorization server: its error with the description (RFC 6749 section 5.2, RFC
+/// 7591 section 3.2.2), or else its HTTP status and what the body says.
+pub(super) fn describe_error_response(response: &HttpResponse, secrets: &[&str]) -> String {
+    #[derive(serde::Deserialize)]
+    struct OAuthErrorResponse {
+        error: String,
+        error_description: Option<String>,
+    }
+    match serde_json::from_slice::<OAuthErrorResponse>(response.body()) {
+        Ok(OAuthErrorResponse { error, error_description: Some(description) }) => {
+            quote_sanitized(&format!("{error} ({description})"), secrets)
+        }
+        Ok(OAuthErrorResponse { error, .. }) => quote_sanitized(&error, secrets),
+        Err(_) => {
+            let body = without_secrets(&String::from_utf8_lossy(response.body()), secrets);
+            let words = error_message(&body.into()).map(|words| format!(": {words}"));
+            format!("HTTP status {}{}", response.status(), words.unwrap_or_default())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_proxy_at_a_private_address_is_used_but_no_server_may_redirect_to_it() {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let server: Url = "https://mcp.example/".parse().unwrap();
+        let allowed = |proxies: &[&str]| AllowedDestinations {
+            server_host: "mcp.example".to_owned(),
+            proxy_hosts: proxies.iter().map(|proxy| (*proxy).to_owned()).collect(),
+            policy: EgressPolicy::new(&server, false),
+        };
+        let resolve = |allowed: AllowedDestinations| allowed.resolve("localhost".parse().unwrap());
+        assert!(resolve(allowed(&[])).await.is_err());
+        assert!(resolve(allowed(&["localhost"])).await.is_ok());
+        let allowed = allowed(&["proxy.example"]);
+        let egress = Egress {
+            client: Client::new(),
+            allowed,
+            last_error: Mutex::default(),
+            last_refusal: Mutex::default(),
+        };
+        assert!(egress.check(&"https://login.example/".parse().unwrap()).is_ok());
+        assert!(egress.check(&"https://proxy.example:3128/".parse().unwrap()).is_err());
+    }
+}

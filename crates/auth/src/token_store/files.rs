@@ -1,0 +1,66 @@
+//! Reads and writes the file of a login, which only its owner can read.
+
+use super::stored_login::LoginFile;
+use crate::error::AuthError;
+use base::blocking;
+use base::private_files::{PrivateFileError, private_dir, read_private, remove_stale_temporaries, replace};
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The largest file of a login, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+/// How long an operation on the file of a login may take.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Runs file operations on another thread, so that a slow disk does not delay calls.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, AuthError> + Send + 'static,
+) -> Result<T, AuthError> {
+    let done = blocking::run(FILE_TIMEOUT, work).await;
+    done.unwrap_or_else(|error| Err(AuthError::Store(format!("access to the file of the login {error}"))))
+}
+
+/// Reads the file of a login. `None` if there is none, or its content is not a login.
+///
+/// # Errors
+///
+/// `AuthError::Store` if the file cannot be read, or it or its directory cannot be trusted.
+pub(super) fn read(path: &Path) -> Result<Option<LoginFile>, AuthError> {
+    let text = match read_private(path, MAX_BYTES) {
+        // Also `None` if a directory on the way cannot be entered: no login was ever stored there.
+        Err(error) if error.is_missing() => return Ok(None),
+        text => text.map_err(store_error)?,
+    };
+    Ok(serde_json::from_slice(&text).ok())
+}
+
+/// Replaces the file of a login.
+pub(super) fn write(path: &Path, content: &LoginFile) -> Result<(), AuthError> {
+    let text = serde_json::to_vec_pretty(content).map_err(|error| io_error(path, &error.into()))?;
+    if let Some(dir) = path.parent() {
+        remove_stale_temporaries(dir);
+    }
+    // Durable: otherwise a power failure could bring back the previous refresh token, which is used up.
+    replace(path, &text, true).map_err(store_error)
+}
+
+/// Checks that a file can be written to the directory.
+pub(super) fn check_writable(dir: &Path) -> Result<(), AuthError> {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    let path = dir.join(format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
+    private_dir(dir).and_then(|()| replace(&path, &[0; 4096], false)).map_err(store_error)?;
+    fs::remove_file(&path).map_err(|error| io_error(&path, &error))
+}
+
+/// The error for a file or directory that cannot be used.
+pub(super) fn store_error(error: PrivateFileError) -> AuthError {
+    AuthError::Store(error.to_string())
+}
+
+/// The error for a file that cannot be read, written or locked.
+pub(super) fn io_error(path: &Path, error: &io::Error) -> AuthError {
+    AuthError::Store(format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,77 @@
+//! New tokens that could not be written. This process may have the only tokens that still work, and goes on with them.
+
+use super::key::StoreKey;
+use super::stored_login::StoredLogin;
+use crate::error::AuthError;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// The unwritten logins of this process, by file stem. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct UnsavedLogins(Arc<Mutex<HashMap<String, UnsavedLogin>>>);
+
+struct UnsavedLogin {
+    key: StoreKey,
+    /// What has to be written.
+    login: StoredLogin,
+    /// The stored login that it replaces.
+    replaces: Option<StoredLogin>,
+}
+
+impl UnsavedLogins {
+    /// Adds a login that replaces the stored one. Returns whether all logins of this key were written before.
+    pub(super) fn insert(&self, key: &StoreKey, login: StoredLogin, replaces: Option<StoredLogin>) -> bool {
+        let mut logins = self.0.lock();
+        match logins.get_mut(key.file_stem()) {
+            Some(unsaved) => {
+                unsaved.login = login;
+                false
+            }
+            None => {
+                logins.insert(key.file_stem().to_owned(), UnsavedLogin { key: key.clone(), login, replaces });
+                true
+            }
+        }
+    }
+
+    /// Removes the login of this key.
+    pub(super) fn remove(&self, key: &StoreKey) {
+        self.0.lock().remove(key.file_stem());
+    }
+
+    /// The unwritten login of this key.
+    pub(super) fn get(&self, key: &StoreKey) -> Option<StoredLogin> {
+        self.0.lock().get(key.file_stem()).map(|unsaved| unsaved.login.clone())
+    }
+
+    /// The keys of all unwritten logins.
+    pub(super) fn keys(&self) -> Vec<StoreKey> {
+        self.0.lock().values().map(|unsaved| unsaved.key.clone()).collect()
+    }
+
+    /// Returns the newer one of the `stored` login and the unwritten one. If the stored login has changed since,
+    /// another process logged in or out: the unwritten one is dropped.
+    pub(super) fn newest(
+        &self,
+        key: &StoreKey,
+        stored: Result<Option<StoredLogin>, AuthError>,
+    ) -> Result<Option<StoredLogin>, AuthError> {
+        let mut logins = self.0.lock();
+        match (logins.get(key.file_stem()), stored) {
+            (Some(unsaved), Ok(stored)) if stored != unsaved.replaces => {
+                logins.remove(key.file_stem());
+                Ok(stored)
+            }
+            (Some(unsaved), _) => Ok(Some(unsaved.login.clone())),
+            (None, stored) => stored,
+        }
+    }
+}
+
+impl fmt::Debug for UnsavedLogins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UnsavedLogins").field(&self.0.lock().len()).finish()
+    }
+}

@@ -1,0 +1,399 @@
+//! Parses one config file, in the format of any client, into its entries and settings.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jsonc_parser::ast::{Object, ObjectProp, Value};
+use jsonc_parser::common::Ranged;
+use serde::de::DeserializeOwned;
+
+use super::client_files::{self, GeminiLists};
+use super::codex;
+use super::entry::{EntrySource, FieldSource, NamedEntry};
+use super::findings::{
+    CAN_SHARE, doubtful_timeout, is_server, name_error, read_entry, share_without_effect, unexpanded,
+    unknown_field, unwrapped,
+};
+use super::json_text::{expected_an_object, parse_json};
+use super::parse_profiles::{NamedProfile, parse_profiles};
+use super::secret_refs;
+use super::source_text::SourceText;
+use crate::de::ValueReader;
+use crate::fields::{self, CacheKeyPart, ConfigField};
+use crate::file::{ServerEntry, SettingsEntry};
+use crate::nearest::nearest;
+use crate::referenced::ReferencedFiles;
+use crate::secrets::ServerSecrets;
+use crate::vars::{Env, ExpandContext};
+use crate::{ConfigError, LaunchText, ServerOrigin};
+use base::files::MAX_CONFIG_BYTES;
+use base::text;
+
+/// How many files beside one that does not exist are looked at.
+const MAX_NEIGHBORS: usize = 1000;
+
+/// The content of one file.
+#[derive(Default)]
+pub(super) struct ParsedFile {
+    /// The servers in the order of the file, one per name.
+    pub(super) servers: Vec<NamedEntry>,
+    /// The `settings` of the file.
+    pub(super) settings: SettingsEntry,
+    /// The `profiles` of the file, one per name.
+    pub(super) profiles: Vec<NamedProfile>,
+    /// The error in the settings that restrict tools, if there is one: then it is unknown which tools may be called.
+    pub(super) tools_error: Option<ConfigError>,
+    /// Errors of the whole file and of settings.
+    pub(super) errors: Vec<ConfigError>,
+    /// Problems that do not keep anything from being used, such as unknown fields.
+    pub(super) warnings: Vec<ConfigError>,
+}
+
+/// Parses a file. Everything that is wrong with it becomes an error or a warning in the result.
+pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> ParsedFile {
+    let absolute = env.cwd().join(path);
+    let is_default = env.get_non_empty("DYNAMIC_MCP_CONFIG").is_none()
+        && env.config_dir().is_some_and(|dir| dir.join("servers.json") == absolute);
+    let word = absolute.to_str().filter(|_| !is_default).and_then(text::shell_word);
+    let named = word.map(|word| format!(" --config {word}")).unwrap_or_default();
+    let other = nearest_file(&absolute).or_else(|| env.config_dir().map(|dir| dir.join("servers.json")));
+    let other = other.filter(|other| *other != absolute && other.is_file());
+    let other = other.map_or_else(String::new, |other| format!("did you mean {}? ", text::path(&other)));
+    let missing = format!(
+        "{other}`dynamic-mcp import{named}` makes it from the files of your clients; `--config` names another file"
+    );
+    let text = match SourceText::read(&absolute, MAX_CONFIG_BYTES, &missing) {
+        Ok(text) => Arc::new(text.named(path)),
+        Err(error) => {
+            let error = ConfigError { file: path.to_owned(), ..error };
+            return ParsedFile { errors: vec![error], ..ParsedFile::default() };
+        }
+    };
+    let dir = absolute.parent().unwrap_or(&absolute);
+    let context = ExpandContext { env, dir, files, is_project: secret_refs::is_of_project(&absolute, env) };
+    let refusal = secret_refs::refusal(&absolute, env);
+    let canonical = absolute.canonicalize().unwrap_or_else(|_| absolute.clone());
+    let is_toml = client_files::is_toml(path);
+    let mut parser = FileParser {
+        config_option: named.clone().into(),
+        text: &text,
+        path: canonical.into(),
+        dir: dir.into(),
+        is_toml,
+        context,
+        gemini_lists: None,
+        secrets_refusal: refusal.as_deref(),
+        file: ParsedFile::default(),
+    };
+    let root = match is_toml {
+        true => codex::parse(&text),
+        false => parse_json(&text),
+    };
+    match root {
+        Ok(root) => parser.parse_root(&root),
+        Err(error) => parser.file.errors.push(error),
+    }
+    parser.file
+}
+
+/// The JSON file whose name is nearest to that of a file that does not exist, in its directory.
+fn nearest_file(missing: &Path) -> Option<PathBuf> {
+    let name = missing.file_name()?.to_str().filter(|_| !missing.exists())?;
+    let entries = missing.parent()?.read_dir().ok()?.take(MAX_NEIGHBORS).flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let names: Vec<_> = names.filter(|name| name.ends_with(".json")).collect();
+    nearest(name, names.iter().map(String::as_str)).map(|name| missing.with_file_name(name))
+}
+
+struct FileParser<'f> {
+    text: &'f Arc<SourceText>,
+    /// The option with which a command reads the file, with a space before it; empty for the default file.
+    config_option: Arc<str>,
+    /// The absolute path of the file.
+    path: Arc<Path>,
+    /// The directory of the file.
+    dir: Arc<Path>,
+    /// Whether the file is Codex's, and not JSON.
+    is_toml: bool,
+    context: ExpandContext<'f>,
+    /// Which servers Gemini CLI starts, in its own file.
+    gemini_lists: Option<GeminiLists>,
+    /// Why no values are fetched for the servers of this file.
+    secrets_refusal: Option<&'f str>,
+    /// What was parsed so far.
+    file: ParsedFile,
+}
+
+impl FileParser<'_> {
+    fn parse_root(&mut self, root: &Object<'_>) {
+        // The settings of a client are about much more than servers.
+        let mcp = root.get("mcp").map(|member| &member.value);
+        self.gemini_lists = mcp.and_then(GeminiLists::of);
+        let has_other_members = mcp.is_some() || client_files::is_settings_file(&self.path);
+        let mut is_config = false;
+        let mut unknown = Vec::new();
+        for member in &root.properties {
+            let name = member.name.as_str();
+            match fields::find(fields::FILE, name).map(|field| field.name) {
+                Some("mcp") if self.gemini_lists.is_some() => {}
+                Some("mcp") => self.parse_opencode(&member.value),
+                Some("settings") => self.parse_settings(&member.value),
+                // Those of clients are about other things.
+                Some("profiles") if self.is_toml || client_files::is_settings_file(&self.path) => continue,
+                Some("profiles") => self.parse_profiles(&member.value),
+                Some(_) => self.parse_servers(name, &member.value),
+                None => {
+                    if !has_other_members && !matches!(name, "$schema" | "inputs") {
+                        let nearest = nearest(name, fields::all_names(fields::FILE));
+                        unknown.push((name, member.name.start(), nearest));
+                    }
+                    continue;
+                }
+            }
+            is_config = true;
+        }
+        if is_config {
+            let warnings = unknown
+                .into_iter()
+                .map(|(name, offset, nearest)| unknown_field(self.text, name, offset, nearest));
+            self.file.warnings.extend(warnings.collect::<Vec<_>>());
+            return;
+        }
+        if let Some(error) = unwrapped(root, self.text) {
+            self.file.errors.push(error);
+            return;
+        }
+        let misspelled =
+            unknown.iter().find_map(|(name, offset, nearest)| Some((*offset, *name, (*nearest)?)));
+        let (offset, hint) = match misspelled {
+            Some((offset, name, meant)) => (offset, format!("did you mean `{meant}` instead of `{name}`?")),
+            None => (root.start(), r#"write servers as {"mcpServers": {NAME: {…}}}"#.to_owned()),
+        };
+        self.file.errors.push(self.text.error(offset, "the file has no `mcpServers`", Some(hint)));
+    }
+
+    /// Parses OpenCode's `mcp`, which holds the servers itself or in a member `servers`.
+    fn parse_opencode(&mut self, mcp: &Value<'_>) {
+        let nested = mcp.as_object().and_then(|mcp| mcp.get("servers")).map(|member| &member.value);
+        match nested {
+            Some(servers @ Value::Object(object)) if !is_server(object) => {
+                self.parse_servers("mcp.servers", servers);
+            }
+            _ => self.parse_servers("mcp", mcp),
+        }
+    }
+
+    fn parse_servers(&mut self, key: &str, servers: &Value<'_>) {
+        let Value::Object(servers) = servers else {
+            let message = format!("`{key}`: {}", expected_an_object(servers));
+            let first =
+                servers.as_array().and_then(|list| list.elements.first()?.as_object()?.get_string("name"));
+            let name = first.map_or("NAME", |name| &name.value);
+            let hint = format!("write each server by its name: {key:?}: {{{name:?}: {{…}}}}");
+            self.file.errors.push(self.text.error(servers.start(), message, Some(hint)));
+            return;
+        };
+        let known = self.file.servers.iter().enumerate();
+        let mut known: HashMap<Cow<'_, str>, _> =
+            known.map(|(n, server)| (server.name.clone().into(), n)).collect();
+        known.reserve(servers.properties.len());
+        self.file.servers.reserve(servers.properties.len());
+        // There the number is valid, and about something else.
+        let is_of_client = matches!(key, "mcp" | "mcp.servers") || client_files::is_client_file(&self.path);
+        for member in &servers.properties {
+            let mut server = self.parse_server(member);
+            let warning = doubtful_timeout(&member.value, self.text).filter(|_| !is_of_client);
+            server.warnings.extend(warning);
+            match known.get(&*server.name).and_then(|n| self.file.servers.get_mut(*n)) {
+                Some(first) => {
+                    let (line, column) = self.text.position(first.source.offset);
+                    let message =
+                        format!("the server `{}` is defined twice, first at {line}:{column}", server.name);
+                    let hint = Some("rename or remove one of them".to_owned());
+                    first.entry = None;
+                    first.errors = vec![self.text.error(member.name.start(), message, hint)];
+                }
+                None => {
+                    known.insert(member.name.as_str().into(), self.file.servers.len());
+                    self.file.servers.push(server);
+                }
+            }
+        }
+    }
+
+    fn parse_profiles(&mut self, profiles: &Value<'_>) {
+        let (profiles, errors) = parse_profiles(profiles, self.text, self.context);
+        self.file.profiles = profiles;
+        self.file.errors.extend(errors);
+    }
+
+    fn parse_server(&mut self, member: &ObjectProp<'_>) -> NamedEntry {
+        let translated = client_files::translated(&member.value);
+        let translated = translated.map(|value| ObjectProp { value, ..member.clone() });
+        let member = translated.as_ref().unwrap_or(member);
+        let name = member.name.as_str().to_owned();
+        let mut wrong = Vec::new();
+        let mut secrets = ServerSecrets::default();
+        let mut warnings = Vec::new();
+        let (entry, errors) = if let Some((message, hint)) = name_error(&name, is_disabled(&member.value)) {
+            (None, vec![self.text.error(member.name.start(), message, hint)])
+        } else if is_disabled(&member.value)
+            || self.gemini_lists.as_ref().is_some_and(|lists| !lists.allow(&name))
+        {
+            (None, Vec::new())
+        } else {
+            let read = read_entry(&member.value, self.text, self.context);
+            warnings.extend(read.warnings);
+            warnings.extend(unexpanded(&member.value, self.text, self.context.env));
+            warnings.extend(share_without_effect(&member.value, self.text, CAN_SHARE));
+            wrong = read.wrong;
+            let found = secret_refs::find(&member.value, self.text, self.context, self.secrets_refusal);
+            warnings.extend(found.warnings);
+            secrets = found.secrets;
+            (read.value, [read.errors, found.errors].concat())
+        };
+        let source = EntrySource { secrets, ..self.entry_source(member, &wrong) };
+        NamedEntry {
+            name,
+            entry,
+            errors,
+            warnings,
+            source,
+            profile_tools: None,
+            config_option: self.config_option.clone(),
+        }
+    }
+
+    fn entry_source(&self, member: &ObjectProp<'_>, wrong: &[usize]) -> EntrySource {
+        let members = member.value.as_object().map_or(&[][..], |server| &server.properties);
+        let known: Vec<_> = members
+            .iter()
+            .filter_map(|member| Some((fields::find(ServerEntry::FIELDS, member.name.as_str())?, member)))
+            .collect();
+        let written = known.iter().filter(|(field, _)| field.cache_key == CacheKeyPart::AsWritten);
+        let not_empty = known.iter().filter(|(_, member)| !is_empty(&member.value));
+        let program = known.iter().filter(|(field, _)| PROGRAM_FIELDS.contains(&field.name));
+        let program: Vec<_> = program.map(|(field, member)| (field.name, compact(&member.value))).collect();
+        let is_wrong = |member: &ObjectProp<'_>| {
+            wrong.iter().any(|offset| (member.start()..=member.end()).contains(offset))
+        };
+        EntrySource {
+            wrong: known.iter().filter(|(_, member)| is_wrong(member)).map(|(field, _)| field.name).collect(),
+            dir: self.dir.clone(),
+            text: self.text.clone(),
+            offset: member.name.start(),
+            fields: not_empty
+                .map(|(field, member)| FieldSource {
+                    field,
+                    name: match member.name.as_str() {
+                        name if name == field.name => field.name.into(),
+                        alias => alias.to_owned().into(),
+                    },
+                    offset: member.name.start(),
+                })
+                .collect(),
+            launch_text: self.launch_text(written),
+            secrets: ServerSecrets::default(),
+            origin: ServerOrigin {
+                file: self.path.clone(),
+                program: LaunchText::new(program.iter().map(|(name, json)| (*name, json.as_str()))),
+            },
+        }
+    }
+
+    fn launch_text<'v>(
+        &self,
+        fields: impl Iterator<Item = &'v (&'static ConfigField, &'v ObjectProp<'v>)>,
+    ) -> LaunchText {
+        if self.is_toml {
+            // A table may be written in several places.
+            let texts: Vec<_> = fields
+                .map(|(field, member)| (field.name, client_files::to_json(&member.value).to_string()))
+                .collect();
+            return LaunchText::new(texts.iter().map(|(name, text)| (*name, text.as_str())));
+        }
+        LaunchText::new(fields.map(|(field, member)| (field.name, member.value.text(self.text.as_str()))))
+    }
+
+    /// Reads a value as a `T`. Also returns a warning for each unknown field.
+    fn read<T: DeserializeOwned>(&self, value: &Value<'_>) -> (Result<T, ConfigError>, Vec<ConfigError>) {
+        let reader = ValueReader::new(self.context);
+        let read = reader.read(value).map_err(|error| {
+            let offset = error.offset.unwrap_or_else(|| value.start());
+            self.text.error(offset, &error, error.hint.clone())
+        });
+        let unknown = reader.into_unknown();
+        let warnings =
+            unknown.iter().map(|field| unknown_field(self.text, &field.name, field.offset, field.nearest));
+        (read, warnings.collect())
+    }
+
+    /// Reads the settings one by one, so that the others count if one is wrong.
+    fn parse_settings(&mut self, settings: &Value<'_>) {
+        self.file.warnings.extend(share_without_effect(settings, self.text, CAN_SHARE));
+        let Value::Object(settings) = settings else {
+            let message = format!("`settings`: {}", expected_an_object(settings));
+            self.file.errors.push(self.text.error(settings.start(), message, None));
+            return;
+        };
+        let mut valid = settings.clone();
+        valid.properties.clear();
+        for member in &settings.properties {
+            let single = Object { range: member.range, properties: vec![member.clone()] };
+            match self.read::<SettingsEntry>(&Value::Object(single)).0 {
+                Ok(_) => valid.properties.push(member.clone()),
+                Err(error) => self.report_setting(member.name.as_str(), error),
+            }
+        }
+        let (read, warnings) = self.read(&Value::Object(valid));
+        self.file.warnings.extend(warnings);
+        match read {
+            Ok(read) => self.file.settings = read,
+            // One of them is given twice. It may be `tools`.
+            Err(error) => self.report_setting("tools", error),
+        }
+    }
+
+    fn report_setting(&mut self, name: &str, error: ConfigError) {
+        let error = ConfigError { message: format!("`settings`: {}", error.message), ..error };
+        let field = fields::find(SettingsEntry::FIELDS, name).map(|field| field.name);
+        if matches!(field, Some("tools" | "trust_annotations" | "pin_tools")) {
+            self.file.tools_error = Some(error.clone());
+        }
+        self.file.errors.push(error);
+    }
+}
+
+/// The fields that say which program a server is, without what it is given to run.
+const PROGRAM_FIELDS: &[&str] = &["command", "args", "cwd", "url", "httpUrl"];
+
+/// Writes a string or a list of strings as JSON without the white space and comments of the file. Everything else, which
+/// no field of a program can be, is empty.
+fn compact(value: &Value<'_>) -> String {
+    match value {
+        Value::StringLit(text) => serde_json::to_string(&text.value).unwrap_or_default(),
+        Value::Array(list) => list.elements.iter().map(compact).collect::<Vec<_>>().join(","),
+        _ => String::new(),
+    }
+}
+
+/// Returns whether a value is as good as none. Some clients write every field for every server.
+fn is_empty(value: &Value<'_>) -> bool {
+    match value {
+        Value::NullKeyword(_) => true,
+        Value::Object(object) => object.properties.is_empty(),
+        Value::Array(list) => list.elements.is_empty(),
+        _ => false,
+    }
+}
+
+/// Returns whether an entry disables its server. The rest of such an entry is not read.
+fn is_disabled(server: &Value<'_>) -> bool {
+    let has = |name, wanted| {
+        let member = server.as_object().and_then(|server| server.get(name));
+        member.and_then(|member| member.value.as_boolean_lit()).is_some_and(|bool| bool.value == wanted)
+    };
+    has("enabled", false) || has("disabled", true)
+}

@@ -1,0 +1,101 @@
+//! Makes the rules for a server's tools from its entry, the settings and the profile in use.
+
+use crate::file::ServerEntry;
+use crate::file::profiles::ProfileToolsEntry;
+use crate::file::tools::{ToolOverrideEntry, ToolsEntry};
+use crate::file::values::GlobPattern;
+use crate::glob::Glob;
+use crate::tool_rules::{OwnGlob, ToolOverride, ToolOverrides, ToolRules};
+use base::text::quoted;
+use std::collections::BTreeMap;
+
+/// Each list by itself: the server's own replaces that of the settings. The lists of names that other clients write are
+/// added to the result, and so are the rules of the profile in use, which allow nothing more. `report` gets what is
+/// wrong, and what to do about it.
+pub(super) fn resolve_tool_rules(
+    entry: &ServerEntry,
+    settings: Option<&ToolsEntry>,
+    profile: Option<&ProfileToolsEntry>,
+    report: impl FnMut(String, String),
+) -> ToolRules {
+    let own = entry.tools.as_ref();
+    let configured = |field: fn(&ToolsEntry) -> Option<&Vec<GlobPattern>>| {
+        patterns(own.and_then(field).or_else(|| settings.and_then(field)))
+    };
+    let names = |names: &Option<Vec<String>>| {
+        names.iter().flatten().map(|name| Glob::escape(name)).collect::<Vec<_>>()
+    };
+    let of_profile = |field: fn(&ProfileToolsEntry) -> &Vec<GlobPattern>| patterns(profile.map(field));
+    let own_allow = [configured(|tools| tools.allow.as_ref()), names(&entry.include_tools)].concat();
+    // An empty `allow` of ours allows all tools. Clients whose list this is allow none then.
+    let is_limited = !own_allow.is_empty() || entry.include_tools.is_some();
+    let profile_allow = profile.map(|profile| patterns(Some(&profile.allow)));
+    ToolRules {
+        allow: is_limited.then_some(own_allow).into_iter().chain(profile_allow).collect(),
+        deny: [
+            configured(|tools| tools.deny.as_ref()),
+            names(&entry.exclude_tools),
+            of_profile(|tools| &tools.deny),
+        ]
+        .concat(),
+        ask: configured(|tools| tools.ask.as_ref()),
+        profile_ask: of_profile(|tools| &tools.ask),
+        read_only: configured(|tools| tools.read_only.as_ref()),
+        overrides: resolve_overrides(own, settings, report),
+    }
+}
+
+/// The names that clients see must be valid, and different from each other.
+fn resolve_overrides(
+    own: Option<&ToolsEntry>,
+    settings: Option<&ToolsEntry>,
+    mut report: impl FnMut(String, String),
+) -> ToolOverrides {
+    let configured = |tools: &'_ ToolsEntry| tools.overrides.clone();
+    let configured = own.and_then(configured).or_else(|| settings.and_then(configured)).unwrap_or_default();
+    let overrides: BTreeMap<String, ToolOverride> = configured
+        .into_iter()
+        .map(|(own, entry)| {
+            let ToolOverrideEntry { name, description, hidden_args } = entry;
+            (own, ToolOverride { name, description, hidden_args: hidden_args.unwrap_or_default() })
+        })
+        .collect();
+    let mut shown_as: BTreeMap<&str, &str> = BTreeMap::new();
+    for (own, tool) in &overrides {
+        let shown = tool.name.as_deref().unwrap_or(own);
+        if tool.name.is_some() && !is_tool_name(shown) {
+            let message = format!("`tools.override`: {} is no name for a tool", quoted(shown));
+            let hint = "a name has 1 to 128 of the characters a-z A-Z 0-9 _ - .".to_owned();
+            report(message, hint);
+        } else if let Some(other) = shown_as.insert(shown, own) {
+            let (other, own, shown) = (quoted(other), quoted(own), quoted(shown));
+            let message = format!("`tools.override`: both {other} and {own} would be named {shown}");
+            report(message, "give one of them another `name`".to_owned());
+        }
+    }
+    ToolOverrides::new(overrides)
+}
+
+/// Returns whether a text is a name for a tool (MCP 2025-11-25, "Tool Names").
+fn is_tool_name(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (1..=128).contains(&name.len()) && name.chars().all(is_allowed)
+}
+
+/// The globs for tools of an entry, without those of `settings`, which are for the tools of all servers.
+pub(super) fn own_globs(entry: &ServerEntry) -> Vec<OwnGlob> {
+    let tools = entry.tools.as_ref();
+    let lists = [
+        ("tools.allow", tools.and_then(|tools| tools.allow.as_ref())),
+        ("tools.deny", tools.and_then(|tools| tools.deny.as_ref())),
+        ("tools.ask", tools.and_then(|tools| tools.ask.as_ref())),
+        ("tools.read_only", tools.and_then(|tools| tools.read_only.as_ref())),
+        ("expose", entry.common.expose.as_ref()),
+    ];
+    let globs = |(field, list)| patterns(list).into_iter().map(move |written| OwnGlob { field, written });
+    lists.into_iter().flat_map(globs).collect()
+}
+
+fn patterns(globs: Option<&Vec<GlobPattern>>) -> Vec<String> {
+    globs.into_iter().flatten().map(|glob| glob.0.clone()).collect()
+}

@@ -1,0 +1,63 @@
+//! MCP Apps (SEP-1865): how a host finds the user interface of a tool.
+//!
+//! A host looks for `_meta.ui.resourceUri` in the definition of the tool that it called, and so it finds the app of a tool
+//! that `tools/list` has. A tool that is called by `call_dynamic_tool` is not in that list, so its result names the app.
+
+use crate::known_lists::{self, GroupEntries};
+use crate::uri_owner;
+use config::GroupName;
+use memchr::memmem;
+use serde_json::json;
+use std::sync::OnceLock;
+use upstream::claims::{APP_SCHEME, OLD_APP_KEY, app_of};
+use upstream::groups::GroupManager;
+use wire::{Raw, raw};
+
+/// The URIs under which clients see apps, read when the first one is needed.
+pub struct AppUris<'g> {
+    groups: &'g GroupManager,
+    known: OnceLock<GroupEntries>,
+}
+
+impl<'g> AppUris<'g> {
+    /// Reads nothing yet.
+    pub fn new(groups: &'g GroupManager) -> Self {
+        Self { groups, known: OnceLock::new() }
+    }
+
+    /// The URI under which clients see an app of a group.
+    fn of(&self, group: &GroupName, uri: &str) -> String {
+        let known = self.known.get_or_init(|| known_lists::resources_and_claims(self.groups));
+        uri_owner::client_uri(group, uri, known)
+    }
+
+    /// Replaces the URI of a definition's app by the one under which clients see it.
+    pub fn set_in(&self, group: &GroupName, definition: &Raw) -> Raw {
+        if memmem::find(definition, APP_SCHEME.as_bytes()).is_none() {
+            return definition.clone();
+        }
+        let Some(meta) = raw::get(definition, "_meta") else { return definition.clone() };
+        let nested = raw::get(&meta, "ui").and_then(|ui| {
+            let uri = self.of(group, &raw::get_str(&ui, "resourceUri")?);
+            Some(raw::set_str(&ui, "resourceUri", &uri))
+        });
+        let mut renamed = nested.map_or_else(|| meta.clone(), |ui| raw::set(&meta, "ui", &ui));
+        if let Some(uri) = raw::get_str(&meta, OLD_APP_KEY) {
+            renamed = raw::set_str(&renamed, OLD_APP_KEY, &self.of(group, &uri));
+        }
+        raw::set(definition, "_meta", &renamed)
+    }
+
+    /// Names the app of a tool with this definition in a result of the tool, unless the result does so.
+    pub fn name_in_result(&self, group: &GroupName, definition: &Raw, result: &Raw) -> Raw {
+        let Some(uri) = app_of(definition) else { return result.clone() };
+        let meta = raw::get(result, "_meta").filter(|meta| meta.starts_with(b"{"));
+        if meta.as_ref().is_some_and(|meta| raw::get(meta, "ui").is_some()) {
+            return result.clone();
+        }
+        let uri = self.of(group, &uri);
+        let ui = json!({ "resourceUri": uri }).to_string();
+        let named = raw::set(&meta.unwrap_or(Raw::from_static(b"{}")), "ui", ui.as_bytes());
+        raw::set(result, "_meta", &raw::set_str(&named, OLD_APP_KEY, &uri))
+    }
+}

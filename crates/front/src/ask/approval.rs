@@ -1,0 +1,122 @@
+//! Asks the user to approve a call that the config (`tools.ask`) or the tool's server wants confirmed.
+//!
+//! The user decides by the question alone. So it begins with group and tool in quotation marks and shows all arguments,
+//! with every character visible: neither a name nor an argument can look like a part of the question, and nothing is
+//! left out. A call whose question would be too long to be read is refused.
+
+use super::approval_token::{Approval, ApprovalDemand, ApprovalState};
+use crate::client::question_limit::TooManyQuestions;
+use crate::session::context::RequestContext;
+use crate::tool_errors;
+use base::text::{quoted, visible};
+use serde_json::{Value, json};
+use wire::protocol::Era;
+use wire::{Raw, raw};
+
+/// The longest question, in characters.
+const MAX_QUESTION_CHARACTERS: usize = 32_000;
+
+/// The outcome of asking.
+pub enum ApprovalOutcome {
+    /// The user approved the call.
+    Approved,
+    /// The client has to ask the user and send the request again. This is the result of the request.
+    InputRequired(Raw),
+}
+
+/// Asks the user to approve a call.
+///
+/// # Errors
+///
+/// The call is not approved. The text is for the model.
+pub async fn request(
+    context: &RequestContext,
+    params: &Raw,
+    approval: &Approval<'_>,
+) -> Result<ApprovalOutcome, String> {
+    match context.era {
+        Era::Handshake => ask(context, approval).await.map(|()| ApprovalOutcome::Approved),
+        Era::Stateless => ask_through_result(context, params, approval),
+    }
+}
+
+/// Sends an elicitation while the call waits.
+async fn ask(context: &RequestContext, approval: &Approval<'_>) -> Result<(), String> {
+    let elicitation = elicitation(context, approval)?;
+    let answer = context.elicit(approval.group, elicitation).await;
+    let answer =
+        answer.map_err(|TooManyQuestions| tool_errors::too_many_questions(approval.group, approval.tool))?;
+    check_action(approval, answer.ok().and_then(|answer| raw::get_str(&answer, "action")).as_deref())
+}
+
+/// Asks through the result: a stateless client asks the user itself and sends the request again with the answer.
+fn ask_through_result(
+    context: &RequestContext,
+    params: &Raw,
+    approval: &Approval<'_>,
+) -> Result<ApprovalOutcome, String> {
+    let Approval { group, tool, .. } = approval;
+    let nonces = &context.session.approval_nonces;
+    let nonce = match approval.state(params) {
+        ApprovalState::Approved(nonce) => Some(nonce),
+        ApprovalState::Answered(action, nonce) => {
+            check_action(approval, action.as_deref())?;
+            Some(nonce)
+        }
+        ApprovalState::NotAsked => None,
+    };
+    if let Some(nonce) = nonce {
+        // Before anything is sent: whatever becomes of the call, the approval is used.
+        return match nonces.spend(nonce) {
+            true => Ok(ApprovalOutcome::Approved),
+            false => Err(tool_errors::approval_used(group, tool)),
+        };
+    }
+    let mut elicitation = elicitation(context, approval)?;
+    elicitation["mode"] = json!("form");
+    let result = approval.input_required(&elicitation, nonces);
+    let result = result.ok_or_else(|| tool_errors::too_many_open_approvals(group, tool))?;
+    let attribution = &context.session.client.attribution;
+    Ok(ApprovalOutcome::InputRequired(attribution.inputs(group, &result)?))
+}
+
+/// Returns the params of the question.
+///
+/// # Errors
+///
+/// The client cannot ask it, or it is too long. The text is for the model.
+fn elicitation(context: &RequestContext, approval: &Approval<'_>) -> Result<Value, String> {
+    let Approval { group, tool, args, .. } = approval;
+    if !context.can_elicit_forms() {
+        return Err(not_asked(approval));
+    }
+    let (shown_group, shown_tool) = (quoted(group.as_str()), quoted(tool));
+    let shown_args = visible(&String::from_utf8_lossy(args));
+    let message =
+        format!("Group {shown_group}, tool {shown_tool}: allow this call?\nIts arguments: {shown_args}");
+    let characters = message.chars().count();
+    if characters > MAX_QUESTION_CHARACTERS {
+        return Err(tool_errors::too_long_to_approve(group, tool, characters, MAX_QUESTION_CHARACTERS));
+    }
+    Ok(json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } }))
+}
+
+/// Returns an error, with the text for the model, unless the user accepted.
+fn check_action(approval: &Approval<'_>, action: Option<&str>) -> Result<(), String> {
+    match action {
+        Some("accept") => Ok(()),
+        Some(action @ ("decline" | "cancel")) => {
+            Err(tool_errors::not_approved(approval.group, approval.tool, action))
+        }
+        _ => Err(not_asked(approval)),
+    }
+}
+
+/// The text for the model if the client did not ask the user.
+fn not_asked(approval: &Approval<'_>) -> String {
+    let Approval { group, tool, demand, .. } = approval;
+    match demand {
+        ApprovalDemand::Config(source) => tool_errors::cannot_ask_for_approval(group, tool, *source),
+        ApprovalDemand::Server => tool_errors::not_asked_for_approval(group, tool),
+    }
+}

@@ -1,0 +1,241 @@
+//! Sends a request to its group, and once more where that is safe. Calls of tools and every other method that is forwarded
+//! use the same loop:
+//!
+//! ```text
+//! let reply = loop {
+//!     let connection = attempts.connect().await?;
+//!     let request = …;
+//!     if let Some(reply) = attempts.send(&connection.lease, &request).await? {
+//!         break reply;
+//!     }
+//! };
+//! ```
+//!
+//! A request is sent again once if the connection broke and the request cannot have been carried out, or carrying it
+//! out twice does no harm. It is also sent again after the user logged in, if that is what it needed. It is prepared again
+//! for each connection.
+
+use super::{era_bridge, task};
+use crate::ask::acquire;
+use crate::ask::acquire::acquire_for_user;
+use crate::origins;
+use crate::request_error::{REMOVED, REPLACED, RequestError, Unanswered};
+use crate::session::context::RequestContext;
+use base::clock;
+use std::sync::Arc;
+use std::time::Duration;
+use upstream::Upstream;
+use upstream::lease::Lease;
+use upstream::snapshot::Snapshot;
+use wire::body::Body;
+use wire::peer::{CallError, CallOptions};
+use wire::protocol::Era;
+use wire::protocol::methods::{Method, TimeoutClass};
+use wire::{CallReply, Raw, Reply, raw};
+
+/// The longest time that a request may take, regardless of progress.
+pub const MAX_TOTAL: Duration = Duration::from_secs(3600);
+
+/// A request as it is sent on one connection.
+pub struct PreparedRequest {
+    /// The method.
+    pub method: Method,
+    /// The params for the upstream.
+    pub params: Body,
+    /// The limit without progress.
+    pub timeout: Duration,
+    /// Whether carrying the request out twice does no harm.
+    pub repeatable: bool,
+    /// Whether the answer may be a task (2025-11-25), because the client asked for one.
+    pub may_become_task: bool,
+    /// Whether the proxy makes the call as a task and waits for its result, because the tool does not run otherwise.
+    pub run_as_task: bool,
+}
+
+/// A connection on which a request can be sent.
+pub struct LeasedConnection {
+    /// The lease, which keeps it open.
+    pub lease: Lease,
+    /// The state of the group when it was leased.
+    pub snapshot: Arc<Snapshot>,
+}
+
+/// The attempts to get one request answered.
+pub struct Attempts<'a> {
+    context: &'a RequestContext,
+    /// The group. If a reload replaces it while it connects, its successor.
+    pub group: Upstream,
+    /// Whether the request was sent again, so that it is not once more.
+    repeated: bool,
+    /// Whether the user was offered the login that the request needs.
+    login_offered: bool,
+}
+
+impl<'a> Attempts<'a> {
+    /// Nothing is sent yet.
+    pub fn new(context: &'a RequestContext, group: Upstream) -> Self {
+        Self { context, group, repeated: false, login_offered: false }
+    }
+
+    /// Leases a connection for the next attempt, connecting the group if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The group could not be connected.
+    pub async fn connect(&mut self) -> Result<LeasedConnection, RequestError> {
+        if let Some((snapshot, lease)) = self.group.if_connected() {
+            return Ok(LeasedConnection { lease, snapshot });
+        }
+        let acquired = acquire_for_user(self.context, self.group.clone()).await;
+        let (group, lease) = acquired.map_err(|unavailable| self.unless_shutting_down(unavailable.into()))?;
+        let snapshot = group.snapshot();
+        self.group = group;
+        Ok(LeasedConnection { lease, snapshot })
+    }
+
+    /// Sends the request, and returns the reply, adapted to the client's era. `None`: there is none, and another attempt may be
+    /// made.
+    ///
+    /// # Errors
+    ///
+    /// The upstream did not answer, and no further attempt is made.
+    pub async fn send(
+        &mut self,
+        lease: &Lease,
+        request: &PreparedRequest,
+    ) -> Result<Option<Reply>, RequestError> {
+        let (context, group, method, params) = (self.context, &self.group, request.method, &request.params);
+        let options = CallOptions {
+            max_total: MAX_TOTAL.max(request.timeout),
+            may_become_task: request.may_become_task,
+            ..CallOptions::within(request.timeout)
+        };
+        let started = clock::now();
+        let outcome = match request.run_as_task {
+            true => Box::pin(task::run(context, group, lease, params, options)).await,
+            false => context.send(&group.name, lease, method, params, options).await,
+        };
+        if method == Method::ToolsCall {
+            let took = clock::now().saturating_duration_since(started);
+            group.stats.record(took, outcome.as_ref().map_or(true, is_failure));
+        }
+        match outcome {
+            Ok(reply) => self.adapt(lease, method, reply).map(Some),
+            // Boxed, so that the future of a request that is answered is small.
+            Err(error) => Box::pin(self.check_failure(lease, request, error)).await.map(|()| None),
+        }
+    }
+
+    /// Adapts the answer of an upstream to the client's era.
+    fn adapt(
+        &self,
+        lease: &Lease,
+        method: Method,
+        CallReply { reply, members }: CallReply,
+    ) -> Result<Reply, RequestError> {
+        let (context, group) = (self.context, &self.group);
+        if let Ok(result) = &reply
+            && members.uri
+        {
+            let uris = origins::uris(result);
+            if !uris.is_empty() {
+                context.session.uri_origins.lock().record(&group.name, uris);
+            }
+        }
+        let eras = (lease.era(), context.era);
+        if reply.is_ok() && eras == (Era::Handshake, Era::Handshake) {
+            return Ok(reply);
+        }
+        let attribution = &context.session.client.attribution;
+        let adapted = era_bridge::adapt(attribution, &group.name, method, eras, reply);
+        adapted.map_err(|why| RequestError::Untranslatable { group: group.clone(), method, why })
+    }
+
+    /// Decides whether another attempt may be made.
+    ///
+    /// # Errors
+    ///
+    /// No further attempt is made.
+    async fn check_failure(
+        &mut self,
+        lease: &Lease,
+        request: &PreparedRequest,
+        error: CallError,
+    ) -> Result<(), RequestError> {
+        let groups = self.context.groups();
+        if !self.repeated && error.may_be_repeated(request.repeatable) && !groups.is_shutting_down() {
+            self.repeated = true;
+            return Ok(());
+        }
+        let mut login = None;
+        if !self.login_offered && error.needs_login() {
+            self.login_offered = true;
+            match acquire::log_in(self.context, &self.group).await {
+                Ok(()) => return Ok(()),
+                Err(outcome) => login = outcome,
+            }
+        }
+        let ended_by = self.end_by_reload().filter(|_| matches!(error, CallError::Closed { .. }));
+        let lost = ended_by.map(str::to_owned).or_else(|| lease.lost().map(|lost| lost.to_string()));
+        let (group, method) = (self.group.clone(), request.method);
+        let unanswered = Box::new(Unanswered { group, method, error, lost, login });
+        Err(self.unless_shutting_down(RequestError::Unanswered(unanswered)))
+    }
+
+    /// Says what an edit of the config did to the group, if there was one.
+    fn end_by_reload(&self) -> Option<&'static str> {
+        match self.context.groups().get(&self.group.name) {
+            None => Some(REMOVED),
+            Some(current) if !current.is_same(&self.group) => Some(REPLACED),
+            Some(_) => None,
+        }
+    }
+
+    /// Replaces the error if the proxy shuts down, which then is its cause.
+    fn unless_shutting_down(&self, error: RequestError) -> RequestError {
+        if self.context.groups().is_shutting_down() { RequestError::ShuttingDown } else { error }
+    }
+}
+
+/// Returns whether the answer to a call is an error, or a result that says so.
+fn is_failure(CallReply { reply, members }: &CallReply) -> bool {
+    let is_error = |result| raw::get(result, "isError").is_some_and(|value| value[..] == *b"true");
+    reply.as_ref().map_or(true, |result| members.is_error && is_error(result))
+}
+
+/// Forwards a request other than a call of a tool, and returns the upstream's answer. A server that lacks the method says
+/// so itself.
+pub async fn forward_method(
+    context: &RequestContext,
+    group: &Upstream,
+    method: Method,
+    params: Raw,
+) -> Reply {
+    let mut attempts = Attempts::new(context, group.clone());
+    loop {
+        let LeasedConnection { lease, snapshot } = attempts.connect().await?;
+        let request = method_request(&snapshot, method, &params);
+        if let Some(reply) = attempts.send(&lease, &request).await? {
+            return reply;
+        }
+    }
+}
+
+fn method_request(snapshot: &Snapshot, method: Method, params: &Raw) -> PreparedRequest {
+    let info = method.info();
+    let limits = snapshot.server.as_ref().map(|server| server.timeout.clone()).unwrap_or_default();
+    let timeout = match info.timeout {
+        TimeoutClass::Longest => MAX_TOTAL,
+        TimeoutClass::Tools => limits.tools,
+        TimeoutClass::Prompts => limits.prompts,
+        TimeoutClass::Resources | TimeoutClass::None => limits.resources,
+    };
+    PreparedRequest {
+        method,
+        params: params.clone().into(),
+        timeout,
+        repeatable: info.repeatable,
+        may_become_task: false,
+        run_as_task: false,
+    }
+}

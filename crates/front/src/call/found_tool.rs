@@ -1,0 +1,223 @@
+//! Finds the tool of a call in the catalog of its group.
+
+use crate::errors::LISTS_TOOK_TOO_LONG;
+use crate::spelling::Match;
+use crate::{lookup, tool_errors};
+use base::blocking;
+use config::GroupName;
+use schema::validate::{ArgumentValidator, ArgumentVerdict};
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::Arc;
+use upstream::Upstream;
+use upstream::catalog::{Catalog, CatalogSource, Tool};
+use upstream::list_limits::CatalogList;
+use upstream::overrides::{HiddenArg, hidden_args};
+use upstream::snapshot::Snapshot;
+use wire::object::Object;
+use wire::{Raw, fold};
+
+/// A tool of a group.
+pub struct FoundTool {
+    /// The state of the group in which it was found.
+    pub snapshot: Arc<Snapshot>,
+    /// The catalog.
+    pub catalog: Arc<Catalog>,
+    /// Where it is in the catalog.
+    place: ToolPlace,
+}
+
+/// Where a tool is in a catalog.
+enum ToolPlace {
+    /// At this place in the list.
+    Listed(usize),
+    /// Nowhere: the list lacks tools, because it exceeds a limit.
+    Unlisted(Box<Tool>),
+}
+
+impl FoundTool {
+    /// Finds the tool of exactly this name.
+    pub fn named(snapshot: Arc<Snapshot>, name: &str) -> Option<Self> {
+        let catalog = snapshot.catalog.clone()?;
+        let place = ToolPlace::Listed(catalog.place(name)?);
+        Some(Self { snapshot, catalog, place })
+    }
+
+    /// Finds a tool that the config allows, by its name in any spelling. `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The text for the model: several tools may be meant, or the list lacks the tool and the config has rules that need
+    /// its definition.
+    fn near(group: &Upstream, name: &str) -> Option<Result<Self, String>> {
+        let snapshot = group.snapshot();
+        let catalog = snapshot.catalog.clone()?;
+        match lookup::tool(&group.name, &catalog, &snapshot.rules, name) {
+            Match::None => Self::unlisted(group, snapshot, catalog, name),
+            Match::One(place) => Some(Ok(Self { snapshot, catalog, place: ToolPlace::Listed(place) })),
+            Match::Several(places) => {
+                let names = places.iter().map(|place| catalog.tools[*place].name.as_str());
+                Some(Err(lookup::ambiguous_tool(&group.name, name, names)))
+            }
+        }
+    }
+
+    /// A tool that is in no list, if the list lacks tools and the config allows this one. Rules by name apply to it.
+    ///
+    /// # Errors
+    ///
+    /// The text for the model: the config has rules that need the tool's definition.
+    fn unlisted(
+        group: &Upstream,
+        snapshot: Arc<Snapshot>,
+        catalog: Arc<Catalog>,
+        name: &str,
+    ) -> Option<Result<Self, String>> {
+        let is_possible = matches!(catalog.source, CatalogSource::Live(_))
+            && catalog.left_off.concerns(CatalogList::Tools)
+            && catalog.place(name).is_none()
+            && snapshot.rules.allows(name);
+        let server = snapshot.server.clone().filter(|_| is_possible)?;
+        let overrides = &server.tools.overrides;
+        let own = overrides.own_name(name);
+        if overrides.shown_name(own) != Some(name) {
+            // Clients know it by another name.
+            return None;
+        }
+        if server.common.pin_tools {
+            return Some(Err(tool_errors::unlisted_pinned(&group.name, name)));
+        }
+        if overrides.of(own).is_some_and(|of_tool| !of_tool.hidden_args.is_empty()) {
+            return Some(Err(tool_errors::unlisted_with_hidden_args(&group.name, name)));
+        }
+        let place = ToolPlace::Unlisted(Box::new(Tool::unlisted(name)));
+        Some(Ok(Self { snapshot, catalog, place }))
+    }
+
+    /// The definition; `None` if the list lacks it.
+    pub fn definition(&self) -> Option<&Raw> {
+        match self.place {
+            ToolPlace::Listed(place) => self.catalog.definition(place),
+            ToolPlace::Unlisted(_) => None,
+        }
+    }
+
+    /// Checks arguments against the schema in the live catalog. `None` if they fit, or if that is not known: a cached
+    /// catalog may be outdated, so it never rejects a call.
+    pub fn find_misfit(
+        &self,
+        validator: &ArgumentValidator,
+        group: &GroupName,
+        args: &Raw,
+    ) -> Option<ArgumentVerdict> {
+        let CatalogSource::Live(_) = self.catalog.source else { return None };
+        match self.validate(validator, group, args) {
+            ArgumentVerdict::Fits | ArgumentVerdict::Unknown => None,
+            verdict => Some(verdict),
+        }
+    }
+
+    /// Checks arguments against the schema, if it is known.
+    pub fn validate(&self, validator: &ArgumentValidator, group: &GroupName, args: &Raw) -> ArgumentVerdict {
+        let Some(definition) = self.definition() else { return ArgumentVerdict::Unknown };
+        validator.validate(format_args!("{}__{}", group.as_str(), self.name), definition, args)
+    }
+
+    /// The arguments that the config hides.
+    pub fn hidden_args(&self) -> Vec<HiddenArg> {
+        let ToolPlace::Listed(place) = self.place else { return Vec::new() };
+        let overrides = self.snapshot.server.as_ref().map(|server| &server.tools.overrides);
+        let Some(of_tool) = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)))
+        else {
+            return Vec::new();
+        };
+        let definition = self.catalog.original_definition(place);
+        definition.map(|definition| hidden_args(definition, of_tool)).unwrap_or_default()
+    }
+
+    /// Returns how a hidden argument is written among `args`, if it is there. Some servers ignore the case of keys, so
+    /// another spelling counts unless the tool has an argument of that name.
+    pub fn spelling_of_hidden(&self, hidden: &str, args: &Raw) -> Option<String> {
+        let args = Object::parse(args)?;
+        let ToolPlace::Listed(place) = self.place else { return None };
+        let definition = self.catalog.original_definition(place);
+        let has = |name: &str| definition.is_some_and(|definition| schema::has_argument(definition, name));
+        let is_hidden = |name: &str| name == hidden || fold::is_same(name, hidden) && !has(name);
+        args.keys().find(|name| is_hidden(name)).map(Cow::into_owned)
+    }
+}
+
+impl Deref for FoundTool {
+    type Target = Tool;
+
+    fn deref(&self) -> &Tool {
+        match &self.place {
+            ToolPlace::Listed(place) => &self.catalog.tools[*place],
+            ToolPlace::Unlisted(tool) => tool,
+        }
+    }
+}
+
+/// Which tools the rules hide is for the owner of the config alone.
+const RULES_HIDE_SOME: &str =
+    "Rules in the config leave some tools of this group off; `dynamic-mcp status` shows the user which.";
+
+/// Finds a tool in the catalog of a connected group, whose state is `snapshot`. The catalog is read again before a name is
+/// rejected.
+///
+/// # Errors
+///
+/// The text for the model.
+pub async fn find_tool(group: &Upstream, snapshot: Arc<Snapshot>, name: &str) -> Result<FoundTool, String> {
+    if let Some(tool) = FoundTool::named(snapshot, name)
+        && tool.snapshot.rules.allows(name)
+    {
+        return Ok(tool);
+    }
+    if let Some(found) = on_names(group, name, FoundTool::near).await? {
+        return found;
+    }
+    if group.snapshot().rules.allows(name) {
+        Box::pin(group.refresh()).await;
+        if let Some(found) = on_names(group, name, FoundTool::near).await? {
+            return found;
+        }
+    }
+    let unknown = |group: &Upstream, name: &str| {
+        let snapshot = group.snapshot();
+        let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
+        let is_allowed = |tool: &&str| snapshot.rules.allows(tool);
+        let names = || tools.clone().map(|tool| tool.name.as_str());
+        let unknown = lookup::unknown_tool(&group.name, name, names().filter(is_allowed));
+        match names().all(|tool| is_allowed(&tool)) {
+            true => unknown,
+            false => format!("{unknown} {RULES_HIDE_SOME}"),
+        }
+    };
+    Err(on_names(group, name, unknown).await?)
+}
+
+/// Returns whether a name is that of a known tool in some spelling.
+///
+/// # Errors
+///
+/// It took too long. The text for the model.
+pub async fn is_spelling(group: &Upstream, name: &str) -> Result<bool, String> {
+    on_names(group, name, |group, name| lookup::known_tool(group, name) != Match::None).await
+}
+
+/// Compares a name with those of a group's tools.
+///
+/// # Errors
+///
+/// It took too long. The text for the model.
+async fn on_names<T: Send + 'static>(
+    group: &Upstream,
+    name: &str,
+    work: impl FnOnce(&Upstream, &str) -> T + Send + 'static,
+) -> Result<T, String> {
+    let bytes = group.snapshot().catalog.as_ref().map_or(0, |catalog| catalog.bytes);
+    let (group, name) = (group.clone(), name.to_owned());
+    let done = blocking::run_on(bytes, move || work(&group, &name)).await;
+    done.map_err(|_| LISTS_TOOK_TOO_LONG.to_owned())
+}

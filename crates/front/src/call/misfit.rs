@@ -1,0 +1,142 @@
+//! What happens to arguments that do not fit the tool's schema: what has one reading is repaired, what no server can take
+//! is refused, and the server decides about the rest. If it answers with an error, the answer gets what does not fit.
+//!
+//! A call whose arguments fit never comes here.
+
+use super::found_tool::FoundTool;
+use crate::results::content::text_block;
+use crate::session::context::RequestContext;
+use crate::{changed_tools, tool_errors};
+use base::text::{quoted_list, shorten};
+use schema::signature::signature;
+use schema::validate::{ArgumentVerdict, Violations};
+use upstream::Upstream;
+use wire::protocol::code;
+use wire::{Raw, Reply, json_string, raw};
+
+/// How many characters of a signature an error shows.
+const MAX_SIGNATURE: usize = 4000;
+/// The member of an error's `data` with what does not fit.
+const ERROR_MEMBER: &str = "dynamic-mcp/arguments";
+
+/// What becomes of arguments that do not fit.
+#[derive(Default)]
+pub(super) struct ResolvedArguments {
+    /// The arguments to send in place of those that were given.
+    pub(super) repaired: Option<Raw>,
+    /// What does not fit of the arguments that are sent. Behind a pointer, because few calls have it.
+    pub(super) misfit: Option<Box<Violations>>,
+}
+
+/// Decides what becomes of `args`, of which `verdict` says how they fit. The catalog is read again before a call is refused
+/// or repaired, because the server may have changed the schema without a notification.
+///
+/// # Errors
+///
+/// No server can take the arguments. The text for the model.
+pub(super) async fn resolve(
+    context: &RequestContext,
+    group: &Upstream,
+    tool: &FoundTool,
+    args: &Raw,
+    verdict: ArgumentVerdict,
+) -> Result<ResolvedArguments, String> {
+    let drops_only_nulls = verdict == ArgumentVerdict::OptionalNulls;
+    let resolved = correct(context, group, tool, args, verdict);
+    let is_fatal = resolved.misfit.as_ref().is_some_and(|violations| violations.are_fatal());
+    if drops_only_nulls || resolved.repaired.is_none() && !is_fatal {
+        return Ok(resolved);
+    }
+    group.refresh().await;
+    // The error would show the new definition.
+    changed_tools::refusal(&group.name, &group.snapshot(), &tool.name).map_or(Ok(()), Err)?;
+    let Some(tool) = FoundTool::named(group.snapshot(), &tool.name) else {
+        return Ok(ResolvedArguments::default());
+    };
+    let Some(verdict) = tool.find_misfit(&context.session.validator, &group.name, args) else {
+        return Ok(ResolvedArguments::default());
+    };
+    let resolved = correct(context, group, &tool, args, verdict);
+    match &resolved.misfit {
+        Some(violations) if violations.are_fatal() => {
+            let (violations, signature) = (violations.to_string(), shown_signature(&tool));
+            Err(tool_errors::invalid_arguments(&group.name, &tool.name, &violations, &signature))
+        }
+        _ => Ok(resolved),
+    }
+}
+
+/// Adds what does not fit of the arguments to the server's answer, if that is an error that they may have caused.
+pub(super) fn explain(group: &Upstream, tool: &FoundTool, misfit: &Violations, reply: Reply) -> Reply {
+    let finding = || {
+        tool_errors::failed_with_misfit(&group.name, &tool.name, &misfit.to_string(), &shown_signature(tool))
+    };
+    match reply {
+        Ok(result) if raw::get(&result, "isError").is_some_and(|value| &value[..] == b"true") => {
+            let mut content = raw::elements(&result, "content").unwrap_or_default();
+            content.push(text_block(&finding()));
+            Ok(raw::set(&result, "content", &raw::array(&content)))
+        }
+        Err(error) if raw::error_code(&error) == Some(code::INVALID_PARAMS) => {
+            let data = raw::get(&error, "data").unwrap_or(Raw::from_static(b"null"));
+            let data = match &data[..] {
+                b"null" | b"\"\"" => raw::set_str(&Raw::from_static(b"{}"), ERROR_MEMBER, &finding()),
+                [b'{', ..] => raw::set_str(&data, ERROR_MEMBER, &finding()),
+                _ => raw::array(&[data, json_string(&finding())]),
+            };
+            Err(raw::set(&error, "data", &data))
+        }
+        reply => reply,
+    }
+}
+
+fn shown_signature(tool: &FoundTool) -> String {
+    let call = tool.definition().map(|definition| signature(definition).call);
+    shorten(&call.unwrap_or_default(), MAX_SIGNATURE)
+}
+
+/// Repairs what can be repaired, and finds what does not fit then.
+fn correct(
+    context: &RequestContext,
+    group: &Upstream,
+    tool: &FoundTool,
+    args: &Raw,
+    verdict: ArgumentVerdict,
+) -> ResolvedArguments {
+    let repaired = repair(context, group, tool, args);
+    let verdict = match &repaired {
+        Some(repaired) => tool.validate(&context.session.validator, &group.name, repaired),
+        None => verdict,
+    };
+    let misfit = match verdict {
+        ArgumentVerdict::Misfit(violations) => Some(Box::new(violations)),
+        _ => None,
+    };
+    ResolvedArguments { repaired, misfit }
+}
+
+/// Returns the arguments with the values repaired that have exactly one repair, if there are any.
+fn repair(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &Raw) -> Option<Raw> {
+    let definition = tool.definition()?;
+    let is_harmless = tool.read_only || hint(definition, "destructiveHint") == Some(false);
+    let drops_nulls = group.snapshot().rules.accepts_claim(&tool.name, is_harmless);
+    let validator = &context.session.validator;
+    let label = format_args!("{}__{}", group.name.as_str(), tool.name);
+    let repaired = validator.repair(label, definition, args, drops_nulls)?;
+    let changed = changed_members(args, &repaired);
+    tracing::debug!(group = %group.name, tool = tool.name, "repaired arguments that do not fit: {changed}");
+    Some(repaired)
+}
+
+/// A hint in the annotations of a definition.
+fn hint(definition: &Raw, name: &str) -> Option<bool> {
+    let value = raw::get(&raw::get(definition, "annotations")?, name)?;
+    serde_json::from_slice(&value).ok()
+}
+
+/// The names of the members that were changed or removed.
+fn changed_members(before: &Raw, after: &Raw) -> String {
+    let after = raw::entries(after).unwrap_or_default();
+    let before = raw::entries(before).unwrap_or_default();
+    quoted_list(before.iter().filter(|entry| !after.contains(entry)).map(|(name, _)| name.as_str()))
+}

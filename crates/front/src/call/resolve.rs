@@ -1,0 +1,166 @@
+//! Finds the group of a tool, and the group's own name for it, by what a request calls the tool: its exposed name, its
+//! name with that of a group before it, or its bare name in any [spelling](crate::spelling).
+
+use super::found_tool;
+use crate::ask::acquire::{acquire, acquire_for_user};
+use crate::errors::RpcError;
+use crate::request_error::RequestError;
+use crate::session::context::RequestContext;
+use crate::{errors, exposed_names, lookup, tool_errors};
+use upstream::Upstream;
+use upstream::groups::GroupManager;
+
+/// The group of a tool, and its own name for the tool.
+pub type ResolvedTool = (Upstream, String);
+
+/// What is known of the group of a tool, without connecting one.
+enum KnownOwner {
+    /// This one has it, or may have it under this name.
+    One(ResolvedTool),
+    /// No group is known to have it.
+    None,
+    /// All of these have it.
+    Several(Vec<Upstream>),
+}
+
+/// Returns the name of a tool without that of its group, which some models write before it.
+///
+/// # Errors
+///
+/// It took too long. The text for the model.
+pub async fn without_group<'n>(group: &Upstream, name: &'n str) -> Result<&'n str, String> {
+    let rest = name.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
+    Ok(match rest {
+        // Boxed, so that the future of a call whose tool only begins like its group is small.
+        Some(rest) if !Box::pin(found_tool::is_spelling(group, name)).await? => rest,
+        _ => name,
+    })
+}
+
+/// Finds the tool of a `call_dynamic_tool` that names no group.
+///
+/// # Errors
+///
+/// The text for the model: no known group has the tool, or several have it.
+pub async fn without_named_group(context: &RequestContext, name: String) -> Result<ResolvedTool, String> {
+    let exposed = exposed(context, &name).await.map_err(|error| error.message.into_owned())?;
+    if let Some(found) = exposed {
+        return Ok(found);
+    }
+    let find = context.run_on_lists(move |session| {
+        let all = &session.groups.all();
+        match known_owner(all, &name)? {
+            KnownOwner::One(found) => Ok(found),
+            KnownOwner::None => Err(tool_errors::group_missing(&name, all)),
+            KnownOwner::Several(groups) => {
+                Err(tool_errors::group_ambiguous(&name, groups.iter().map(|group| &group.name)))
+            }
+        }
+    });
+    find.await.map_err(|error| error.message.into_owned())?
+}
+
+/// Finds the tool that a request names directly. Groups that may have it are connected; `offers_login`: the user is
+/// offered the login that such a group needs.
+///
+/// # Errors
+///
+/// No group has the tool, several have it, or the group that may have it is not available.
+pub async fn by_direct_name(
+    context: &RequestContext,
+    name: &str,
+    offers_login: bool,
+) -> Result<ResolvedTool, RequestError> {
+    if let Some(found) = exposed(context, name).await? {
+        return Ok(found);
+    }
+    let sought = name.to_owned();
+    let find = context.run_on_lists(move |session| {
+        let all = &session.groups.all();
+        let candidates = lookup::with_prefix(all, &sought);
+        match candidates.is_empty() {
+            true => known_direct_owner(&session.groups, all, &sought).map(Ok),
+            false => Ok(Err(candidates)),
+        }
+    });
+    match find.await?? {
+        Ok(found) => Ok(found),
+        Err(candidates) => Box::pin(by_connecting(context, candidates, name, offers_login)).await,
+    }
+}
+
+/// Finds a tool by its exposed name, as far as that is known.
+async fn exposed(context: &RequestContext, name: &str) -> Result<Option<ResolvedTool>, RpcError> {
+    let names = context.session.names.get(&context.session.groups).await;
+    let owner = names.map_err(|_| errors::lists_took_too_long())?.resolve(name);
+    Ok(owner.and_then(|(group, tool)| Some((context.groups().get(&group)?, tool))))
+}
+
+/// Finds the group whose name begins the tool's name, the only one that has such a tool, or the only one that has it in
+/// another spelling.
+///
+/// # Errors
+///
+/// The name may mean several tools in another spelling. The text for the model.
+fn known_owner(all: &[Upstream], name: &str) -> Result<KnownOwner, String> {
+    if let Some((group, tool)) = lookup::split(all, name) {
+        return Ok(KnownOwner::One((group.clone(), tool.to_owned())));
+    }
+    Ok(match lookup::owners(all, name)[..] {
+        [group] => KnownOwner::One((group.clone(), name.to_owned())),
+        [] => lookup::misspelled(all, name)?.map_or(KnownOwner::None, KnownOwner::One),
+        ref several => KnownOwner::Several(several.iter().copied().cloned().collect()),
+    })
+}
+
+/// The same for a tool that a request names directly.
+///
+/// # Errors
+///
+/// No known group has the tool, its group is disabled, or several have it.
+fn known_direct_owner(
+    groups: &GroupManager,
+    all: &[Upstream],
+    name: &str,
+) -> Result<ResolvedTool, RequestError> {
+    match known_owner(all, name)? {
+        KnownOwner::One(found) => Ok(found),
+        KnownOwner::None => {
+            let disabled = name.split_once("__").and_then(|(group, _)| lookup::disabled(groups, group));
+            Err(disabled.map_or_else(|| errors::unknown_tool(name).into(), RequestError::Refused))
+        }
+        KnownOwner::Several(several) => {
+            // An app names the tools of its server without the group.
+            let for_apps: Vec<_> = several.iter().filter(|group| lookup::is_for_apps(group, name)).collect();
+            match for_apps[..] {
+                [group] => Ok((group.clone(), name.to_owned())),
+                _ => Err(tool_errors::ambiguous(name, several.iter().map(|group| &group.name)).into()),
+            }
+        }
+    }
+}
+
+/// Connects the groups that may have a tool exposed as `name`, until one has it. If none has it, the first one counts,
+/// which says so.
+async fn by_connecting(
+    context: &RequestContext,
+    candidates: Vec<Upstream>,
+    name: &str,
+    offers_login: bool,
+) -> Result<ResolvedTool, RequestError> {
+    let mut first = None;
+    for group in candidates {
+        let prefix = exposed_names::plain_name(&group.name, "").len();
+        let acquired = match offers_login {
+            true => acquire_for_user(context, group).await,
+            false => acquire(context.groups(), &group, context.progress.as_ref()).await,
+        };
+        let connected = acquired.map(|(group, _lease)| group);
+        if let Some(found) = exposed(context, name).await? {
+            return Ok(found);
+        }
+        let tool = || name.get(prefix..).unwrap_or_default().to_owned();
+        first.get_or_insert_with(|| connected.map(|group| (group, tool())));
+    }
+    first.map_or_else(|| Err(errors::unknown_tool(name).into()), |first| first.map_err(RequestError::from))
+}

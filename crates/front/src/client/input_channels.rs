@@ -1,0 +1,196 @@
+//! Finds the open call of a stateless client whose answer can carry a request of an upstream.
+//!
+//! A server of the handshake era does not say during which call it asks. A related task tells the call, and so does the
+//! stream of a remote server. Otherwise the request belongs to the only call that is open at the group. If several are
+//! open, the request is refused, because the question of one call must not appear in another one.
+
+use config::GroupName;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::{mpsc, oneshot};
+use wire::{Raw, Reply, raw};
+
+/// An open call of a stateless client through which the client can be asked for input.
+#[derive(Clone)]
+pub struct InputChannel {
+    /// The capabilities that the client declared with this call.
+    pub capabilities: Raw,
+    /// Takes the requests for input.
+    pub requests: mpsc::Sender<PendingInput>,
+    /// Whether the call is suspended: the client was asked and has not sent its next request.
+    pub suspended: Arc<AtomicBool>,
+}
+
+/// A request for input that waits until the answer to a call can carry it.
+pub struct PendingInput {
+    /// The method of the request.
+    pub method: String,
+    /// The params of the request.
+    pub params: Option<Raw>,
+    /// Takes the client's answer.
+    pub answer: oneshot::Sender<Reply>,
+}
+
+/// What a request of an upstream says about the call that it belongs to.
+#[derive(Debug, Clone, Default)]
+pub struct CallHint {
+    /// The number of the call's channel.
+    pub number: Option<u64>,
+    /// The task that the request is about, by the upstream's own id.
+    pub task: Option<String>,
+}
+
+/// Why a request of an upstream reaches no call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoInputChannel {
+    /// The call has ended, or its client did not declare the capability.
+    Unsupported,
+    /// Several calls are open, and it is not known which one the request belongs to.
+    Ambiguous,
+}
+
+/// The input channels of one client.
+#[derive(Default)]
+pub struct InputChannels(Mutex<ChannelsByNumber>);
+
+#[derive(Default)]
+struct ChannelsByNumber {
+    channels: BTreeMap<u64, RegisteredChannel>,
+    /// The last number that was given to a channel.
+    last_number: u64,
+}
+
+struct RegisteredChannel {
+    /// The group at which the call is open.
+    group: GroupName,
+    /// The task whose result the call waits for, by the upstream's own id.
+    task: Option<String>,
+    channel: InputChannel,
+}
+
+/// Keeps an input channel registered until it is dropped.
+pub struct InputChannelGuard {
+    channels: Arc<InputChannels>,
+    /// The number of the channel, at least 1.
+    pub number: u64,
+}
+
+impl Drop for InputChannelGuard {
+    fn drop(&mut self) {
+        self.channels.0.lock().channels.remove(&self.number);
+    }
+}
+
+impl InputChannels {
+    /// Registers a call that is open at `group`. `task`: the task whose result it waits for, by the upstream's own id.
+    pub fn register(
+        self: &Arc<Self>,
+        group: &GroupName,
+        task: Option<String>,
+        channel: InputChannel,
+    ) -> InputChannelGuard {
+        let mut state = self.0.lock();
+        state.last_number += 1;
+        let number = state.last_number;
+        state.channels.insert(number, RegisteredChannel { group: group.clone(), task, channel });
+        InputChannelGuard { channels: self.clone(), number }
+    }
+
+    /// Finds the call that a request of `group` belongs to. Calls that are suspended wait for an answer already, so
+    /// they count only if no other is open.
+    ///
+    /// # Errors
+    ///
+    /// Says why no call is known.
+    pub fn find(
+        &self,
+        group: &GroupName,
+        hint: &CallHint,
+        capability: &str,
+    ) -> Result<mpsc::Sender<PendingInput>, NoInputChannel> {
+        let state = self.0.lock();
+        let at_group: Vec<_> = state.channels.iter().filter(|(_, call)| call.group == *group).collect();
+        let of_task = |task: &String| at_group.iter().find(|(_, call)| call.task.as_ref() == Some(task));
+        let found = match (hint.task.as_ref().and_then(of_task), hint.number) {
+            (Some(found), _) => Some(found),
+            (None, Some(number)) => at_group.iter().find(|(known, _)| **known == number),
+            (None, None) => {
+                let is_suspended = |call: &RegisteredChannel| call.channel.suspended.load(Ordering::Relaxed);
+                let (suspended, running): (Vec<_>, Vec<_>) =
+                    at_group.iter().partition(|(_, call)| is_suspended(call));
+                match (&running[..], &suspended[..]) {
+                    ([only], _) | ([], [only]) => Some(*only),
+                    ([], []) => None,
+                    _ => return Err(NoInputChannel::Ambiguous),
+                }
+            }
+        };
+        let able = found.filter(|(_, call)| raw::get(&call.channel.capabilities, capability).is_some());
+        able.map(|(_, call)| call.channel.requests.clone()).ok_or(NoInputChannel::Unsupported)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Calls {
+        channels: Arc<InputChannels>,
+        guards: Vec<InputChannelGuard>,
+        open: Vec<(mpsc::Receiver<PendingInput>, Arc<AtomicBool>)>,
+    }
+
+    impl Calls {
+        /// Opens a call at group `g` for each of these, which are the tasks that they wait for.
+        fn open(tasks: &[Option<&str>]) -> Self {
+            let channels = Arc::<InputChannels>::default();
+            let (mut guards, mut open) = (Vec::new(), Vec::new());
+            for task in tasks {
+                let (requests, receiver) = mpsc::channel(1);
+                let suspended = Arc::<AtomicBool>::default();
+                let capabilities = Raw::from_static(br#"{"elicitation":{}}"#);
+                let channel = InputChannel { capabilities, requests, suspended: suspended.clone() };
+                guards.push(channels.register(&GroupName::new("g"), task.map(str::to_owned), channel));
+                open.push((receiver, suspended));
+            }
+            Self { channels, guards, open }
+        }
+
+        /// The index of the call that is found.
+        fn find(&mut self, number: Option<u64>, task: Option<&str>) -> Result<usize, NoInputChannel> {
+            let hint = CallHint { number, task: task.map(str::to_owned) };
+            let sender = self.channels.find(&GroupName::new("g"), &hint, "elicitation")?;
+            let (answer, _answered) = oneshot::channel();
+            assert!(sender.try_send(PendingInput { method: String::new(), params: None, answer }).is_ok());
+            Ok(self.open.iter_mut().position(|(receiver, _)| receiver.try_recv().is_ok()).unwrap())
+        }
+    }
+
+    #[test]
+    fn a_number_or_a_task_tells_the_call() {
+        let mut calls = Calls::open(&[None, Some("t"), None]);
+        assert_eq!(calls.find(Some(3), None), Ok(2));
+        assert_eq!(
+            calls.find(Some(1), Some("t")),
+            Ok(1),
+            "the task says more than the stream that it came on"
+        );
+        assert_eq!(calls.find(Some(9), None), Err(NoInputChannel::Unsupported), "that call has ended");
+    }
+
+    #[test]
+    fn without_a_hint_only_the_single_call_is_asked() {
+        let mut calls = Calls::open(&[None, None]);
+        assert_eq!(calls.find(None, None), Err(NoInputChannel::Ambiguous));
+        calls.open[0].1.store(true, Ordering::Relaxed);
+        assert_eq!(calls.find(None, None), Ok(1), "the other one waits for an answer already");
+        calls.open[1].1.store(true, Ordering::Relaxed);
+        assert_eq!(calls.find(None, None), Err(NoInputChannel::Ambiguous));
+        calls.guards.remove(1);
+        assert_eq!(calls.find(None, None), Ok(0));
+        calls.guards.clear();
+        assert_eq!(calls.find(None, None), Err(NoInputChannel::Unsupported));
+    }
+}

@@ -1,0 +1,244 @@
+//! The JSON-RPC errors of the proxy itself. Only this file assigns codes; docs/errors.md lists them with cause and
+//! remedy. `request_error` composes those of requests that upstreams do not answer; `tool_errors` has texts that models read.
+
+use super::own_tools;
+use base::text::quoted;
+use config::GroupName;
+use config::duration::raise_timeout;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use wire::budget::BUDGET_BYTES;
+use wire::object::AmbiguousMember;
+use wire::peer::CallError;
+use wire::protocol::methods::{Method, TimeoutClass};
+use wire::protocol::{code, revisions_up_to};
+use wire::{MessageError, Raw, error_object};
+
+/// The method is not allowed in this phase of the session.
+const WRONG_PHASE: i64 = -32005;
+/// The method belongs to a capability that was not negotiated.
+const NOT_NEGOTIATED: i64 = -32004;
+/// The group has no connection.
+pub const UNAVAILABLE: i64 = -31001;
+/// The upstream did not answer in time.
+const TIMED_OUT: i64 = -31002;
+/// The upstream's connection ended before the answer.
+const CLOSED: i64 = -31003;
+/// The proxy shuts down.
+const SHUTTING_DOWN: i64 = -31004;
+/// The group does not have the capability.
+pub const LACKS_CAPABILITY: i64 = -31005;
+
+/// How long to wait before a request to a group whose failure may pass, in milliseconds.
+pub(super) const RETRY_AFTER_MS: u32 = 5000;
+
+/// The text where work on what servers list took too long.
+pub const LISTS_TOOK_TOO_LONG: &str = "the servers list so much that it could not be worked through in time; get_status says which exceed a limit";
+
+/// A JSON-RPC error of the proxy itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RpcError {
+    /// The error's code.
+    pub code: i64,
+    /// What failed.
+    pub message: Cow<'static, str>,
+    /// Details for programs.
+    pub data: Option<Value>,
+}
+
+impl Eq for RpcError {}
+
+impl RpcError {
+    pub(super) fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    pub(super) fn with_data(self, data: Value) -> Self {
+        Self { data: Some(data), ..self }
+    }
+
+    /// Adds the outcome of a login offer to the cause, if there is one.
+    pub fn with_login(mut self, login: Option<String>) -> Self {
+        if let (Some(login), Some(data)) = (login, &mut self.data) {
+            let cause = data["cause"].as_str().unwrap_or_default();
+            data["cause"] = Value::from(format!("{cause}\n{login}"));
+        }
+        self
+    }
+}
+
+impl From<RpcError> for Raw {
+    fn from(error: RpcError) -> Self {
+        error_object(error.code, &error.message, error.data)
+    }
+}
+
+/// A request before `initialize`, or too long before `notifications/initialized`.
+pub fn not_initialized() -> RpcError {
+    RpcError::new(WRONG_PHASE, "not initialized: send initialize, then notifications/initialized")
+}
+
+/// A second `initialize`.
+pub fn already_initialized() -> RpcError {
+    RpcError::new(WRONG_PHASE, "already initialized")
+}
+
+/// A request during shutdown.
+pub fn shutting_down() -> RpcError {
+    RpcError::new(SHUTTING_DOWN, "dynamic-mcp is shutting down")
+}
+
+/// A method of a capability that this session does not advertise.
+pub fn not_negotiated(capability: &'static str) -> RpcError {
+    RpcError::new(NOT_NEGOTIATED, format!("capability not negotiated: {capability}"))
+}
+
+/// A method that does not exist.
+pub fn unknown_method() -> RpcError {
+    RpcError::new(code::METHOD_NOT_FOUND, "method not found")
+}
+
+/// A stateless request of a revision that is not supported. `latest`: the latest one that this client is offered.
+pub fn unsupported_revision(requested: &Raw, latest: &str) -> RpcError {
+    let requested: Value = serde_json::from_slice(requested).unwrap_or_default();
+    let supported: Vec<_> = revisions_up_to(latest).collect();
+    RpcError::new(code::UNSUPPORTED_REVISION, "unsupported protocol version")
+        .with_data(json!({ "supported": supported, "requested": requested }))
+}
+
+/// A stateless request whose client lacks a capability that the method needs.
+pub fn missing_capability(required: Value) -> RpcError {
+    RpcError::new(code::MISSING_CAPABILITY, "missing required client capability")
+        .with_data(json!({ "requiredCapabilities": required }))
+}
+
+/// Params that are not what the method needs.
+pub fn invalid_params(what: impl Into<Cow<'static, str>>) -> RpcError {
+    RpcError::new(code::INVALID_PARAMS, what)
+}
+
+/// Params that servers may read in another way than dynamic-mcp does.
+pub fn ambiguous_params(member: &AmbiguousMember) -> RpcError {
+    invalid_params(format!("params are ambiguous: {member}"))
+}
+
+/// A tool that is neither one of ours nor an upstream's.
+pub fn unknown_tool(name: &str) -> RpcError {
+    let (name, ours) = (quoted(name), own_tools::NAMES.join(", "));
+    invalid_params(format!(
+        "unknown tool: {name}. The tools of dynamic-mcp are {ours}; the tools of groups are called with \
+         call_dynamic_tool, or by the name group__tool"
+    ))
+}
+
+/// A resource that no group has.
+pub fn resource_not_found(uri: &str) -> RpcError {
+    RpcError::new(code::RESOURCE_NOT_FOUND, "resource not found").with_data(json!({ "uri": uri }))
+}
+
+/// A resource that several groups named in results, and none lists.
+/// `explicit` are the URIs that name one of the groups each.
+pub fn ambiguous_resource(uri: &str, explicit: &[String]) -> RpcError {
+    let choice = explicit.join(" or ");
+    invalid_params(format!("several groups named this resource, and none lists it: request {choice}"))
+        .with_data(json!({ "uri": uri, "candidates": explicit }))
+}
+
+/// A request that the upstream did not answer. `lost`: how the connection ended, if it did.
+pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Option<String>) -> RpcError {
+    let code = match error {
+        CallError::TimedOut(_) => TIMED_OUT,
+        CallError::Closed { .. } => CLOSED,
+        CallError::TooLong { .. }
+        | CallError::OverBudget { .. }
+        | CallError::Malformed(_)
+        | CallError::AnswerRefused(_)
+        | CallError::Failed { .. } => code::INTERNAL_ERROR,
+    };
+    let error = match (error, timeout_setting(method)) {
+        (CallError::TimedOut(after), Some(setting)) => {
+            format!("{error} (timeout.{setting}); if it needs longer, {}", raise_timeout(setting, *after))
+        }
+        _ => error.to_string(),
+    };
+    let cause = lost.unwrap_or_else(|| error.clone());
+    RpcError::new(code, format!("group {group} did not answer {method}: {error}"))
+        .with_data(json!({ "group": group.as_str(), "cause": cause }))
+}
+
+/// The setting of `timeout` that limits requests of this method.
+fn timeout_setting(method: &str) -> Option<&'static str> {
+    match Method::parse(method)?.info().timeout {
+        TimeoutClass::Tools => Some("tools"),
+        TimeoutClass::Resources => Some("resources"),
+        TimeoutClass::Prompts => Some("prompts"),
+        TimeoutClass::Longest | TimeoutClass::None => None,
+    }
+}
+
+/// An answer of an upstream that does not exist in the client's era.
+pub fn untranslatable(group: &GroupName, method: &str, why: &str) -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, format!("group {group} did not answer {method}: {why}"))
+        .with_data(json!({ "group": group.as_str() }))
+}
+
+/// A capability that the group does not have. `capability` may be a phrase.
+pub fn lacks_capability(group: &GroupName, capability: &str) -> RpcError {
+    RpcError::new(LACKS_CAPABILITY, format!("group {group} does not support {capability}"))
+        .with_data(json!({ "group": group.as_str(), "capability": capability }))
+}
+
+/// More suspended calls of one client than the limit.
+pub fn too_many_suspended_calls() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, "too many calls wait for input; answer or cancel some of them")
+}
+
+/// A question of an upstream to the user, while as many as the limit wait for the user.
+pub fn too_many_questions(group: &GroupName) -> RpcError {
+    let message = "wait for the user; ask again when some are answered";
+    RpcError::new(code::INTERNAL_ERROR, format!("too many questions of group {group} {message}"))
+}
+
+/// A subscription that the upstream did not confirm in time.
+pub fn subscription_timed_out() -> RpcError {
+    RpcError::new(TIMED_OUT, "the subscription was not confirmed in time")
+}
+
+/// Work on what servers list took too long.
+pub fn lists_took_too_long() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, LISTS_TOOK_TOO_LONG)
+}
+
+/// A bug in the proxy.
+pub fn internal() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, "internal error in dynamic-mcp; its log has the details")
+}
+
+/// A line from the client that is not a message.
+pub fn malformed(error: &MessageError) -> RpcError {
+    let invalid = |message: String| RpcError::new(code::INVALID_REQUEST, message);
+    match error {
+        MessageError::NotJson => RpcError::new(code::PARSE_ERROR, "the message is not JSON"),
+        MessageError::NotAMessage { .. } => {
+            invalid("the message is neither a request, a notification nor a response".to_owned())
+        }
+        MessageError::Batch => {
+            invalid("batches exist only in revision 2025-03-26: send messages one by one".to_owned())
+        }
+        MessageError::EmptyBatch => invalid("the batch is empty".to_owned()),
+        MessageError::LargeBatch { messages, limit } => {
+            invalid(format!("a batch of {messages} messages exceeds the limit of {limit}; none was handled"))
+        }
+        MessageError::TooLong { bytes, limit, .. } => invalid(format!(
+            "a message of {bytes} bytes exceeds the limit of {limit} (settings.max_message_bytes)"
+        )),
+        MessageError::OverBudget { bytes, .. } => RpcError::new(
+            code::INTERNAL_ERROR,
+            format!(
+                "a message of {bytes} bytes was dropped because too many large messages wait to be read: they share \
+                 {} MB. Read the answers, then send it again",
+                BUDGET_BYTES >> 20
+            ),
+        ),
+    }
+}

@@ -1,0 +1,76 @@
+//! What the lists of all groups have beside tools, as far as it is known without asking a server: the lists of the last
+//! connections, and the URIs that groups claim although no list of resources has to have them.
+
+use config::GroupName;
+use upstream::Upstream;
+use upstream::catalog::OtherLists;
+use upstream::entries::ListEntries;
+use upstream::groups::GroupManager;
+use upstream::list_limits::CatalogList;
+use wire::protocol::methods::Method;
+
+/// The entries of one list, by group, in config order.
+pub type GroupEntries = Vec<(GroupName, ListEntries)>;
+
+/// One of the lists that groups have beside their tools.
+pub struct ListKind {
+    /// The method that lists.
+    pub method: Method,
+    /// The list in a catalog.
+    pub list: CatalogList,
+    /// Selects the list of the last connection.
+    known: fn(&OtherLists) -> ListEntries,
+}
+
+impl ListKind {
+    /// `resources/list`.
+    pub const RESOURCES: Self = Self {
+        method: Method::ResourcesList,
+        list: CatalogList::Resources,
+        known: |lists| lists.resources.clone(),
+    };
+    /// `resources/templates/list`.
+    pub const TEMPLATES: Self = Self {
+        method: Method::ResourceTemplatesList,
+        list: CatalogList::Templates,
+        known: |lists| lists.templates.clone(),
+    };
+    /// `prompts/list`.
+    pub const PROMPTS: Self = Self {
+        method: Method::PromptsList,
+        list: CatalogList::Prompts,
+        known: |lists| lists.prompts.clone(),
+    };
+    /// `skills/list`.
+    pub const SKILLS: Self =
+        Self { method: Method::SkillsList, list: CatalogList::Skills, known: |lists| lists.skills.clone() };
+    /// `tasks/list`. Nothing is known without a connection, because a task does not outlive its server.
+    pub const TASKS: Self =
+        Self { method: Method::TasksList, list: CatalogList::Tasks, known: |_| ListEntries::default() };
+}
+
+/// The lists of the last connections.
+pub fn known(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
+    groups.all().iter().map(|group| (group.name.clone(), last_known(group, kind))).collect()
+}
+
+/// The list of the last connection of a group.
+pub fn last_known(group: &Upstream, kind: &ListKind) -> ListEntries {
+    let catalog = group.snapshot().catalog.clone();
+    catalog.as_ref().and_then(|catalog| catalog.lists()).map(kind.known).unwrap_or_default()
+}
+
+/// The URIs that the groups claim, as far as is known.
+pub fn claims(groups: &GroupManager) -> GroupEntries {
+    groups.all().iter().map(|group| (group.name.clone(), claims_of(group))).collect()
+}
+
+/// The resources that the groups list, and then what they claim beside those, for each group in config order.
+pub fn resources_and_claims(groups: &GroupManager) -> GroupEntries {
+    let resources = known(groups, &ListKind::RESOURCES).into_iter();
+    resources.zip(claims(groups)).flat_map(|(resources, claims)| [resources, claims]).collect()
+}
+
+fn claims_of(group: &Upstream) -> ListEntries {
+    group.snapshot().catalog.as_ref().map(|catalog| catalog.claims().clone()).unwrap_or_default()
+}

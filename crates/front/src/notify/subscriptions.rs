@@ -1,0 +1,233 @@
+//! The subscriptions of one client, which outlive connections.
+//!
+//! Each group with subscriptions has one task (`subscription_task`) that subscribes and unsubscribes at its server, and
+//! makes all subscriptions again on every later connection. It holds a lease, so the group stays connected. A request
+//! of the client changes the set of topics and waits for the server's replies.
+
+use super::subscription_task::{self, Holder, SubscriptionChannels, Topic, TopicReplies, Topics};
+use crate::ask::acquire::acquire;
+use crate::client::Client;
+use crate::errors;
+use crate::session::subscription_order::SubscriptionOrder;
+use config::GroupName;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use upstream::Upstream;
+use upstream::groups::GroupManager;
+use wire::peer::Progress;
+use wire::protocol::capability;
+use wire::{Raw, Reply};
+
+/// The limit for the reply to a subscription. The task may be busy with several others, each within its own limit.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
+const EMPTY: Raw = Raw::from_static(b"{}");
+
+/// The subscriptions of one client.
+pub struct Subscriptions {
+    /// The groups of this instance.
+    groups: Arc<GroupManager>,
+    /// The client.
+    client: Arc<Client>,
+    /// Which changes were sent.
+    order: Arc<SubscriptionOrder>,
+    /// The tasks of the groups.
+    state: Mutex<SubscriptionState>,
+    /// Whether the session has ended.
+    closed: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct SubscriptionState {
+    /// The channels of each group's task.
+    by_group: HashMap<GroupName, TaskChannels>,
+    /// The tasks.
+    tasks: JoinSet<()>,
+    /// The number of `subscriptions/listen` requests so far.
+    listens: u64,
+}
+
+/// The channels to and from the task of one group.
+#[derive(Clone)]
+struct TaskChannels {
+    /// The topics that the task has to keep subscribed.
+    topics: watch::Sender<Topics>,
+    /// The outcome for each version of the topics.
+    replies: watch::Receiver<TopicReplies>,
+}
+
+/// Holds topics until it is dropped.
+pub struct TopicGuard {
+    /// Where the topics are held.
+    subscriptions: Weak<Subscriptions>,
+    /// The group of the topics.
+    group: GroupName,
+    /// The topics.
+    topics: Vec<Topic>,
+    /// On whose behalf they are held.
+    holder: Holder,
+}
+
+impl TopicGuard {
+    /// Holds the topics even after the guard is gone.
+    pub fn keep(mut self) {
+        self.topics.clear();
+    }
+}
+
+impl Drop for TopicGuard {
+    fn drop(&mut self) {
+        if let Some(subscriptions) = self.subscriptions.upgrade() {
+            drop(subscriptions.release(&self.group, &self.topics, self.holder, None));
+        }
+    }
+}
+
+/// The replies of a task, and the version of the topics to wait for.
+type PendingReplies = (watch::Receiver<TopicReplies>, u64);
+
+impl Subscriptions {
+    /// Creates the subscriptions of a client, which has none yet.
+    pub fn new(groups: Arc<GroupManager>, client: Arc<Client>, order: Arc<SubscriptionOrder>) -> Arc<Self> {
+        Arc::new(Self { groups, client, order, state: Mutex::default(), closed: watch::Sender::new(false) })
+    }
+
+    /// The client.
+    pub fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Returns a new holder for a `subscriptions/listen`.
+    pub fn new_listen(&self) -> Holder {
+        let mut state = self.state.lock();
+        state.listens += 1;
+        Holder::Listen(state.listens)
+    }
+
+    /// Ends every `subscriptions/listen`, because the session ends.
+    pub fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Resolves when `close` is called.
+    pub async fn closed(&self) {
+        drop(self.closed.subscribe().wait_for(|closed| *closed).await);
+    }
+
+    /// Returns whether a topic of a group has a holder.
+    pub fn contains(&self, group: &GroupName, topic: &Topic) -> bool {
+        let state = self.state.lock();
+        state.by_group.get(group).is_some_and(|task| task.topics.borrow().contains(topic))
+    }
+
+    /// Holds topics of a group, connecting it if there is no connection. Returns the server's reply for each topic.
+    ///
+    /// # Errors
+    ///
+    /// The group could not be connected, or has no resources.
+    pub async fn hold(
+        self: &Arc<Self>,
+        group: &Upstream,
+        topics: Vec<Topic>,
+        holder: Holder,
+        params: Option<Raw>,
+        progress: Option<&Progress>,
+    ) -> Result<(TopicGuard, Vec<Reply>), Raw> {
+        let acquired = acquire(&self.groups, group, progress).await;
+        let (group, _connected) =
+            acquired.map_err(|unavailable| Raw::from(errors::RpcError::from(unavailable)))?;
+        let has_resources = topics.iter().any(|topic| matches!(topic, Topic::Resource(_)));
+        let catalog = group.snapshot().catalog.clone();
+        let is_offered = catalog.is_none_or(|catalog| catalog.info.may_have(capability::RESOURCES));
+        if has_resources && !is_offered {
+            return Err(errors::lacks_capability(&group.name, capability::RESOURCES).into());
+        }
+        let pending = self.add(&group, &topics, holder, params);
+        let guard = TopicGuard {
+            subscriptions: Arc::downgrade(self),
+            group: group.name.clone(),
+            topics: topics.clone(),
+            holder,
+        };
+        Ok((guard, replies(pending, &topics).await))
+    }
+
+    /// Releases a topic that the client held, and returns the server's reply. Returns `None` if the group has no task.
+    pub async fn release_topic(&self, group: &GroupName, topic: Topic, params: Raw) -> Option<Reply> {
+        let topics = [topic];
+        let pending = self.release(group, &topics, Holder::Client, Some(params))?;
+        replies(pending, &topics).await.pop()
+    }
+
+    fn add(
+        self: &Arc<Self>,
+        group: &Upstream,
+        topics: &[Topic],
+        holder: Holder,
+        params: Option<Raw>,
+    ) -> PendingReplies {
+        let mut state = self.state.lock();
+        while state.tasks.try_join_next().is_some() {}
+        let task = state.by_group.get(&group.name).cloned();
+        let task = task.unwrap_or_else(|| self.start_task(&mut state, group));
+        task.topics.send_modify(|all| all.hold(topics, holder, params));
+        let version = task.topics.borrow().version;
+        self.order.begin(&group.name, version);
+        (task.replies, version)
+    }
+
+    fn start_task(self: &Arc<Self>, state: &mut SubscriptionState, group: &Upstream) -> TaskChannels {
+        let (topics, wanted) = watch::channel(Topics::default());
+        let (replies_sender, replies) = watch::channel(TopicReplies::default());
+        let task = TaskChannels { topics, replies };
+        state.by_group.insert(group.name.clone(), task.clone());
+        let (subscriptions, name) = (Arc::downgrade(self), group.name.clone());
+        let retire = move || subscriptions.upgrade().is_none_or(|subscriptions| subscriptions.retire(&name));
+        let (order, name) = (self.order.clone(), group.name.clone());
+        let sent = move |version| order.sent(&name, version);
+        let channels = SubscriptionChannels { topics: wanted, replies: replies_sender, sent: Box::new(sent) };
+        state.tasks.spawn(subscription_task::run(self.groups.clone(), group.clone(), channels, retire));
+        task
+    }
+
+    fn release(
+        &self,
+        group: &GroupName,
+        topics: &[Topic],
+        holder: Holder,
+        params: Option<Raw>,
+    ) -> Option<PendingReplies> {
+        let state = self.state.lock();
+        let task = state.by_group.get(group).filter(|_| !topics.is_empty())?;
+        task.topics.send_modify(|all| all.release(topics, holder, params));
+        let version = task.topics.borrow().version;
+        self.order.begin(group, version);
+        Some((task.replies.clone(), version))
+    }
+
+    /// Forgets the task of a group that has no topics, so that the next topic starts another one. Returns whether it
+    /// did.
+    fn retire(&self, group: &GroupName) -> bool {
+        let mut state = self.state.lock();
+        let is_idle = state.by_group.get(group).is_none_or(|task| task.topics.borrow().is_empty());
+        if is_idle {
+            state.by_group.remove(group);
+            self.order.forget(group);
+        }
+        is_idle
+    }
+}
+
+/// Waits for the server's reply for each topic.
+async fn replies((mut replies, version): PendingReplies, topics: &[Topic]) -> Vec<Reply> {
+    let replies = timeout(REPLY_TIMEOUT, replies.wait_for(|replies| replies.version >= version)).await;
+    let reply = |topic: &Topic| match &replies {
+        Ok(Ok(replies)) => replies.replies.get(topic).cloned().unwrap_or(Ok(EMPTY)),
+        _ => Err(errors::subscription_timed_out().into()),
+    };
+    topics.iter().map(reply).collect()
+}

@@ -1,0 +1,95 @@
+//! The lists of all groups as one. Connected groups are asked; the others contribute the list of their last connection.
+//! Nothing is started for it.
+
+use crate::errors;
+use crate::known_lists::{GroupEntries, ListKind, last_known};
+use crate::session::context::SessionState;
+use crate::session::invocation::Invocation;
+use base::blocking;
+use futures_util::future::join_all;
+use std::time::Duration;
+use tokio::time::timeout;
+use upstream::Upstream;
+use upstream::entries::{ListEntries, ListEntry};
+use upstream::groups::GroupManager;
+use upstream::list_reader::ListReader;
+use wire::peer::CallOptions;
+use wire::protocol::Era;
+use wire::{Raw, Reply, raw};
+
+/// The limit for all pages of one group's list.
+const GROUP_TIMEOUT: Duration = Duration::from_secs(2);
+/// The number of entries on one page of a merged list.
+const PAGE_SIZE: usize = 1000;
+
+/// The lists as they are now.
+pub async fn current(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
+    let lists = groups.all().into_iter().map(|group| async move {
+        let listed = timeout(GROUP_TIMEOUT, list(&group, kind)).await.ok().flatten();
+        let entries = listed.unwrap_or_else(|| last_known(&group, kind));
+        (group.name.clone(), entries)
+    });
+    join_all(lists).await
+}
+
+/// The bytes of the definitions in lists.
+pub fn definition_bytes(lists: &GroupEntries) -> usize {
+    lists.iter().map(|(_, entries)| entries.definition_bytes()).sum()
+}
+
+/// Asks a connected group. Returns `None` if it is not connected or does not answer with a list.
+async fn list(group: &Upstream, kind: &ListKind) -> Option<ListEntries> {
+    let lease = group.try_lease()?;
+    let catalog = group.snapshot().catalog.clone()?;
+    if !kind.method.info().capability.is_some_and(|capability| catalog.info.declares(capability)) {
+        return Some(ListEntries::default());
+    }
+    if kind.method.extension().is_some_and(|extension| !catalog.info.has_extension(extension)) {
+        return Some(ListEntries::default());
+    }
+    let (mut reader, mut cursor) = (ListReader::<ListEntry>::new(kind.list), None::<Raw>);
+    loop {
+        let params =
+            cursor.as_ref().map(|cursor| raw::set(&Raw::from_static(b"{}"), "cursor", cursor).into());
+        let options = CallOptions::within(GROUP_TIMEOUT);
+        let call = lease.call(kind.method.name(), params.as_ref(), Era::Handshake, &options);
+        let page = call.await.ok()?.ok()?;
+        (reader, cursor) = reader.read(page).await.ok()?;
+        if cursor.is_none() {
+            return Some(reader.into_parts().0.into());
+        }
+    }
+}
+
+/// Does work on lists with so many bytes.
+///
+/// # Errors
+///
+/// Those of the work, or it took too long.
+pub async fn run(
+    invocation: &Invocation,
+    bytes: usize,
+    work: impl FnOnce(&SessionState) -> Reply + Send + 'static,
+) -> Reply {
+    let session = invocation.context.session.clone();
+    let done = blocking::run_on(bytes, move || work(&session)).await;
+    done.unwrap_or_else(|_| Err(errors::lists_took_too_long().into()))
+}
+
+/// Returns one page of a merged list. Our cursor is the index at which the page begins.
+pub fn page(params: &Raw, kind: &ListKind, entries: Vec<Raw>) -> Reply {
+    let begin = match raw::get(params, "cursor").filter(|cursor| !matches!(&cursor[..], b"null" | b"\"\"")) {
+        None => 0,
+        Some(cursor) => {
+            let index: Option<usize> =
+                serde_json::from_slice::<String>(&cursor).ok().and_then(|index| index.parse().ok());
+            index
+                .filter(|index| *index <= entries.len() && *index > 0)
+                .ok_or_else(|| Raw::from(errors::invalid_params("unknown cursor")))?
+        }
+    };
+    let end = entries.len().min(begin + PAGE_SIZE);
+    let page = raw::array(&entries[begin..end]);
+    let next = if end < entries.len() { format!(",\"nextCursor\":\"{end}\"") } else { String::new() };
+    Ok([format!("{{\"{}\":", kind.list.member()).as_bytes(), &page, next.as_bytes(), b"}"].concat().into())
+}

@@ -1,0 +1,102 @@
+//! `prompts/*`: the prompts of all groups under exposed names.
+
+use super::aggregate;
+use crate::ask::acquire::acquire_for_user;
+use crate::call::attempts::forward_method;
+use crate::errors::RpcError;
+use crate::exposed_names::ExposedNames;
+use crate::known_lists::{GroupEntries, ListKind};
+use crate::session::context::SessionState;
+use crate::session::invocation::Invocation;
+use crate::{errors, exposed_names, known_lists, lookup};
+use base::text::quoted;
+use upstream::Upstream;
+use upstream::catalog::Catalog;
+use upstream::list_limits::CatalogList;
+use wire::protocol::methods::Method;
+use wire::{Raw, Reply, raw};
+
+/// `prompts/list`. `ours` is the definition of our own prompt, which comes first.
+pub async fn list(invocation: Invocation, ours: Raw) -> Reply {
+    if let Some(group) = invocation.group()? {
+        let params = invocation.params_without_group();
+        return forward_method(&invocation.context, &group, Method::PromptsList, params).await;
+    }
+    let lists = aggregate::current(invocation.groups(), &ListKind::PROMPTS).await;
+    let params = invocation.params.clone();
+    let bytes = aggregate::definition_bytes(&lists);
+    let page = move |_: &SessionState| {
+        let names = names_of(&lists);
+        let mut merged = vec![ours];
+        for (group, entries) in &lists {
+            for entry in entries.iter() {
+                if let Some(name) = names.exposed(group, &entry.key) {
+                    merged.push(raw::set_str(&entry.definition, "name", name));
+                }
+            }
+        }
+        aggregate::page(&params, &ListKind::PROMPTS, merged)
+    };
+    aggregate::run(&invocation, bytes, page).await
+}
+
+/// `prompts/get`.
+pub async fn get(invocation: Invocation) -> Reply {
+    let name = invocation.string("name")?;
+    let (group, name) = find_owner(&invocation, &name).await?;
+    let params = invocation.params_with("name", &name);
+    forward_method(&invocation.context, &group, Method::PromptsGet, params).await
+}
+
+/// Finds the group of a prompt and its name there. If the name is unknown, the groups whose prefix it has are connected.
+///
+/// # Errors
+///
+/// No group has such a prompt, or the only group that may have it could not be connected.
+pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(Upstream, String), Raw> {
+    if let Some(group) = invocation.group()? {
+        return Ok((group, name.to_owned()));
+    }
+    let groups = invocation.groups();
+    if let Some(found) = find_known(invocation, name).await? {
+        return Ok(found);
+    }
+    let mut error = errors::invalid_params(format!("unknown prompt: {}", quoted(name)));
+    let mut incomplete = None;
+    for group in lookup::with_prefix(&groups.all(), name) {
+        match acquire_for_user(&invocation.context, group.clone()).await {
+            Ok((group, _lease)) => group.refresh().await,
+            Err(unavailable) => error = RpcError::from(unavailable),
+        }
+        if let Some(found) = find_known(invocation, name).await? {
+            return Ok(found);
+        }
+        let lacks_some = |catalog: &Catalog| catalog.left_off.concerns(CatalogList::Prompts);
+        if group.snapshot().catalog.as_deref().is_some_and(lacks_some) {
+            let prefix = exposed_names::plain_name(&group.name, "").len();
+            let own = || name.get(prefix..).unwrap_or_default().to_owned();
+            incomplete.get_or_insert_with(|| (group, own()));
+        }
+    }
+    // A prompt that is left off the list can be used all the same.
+    incomplete.ok_or_else(|| error.into())
+}
+
+/// Finds the group of a prompt and its name there in what is known now.
+async fn find_known(invocation: &Invocation, name: &str) -> Result<Option<(Upstream, String)>, RpcError> {
+    let exposed = name.to_owned();
+    let find = move |session: &SessionState| {
+        let names = names_of(&known_lists::known(&session.groups, &ListKind::PROMPTS));
+        let (group, name) = names.resolve(&exposed)?;
+        Some((session.groups.get(&group)?, name))
+    };
+    invocation.context.run_on_lists(find).await
+}
+
+fn names_of(lists: &GroupEntries) -> ExposedNames {
+    let pairs = lists
+        .iter()
+        .flat_map(|(group, entries)| entries.iter().map(move |entry| (group, entry.key.as_str())));
+    let names: Vec<_> = lists.iter().map(|(group, _)| group.clone()).collect();
+    ExposedNames::new(&names, pairs)
+}

@@ -1,0 +1,86 @@
+//! `resources/*`: the lists of all groups or of one, and reads.
+
+use super::uri_lookup::Candidate;
+use super::{aggregate, uri_lookup};
+use crate::call::attempts::forward_method;
+use crate::known_lists::ListKind;
+use crate::results::content::ToolResult;
+use crate::results::{URI_PREFIX, preview};
+use crate::session::context::SessionState;
+use crate::session::invocation::Invocation;
+use crate::{errors, known_lists, uri_owner};
+use config::GroupName;
+use wire::protocol::methods::Method;
+use wire::{Raw, Reply, raw};
+
+/// `resources/list`.
+pub async fn list(invocation: Invocation) -> Reply {
+    list_kind(invocation, &ListKind::RESOURCES).await
+}
+
+/// `resources/templates/list`.
+pub async fn templates(invocation: Invocation) -> Reply {
+    list_kind(invocation, &ListKind::TEMPLATES).await
+}
+
+async fn list_kind(invocation: Invocation, kind: &'static ListKind) -> Reply {
+    if let Some(group) = invocation.group()? {
+        let params = invocation.params_without_group();
+        return forward_method(&invocation.context, &group, kind.method, params).await;
+    }
+    let lists = aggregate::current(invocation.groups(), kind).await;
+    let params = invocation.params.clone();
+    let bytes = aggregate::definition_bytes(&lists);
+    let page = move |session: &SessionState| {
+        let claims = match kind.method {
+            Method::ResourcesList => known_lists::claims(&session.groups),
+            _ => Vec::new(),
+        };
+        aggregate::page(&params, kind, uri_owner::merge(&lists, &claims, kind.list.key()))
+    };
+    aggregate::run(&invocation, bytes, page).await
+}
+
+/// `resources/read`: goes to the named group, else to the owner of the URI, else to the groups that may serve it.
+pub async fn read(invocation: Invocation) -> Reply {
+    let uri = invocation.string("uri")?;
+    if let Some(id) = uri.strip_prefix(URI_PREFIX)
+        && let Some(reply) = read_stored(&invocation, id, &uri).await
+    {
+        return reply;
+    }
+    let ask = |candidate| read_at(&invocation, candidate, &uri);
+    uri_lookup::ask_candidates(&invocation, &uri, ask).await?
+}
+
+/// Reads a stored result. `None` if there is none of this id and the URI may be one of a group that is called like ours.
+async fn read_stored(invocation: &Invocation, id: &str, uri: &str) -> Option<Reply> {
+    if let Some(stored) = invocation.context.session.results.get(id).await
+        && let Some(result) = ToolResult::parse(&stored.result)
+    {
+        return Some(Ok(preview::contents(&result, uri)));
+    }
+    let is_of_group = uri_owner::parse_rewritten(uri)
+        .is_some_and(|(group, _)| invocation.groups().get(&GroupName::new(&group)).is_some());
+    let names_group = invocation.params.get("group").is_some();
+    // Nobody else has it, so nobody else is asked.
+    (!is_of_group && !names_group).then(|| Err(errors::resource_not_found(uri).into()))
+}
+
+async fn read_at(invocation: &Invocation, Candidate { group, uri, .. }: Candidate, known_as: &str) -> Reply {
+    let params = invocation.params_with("uri", &uri);
+    let result = forward_method(&invocation.context, &group, Method::ResourcesRead, params).await?;
+    let is_renamed = known_as != uri && uri_owner::keeps_scheme(&uri);
+    Ok(if is_renamed { renamed(&result, &uri, known_as) } else { result })
+}
+
+/// Replaces the URI of the contents by the one that the client asked for, because it compares them.
+fn renamed(result: &Raw, uri: &str, known_as: &str) -> Raw {
+    let Some(contents) = raw::elements(result, "contents") else { return result.clone() };
+    let rename = |content: &Raw| match raw::get_str(content, "uri") {
+        Some(own) if own == uri => raw::set_str(content, "uri", known_as),
+        _ => content.clone(),
+    };
+    let contents: Vec<_> = contents.iter().map(rename).collect();
+    raw::set(result, "contents", &raw::array(&contents))
+}

@@ -1,0 +1,124 @@
+//! The skills extension (SEP-2640): `skills/list`, `skills/get` and `resources/directory/read`.
+//!
+//! The skills of all groups are one list. If two groups have a skill with the same URI, the later group's gets the name
+//! of its group in front of its path, in its entry and wherever its files are named.
+
+use super::uri_lookup::Candidate;
+use super::{aggregate, uri_lookup};
+use crate::call::attempts::forward_method;
+use crate::known_lists::ListKind;
+use crate::session::context::SessionState;
+use crate::session::invocation::Invocation;
+use crate::{known_lists, uri_owner};
+use config::GroupName;
+use std::time::Duration;
+use tokio::time::timeout;
+use upstream::groups::GroupManager;
+use wire::protocol::code;
+use wire::protocol::methods::Method;
+use wire::{Raw, Reply, raw};
+
+/// How long `skills/list` waits for groups that are being discovered.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// `skills/list`.
+pub async fn list(invocation: Invocation) -> Reply {
+    let kind = &ListKind::SKILLS;
+    if let Some(group) = invocation.group()? {
+        let params = invocation.params_without_group();
+        return forward_method(&invocation.context, &group, kind.method, params).await;
+    }
+    wait_for_discovery(invocation.groups()).await;
+    let lists = aggregate::current(invocation.groups(), kind).await;
+    let params = invocation.params.clone();
+    let bytes = aggregate::definition_bytes(&lists);
+    let page = move |session: &SessionState| {
+        let claims = known_lists::resources_and_claims(&session.groups);
+        let mut merged = Vec::new();
+        for (group, skills) in &lists {
+            for skill in skills.iter() {
+                let is_owner = uri_owner::lister(&skill.key, &claims).is_none_or(|owner| owner == group);
+                merged.push(match is_owner {
+                    true => skill.definition.clone(),
+                    false => with_group(group, &skill.definition),
+                });
+            }
+        }
+        aggregate::page(&params, kind, merged)
+    };
+    aggregate::run(&invocation, bytes, page).await
+}
+
+/// Waits for the groups whose catalogs are being read at start. Other lists do not, because clients are told when they
+/// change, and there is no such notification for skills.
+async fn wait_for_discovery(groups: &GroupManager) {
+    let mut version = groups.list_version();
+    let discovery = async {
+        while groups.all().iter().any(|group| groups.expects_catalog(group)) {
+            if version.changed().await.is_err() {
+                break;
+            }
+        }
+    };
+    // What is not known by then is missing in this list.
+    drop(timeout(DISCOVERY_TIMEOUT, discovery).await);
+}
+
+/// `skills/get`.
+pub async fn get(invocation: Invocation) -> Reply {
+    let name = |group: &GroupName, result: &Raw| match raw::get(result, "skill") {
+        Some(skill) => raw::set(result, "skill", &with_group(group, &skill)),
+        None => result.clone(),
+    };
+    ask_owner(&invocation, Method::SkillsGet, name).await
+}
+
+/// `resources/directory/read`.
+pub async fn read_directory(invocation: Invocation) -> Reply {
+    ask_owner(&invocation, Method::ResourcesDirectoryRead, with_group_in_files).await
+}
+
+/// Forwards a request about a URI to its group, or to those that may have it. `rename` puts the name of the group into the
+/// URIs of a result, if it is in the URI of the request.
+async fn ask_owner(
+    invocation: &Invocation,
+    method: Method,
+    rename: impl Fn(&GroupName, &Raw) -> Raw,
+) -> Reply {
+    let known_as = invocation.string("uri")?;
+    let ask = |Candidate { group, uri, .. }| {
+        let (known_as, rename) = (&known_as, &rename);
+        async move {
+            let params = invocation.params_with("uri", &uri);
+            let result = forward_method(&invocation.context, &group, method, params).await?;
+            Ok(if uri != *known_as { rename(&group.name, &result) } else { result })
+        }
+    };
+    let reply = uri_lookup::ask_candidates(invocation, &known_as, ask).await;
+    // The extension has one code for what does not exist, in every revision.
+    reply.map_err(|error| match raw::error_code(&error) {
+        Some(code::RESOURCE_NOT_FOUND) => {
+            raw::set(&error, "code", code::INVALID_PARAMS.to_string().as_bytes())
+        }
+        _ => error,
+    })?
+}
+
+/// Puts the name of a group into the URIs of a skill's entry.
+fn with_group(group: &GroupName, skill: &Raw) -> Raw {
+    with_group_in_files(group, &renamed(group, skill))
+}
+
+/// Puts the name of a group into the URIs of `resources`.
+fn with_group_in_files(group: &GroupName, of: &Raw) -> Raw {
+    let Some(files) = raw::elements(of, "resources") else { return of.clone() };
+    let files: Vec<_> = files.iter().map(|file| renamed(group, file)).collect();
+    raw::set(of, "resources", &raw::array(&files))
+}
+
+fn renamed(group: &GroupName, object: &Raw) -> Raw {
+    match raw::get_str(object, "uri") {
+        Some(uri) => raw::set_str(object, "uri", &uri_owner::rewrite(group, &uri)),
+        None => object.clone(),
+    }
+}

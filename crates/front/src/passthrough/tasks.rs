@@ -1,0 +1,57 @@
+//! `tasks/*`: requests about the tasks of upstreams (2025-11-25, and the extension of 2026-07-28). The id that the
+//! client knows names the group. A group with an open task stays connected.
+
+use super::aggregate;
+use crate::call::attempts::forward_method;
+use crate::errors;
+use crate::known_lists::ListKind;
+use crate::session::context::SessionState;
+use crate::session::invocation::Invocation;
+use base::text::quoted;
+use config::GroupName;
+use upstream::task_ids;
+use wire::protocol::methods::Method;
+use wire::{Raw, Reply, raw};
+
+/// Forwards a request about one task. Updates the record of open tasks, which keep their groups connected.
+pub async fn forward(invocation: Invocation, method: Method) -> Reply {
+    let exposed_id = invocation.string("taskId")?;
+    let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {}", quoted(&exposed_id))));
+    let (group, id) = task_ids::parse(&exposed_id).ok_or_else(unknown)?;
+    let group = invocation.groups().get_by_name(&group).ok_or_else(unknown)?;
+    let params = invocation.params_with("taskId", id);
+    let context = &invocation.context;
+    let reply = forward_method(context, &group, method, params).await;
+    if method == Method::TasksResult {
+        // An error is the result of a task that failed.
+        context.session.open_tasks.remove(&exposed_id);
+        return reply.map(|result| task_ids::expose_related(&group.name, &result));
+    }
+    let result = task_ids::expose(&group.name, &reply?);
+    context.session.open_tasks.update(&result);
+    Ok(result)
+}
+
+/// `tasks/list`: the tasks of the named group, or of all connected groups.
+pub async fn list(invocation: Invocation) -> Reply {
+    let exposed_tasks = |group: &GroupName, page: &Raw| {
+        let tasks = raw::elements(page, "tasks").unwrap_or_default();
+        tasks.iter().map(|task| task_ids::expose(group, task)).collect::<Vec<_>>()
+    };
+    if let Some(group) = invocation.group()? {
+        let params = invocation.params_without_group();
+        let page = forward_method(&invocation.context, &group, Method::TasksList, params).await?;
+        let tasks = exposed_tasks(&group.name, &page);
+        return Ok(raw::set(&page, "tasks", &raw::array(&tasks)));
+    }
+    let lists = aggregate::current(invocation.groups(), &ListKind::TASKS).await;
+    let params = invocation.params.clone();
+    let bytes = aggregate::definition_bytes(&lists);
+    let page = move |_: &SessionState| {
+        let tasks = lists.iter().flat_map(|(group, entries)| {
+            entries.iter().map(move |entry| task_ids::expose(group, &entry.definition))
+        });
+        aggregate::page(&params, &ListKind::TASKS, tasks.collect())
+    };
+    aggregate::run(&invocation, bytes, page).await
+}

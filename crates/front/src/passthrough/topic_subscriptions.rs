@@ -1,0 +1,248 @@
+//! `resources/subscribe`, `resources/unsubscribe` and `subscriptions/listen`: finds the groups that the topics belong
+//! to. `notify::subscriptions` keeps them subscribed.
+
+use super::uri_lookup;
+use super::uri_lookup::Candidate;
+use crate::call::attempts::forward_method;
+use crate::client::Client;
+use crate::client::listener::Listener;
+use crate::errors;
+use crate::notify::subscription_task::{Holder, Topic};
+use crate::notify::subscriptions::{Subscriptions, TopicGuard};
+use crate::session::invocation::Invocation;
+use config::GroupName;
+use futures_util::future::join_all;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use upstream::task_ids;
+use wire::protocol::meta;
+use wire::protocol::methods::{Method, notification};
+use wire::{Raw, Reply, raw};
+
+/// The flags of a filter, and the notifications that they stand for.
+const LIST_FLAGS: [(&str, &str); 3] = [
+    ("toolsListChanged", notification::TOOLS_LIST_CHANGED),
+    ("promptsListChanged", notification::PROMPTS_LIST_CHANGED),
+    ("resourcesListChanged", notification::RESOURCES_LIST_CHANGED),
+];
+/// How many URIs, and how many tasks, one request may name. Further ones are ignored.
+const MAX_TOPICS: usize = 1000;
+/// How long a `subscriptions/listen` waits for the groups before it is acknowledged with what they accepted by then.
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
+const EMPTY: Raw = Raw::from_static(b"{}");
+
+/// `resources/subscribe`.
+pub async fn subscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
+    let known_as = invocation.string("uri")?;
+    let ask = |candidate| subscribe_at(&subscriptions, &invocation, candidate, &known_as);
+    uri_lookup::ask_candidates(&invocation, &known_as, ask).await?
+}
+
+async fn subscribe_at(
+    subscriptions: &Arc<Subscriptions>,
+    invocation: &Invocation,
+    Candidate { group, uri, .. }: Candidate,
+    known_as: &str,
+) -> Reply {
+    let topics = vec![Topic::Resource(uri.clone())];
+    let params = Some(invocation.params_with("uri", &uri));
+    let progress = invocation.context.progress.as_ref();
+    let held = subscriptions.hold(&group, topics, Holder::Client, params, progress).await;
+    let (guard, mut replies) = held?;
+    let reply = replies.pop().unwrap_or(Ok(EMPTY))?;
+    guard.keep();
+    subscriptions.client().notifications.add_subscribed(&group.name, &uri, known_as);
+    Ok(reply)
+}
+
+/// `resources/unsubscribe`.
+pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
+    let known_as = invocation.string("uri")?;
+    let topic = |uri: &str| Topic::Resource(uri.to_owned());
+    // Meanwhile the URI may belong to another group, or to none.
+    let held = subscriptions
+        .client()
+        .notifications
+        .subscribed_at(&known_as)
+        .filter(|_| !invocation.params.has("group"));
+    let held = held.and_then(|(group, uri)| Some((invocation.groups().get(&group)?, uri)));
+    let (group, uri) = match held {
+        Some(held) => held,
+        None => {
+            let mut candidates = uri_lookup::candidates(&invocation, &known_as).await?;
+            let holds = |c: &Candidate| subscriptions.contains(&c.group.name, &topic(&c.uri));
+            let asked = candidates.iter().position(holds).or_else(|| (candidates.len() == 1).then_some(0));
+            let asked = asked.ok_or_else(|| Raw::from(errors::resource_not_found(&known_as)))?;
+            let Candidate { group, uri, .. } = candidates.swap_remove(asked);
+            (group, uri)
+        }
+    };
+    let params = invocation.params_with("uri", &uri);
+    subscriptions.client().notifications.remove_subscribed(&group.name, &uri);
+    if !subscriptions.contains(&group.name, &topic(&uri)) {
+        // The client has no such subscription; the server answers that in its own way.
+        return forward_method(&invocation.context, &group, Method::ResourcesUnsubscribe, params).await;
+    }
+    subscriptions.release_topic(&group.name, topic(&uri), params).await.unwrap_or(Ok(EMPTY))
+}
+
+/// A topic, and the name under which the client knows it.
+type WantedTopic = (Topic, String);
+
+/// `subscriptions/listen`. It is answered when the session ends, and dropped when the client cancels it.
+pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, id: Raw) -> Reply {
+    let filter = raw::get(&invocation.params, "notifications").unwrap_or(EMPTY);
+    let is_set = |name: &str| raw::get(&filter, name).is_some_and(|flag| &flag[..] == b"true");
+    let lists: Vec<_> = LIST_FLAGS.into_iter().filter(|(name, _)| is_set(name)).collect();
+    let Wanted { by_group, unlisted } = Wanted::of(&invocation, &filter).await;
+
+    let client = subscriptions.client().clone();
+    let holder = subscriptions.new_listen();
+    let mut guard = ListenerGuard { client, holder, topics: Vec::new() };
+    let mut resources = HashMap::new();
+    for (group, topics) in &by_group {
+        for (topic, known_as) in topics {
+            if let Topic::Resource(uri) = topic {
+                resources.insert((group.clone(), uri.clone()), known_as.clone());
+            }
+        }
+    }
+    for (known_as, candidates) in &unlisted {
+        let found = candidates.iter().map(|c| ((c.group.name.clone(), c.uri.clone()), known_as.clone()));
+        resources.extend(found);
+    }
+    guard.client.notifications.add_listener(Listener {
+        holder: holder.number(),
+        id: id.clone(),
+        lists: lists.iter().map(|(_, method)| *method).collect(),
+        resources,
+        tasks: strings(&filter, "taskIds").into_iter().collect(),
+        deferred: Some(Vec::new()),
+    });
+    let holding =
+        by_group.into_iter().map(|(group, topics)| hold(&subscriptions, &invocation, group, topics, holder));
+    let searching = unlisted
+        .into_iter()
+        .map(|(known_as, candidates)| hold_first(&subscriptions, &invocation, known_as, candidates, holder));
+    let (held, found) = tokio::join!(join_all(holding), join_all(searching));
+    let mut accepted: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (topics, names) in held.into_iter().chain(found).flatten() {
+        guard.topics.push(topics);
+        for (topic, known_as) in names {
+            accepted.entry(topic.filter_member()).or_default().push(known_as);
+        }
+    }
+    let mut acknowledged = Map::new();
+    acknowledged.extend(lists.iter().map(|(name, _)| ((*name).to_owned(), Value::Bool(true))));
+    for member in ["resourceSubscriptions", "taskIds"] {
+        if raw::get(&filter, member).is_some() {
+            acknowledged.insert(member.to_owned(), json!(accepted.remove(member).unwrap_or_default()));
+        }
+    }
+    let params = Raw::from(json!({ "notifications": acknowledged }).to_string());
+    let params = raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &id);
+    guard.client.peer().notify(notification::SUBSCRIPTIONS_ACKNOWLEDGED, Some(params));
+    guard.client.notifications.send_deferred(holder.number());
+
+    subscriptions.closed().await;
+    Ok(raw::set_in(&EMPTY, "_meta", meta::SUBSCRIPTION, &id))
+}
+
+fn strings(filter: &Raw, member: &str) -> Vec<String> {
+    let strings: Option<Vec<String>> =
+        raw::get(filter, member).and_then(|list| serde_json::from_slice(&list).ok());
+    strings.unwrap_or_default().into_iter().take(MAX_TOPICS).collect()
+}
+
+/// The resources and tasks of a filter.
+struct Wanted {
+    /// Those whose group is known, by group.
+    by_group: BTreeMap<GroupName, Vec<WantedTopic>>,
+    /// The URIs that several groups may have, each with these groups.
+    unlisted: Vec<(String, Vec<Candidate>)>,
+}
+
+impl Wanted {
+    /// Finds the groups. It may connect some to find the owner of a URI. Malformed task ids are left out.
+    async fn of(invocation: &Invocation, filter: &Raw) -> Self {
+        let mut wanted = Self { by_group: BTreeMap::new(), unlisted: Vec::new() };
+        let uris = strings(filter, "resourceSubscriptions");
+        for (known_as, mut candidates) in uri_lookup::candidates_of_all(invocation, uris).await {
+            match candidates.pop() {
+                Some(Candidate { group, uri, .. }) if candidates.is_empty() => {
+                    let topics = wanted.by_group.entry(group.name.clone()).or_default();
+                    topics.push((Topic::Resource(uri), known_as));
+                }
+                last => {
+                    candidates.extend(last);
+                    wanted.unlisted.push((known_as, candidates));
+                }
+            }
+        }
+        for known_as in strings(filter, "taskIds") {
+            let Some((group, id)) = task_ids::parse(&known_as) else { continue };
+            let (group, topic) = (GroupName::new(&group), Topic::Task(id.to_owned()));
+            wanted.by_group.entry(group).or_default().push((topic, known_as));
+        }
+        wanted
+    }
+}
+
+/// Holds an unlisted resource at the first group whose server accepts it in time.
+async fn hold_first(
+    subscriptions: &Arc<Subscriptions>,
+    invocation: &Invocation,
+    known_as: String,
+    candidates: Vec<Candidate>,
+    holder: Holder,
+) -> Option<(TopicGuard, Vec<WantedTopic>)> {
+    let search = async {
+        for Candidate { group, uri, .. } in candidates {
+            let wanted = vec![(Topic::Resource(uri), known_as.clone())];
+            let held = hold(subscriptions, invocation, group.name.clone(), wanted, holder).await;
+            if let Some((guard, accepted)) = held
+                && !accepted.is_empty()
+            {
+                return Some((guard, accepted));
+            }
+        }
+        None
+    };
+    timeout(ACKNOWLEDGE_TIMEOUT, search).await.ok().flatten()
+}
+
+/// Holds the topics of one group, and returns those that its server accepted in time.
+async fn hold(
+    subscriptions: &Arc<Subscriptions>,
+    invocation: &Invocation,
+    group: GroupName,
+    wanted: Vec<WantedTopic>,
+    holder: Holder,
+) -> Option<(TopicGuard, Vec<WantedTopic>)> {
+    let group = invocation.groups().get(&group)?;
+    let topics = wanted.iter().map(|(topic, _)| topic.clone()).collect();
+    let progress = invocation.context.progress.as_ref();
+    let holding = subscriptions.hold(&group, topics, holder, None, progress);
+    let (guard, replies) = timeout(ACKNOWLEDGE_TIMEOUT, holding).await.ok()?.ok()?;
+    let accepted = wanted.into_iter().zip(replies).filter(|(_, reply)| reply.is_ok());
+    Some((guard, accepted.map(|(wanted, _)| wanted).collect()))
+}
+
+/// Removes the listener, and releases its topics, when the request ends.
+struct ListenerGuard {
+    /// The client of the listener.
+    client: Arc<Client>,
+    /// The number of the listener.
+    holder: Holder,
+    /// The topics that it holds.
+    topics: Vec<TopicGuard>,
+}
+
+impl Drop for ListenerGuard {
+    fn drop(&mut self) {
+        self.client.notifications.remove_listener(self.holder.number());
+    }
+}

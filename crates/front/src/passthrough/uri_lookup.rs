@@ -1,0 +1,382 @@
+//! Finds the groups that a URI may belong to.
+//!
+//! A URI that a group lists, or that a template covers, belongs to that group. If neither is so, the scheme and the
+//! authority decide: where a group lists others with the same ones, it does not help another group to name the URI in a
+//! result. Otherwise the URI goes to the group that did; if several did, the request is refused. But a server may serve what it does not list or name. Any other URI is tried at the groups that
+//! offer resources, in turn: first where the scheme and the authority are those of what the group lists. With one group
+//! there is nothing to find: it gets every request, and its answer is the answer.
+
+use crate::ask::acquire::acquire;
+use crate::errors::{LACKS_CAPABILITY, RpcError, UNAVAILABLE};
+use crate::known_lists::{GroupEntries, ListKind};
+use crate::session::context::SessionState;
+use crate::session::invocation::Invocation;
+use crate::uri_owner::Affinity;
+use crate::{errors, known_lists, uri_owner};
+use config::GroupName;
+use std::cmp::Reverse;
+use std::sync::OnceLock;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+use upstream::Upstream;
+use upstream::groups::GroupManager;
+use wire::protocol::{capability, code};
+use wire::{Raw, Reply, raw};
+
+/// How many unlisted URIs one request may search for.
+const MAX_SEARCHES: usize = 16;
+/// How long one search may take. Groups that have not been asked by then are not asked.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A group that may have a resource.
+pub(super) struct Candidate {
+    /// The group.
+    pub(super) group: Upstream,
+    /// The URI there.
+    pub(super) uri: String,
+    /// Why it may have it.
+    claim: Claim,
+}
+
+impl Candidate {
+    fn owner(group: Upstream, uri: &str) -> Self {
+        Self { group, uri: uri.to_owned(), claim: Claim::Owner }
+    }
+}
+
+/// Why a group may have a resource.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// It is known to be the owner, or the request names it.
+    Owner,
+    /// No other group offers resources.
+    Sole,
+    /// It lists others like it.
+    Similar,
+    /// It offers resources.
+    None,
+}
+
+/// Returns the groups to ask for a URI, in this order; one if its owner is known. If no group is known to have it, the
+/// groups that connect for the first time are awaited: at start, one of them may have it.
+///
+/// # Errors
+///
+/// `params.group` names a group that does not exist, or several groups named the URI.
+pub(super) async fn candidates(invocation: &Invocation, uri: &str) -> Result<Vec<Candidate>, RpcError> {
+    if let Some(group) = invocation.group()? {
+        return Ok(vec![Candidate::owner(group, uri)]);
+    }
+    let mut owner = find_owner(invocation, uri).await?;
+    for group in invocation.groups().all() {
+        if owner.is_none() && await_catalog(invocation, &group).await {
+            owner = find_owner(invocation, uri).await?;
+        }
+    }
+    if let Some(owner) = owner {
+        return Ok(vec![owner]);
+    }
+    let uri = uri.to_owned();
+    let find = move |session: &SessionState| KnownUris::new(&session.groups).unlisted(session, &uri);
+    invocation.context.run_on_lists(find).await?
+}
+
+/// Finds the group that lists a URI or has a template for it, in what is known now.
+async fn find_owner(invocation: &Invocation, uri: &str) -> Result<Option<Candidate>, RpcError> {
+    let uri = uri.to_owned();
+    let find = move |session: &SessionState| KnownUris::new(&session.groups).owner(session, &uri);
+    invocation.context.run_on_lists(find).await
+}
+
+/// Waits for the first catalog of a group, if that is coming. Returns whether it was.
+async fn await_catalog(invocation: &Invocation, group: &Upstream) -> bool {
+    let groups = invocation.groups();
+    let is_expected = groups.expects_catalog(group);
+    if is_expected {
+        let progress = invocation.context.progress.as_ref();
+        // Only what is known afterwards matters.
+        drop(acquire(groups, group, progress).await.map(|(_, lease)| lease));
+    }
+    is_expected
+}
+
+/// Returns whether a group can be asked for resources, as far as is known.
+fn may_offer_resources(group: &Upstream) -> bool {
+    let snapshot = group.snapshot();
+    let is_configured = snapshot.server.as_ref().is_some_and(|server| server.common.features.resources);
+    let catalog = snapshot.catalog.as_ref();
+    is_configured && catalog.is_none_or(|catalog| catalog.info.may_have(capability::RESOURCES))
+}
+
+/// Asks the groups that may have a resource, in turn, until one has it. Returns its answer, which may be an error if no
+/// other group can have the resource.
+///
+/// # Errors
+///
+/// `params.group` names a group that does not exist, or none of several groups has the resource. Of their errors, it
+/// is the one that says most.
+pub(super) async fn ask_candidates<F: Future<Output = Reply>>(
+    invocation: &Invocation,
+    uri: &str,
+    ask: impl Fn(Candidate) -> F,
+) -> Result<Reply, Raw> {
+    let candidates = candidates(invocation, uri).await?;
+    let deadline = Instant::now() + SEARCH_TIMEOUT;
+    let mut best: Option<(Weight, Raw)> = None;
+    for candidate in candidates {
+        let (claim, group) = (candidate.claim, candidate.group.clone());
+        let asked = ask(candidate);
+        let error = match claim {
+            Claim::Owner => return Ok(asked.await),
+            Claim::Sole => match asked.await {
+                // It turned out to offer none either.
+                Err(error) if lacks_method(&error) && !may_offer_resources(&group) => continue,
+                reply => return Ok(reply),
+            },
+            Claim::Similar | Claim::None => match timeout_at(deadline, asked).await {
+                Ok(Ok(result)) => return Ok(Ok(result)),
+                Ok(Err(error)) => error,
+                Err(_late) => break,
+            },
+        };
+        if let Some(weight) = weight(&error, claim)
+            && best.as_ref().is_none_or(|(best, _)| weight > *best)
+        {
+            best = Some((weight, error));
+        }
+    }
+    Err(best.map_or_else(|| errors::resource_not_found(uri).into(), |(_, error)| error))
+}
+
+/// Whether an error says that a server does not read resources.
+fn lacks_method(error: &Raw) -> bool {
+    matches!(raw::error_code(error), Some(code::METHOD_NOT_FOUND | LACKS_CAPABILITY))
+}
+
+/// How much an error says about a resource.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Weight {
+    /// The server does not have it.
+    NotFound,
+    /// The server may have it, but something is wrong.
+    Failure,
+}
+
+/// Returns how much an error says about a resource; `None` if it says nothing, such as that a group which lists nothing
+/// like it cannot be connected.
+fn weight(error: &Raw, claim: Claim) -> Option<Weight> {
+    match raw::error_code(error) {
+        Some(code::RESOURCE_NOT_FOUND | code::INVALID_PARAMS) => Some(Weight::NotFound),
+        _ if lacks_method(error) => None,
+        Some(UNAVAILABLE) if claim == Claim::None => None,
+        _ => Some(Weight::Failure),
+    }
+}
+
+/// Finds the owner of a URI in what is known now.
+///
+/// # Errors
+///
+/// `params.group` names a group that does not exist, or several groups named the URI.
+pub(super) async fn find_known_owner(
+    invocation: &Invocation,
+    uri: &str,
+) -> Result<Option<(Upstream, String)>, RpcError> {
+    if let Some(group) = invocation.group()? {
+        return Ok(Some((group, uri.to_owned())));
+    }
+    let uri = uri.to_owned();
+    let find = move |session: &SessionState| {
+        let known = KnownUris::new(&session.groups);
+        let owner = match known.owner(session, &uri) {
+            Some(owner) => Some(owner),
+            None => known.unlisted(session, &uri)?.into_iter().find(|found| found.claim == Claim::Owner),
+        };
+        Ok(owner.map(|Candidate { group, uri, .. }| (group, uri)))
+    };
+    invocation.context.run_on_lists(find).await?
+}
+
+/// Finds the groups to ask for each of several URIs. Only so many that have no owner are searched for; further ones are
+/// left out, as are those that several groups named. The known lists are read once for all.
+pub(super) async fn candidates_of_all(
+    invocation: &Invocation,
+    uris: Vec<String>,
+) -> Vec<(String, Vec<Candidate>)> {
+    if let Ok(Some(group)) = invocation.group() {
+        let owned = |uri: String| (uri.clone(), vec![Candidate::owner(group.clone(), &uri)]);
+        return uris.into_iter().map(owned).collect();
+    }
+    let unfound = uris.clone();
+    let lacks_owner = {
+        let uris = uris.clone();
+        move |session: &SessionState| {
+            let known = KnownUris::new(&session.groups);
+            uris.iter().any(|uri| known.owner(session, uri).is_none())
+        }
+    };
+    if invocation.context.run_on_lists(lacks_owner).await.unwrap_or_default() {
+        for group in invocation.groups().all() {
+            await_catalog(invocation, &group).await;
+        }
+    }
+    let find = move |session: &SessionState| find_all(session, uris);
+    let found = invocation.context.run_on_lists(find).await;
+    found.unwrap_or_else(|_| unfound.into_iter().map(|uri| (uri, Vec::new())).collect())
+}
+
+fn find_all(session: &SessionState, uris: Vec<String>) -> Vec<(String, Vec<Candidate>)> {
+    let known = KnownUris::new(&session.groups);
+    let mut searches = 0;
+    let find = |uri: String| {
+        let found = match known.owner(session, &uri) {
+            Some(owner) => vec![owner],
+            None => known.unlisted(session, &uri).unwrap_or_default(),
+        };
+        let is_search = found.first().is_some_and(|first| first.claim != Claim::Owner);
+        searches += usize::from(is_search);
+        let found = if is_search && searches > MAX_SEARCHES { Vec::new() } else { found };
+        (uri, found)
+    };
+    uris.into_iter().map(find).collect()
+}
+
+/// A group that may have a URI that no group lists.
+struct Contender {
+    group: Upstream,
+    /// How much the URI resembles what the group lists.
+    affinity: Affinity,
+    /// Whether a result of the group named the URI.
+    has_named: bool,
+    /// Whether a template of the group covers this URI and those of every other scheme.
+    is_catch_all: bool,
+}
+
+impl Contender {
+    /// Whether the group lists others with the same scheme and authority.
+    fn has_claim(&self) -> bool {
+        self.affinity == Affinity::Authority
+    }
+
+    /// The place in the order in which groups are asked.
+    fn rank(&self) -> impl Ord + use<> {
+        let is_known = self.group.snapshot().catalog.is_some();
+        Reverse((self.has_claim(), self.has_named, self.is_catch_all, self.affinity, is_known))
+    }
+}
+
+/// The resources and templates that the groups are known to have.
+struct KnownUris {
+    /// The resources with what the groups claim beside them, once that is needed.
+    claimed: OnceLock<GroupEntries>,
+    /// The resources of each group.
+    resources: GroupEntries,
+    /// The resource templates of each group.
+    templates: GroupEntries,
+}
+
+impl KnownUris {
+    fn new(groups: &GroupManager) -> Self {
+        Self {
+            claimed: OnceLock::new(),
+            resources: known_lists::known(groups, &ListKind::RESOURCES),
+            templates: known_lists::known(groups, &ListKind::TEMPLATES),
+        }
+    }
+
+    /// Returns the group that lists a URI or has a template for it, and the URI there.
+    fn owner(&self, session: &SessionState, uri: &str) -> Option<Candidate> {
+        let (group, uri) = self.owner_name(session, uri)?;
+        Some(Candidate::owner(session.groups.get(&group)?, &uri))
+    }
+
+    fn owner_name(&self, session: &SessionState, uri: &str) -> Option<(GroupName, String)> {
+        if let Some((group, original)) = uri_owner::parse_rewritten(uri) {
+            return Some((GroupName::new(&group), original));
+        }
+        if uri_owner::keeps_scheme(uri) {
+            let all = self.claimed(session);
+            let own = uri_owner::lister(uri, all).map(|group| (group.clone(), uri.to_owned()));
+            let prefixed = || uri_owner::parse_prefixed(uri, all).map(|(group, own)| (group.clone(), own));
+            if let Some(found) = own.or_else(prefixed) {
+                return Some(found);
+            }
+        }
+        let owner = uri_owner::owner(uri, &self.resources, &self.templates);
+        owner.map(|group| (group.clone(), uri.to_owned()))
+    }
+
+    fn claimed(&self, session: &SessionState) -> &GroupEntries {
+        self.claimed.get_or_init(|| known_lists::resources_and_claims(&session.groups))
+    }
+
+    /// Returns the groups to ask for a URI that no group lists: the one that named it, else those that list similar ones,
+    /// then the others that offer resources, then those of which nothing is known.
+    ///
+    /// # Errors
+    ///
+    /// Several groups named the URI.
+    fn unlisted(&self, session: &SessionState, uri: &str) -> Result<Vec<Candidate>, RpcError> {
+        if uri_owner::is_rewritten(uri) {
+            // It names a group that does not exist.
+            return Ok(Vec::new());
+        }
+        let mut groups = self.contenders(session, uri);
+        let is_claimed = groups.iter().any(Contender::has_claim);
+        let is_entitled = |group: &&Contender| group.has_named && (!is_claimed || group.has_claim());
+        let entitled: Vec<_> = groups.iter().filter(is_entitled).collect();
+        let catch_all = || groups.iter().find(|group| group.is_catch_all).filter(|_| !is_claimed);
+        match entitled[..] {
+            [Contender { group, .. }] => return Ok(vec![Candidate::owner(group.clone(), uri)]),
+            [_, _, ..] => {
+                let explicit = entitled.iter().map(|entitled| uri_owner::explicit(&entitled.group.name, uri));
+                return Err(errors::ambiguous_resource(uri, &explicit.collect::<Vec<_>>()));
+            }
+            [] => {
+                if let Some(Contender { group, .. }) = catch_all() {
+                    return Ok(vec![Candidate::owner(group.clone(), uri)]);
+                }
+            }
+        }
+        let is_reserved = is_claimed && uri_owner::has_authority(uri);
+        let is_ambiguous = groups.iter().filter(|group| group.has_named).count() > 1;
+        groups.retain(|group| {
+            let merely_named = group.has_named && !group.has_claim() && !group.is_catch_all;
+            !merely_named || !is_reserved && !is_ambiguous
+        });
+        groups.sort_by_cached_key(Contender::rank);
+        let is_only = groups.len() == 1;
+        let candidate = |Contender { group, affinity, .. }| {
+            let claim = match affinity {
+                _ if is_only => Claim::Sole,
+                Affinity::None => Claim::None,
+                Affinity::Scheme | Affinity::Authority => Claim::Similar,
+            };
+            Candidate { group, uri: uri.to_owned(), claim }
+        };
+        Ok(groups.into_iter().map(candidate).collect())
+    }
+
+    /// The groups that offer resources, with what speaks for them as the owner of a URI.
+    fn contenders(&self, session: &SessionState, uri: &str) -> Vec<Contender> {
+        let origins = session.uri_origins.lock();
+        let named: Vec<_> = origins.groups(uri).collect();
+        let catch_alls: Vec<_> = uri_owner::catch_alls(uri, &self.templates).collect();
+        let groups = session.groups.all().into_iter().filter(may_offer_resources);
+        let contender = |group: Upstream| Contender {
+            affinity: self.affinity(session, &group.name, uri),
+            has_named: named.contains(&&group.name),
+            is_catch_all: catch_alls.contains(&&group.name),
+            group,
+        };
+        groups.map(contender).collect()
+    }
+
+    /// How much a URI resembles what a group lists.
+    fn affinity(&self, session: &SessionState, group: &GroupName, uri: &str) -> Affinity {
+        let resources = if uri_owner::keeps_scheme(uri) { self.claimed(session) } else { &self.resources };
+        let lists = [resources, &self.templates].into_iter();
+        let entries = lists.flatten().filter(|(name, _)| name == group).flat_map(|(_, list)| list.iter());
+        entries.map(|entry| Affinity::between(&entry.key, uri)).max().unwrap_or(Affinity::None)
+    }
+}

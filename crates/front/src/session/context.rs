@@ -1,0 +1,256 @@
+//! The context of one request of the client: the session it belongs to, its era and its progress.
+//! It sends requests to upstreams and questions to the user on behalf of that request.
+
+use super::input_required::{self, InputCall};
+use super::open_tasks::OpenTasks;
+use super::subscription_order::SubscriptionOrder;
+use super::unspent_nonces::UnspentNonces;
+use crate::client::Client;
+use crate::client::client_requests;
+use crate::client::input_channels::InputChannel;
+use crate::client::notifications::LogInterest;
+use crate::client::question_limit::TooManyQuestions;
+use crate::errors::{self, RpcError};
+use crate::known_names::KnownNames;
+use crate::origins::Origins;
+use crate::results::ResultStore;
+use config::GroupName;
+use jq::JqRunner;
+use parking_lot::Mutex;
+use schema::validate::ArgumentValidator;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use upstream::clients::ClientRequest;
+use upstream::groups::GroupManager;
+use upstream::groups::login_flows::LoginFlows;
+use upstream::lease::Lease;
+use upstream::translate;
+use wire::body::Body;
+use wire::params::Params;
+use wire::peer::{CallError, CallOptions, Progress};
+use wire::protocol::methods::{Method, notification};
+use wire::protocol::{Era, capability, meta};
+use wire::{CallReply, Raw, Reply, raw};
+
+/// The number of a call through which the client cannot be asked for input.
+const NO_INPUT_CHANNEL: u64 = 0;
+
+/// What all requests of one session share.
+pub struct SessionState {
+    /// The groups of this instance.
+    pub groups: Arc<GroupManager>,
+    /// The client.
+    pub client: Arc<Client>,
+    /// The client's tasks.
+    pub open_tasks: OpenTasks,
+    /// The approvals that a stateless client may still use.
+    pub approval_nonces: UnspentNonces,
+    /// The logins that were offered to the user.
+    pub login_flows: LoginFlows,
+    /// Which subscriptions were sent, so that no later request overtakes them.
+    pub subscription_order: Arc<SubscriptionOrder>,
+    /// Which groups named the URIs in results.
+    pub uri_origins: Mutex<Origins>,
+    /// Checks arguments against the schemas of tools.
+    pub validator: ArgumentValidator,
+    /// The results that are read in parts.
+    pub results: ResultStore,
+    /// Runs the programs of `select`.
+    pub jq: JqRunner,
+    /// The exposed names of all known tools.
+    pub names: KnownNames,
+}
+
+impl SessionState {
+    /// Creates the state of a new session.
+    pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Arc<Self> {
+        let state = Arc::new(Self {
+            results: ResultStore::new(groups.results_dir()),
+            jq: JqRunner::default(),
+            names: KnownNames::default(),
+            groups,
+            client: client.clone(),
+            open_tasks: OpenTasks::default(),
+            approval_nonces: UnspentNonces::default(),
+            login_flows: LoginFlows::default(),
+            subscription_order: Arc::default(),
+            uri_origins: Mutex::default(),
+            validator: ArgumentValidator::default(),
+        });
+        let observer = Arc::downgrade(&state);
+        client.observe_tasks(move |task| {
+            if let Some(state) = observer.upgrade() {
+                state.open_tasks.update(task);
+            }
+        });
+        state
+    }
+}
+
+/// The context of one request. Cheap to clone.
+#[derive(Clone)]
+pub struct RequestContext {
+    /// The session of the request.
+    pub session: Arc<SessionState>,
+    /// The era in which the request was made.
+    pub era: Era,
+    /// Where progress goes, if the client gave a token.
+    pub progress: Option<Progress>,
+    /// The least severe log messages that the client wants while the request is open (stateless era).
+    log_level: Option<String>,
+    /// Whether the user may be asked something before the answer.
+    pub may_request_input: bool,
+    /// How a stateless client can be asked for input.
+    pub input_channel: Option<InputChannel>,
+}
+
+impl RequestContext {
+    /// Creates the context of a request with these params.
+    pub fn new(session: Arc<SessionState>, era: Era, params: &Params) -> Self {
+        let meta = params.meta();
+        let member = |key| meta.as_ref().and_then(|meta| meta.get(key));
+        let log_level = member(meta::LOG_LEVEL).filter(|_| era == Era::Stateless);
+        Self {
+            era,
+            progress: member("progressToken")
+                .map(|token| Progress::new(session.client.peer().output().clone(), token)),
+            log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
+            may_request_input: false,
+            input_channel: None,
+            session,
+        }
+    }
+
+    /// The groups of this instance.
+    pub fn groups(&self) -> &GroupManager {
+        &self.session.groups
+    }
+
+    /// Does work on what the groups list: here if that is little, else on a thread that may block.
+    ///
+    /// # Errors
+    ///
+    /// It took too long.
+    pub async fn run_on_lists<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&SessionState) -> T + Send + 'static,
+    ) -> Result<T, RpcError> {
+        let session = self.session.clone();
+        let done = self.session.groups.run_on_lists(move |_| work(&session)).await;
+        done.map_err(|_| errors::lists_took_too_long())
+    }
+
+    /// Returns whether the client opens URLs for its user.
+    pub fn can_elicit_urls(&self) -> bool {
+        self.elicitation().is_some_and(|modes| raw::get(&modes, "url").is_some())
+    }
+
+    /// Returns whether the client shows forms: it declares them, or declares no mode, as in earlier revisions.
+    pub fn can_elicit_forms(&self) -> bool {
+        let has = |modes: &Raw, mode| raw::get(modes, mode).is_some();
+        self.elicitation().is_some_and(|modes| has(&modes, "form") || !has(&modes, "url"))
+    }
+
+    fn elicitation(&self) -> Option<Raw> {
+        match &self.input_channel {
+            Some(channel) => raw::get(&channel.capabilities, capability::ELICITATION),
+            None => self.session.client.capability(capability::ELICITATION),
+        }
+    }
+
+    /// Asks the user something about a group, on the proxy's own behalf.
+    ///
+    /// # Errors
+    ///
+    /// Too many questions about the group wait for the user.
+    pub async fn elicit(&self, group: &GroupName, params: Value) -> Result<Reply, TooManyQuestions> {
+        let client = &self.session.client;
+        let _permit = client.questions.acquire(group).await?;
+        let request = ClientRequest {
+            group: group.clone(),
+            method: Method::ElicitationCreate.name().to_owned(),
+            params: Some(params.to_string().into()),
+            call: None,
+            progress: None,
+        };
+        Ok(client_requests::deliver(client, self.input_channel.as_ref(), request).await)
+    }
+
+    /// Tells a client of the handshake era that a URL elicitation is done. In the stateless era the answer to the
+    /// request says so.
+    pub fn complete_elicitation(&self, id: &str) {
+        if self.era == Era::Handshake {
+            let params = json!({ "elicitationId": id }).to_string();
+            self.session.client.peer().notify(notification::ELICITATION_COMPLETE, Some(params.into()));
+        }
+    }
+
+    /// Sends a request to a group on behalf of the client.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`]. An error that the server answers with is an `Ok(Err(_))`.
+    pub fn send<'a>(
+        &'a self,
+        group: &'a GroupName,
+        lease: &'a Lease,
+        method: Method,
+        params: &'a Body,
+        mut options: CallOptions,
+    ) -> impl Future<Output = Result<CallReply, CallError>> + Send + 'a {
+        options.progress = self.progress.clone();
+        options.origin = Some(NO_INPUT_CHANNEL);
+        // An async function would have the options twice in its future.
+        async move {
+            self.session.subscription_order.wait(group).await;
+            match (self.era, lease.era()) {
+                (Era::Handshake, Era::Handshake) => {
+                    lease.peer().call_with(method.name(), Some(params), &options).await
+                }
+                // Boxed, so that the future of most calls is small.
+                _ => {
+                    let reply =
+                        Box::pin(self.send_statelessly(group, lease, method, params, options)).await?;
+                    Ok(reply.into())
+                }
+            }
+        }
+    }
+
+    /// Sends a request where the client or the server is of the stateless era.
+    async fn send_statelessly(
+        &self,
+        group: &GroupName,
+        lease: &Lease,
+        method: Method,
+        params: &Body,
+        mut options: CallOptions,
+    ) -> Result<Reply, CallError> {
+        let client = &self.session.client;
+        let _interest: Option<LogInterest> =
+            self.log_level.as_ref().map(|level| client.add_log_interest(group, level));
+        let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
+        let level = if is_bridged { client.log_level() } else { None };
+        let with_level = level.map(|level| Body::from(translate::with_log_level(&params.join(), &level)));
+        let params = with_level.as_ref().unwrap_or(params);
+        if is_bridged && method.info().may_request_input {
+            let params = input_required::with_capabilities(client, &params.join());
+            options.origin = None;
+            let call = InputCall { client, channel: None, group, lease, method, options };
+            return call.answer(params, None).await;
+        }
+        let task = || raw::get_str(&params.join(), "taskId");
+        let task = (method == Method::TasksResult).then(task).flatten();
+        let channel = self.input_channel.as_ref();
+        let registered = channel.map(|channel| client.input_channels.register(group, task, channel.clone()));
+        if let Some(registered) = &registered {
+            options.origin = Some(registered.number);
+        }
+        let reply = lease.call(method.name(), Some(params), self.era, &options).await?;
+        if channel.is_none() || !reply.as_ref().is_ok_and(input_required::has_too_many_questions) {
+            return Ok(reply);
+        }
+        let call = InputCall { client, channel, group, lease, method, options };
+        call.answer(params.join(), Some(reply)).await
+    }
+}

@@ -1,0 +1,69 @@
+//! One request of the client that involves groups: its context and its params.
+
+use super::context::RequestContext;
+use crate::errors::{self, RpcError};
+use crate::lookup;
+use std::borrow::Cow;
+use upstream::Upstream;
+use upstream::groups::GroupManager;
+use wire::params::Params;
+use wire::{Raw, raw};
+
+/// A request of the client.
+#[derive(Clone)]
+pub struct Invocation {
+    /// The context of the request.
+    pub context: RequestContext,
+    /// The client's params, a JSON object.
+    pub params: Params,
+}
+
+impl Invocation {
+    /// The groups of this instance.
+    pub fn groups(&self) -> &GroupManager {
+        self.context.groups()
+    }
+
+    /// The group that `params.group` names, if it names one.
+    ///
+    /// # Errors
+    ///
+    /// There is no such group.
+    pub fn group(&self) -> Result<Option<Upstream>, RpcError> {
+        let name = self.params.get("group").filter(|name| &name[..] != b"null");
+        let Some(name) = name else { return Ok(None) };
+        let name: String = serde_json::from_slice(&name)
+            .map_err(|_| errors::invalid_params("params.group must be a string"))?;
+        lookup::group(self.groups(), &name).map(Some).map_err(errors::invalid_params)
+    }
+
+    /// The params without `group`, which upstreams do not know.
+    pub fn params_without_group(&self) -> Raw {
+        raw::remove(&self.params, "group")
+    }
+
+    /// The params without `group`, with a string member replaced.
+    pub fn params_with(&self, key: &str, value: &str) -> Raw {
+        raw::set_str(&self.params_without_group(), key, value)
+    }
+
+    /// A string member of the params.
+    ///
+    /// # Errors
+    ///
+    /// The member is missing or not a string.
+    pub fn string(&self, key: &str) -> Result<String, RpcError> {
+        self.str(key).map(Cow::into_owned)
+    }
+
+    /// Does the same without copying it.
+    ///
+    /// # Errors
+    ///
+    /// The member is missing or not a string.
+    pub fn str(&self, key: &str) -> Result<Cow<'_, str>, RpcError> {
+        self.params
+            .get_str(key)
+            .ok_or_else(|| errors::invalid_params(format!("params.{key} must be a string")))
+    }
+}

@@ -1,0 +1,252 @@
+//! One group in `get_status`, as text and as JSON.
+
+use crate::changed_tools;
+use base::clock::{in_largest_unit, rounded, unix_time_s};
+use base::text::{one_line, shorten};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+use upstream::Upstream;
+use upstream::catalog::CatalogSource;
+use upstream::groups::login_flows::LoginFlows;
+use upstream::groups::surface::Note;
+use upstream::lifecycle::State;
+use upstream::pins::changes::{PinProblem, ToolChanges};
+use upstream::snapshot::Snapshot;
+
+/// How many changed tools of a group the `structuredContent` has.
+const MAX_CHANGED_TOOLS: usize = 100;
+/// How many characters of their names it has.
+const MAX_TOOL_NAME: usize = 256;
+
+/// A group in the `structuredContent`.
+pub(super) fn group_json(
+    group: &Upstream,
+    snapshot: &Snapshot,
+    flows: &LoginFlows,
+    note: Option<&Note>,
+) -> Value {
+    let (error, attempts) = failure(snapshot);
+    let percentiles = group.stats.percentiles();
+    let catalog = snapshot.catalog.as_ref();
+    let info = catalog.map(|catalog| &catalog.info);
+    let (process, in_flight) = (snapshot.process(), snapshot.in_flight());
+    let changes = snapshot.pins.changes();
+    json!({
+        "group": group.name.as_str(),
+        "state": snapshot.state.name(),
+        "mode": mode(snapshot),
+        "connecting": snapshot.connecting.is_some(),
+        "connectingMs": snapshot.connecting.map(|since| millis(since.elapsed())),
+        "startupLine": group.startup_line(),
+        "startupHint": group.startup_hint(),
+        "tools": snapshot.allowed_tools(),
+        "error": error,
+        "warnings": snapshot.config_warnings().collect::<Vec<_>>(),
+        "note": note.map(Note::to_string),
+        "loginUrl": flows.open_url(group),
+        "attempts": attempts,
+        "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
+        "pid": process.map(|process| process.pid),
+        "closedMemoryBytes": group.stats.closed_memory().filter(|_| process.is_none()),
+        "share": snapshot.server.as_ref().map(|server| server.effective_share().name()),
+        "shared": process.map(|process| process.is_shared),
+        "idleMs": snapshot.idle().map(millis),
+        "closesInMs": snapshot.closes_in().map(millis),
+        "unreadable": snapshot.unreadable().map(|last| json!({
+            "count": last.count, "last": last.what, "lastAgeMs": millis(last.at.elapsed()),
+        })),
+        "inFlight": in_flight.map_or(0, |(count, _)| count),
+        "inFlightMs": in_flight.map(|(_, since)| millis(since)),
+        "calls": group.stats.calls(),
+        "errors": group.stats.errors(),
+        "p50Ms": percentiles.map(|(p50, _)| fractional_millis(p50)),
+        "p95Ms": percentiles.map(|(_, p95)| fractional_millis(p95)),
+        "cached": catalog.map(|catalog| !matches!(catalog.source, CatalogSource::Live(_))),
+        "catalogAgeS": catalog.map(|catalog| catalog.age().as_secs()),
+        "server": info.and_then(|info| info.title.as_deref()).map(one_line),
+        "version": info.and_then(|info| info.version.as_deref()).map(one_line),
+        "protocolVersion": info.map(|info| one_line(&info.protocol_version)),
+        "findings": catalog.map(|_| snapshot.findings()),
+        "leftOff": catalog.map(|catalog| catalog.left_off.texts()),
+        "changedTools": changed_tools_json(snapshot, &changes),
+        "pinProblem": changes.problem.as_ref().map(PinProblem::text),
+        "serverReplacedS": changes.replaced_s.map(age_s),
+    })
+}
+
+/// A group as text: one line, and what is wrong below it.
+pub(super) fn group_line(
+    group: &Upstream,
+    snapshot: &Snapshot,
+    flows: &LoginFlows,
+    note: Option<&Note>,
+) -> String {
+    let mut line = format!("- {}: {}", group.name, snapshot.state.name());
+    if let Some(since) = snapshot.connecting {
+        line.push_str(&format!(", connecting for {} s", since.elapsed().as_secs()));
+    }
+    if snapshot.process().is_some_and(|process| process.is_shared) {
+        line.push_str(" to a process that other windows may use");
+    }
+    if let (Some(catalog), Some(tools)) = (&snapshot.catalog, snapshot.allowed_tools()) {
+        line.push_str(&format!(", {tools} tools"));
+        if !matches!(catalog.source, CatalogSource::Live(_)) {
+            line.push_str(&format!(" as of {} ago", in_largest_unit(catalog.age())));
+        }
+    }
+    if let Some(at) = snapshot.next_attempt {
+        line.push_str(&format!(
+            ", next attempt in {}",
+            in_largest_unit(at.saturating_duration_since(Instant::now()))
+        ));
+    }
+    line.push_str(&usage_text(group, snapshot));
+    if let (Some(error), attempts) = failure(snapshot) {
+        let error = error.replace('\n', "\n    ");
+        match attempts {
+            0 => line.push_str(&format!("\n    {error}")),
+            1 => line.push_str(&format!(", 1 failed attempt\n    {error}")),
+            attempts => line.push_str(&format!(", {attempts} failed attempts\n    {error}")),
+        }
+    }
+    if let Some(note) = note {
+        line.push_str(&format!("\n    {note}"));
+    }
+    for warning in snapshot.config_warnings() {
+        line.push_str(&format!("\n    {warning}"));
+    }
+    if let Some(stderr) = group.startup_line() {
+        line.push_str(&format!("\n    the last line of its stderr: {stderr}"));
+    }
+    if let Some(hint) = group.startup_hint() {
+        line.push_str(&format!("\n    {hint}"));
+    }
+    if let Some(text) = unreadable_text(snapshot) {
+        line.push_str(&format!("\n    {text}"));
+    }
+    for finding in snapshot.findings() {
+        line.push_str(&format!("\n    {finding}"));
+    }
+    if let Some(text) = snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()) {
+        line.push_str(&format!("\n    {text}"));
+    }
+    for note in change_notes(group, snapshot) {
+        line.push_str(&format!("\n    {note}"));
+    }
+    if let Some(url) = flows.open_url(group) {
+        line.push_str(&format!("\n    login needed; open this address in a browser on this machine: {url}"));
+    }
+    line
+}
+
+/// How the connection of a group is used, as parts of its line.
+fn usage_text(group: &Upstream, snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    if let Some(idle) = snapshot.idle() {
+        text.push_str(&format!(", idle for {} s", idle.as_secs()));
+        if let Some(left) = snapshot.closes_in() {
+            text.push_str(&format!(", closes in {}", in_largest_unit(left)));
+        }
+    }
+    match snapshot.in_flight() {
+        None => {}
+        Some((1, since)) => text.push_str(&format!(", 1 call in flight for {} s", since.as_secs())),
+        Some((count, since)) => {
+            text.push_str(&format!(", {count} calls in flight, the first for {} s", since.as_secs()));
+        }
+    }
+    if let Some((p50, p95)) = group.stats.percentiles() {
+        let calls = group.stats.calls();
+        let calls = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
+        text.push_str(&format!(", {calls} (p50 {}, p95 {})", rounded(p50), rounded(p95)));
+        match group.stats.errors() {
+            0 => {}
+            errors => text.push_str(&format!(", {errors} of them failed")),
+        }
+    }
+    text
+}
+
+/// What the server sent that cannot be read.
+fn unreadable_text(snapshot: &Snapshot) -> Option<String> {
+    let last = snapshot.unreadable()?;
+    let messages = match last.count {
+        1 => "a message that cannot be read and belongs to no known call".to_owned(),
+        n => format!("{n} messages that cannot be read and belong to no known call"),
+    };
+    let ago = in_largest_unit(last.at.elapsed());
+    Some(format!("it sent {messages}; the last one, {ago} ago, is {}", last.what))
+}
+
+/// The tools that differ from what was first seen or approved, and how.
+fn changed_tools_json(snapshot: &Snapshot, changes: &ToolChanges) -> Value {
+    let refused = snapshot.refused();
+    let tools =
+        changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows_own(tool)).take(MAX_CHANGED_TOOLS);
+    let tools = tools.map(|(tool, change)| {
+        let name = shorten(tool, MAX_TOOL_NAME);
+        json!({ "tool": name, "changes": change.parts, "refused": refused.contains(tool) })
+    });
+    tools.collect()
+}
+
+/// What `get_status` says about tools that changed.
+fn change_notes(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
+    let changes = snapshot.pins.changes();
+    let Some(server) = snapshot.server.as_deref() else { return Vec::new() };
+    let approve = changed_tools::approve_command(&group.name, server, None);
+    let changed: Vec<_> = changes.tools.iter().filter(|(tool, _)| snapshot.rules.allows_own(tool)).collect();
+    let mut notes = Vec::new();
+    if !changed.is_empty() {
+        let count = changed.len();
+        let named = changed
+            .iter()
+            .map(|(tool, change)| format!("{} ({})", changed_tools::quoted(tool), change.parts.join(", ")));
+        let effect = if server.common.pin_tools { "refused until" } else { "named until" };
+        let tools = changed_tools::joined(named, count);
+        notes.push(format!("changed since first seen, {effect} you run `{approve}`: {tools}"));
+    }
+    if let Some(problem) = &changes.problem {
+        let effect = match problem {
+            PinProblem::Unreadable(_) if server.common.pin_tools => "every tool is refused",
+            PinProblem::Unreadable(_) => "changed tools are not noticed",
+            PinProblem::Unwritable(_) => "changed tools are not remembered",
+        };
+        notes.push(format!("{effect}: {}", problem.text()));
+    }
+    if let Some(at) = changes.replaced_s.filter(|_| server.common.pin_tools) {
+        let ago = in_largest_unit(Duration::from_secs(age_s(at)));
+        notes.push(format!(
+            "its command or address changed {ago} ago, and its tools were trusted as they were then; confirm with `{approve}`"
+        ));
+    }
+    notes
+}
+
+/// How long ago a time in seconds since 1970 was.
+fn age_s(at: u64) -> u64 {
+    unix_time_s().saturating_sub(at)
+}
+
+/// The last failure of a group without a connection, and the number of failed attempts in a row.
+fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {
+    let attempts = match &snapshot.state {
+        State::Failed(failure) => failure.attempts,
+        State::Pending | State::Discovered | State::Connected => 0,
+    };
+    (snapshot.last_failure().map(ToString::to_string), attempts)
+}
+
+fn mode(snapshot: &Snapshot) -> &'static str {
+    snapshot.mode().name()
+}
+
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Milliseconds, rounded to a hundredth.
+fn fractional_millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 100_000.0).round() / 100.0
+}

@@ -1,0 +1,165 @@
+//! Additions to MCP for programs: `tools/list` with `lazy`, `tools/describe` and
+//! `tools/describe_batch`. They see every known tool as `group__tool`.
+
+use super::tool_list;
+use crate::ask::acquire::acquire;
+use crate::call::found_tool::find_tool;
+use crate::call::resolve;
+use crate::errors::RpcError;
+use crate::exposed_names::ExposedNames;
+use crate::known_names::exposed_names;
+use crate::session::context::{RequestContext, SessionState};
+use crate::session::invocation::Invocation;
+use crate::{changed_tools, errors, lookup, own_tools};
+use config::GroupName;
+use config::rules::Rules;
+use futures_util::future::join_all;
+use serde_json::json;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use upstream::groups::GroupManager;
+use wire::protocol::Era;
+use wire::{Raw, Reply, raw};
+
+/// How many names one `tools/describe_batch` may have.
+const MAX_NAMES: usize = 1000;
+
+/// `tools/list` with `lazy`: every known tool as a stub, or with its full definition. In the stateless era no list may
+/// depend on earlier calls, so groups that became known through a call are left out.
+pub fn list(groups: &GroupManager, lazy: bool, era: Era) -> Raw {
+    let surfaces = groups.surfaces();
+    let is_listed = |group: &GroupName| era == Era::Handshake || surfaces.contains_key(group);
+    if !lazy {
+        let listed = tool_list::listed_tools(groups, |group| {
+            let is_listed = is_listed(&group.name);
+            move |_, _| is_listed
+        });
+        return tool_list::result_of(&listed.definitions);
+    }
+    let names = exposed_names(groups);
+    let mut stubs: Vec<Raw> = Vec::new();
+    for group in groups.all().into_iter().filter(|group| is_listed(&group.name)) {
+        let snapshot = group.snapshot();
+        let refused = snapshot.refused();
+        let tools = snapshot.catalog.iter().flat_map(|catalog| &catalog.tools);
+        for tool in tools.filter(|tool| snapshot.rules.allows(&tool.name)) {
+            let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
+            let is_refused = refused.contains(&tool.name);
+            let description = if is_refused { changed_tools::STUB } else { &tool.summary };
+            stubs.push(json!({ "name": name, "description": description }).to_string().into());
+        }
+    }
+    tool_list::result_of(&stubs)
+}
+
+/// Parses the `lazy` of `tools/list`. `None`: the list is the surface.
+///
+/// # Errors
+///
+/// `lazy` is not a boolean.
+pub fn parse_lazy(params: Option<&Raw>) -> Result<Option<bool>, RpcError> {
+    let lazy = params.and_then(|params| raw::get(params, "lazy")).unwrap_or(Raw::from_static(b"null"));
+    serde_json::from_slice(&lazy).map_err(|_| errors::invalid_params("params.lazy must be a boolean"))
+}
+
+/// `tools/describe`.
+pub async fn describe(invocation: Invocation) -> Reply {
+    let name = invocation.string("name")?;
+    let (_, found) = find(&invocation.context, vec![name]).await?.remove(0);
+    Ok([b"{\"tool\":", &found?[..], b"}"].concat().into())
+}
+
+/// `tools/describe_batch`.
+pub async fn describe_batch(invocation: Invocation) -> Reply {
+    let names = raw::get(&invocation.params, "names").and_then(|names| serde_json::from_slice(&names).ok());
+    let mut names: Vec<String> =
+        names.ok_or_else(|| errors::invalid_params("params.names must be a list of strings"))?;
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    if names.len() > MAX_NAMES {
+        let message = format!("params.names has {} names, the limit is {MAX_NAMES}", names.len());
+        return Err(errors::invalid_params(message).into());
+    }
+    let (mut tools, mut not_found) = (Vec::new(), Vec::new());
+    for (name, found) in find(&invocation.context, names).await? {
+        match found {
+            Ok(definition) => tools.push(definition),
+            Err(_) => not_found.push(name),
+        }
+    }
+    let (tools, not_found) = (raw::array(&tools), json!(not_found).to_string());
+    Ok([b"{\"tools\":", &tools[..], b",\"notFound\":", not_found.as_bytes(), b"}"].concat().into())
+}
+
+/// Finds the definitions of tools by all names that `tools/call` accepts. Groups that may have an unknown tool are
+/// connected, all at once.
+async fn find(
+    context: &RequestContext,
+    names: Vec<String>,
+) -> Result<Vec<(String, Result<Raw, RpcError>)>, RpcError> {
+    let known = &known_definitions(context, &names).await?;
+    let found = names.into_iter().map(|name| async move {
+        let definition = match known.get(&name) {
+            Some(definition) => Ok(definition.clone()),
+            None => find_unknown(context, &name).await,
+        };
+        (name, definition)
+    });
+    Ok(join_all(found).await)
+}
+
+/// Finds the definition of a tool whose exposed name is not known, or whose definition the cache has lost.
+async fn find_unknown(context: &RequestContext, name: &str) -> Result<Raw, RpcError> {
+    // There may be many such names, and other requests wait.
+    tokio::task::yield_now().await;
+    if own_tools::NAMES.contains(&name) {
+        let ours = tool_list::our_definition(context.groups(), name);
+        return ours.ok_or_else(|| errors::unknown_tool(name));
+    }
+    let (group, tool) = resolve::by_direct_name(context, name, false).await?;
+    let (group, _lease) = acquire(context.groups(), &group, context.progress.as_ref()).await?;
+    let found = find_tool(&group, group.snapshot(), &tool).await.map_err(errors::invalid_params)?;
+    if let Some(text) = changed_tools::refusal(&group.name, &found.snapshot, &found.name) {
+        return Err(errors::invalid_params(text));
+    }
+    let definition = found
+        .definition()
+        .ok_or_else(|| errors::invalid_params(lookup::unlisted_tool(&group.name, &found.name)))?;
+    let table = names(context).await?;
+    let exposed = table.exposed(&group.name, &found.name).unwrap_or(name);
+    Ok(described(definition, &found.name, exposed, &found.snapshot.rules))
+}
+
+/// The exposed names of all known tools.
+async fn names(context: &RequestContext) -> Result<Arc<ExposedNames>, RpcError> {
+    let names = context.session.names.get(&context.session.groups).await;
+    names.map_err(|_| errors::lists_took_too_long())
+}
+
+/// The known definitions of tools by their exposed names. Tools that are refused because they changed are left out.
+async fn known_definitions(
+    context: &RequestContext,
+    names: &[String],
+) -> Result<HashMap<String, Raw>, RpcError> {
+    let (table, names) = (self::names(context).await?, names.to_vec());
+    let find = move |session: &SessionState| {
+        let definition = |name: String| {
+            let (group, tool) = table.resolve(&name)?;
+            let snapshot = session.groups.get(&group)?.snapshot();
+            if snapshot.refused().contains(&tool) {
+                return None;
+            }
+            let catalog = snapshot.catalog.as_ref()?;
+            let definition = catalog.definition(catalog.place(&tool)?)?;
+            let definition = described(definition, &tool, &name, &snapshot.rules);
+            Some((name, definition))
+        };
+        names.into_iter().filter_map(definition).collect()
+    };
+    context.run_on_lists(find).await
+}
+
+/// A definition as it is described: verbatim except for the name and hints that do not count.
+fn described(definition: &Raw, tool: &str, exposed: &str, rules: &Rules) -> Raw {
+    tool_list::with_name(&tool_list::with_trusted_hints(definition, tool, rules), exposed)
+}

@@ -1,0 +1,211 @@
+//! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
+
+use super::duplicate_servers;
+use super::group_status::{group_json, group_line, millis};
+use crate::ask::login_offer;
+use crate::results::grouped;
+use crate::session::context::RequestContext;
+use crate::{arguments, lookup, tool_errors};
+use base::clock::rounded;
+use config::{Config, ConfigError, GroupName};
+use process::processes::duplicates::DuplicateServer;
+use serde_json::{Value, json};
+use std::time::Duration;
+use upstream::Upstream;
+use upstream::groups::GroupManager;
+use upstream::groups::login_flows::LoginFlows;
+use upstream::lifecycle::State;
+use upstream::snapshot::Snapshot;
+use wire::Raw;
+
+/// How many failed groups the first line names.
+const MAX_NAMED_GROUPS: usize = 10;
+
+/// The states of groups.
+pub struct Status {
+    /// The `structuredContent`.
+    pub json: Value,
+    /// What is wrong, then one line per group.
+    pub text: String,
+}
+
+impl Status {
+    /// Adds how many results the session keeps, and how many bytes they have, if there are any.
+    fn add_stored_results(&mut self, (count, bytes): (usize, usize)) {
+        if count > 0 {
+            self.json["storedResults"] = json!({ "count": count, "bytes": bytes });
+            let line = format!("\nstored results: {count} ({} bytes)", grouped(bytes));
+            self.text.push_str(&line);
+        }
+    }
+}
+
+/// Answers `get_status`. For a single group that needs a login, the login is started, so that its address can be shown.
+pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Raw {
+    let (groups, flows) = (context.groups(), &context.session.login_flows);
+    groups.check_approvals().await;
+    let all = groups.all();
+    let group = arguments::status_group(arguments);
+    let group = group.and_then(|name| name.map(|name| lookup::group(groups, &name)).transpose());
+    let chosen = match group {
+        Ok(Some(group)) => {
+            login_offer::start_for_status(&context.session.groups, flows, &group).await;
+            vec![group]
+        }
+        Ok(None) => all,
+        Err(text) => return tool_errors::result(&text),
+    };
+    let duplicates = duplicate_servers::find(&chosen).await;
+    let mut status = report(&chosen, groups, flows, &duplicates);
+    status.add_stored_results(context.session.results.size());
+    json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
+        .to_string()
+        .into()
+}
+
+/// Reports the states of `groups`, of which `duplicates` run more than once. `status` and `error` are about all groups.
+pub fn report(
+    groups: &[Upstream],
+    manager: &GroupManager,
+    flows: &LoginFlows,
+    duplicates: &[DuplicateServer],
+) -> Status {
+    let (config, all) = (manager.config(), manager.all());
+    let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
+    let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
+    let problems = Problems::of(manager);
+    let (status, error) = overall(manager, &problems);
+    // Groups that were not started saved the time that their last connection took.
+    let unstarted = snapshots.iter().filter(|(_, snapshot)| !snapshot.attempted);
+    let saved: Duration = unstarted.filter_map(|(_, snapshot)| snapshot.catalog.as_ref()?.connect_time).sum();
+    let notes = manager.notes();
+    // What an attempt has found says more than a note.
+    let note_of =
+        |group: &Upstream, snapshot: &Snapshot| notes.get(&group.name).filter(|_| !snapshot.attempted);
+    let is_broken = |group: &Upstream, snapshot: &Snapshot| {
+        is_failed(group) || note_of(group, snapshot).is_some_and(|note| !note.is_of_last_run)
+    };
+    let failed = snapshots.iter().filter(|(group, snapshot)| is_broken(group, snapshot));
+    let failed: Vec<_> = failed.map(|(group, _)| &group.name).collect();
+    let headline = problems.headline(&failed, groups.len());
+    let warnings: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
+    // What is wrong comes first here, too: some clients show models this instead of the text.
+    let json = json!({
+        "problems": headline.iter().chain(&problems.usage).chain(&problems.config).collect::<Vec<_>>(),
+        "status": status,
+        "error": error,
+        "ready": ready,
+        "total": snapshots.len(),
+        "groups": snapshots.iter().map(|(group, s)| group_json(group, s, flows, note_of(group, s))).collect::<Vec<_>>(),
+        "disabled": config.disabled.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(),
+        "startUpSavedMs": millis(saved),
+        "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
+        "warnings": warnings,
+        "profile": config.profile_summary(),
+        "logFile": manager.log_file(),
+    });
+    let mut lines = Vec::from_iter(headline);
+    let has_problems = !lines.is_empty();
+    lines.extend(problems.lines());
+    let saved = match saved {
+        Duration::ZERO => String::new(),
+        saved => format!("; start-up time saved so far: {}", rounded(saved)),
+    };
+    let may_have_servers = !all.is_empty() || !config.disabled.is_empty() || !problems.config.is_empty();
+    lines.push(match may_have_servers {
+        false => Config::NO_SERVER.to_owned(),
+        true => format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()),
+    });
+    for (group, snapshot) in &snapshots {
+        lines.push(group_line(group, snapshot, flows, note_of(group, snapshot)));
+        let duplicate = duplicates.iter().find(|server| server.group == group.name.as_str());
+        lines.extend(duplicate.map(|server| format!("    {}", server.text())));
+    }
+    if groups.len() == all.len() {
+        lines.extend(config.disabled.iter().map(|server| format!("- {}: {server}", server.name)));
+    }
+    let warnings = warnings.iter().map(|warning| format!("config warning: {warning}"));
+    lines.extend(config.profile_summary().into_iter().chain(warnings));
+    if let Some(log) = manager.log_file().filter(|_| has_problems) {
+        lines.push(format!("log: {}", log.display()));
+    }
+    Status { json, text: lines.join("\n") }
+}
+
+/// `status` and `error`, which are about all groups.
+fn overall(manager: &GroupManager, problems: &Problems) -> (&'static str, Option<String>) {
+    let all = manager.all();
+    let all_failed = !all.is_empty() && all.iter().all(is_failed);
+    let error = match (problems.config.is_empty(), all_failed) {
+        (false, _) => Some(problems.config.join("\n")),
+        (true, true) => Some("every group failed".to_owned()),
+        (true, false) => None,
+    };
+    let status = match (error.is_some() && (all.is_empty() || all_failed), manager.is_discovering()) {
+        (true, _) => "error",
+        (false, true) => "initializing",
+        (false, false) => "ready",
+    };
+    (status, error)
+}
+
+fn is_failed(group: &Upstream) -> bool {
+    matches!(group.snapshot().state, State::Failed(_))
+}
+
+/// An error in a config that was read again.
+fn not_applied(error: &ConfigError) -> String {
+    format!("{error}; until this is corrected, what was valid before stays in effect")
+}
+
+/// What is wrong with this instance, apart from its groups.
+struct Problems {
+    /// With the command line and the environment variables of its options.
+    usage: Vec<String>,
+    /// With the config files.
+    config: Vec<String>,
+}
+
+impl Problems {
+    fn of(manager: &GroupManager) -> Self {
+        let (config, reload) = (manager.config(), manager.reload_errors());
+        Self {
+            usage: manager.usage_errors().to_vec(),
+            config: config
+                .errors
+                .iter()
+                .map(ToString::to_string)
+                .chain(reload.iter().map(not_applied))
+                .collect(),
+        }
+    }
+
+    /// Sums up what is wrong, on one line. `None` if nothing is.
+    fn headline(&self, failed: &[&GroupName], groups: usize) -> Option<String> {
+        let named = failed.iter().take(MAX_NAMED_GROUPS).map(|name| name.to_string());
+        let more = match failed.len().checked_sub(MAX_NAMED_GROUPS) {
+            Some(more @ 1..) => format!(", +{more} more"),
+            _ => String::new(),
+        };
+        let named = named.collect::<Vec<_>>().join(", ");
+        let count = |errors: &[String], what: &str| match errors.len() {
+            0 => None,
+            1 => Some(format!("1 {what} error")),
+            n => Some(format!("{n} {what} errors")),
+        };
+        let parts = [
+            (!failed.is_empty())
+                .then(|| format!("{} of {groups} groups failed: {named}{more}", failed.len())),
+            count(&self.usage, "command line"),
+            count(&self.config, "config"),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// One line for each error.
+    fn lines(&self) -> impl Iterator<Item = String> {
+        let usage = self.usage.iter().map(|error| format!("command line error: {error}"));
+        usage.chain(self.config.iter().map(|error| format!("config error: {error}")))
+    }
+}

@@ -1,0 +1,309 @@
+//! `tools/list` and `instructions`: our own tools, and the upstreams' tools that the config exposes.
+//!
+//! The list depends on the config and on the surface of each group, never on calls that were made. Its bytes stay equal
+//! while nothing changes, because clients' prompt caches depend on them.
+
+use super::definitions;
+use super::definitions::GroupLine;
+use crate::apps::AppUris;
+use crate::errors::RpcError;
+use crate::known_names::exposed_names;
+use crate::notify::list_changes::ListContents;
+use crate::{errors, own_tools};
+use base::blocking::BlockingError;
+use config::rules::Rules;
+use config::{Config, Mode, SurfaceKind};
+use parking_lot::Mutex;
+use schema::definition;
+use serde_json::json;
+use std::cell::LazyCell;
+use std::collections::HashSet;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+use upstream::Upstream;
+use upstream::catalog::{ListHashes, Tool};
+use upstream::error::UpstreamError;
+use upstream::groups::GroupManager;
+use upstream::groups::surface::Note;
+use upstream::list_limits::CatalogList;
+use upstream::pins::definition::HINTS;
+use wire::{Raw, raw};
+
+/// How long a client may cache `tools/list`, in milliseconds. Listeners are notified of changes earlier.
+const LIST_TTL_MS: u32 = 300_000;
+
+/// The result of `tools/list` of one session, built again when a list may have changed. Cheap to clone.
+#[derive(Clone)]
+pub struct ToolList {
+    /// Changes whenever a list may have changed.
+    version: watch::Receiver<u64>,
+    /// Until when a list waits for start-up discovery.
+    wait_until: Instant,
+    /// Whether some group had no surface when the list was first built. Then the flat surface has all our tools.
+    incomplete: Arc<OnceLock<bool>>,
+    /// The last result, and the version that it was built for.
+    built: Arc<Mutex<Option<(u64, Raw)>>>,
+}
+
+impl ToolList {
+    /// The list as it is now. It is built when it is asked for. `wait`: how long from now on it waits for start-up
+    /// discovery.
+    pub fn new(groups: &GroupManager, wait: Duration) -> Self {
+        Self {
+            version: groups.list_version(),
+            wait_until: Instant::now() + wait,
+            incomplete: Arc::default(),
+            built: Arc::default(),
+        }
+    }
+
+    /// Returns the result of `tools/list`. It is there at once unless the groups list much, or start-up discovery is
+    /// waited for.
+    ///
+    /// # Errors
+    ///
+    /// Building it took too long.
+    pub async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
+        self.wait_for_discovery(groups).await;
+        let version = *self.version.borrow();
+        let known = self.built.lock().as_ref().filter(|(of, _)| *of == version).map(|(_, list)| list.clone());
+        if let Some(list) = known {
+            return Ok(list);
+        }
+        let incomplete = *self.incomplete.get_or_init(|| {
+            let (config, surfaces) = (groups.config(), groups.surfaces());
+            config.servers.iter().any(|(name, _)| !surfaces.contains_key(name))
+        });
+        let list = groups.run_on_lists(move |groups| build(groups, incomplete)).await?;
+        *self.built.lock() = Some((version, list.clone()));
+        Ok(list)
+    }
+
+    /// Waits for the end of start-up discovery while a list may wait. Then the list has what was found so far.
+    async fn wait_for_discovery(&self, groups: &GroupManager) {
+        if Instant::now() < self.wait_until
+            && timeout_at(self.wait_until, groups.discovery_ended()).await.is_err()
+        {
+            groups.show_discovered();
+        }
+    }
+
+    /// Returns what the lists contain now.
+    pub async fn contents(self, groups: Arc<GroupManager>) -> ListContents {
+        let tools = self.result(&groups).await.ok();
+        let all = groups.all();
+        ListContents {
+            tools,
+            resources: Some(hash_lists(&all, |hashes| hashes.resources)),
+            prompts: Some(hash_lists(&all, |hashes| hashes.prompts)),
+        }
+    }
+}
+
+fn build(groups: &GroupManager, incomplete: bool) -> Raw {
+    let config = groups.config();
+    with_group_lines(groups, |lines| {
+        let ours = definitions::list(lines, config.settings.names_budget);
+        let (ours, upstreams) = match config.settings.surface {
+            SurfaceKind::Meta => (ours, surface_definitions(groups, true).definitions),
+            SurfaceKind::Flat => {
+                let upstreams = surface_definitions(groups, false);
+                let incomplete = incomplete || upstreams.lacks_tools;
+                let is_listed = |tool: &rmcp::model::Tool| {
+                    let reads_results = tool.name == own_tools::CALL_DYNAMIC_TOOL && stores_results(&config);
+                    incomplete || reads_results || tool.name == own_tools::GET_STATUS
+                };
+                (ours.into_iter().filter(is_listed).collect(), upstreams.definitions)
+            }
+        };
+        let ours = ours.iter().map(|tool| Raw::from(json!(tool).to_string()));
+        let tools: Vec<Raw> = match config.settings.surface {
+            SurfaceKind::Meta => ours.chain(upstreams).collect(),
+            SurfaceKind::Flat => upstreams.into_iter().chain(ours).collect(),
+        };
+        result_of(&tools)
+    })
+}
+
+/// How long a client may cache a list now, in milliseconds.
+pub fn ttl_ms(groups: &GroupManager) -> u32 {
+    if groups.is_discovering() { 0 } else { LIST_TTL_MS }
+}
+
+/// Returns the definition of our own tool `name`, if there is one.
+pub fn our_definition(groups: &GroupManager, name: &str) -> Option<Raw> {
+    let budget = groups.config().settings.names_budget;
+    let ours = with_group_lines(groups, |lines| definitions::list(lines, budget));
+    let ours = ours.into_iter().find(|tool| tool.name == name)?;
+    Some(json!(ours).to_string().into())
+}
+
+/// Returns whether results may be stored, which one of our tools and `resources/read` then read.
+pub fn stores_results(config: &Config) -> bool {
+    config
+        .servers
+        .iter()
+        .any(|(_, server)| server.as_ref().is_ok_and(|server| server.common.store_above.is_some()))
+}
+
+/// Hashes one kind of list of all groups. No cached file is read for it.
+fn hash_lists(groups: &[Upstream], hash_of: fn(ListHashes) -> u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for group in groups {
+        let hash = group.snapshot().catalog.as_ref().map_or(0, |catalog| hash_of(catalog.hashes));
+        if hash != 0 {
+            (group.name.as_str(), hash).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+/// The definitions of the upstreams' tools that `tools/list` has, under their exposed names: those that the config
+/// exposes, or all.
+fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> ListedTools {
+    let surfaces = groups.surfaces();
+    let is_listed = |group: &Upstream| {
+        let surface = surfaces.get(&group.name);
+        let names =
+            LazyCell::new(move || surface.iter().flat_map(|surface| &surface.tools).collect::<HashSet<_>>());
+        move |tool: &Tool, rules: &Rules| {
+            (!exposed_only || rules.exposes(&tool.name))
+                && surface.is_some()
+                && (tool.app_only || names.contains(&tool.name))
+        }
+    };
+    let mut listed = listed_tools(groups, is_listed);
+    if exposed_only {
+        let always_load =
+            |definition: &Raw| raw::set_in(definition, "_meta", "anthropic/alwaysLoad", b"true");
+        listed.definitions = listed.definitions.iter().map(always_load).collect();
+    }
+    listed
+}
+
+/// Tools of upstreams, as a list has them.
+#[derive(Default)]
+pub struct ListedTools {
+    /// Their definitions, under their exposed names.
+    pub definitions: Vec<Raw>,
+    /// Whether a tool is missing, because it exceeds a limit, or because some clients would drop the whole list for its
+    /// definition.
+    lacks_tools: bool,
+}
+
+/// The known tools that `wanted` selects for their group. A tool that is refused because it changed is left out.
+pub fn listed_tools<W: Fn(&Tool, &Rules) -> bool>(
+    groups: &GroupManager,
+    wanted: impl Fn(&Upstream) -> W,
+) -> ListedTools {
+    // Often no tool is listed, and there may be many groups.
+    let names = LazyCell::new(|| exposed_names(groups));
+    let apps = AppUris::new(groups);
+    let mut listed = ListedTools::default();
+    for group in groups.all() {
+        let snapshot = group.snapshot();
+        let rules = &snapshot.rules;
+        let refused = snapshot.refused();
+        let wanted = wanted(&group);
+        let is_wanted =
+            |tool: &Tool| rules.allows(&tool.name) && !refused.contains(&tool.name) && wanted(tool, rules);
+        let Some(catalog) = snapshot.catalog.as_ref().filter(|catalog| catalog.tools.iter().any(is_wanted))
+        else {
+            continue;
+        };
+        listed.lacks_tools |= catalog.left_off.concerns(CatalogList::Tools);
+        // A preview does not conform to the schema, and some clients check that.
+        let stores = snapshot.server.as_ref().is_some_and(|server| server.common.store_above.is_some());
+        let known = catalog.definitions().into_iter().flatten();
+        for (tool, definition) in known.filter(|(tool, _)| is_wanted(tool)) {
+            let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
+            // The catalog has a finding about a definition that cannot be listed.
+            let Ok(definition) = definition::listable(definition) else {
+                listed.lacks_tools = true;
+                continue;
+            };
+            let definition = with_trusted_hints(&definition, &tool.name, rules);
+            let definition = if stores { raw::remove(&definition, "outputSchema") } else { definition };
+            listed.definitions.push(with_name(&apps.set_in(&group.name, &definition), name));
+        }
+    }
+    listed
+}
+
+/// Removes the hints of a server whose annotations do not count from a definition, because clients act on them. What the
+/// config says about the tool takes their place.
+pub fn with_trusted_hints(definition: &Raw, tool: &str, rules: &Rules) -> Raw {
+    if rules.trusts_annotations() {
+        return definition.clone();
+    }
+    let annotations = raw::get(definition, "annotations").filter(|annotations| annotations.starts_with(b"{"));
+    let mut annotations = match annotations {
+        None if !rules.read_only(tool) => return definition.clone(),
+        annotations => annotations.unwrap_or(Raw::from_static(b"{}")),
+    };
+    for hint in HINTS {
+        annotations = raw::remove(&annotations, hint);
+    }
+    if rules.read_only(tool) {
+        annotations = raw::set(&annotations, "readOnlyHint", b"true");
+    }
+    raw::set(definition, "annotations", &annotations)
+}
+
+/// Replaces the name of a definition.
+pub fn with_name(definition: &Raw, name: &str) -> Raw {
+    raw::set_str(definition, "name", name)
+}
+
+/// A result of `tools/list` with these tools.
+pub fn result_of(tools: &[Raw]) -> Raw {
+    [b"{\"tools\":", &raw::array(tools)[..], b"}"].concat().into()
+}
+
+/// The `instructions` of `initialize` and `server/discover`.
+pub fn instructions(groups: &GroupManager) -> String {
+    let has_problems = !groups.config().errors.is_empty() || !groups.usage_errors().is_empty();
+    with_group_lines(groups, |lines| definitions::instructions(lines, has_problems))
+}
+
+/// Calls `use_lines` with the groups as the config, their surfaces and the notes about those that cannot be used
+/// describe them.
+fn with_group_lines<T>(groups: &GroupManager, use_lines: impl FnOnce(&[GroupLine<'_>]) -> T) -> T {
+    let (config, surfaces, notes) = (groups.config(), groups.surfaces(), groups.notes());
+    let lines = config.servers.iter().map(|(name, server)| {
+        let Ok(server) = server else {
+            let note = Note::new(UpstreamError::BRIEF_CONFIG.into()).to_string();
+            return GroupLine { name: name.as_str(), description: None, tools: &[], note: Some(note) };
+        };
+        let surface = surfaces.get(name);
+        let about = surface.and_then(|surface| surface.about.as_deref());
+        let tools =
+            surface.filter(|_| server.common.mode != Mode::Pure).map_or(&[][..], |surface| &surface.tools);
+        let description = server.description.as_deref().or(about);
+        let note = notes.get(name).map(Note::to_string);
+        GroupLine { name: name.as_str(), description, tools, note }
+    });
+    use_lines(&lines.collect::<Vec<_>>())
+}
+
+/// Checks the params of `tools/list`. The list has one page, so every cursor is unknown.
+///
+/// # Errors
+///
+/// The params are not an object, or have a cursor.
+pub fn check_params(params: Option<&Raw>) -> Result<(), RpcError> {
+    let Some(params) = params.filter(|params| &params[..] != b"null") else { return Ok(()) };
+    if raw::entries(params).is_none() {
+        return Err(errors::invalid_params("params must be an object"));
+    }
+    match raw::get(params, "cursor") {
+        Some(cursor) if !matches!(&cursor[..], b"null" | b"\"\"") => {
+            Err(errors::invalid_params("unknown cursor"))
+        }
+        _ => Ok(()),
+    }
+}

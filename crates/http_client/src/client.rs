@@ -1,0 +1,367 @@
+//! Sends HTTP requests to one server.
+//!
+//! Every request has the headers from the config and the group's credentials. It is sent again when it was not
+//! processed: once after new credentials, a few times after a `Retry-After` that is short enough. Redirects are
+//! followed only within the origin of the config's URL, because credentials must not leave it.
+
+use super::USER_AGENT;
+use super::credentials::{AuthChallenge, ChallengeOutcome, Credentials};
+use super::error::RemoteError;
+use super::reqwest_error::root_cause;
+use super::{advice, proxy, tls};
+use base::text::{quoted, shorten};
+use config::HttpConfig;
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+    WWW_AUTHENTICATE,
+};
+use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
+use rustls::ClientConfig;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use wire::budget::Reservation;
+use wire::call_options::CallError;
+use wire::{Raw, raw};
+
+/// How long the body of an error response is read.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How much of the body of an error response is read.
+const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
+/// How often one request is sent again because the server was busy.
+const MAX_BUSY_RETRIES: usize = 3;
+/// The longest `Retry-After` that is reported. Callers have shorter limits of their own.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
+/// How many redirects one request follows.
+const MAX_REDIRECTS: usize = 5;
+/// How many characters of a server's error message are shown.
+const MAX_ERROR_MESSAGE_CHARS: usize = 500;
+
+/// The value of a header is looked for in the server's words if it has this many bytes.
+const MIN_SECRET: usize = 6;
+
+/// The media type of a web page.
+pub const HTML: &str = "text/html";
+/// The media type of a JSON response.
+pub const JSON: &str = "application/json";
+/// The media type of an SSE response.
+pub const EVENT_STREAM: &str = "text/event-stream";
+
+/// An HTTP client for one server.
+pub struct HttpClient {
+    /// Sends the requests; it keeps connections open.
+    client: Client,
+    /// The URL from the config: the MCP endpoint.
+    pub url: Url,
+    /// The headers from the config.
+    configured_headers: HeaderMap,
+    /// The credentials of each request.
+    credentials: Arc<dyn Credentials>,
+    /// The time limit for making a connection.
+    pub connect_timeout: Duration,
+    /// Whether the config names a `ca_file`.
+    has_ca_file: bool,
+}
+
+/// One HTTP request, which may have to be sent more than once.
+pub struct HttpRequest {
+    /// POST, GET or DELETE.
+    pub method: Method,
+    /// The MCP endpoint, or the endpoint that an HTTP+SSE server named.
+    pub url: Url,
+    /// They take precedence over headers from the config.
+    pub headers: HeaderMap,
+    /// A JSON text.
+    pub body: Option<Raw>,
+    /// The longest `Retry-After` that is waited for. After a longer one the request fails as busy.
+    pub max_retry_after: Duration,
+}
+
+/// Why a message of the server is not read to its end. Each has the number of bytes that were read or announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SizeError {
+    /// It exceeds the limit for one message.
+    #[error("the message is longer than the limit ({0} bytes)")]
+    TooLong(u64),
+    /// The memory for the messages of all connections is used up.
+    #[error("there is no memory left for the message ({0} bytes)")]
+    OverBudget(u64),
+}
+
+impl SizeError {
+    /// The error for the caller who waits for the message. `limit`: the limit for one message, in bytes.
+    pub fn for_caller(self, limit: usize) -> CallError {
+        match self {
+            Self::TooLong(bytes) => CallError::TooLong { bytes, limit },
+            Self::OverBudget(bytes) => CallError::OverBudget { bytes },
+        }
+    }
+}
+
+/// Why the body of a response was not read.
+pub enum BodyError {
+    /// It is too long.
+    Size(SizeError),
+    /// The connection was lost, for this reason.
+    Interrupted(String),
+}
+
+impl HttpClient {
+    /// Makes a client. No connection is made yet.
+    ///
+    /// # Errors
+    ///
+    /// `Config` if the URL, a header or the `ca_file` is not valid.
+    pub async fn new(
+        config: &HttpConfig,
+        connect_timeout: Duration,
+        credentials: Arc<dyn Credentials>,
+    ) -> Result<Self, RemoteError> {
+        let url = Url::parse(&config.url)
+            .map_err(|error| RemoteError::config(format!("its \"url\" is not valid: {error}")))?;
+        let headers = config.headers.iter().map(|(name, value)| {
+            let name = HeaderName::try_from(name).map_err(|_| {
+                RemoteError::config(format!("{name:?} in \"headers\" is not a valid header name"))
+            })?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| {
+                RemoteError::config(format!(
+                    "the value of \"{name}\" in \"headers\" is not a valid header value"
+                ))
+            })?;
+            value.set_sensitive(true);
+            Ok((name, value))
+        });
+        let configured_headers = headers.collect::<Result<_, RemoteError>>()?;
+        let tls = tls::client_config(config.ca_file.as_deref(), connect_timeout).await?;
+        let client = build_client(tls, connect_timeout)?;
+        let has_ca_file = config.ca_file.is_some();
+        Ok(Self { client, url, configured_headers, credentials, connect_timeout, has_ca_file })
+    }
+
+    /// Sends a request and returns the response when its headers have arrived. The response may have any status
+    /// other than a redirect, 401, 403 and 429.
+    ///
+    /// # Errors
+    ///
+    /// The request could not be sent, or the server refused it with one of those statuses or as busy.
+    pub async fn send(&self, request: HttpRequest) -> Result<Response, RemoteError> {
+        let (mut challenged, mut busy_retries) = (false, 0);
+        loop {
+            let authorization = self.credentials.authorization().await?;
+            let response = self.send_once(&request, authorization.as_ref()).await?;
+            let status = response.status();
+            match status {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                    let www_authenticate = response.headers().get(WWW_AUTHENTICATE).cloned();
+                    let is_logged_in = authorization.is_some();
+                    let challenge = AuthChallenge { status, www_authenticate, authorization };
+                    match self.credentials.handle_challenge(challenge).await {
+                        ChallengeOutcome::Retry if !challenged => challenged = true,
+                        ChallengeOutcome::Fail(error) => {
+                            let words = self.words_of(response).await;
+                            return Err(error.with_words(words.as_deref()));
+                        }
+                        ChallengeOutcome::Retry | ChallengeOutcome::Unrelated => {
+                            return Err(self.status_error(response, is_logged_in).await);
+                        }
+                    }
+                }
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                    match retry_after(&response) {
+                        None if status == StatusCode::SERVICE_UNAVAILABLE => return Ok(response),
+                        Some(delay)
+                            if delay <= request.max_retry_after && busy_retries < MAX_BUSY_RETRIES =>
+                        {
+                            tokio::time::sleep(delay).await;
+                        }
+                        delay => return Err(RemoteError::busy(status, delay)),
+                    }
+                    busy_retries += 1;
+                }
+                StatusCode::PROXY_AUTHENTICATION_REQUIRED
+                    if let Some(error) = proxy::credentials_rejected(&request.url) =>
+                {
+                    return Err(error.into());
+                }
+                status if status.is_redirection() => {
+                    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+                    let target = location.and_then(|location| response.url().join(location).ok());
+                    return Err(RemoteError::redirected(target.as_ref()));
+                }
+                _ => return Ok(response),
+            }
+        }
+    }
+
+    /// What a refusal says in words, without the values of the config's headers, which it may repeat.
+    async fn words_of(&self, response: Response) -> Option<String> {
+        let header = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+        let described = header.and_then(error_description).map(str::to_owned);
+        let words = match described {
+            Some(words) => quoted(&shorten(&words, MAX_ERROR_MESSAGE_CHARS)),
+            None => error_message(&read_error_body(response).await)?,
+        };
+        let values =
+            self.configured_headers.values().filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
+        let secrets = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
+        let repeats = |secret: &str| secret.len() >= MIN_SECRET && words.contains(secret);
+        (!secrets.into_iter().any(repeats)).then_some(words)
+    }
+
+    async fn send_once(
+        &self,
+        request: &HttpRequest,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Response, RemoteError> {
+        let mut headers = self.configured_headers.clone();
+        for (name, value) in &request.headers {
+            headers.insert(name, value.clone());
+        }
+        if let Some(value) = authorization {
+            headers.insert(AUTHORIZATION, value.clone());
+        }
+        let builder = self.client.request(request.method.clone(), request.url.clone()).headers(headers);
+        let builder = match &request.body {
+            Some(body) => builder.header(CONTENT_TYPE, JSON).body(body.clone()),
+            None => builder,
+        };
+        let sent = builder.send().await;
+        sent.map_err(|error| {
+            RemoteError::from_reqwest(&error, &request.url, self.connect_timeout, self.has_ca_file)
+        })
+    }
+
+    /// The error for a response whose status is not a success. `is_logged_in`: whether a token was sent.
+    pub async fn status_error(&self, response: Response, is_logged_in: bool) -> RemoteError {
+        let status = response.status();
+        let body = read_error_body(response).await;
+        self.error_of_status(status, error_message(&body).as_deref(), is_logged_in)
+    }
+
+    /// The same for a response whose body was read and says `detail`.
+    pub fn error_of_status(
+        &self,
+        status: StatusCode,
+        detail: Option<&str>,
+        is_logged_in: bool,
+    ) -> RemoteError {
+        let advice = advice::of_status(status, detail, &self.url, &self.configured_headers, is_logged_in);
+        RemoteError::status(status, detail).with_advice(advice)
+    }
+}
+
+/// The `Accept` header with these media types.
+pub fn accept(media_types: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(media_types))])
+}
+
+/// The media type of a response, in lower case and without its parameters; empty if it has none.
+pub fn media_type(response: &Response) -> String {
+    let value =
+        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Reads a whole body of at most `limit` bytes. The reservation is its part of the budget of all messages.
+pub async fn read_body(mut response: Response, limit: usize) -> Result<(Vec<u8>, Reservation), BodyError> {
+    let limit = limit as u64;
+    if let Some(length) = response.content_length().filter(|length| *length > limit) {
+        return Err(BodyError::Size(SizeError::TooLong(length)));
+    }
+    let (mut body, mut reservation) = (Vec::new(), Reservation::default());
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(None) => return Ok((body, reservation)),
+            Err(error) => return Err(BodyError::Interrupted(root_cause(&error))),
+        }
+        if body.len() as u64 > limit {
+            return Err(BodyError::Size(SizeError::TooLong(body.len() as u64)));
+        }
+        if !reservation.reserve(body.len()).await {
+            return Err(BodyError::Size(SizeError::OverBudget(body.len() as u64)));
+        }
+    }
+}
+
+/// Reads the body of an error response. Returns an empty body if it is too long or does not arrive in time.
+pub async fn read_error_body(response: Response) -> Raw {
+    let body = read_body(response, MAX_ERROR_BODY_BYTES);
+    match tokio::time::timeout(ERROR_BODY_TIMEOUT, body).await {
+        Ok(Ok((body, _))) => body.into(),
+        _ => Raw::new(),
+    }
+}
+
+/// What the body of an error response says, quoted. It may be a JSON-RPC error, an OAuth error (RFC 6749), a problem
+/// (RFC 9457), another object that has a message, a web page, or a line of text.
+pub fn error_message(body: &Raw) -> Option<String> {
+    let message = raw::get(body, "error").and_then(|error| raw::get_str(&error, "message"));
+    let members = ["error_description", "message", "detail", "title", "error"];
+    let message = message.or_else(|| members.into_iter().find_map(|member| raw::get_str(body, member)));
+    if let Some(message) = message {
+        return Some(quoted(&shorten(&message, MAX_ERROR_MESSAGE_CHARS)));
+    }
+    let text = std::str::from_utf8(body).ok()?.trim();
+    match text.chars().next()? {
+        '{' | '[' => None,
+        '<' => page_title(body),
+        _ => Some(quoted(&shorten(text.lines().next()?, MAX_ERROR_MESSAGE_CHARS))),
+    }
+}
+
+/// The title of a web page, quoted.
+pub fn page_title(page: &Raw) -> Option<String> {
+    let page = std::str::from_utf8(page).ok()?;
+    // ASCII letters keep their length.
+    let lower = page.to_ascii_lowercase();
+    let start = lower.find("<title")?;
+    let start = start + lower[start..].find('>')? + 1;
+    let title = page[start..start + lower[start..].find("</title")?].trim();
+    (!title.is_empty()).then(|| quoted(&shorten(title, MAX_ERROR_MESSAGE_CHARS)))
+}
+
+/// The `error_description` of a `WWW-Authenticate` header (RFC 6750).
+fn error_description(header: &str) -> Option<&str> {
+    let (_, value) = header.split_once("error_description=\"")?;
+    value.split('"').next().filter(|value| !value.is_empty())
+}
+
+/// The delay that `Retry-After` asks for (RFC 9110, section 10.2.3): seconds, or a date. A date is compared with the
+/// response's own `Date` where it has one, and a date in the past means no delay.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let header = |name| Some(response.headers().get(name)?.to_str().ok()?.trim());
+    let parse_date = |text| httpdate::parse_http_date(text).ok();
+    let value = header(RETRY_AFTER)?;
+    let delay = match value.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let now = header(DATE).and_then(parse_date).unwrap_or_else(SystemTime::now);
+            parse_date(value)?.duration_since(now).unwrap_or_default()
+        }
+    };
+    Some(delay.min(MAX_RETRY_AFTER))
+}
+
+fn build_client(tls: ClientConfig, connect_timeout: Duration) -> Result<Client, RemoteError> {
+    let builder = Client::builder()
+        .user_agent(USER_AGENT)
+        .connect_timeout(connect_timeout)
+        .redirect(redirect::Policy::custom(follow_within_origin))
+        .tls_backend_preconfigured(tls);
+    let failed =
+        |error| RemoteError::config(format!("the HTTP client could not be created: {}", root_cause(&error)));
+    builder.build().map_err(failed)
+}
+
+/// Follows a redirect that keeps the method and stays within the origin of the first request.
+fn follow_within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let keeps_method =
+        matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let first = attempt.previous().first();
+    let same_origin = first.is_some_and(|first| first.origin() == attempt.url().origin());
+    if keeps_method && same_origin && attempt.previous().len() <= MAX_REDIRECTS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}

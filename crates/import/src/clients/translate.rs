@@ -1,0 +1,387 @@
+//! A server's entry, from a client's form into ours.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::apps::{ClientApp, is_windows_path};
+use super::entry_order::in_order;
+use super::shape;
+use super::timeouts;
+use super::variables::{StringTranslator, UsedVariables};
+use config::fields;
+use config::file::ServerEntry;
+use config::file::keys::OAuthEntry;
+use config::glob::Glob;
+use config::notation::{StringPart, escape, literal, write};
+use config::vars::Env;
+
+/// A server's entry in our form.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TranslatedEntry {
+    /// The entry for servers.json.
+    pub entry: Map<String, Value>,
+    /// What the client's entry has beyond that: one line each, without values.
+    pub notes: Vec<String>,
+    /// The variables in it.
+    pub variables: UsedVariables,
+}
+
+/// Where a server's entry is from.
+pub(crate) struct EntryContext<'a> {
+    /// The client.
+    pub app: ClientApp,
+    /// The directory of the client's file.
+    pub dir: &'a Path,
+    /// The project's directory, if the server belongs to one.
+    pub project: Option<&'a Path>,
+    /// The environment.
+    pub env: &'a Env,
+}
+
+impl<'a> EntryContext<'a> {
+    fn translator(&self) -> StringTranslator<'a> {
+        let Self { app, dir, env, project } = *self;
+        StringTranslator { rules: app.string_rules(), env, dir, project }
+    }
+}
+
+/// Packages whose servers keep state between calls: browsers, terminals, debuggers.
+const STATEFUL_PACKAGES: &[&str] = &[
+    "playwright",
+    "puppeteer",
+    "chrome-devtools",
+    "browser-use",
+    "browsermcp",
+    "browserbase",
+    "selenium",
+    "desktop-commander",
+    "mcp-ssh",
+    "ssh-mcp",
+    "tmux",
+    "terminal",
+    "mcp-gdb",
+    "mcp-lldb",
+    "mcp-debugger",
+];
+
+/// Translates a client's entry.
+///
+/// # Errors
+///
+/// Says why the entry cannot be a server of ours.
+pub(crate) fn translate(
+    entry: &Map<String, Value>,
+    context: &EntryContext<'_>,
+) -> Result<TranslatedEntry, String> {
+    shape::check(entry)?;
+    let mut translation =
+        Translation { context, out: TranslatedEntry::default(), allow: Vec::new(), deny: Vec::new() };
+    for (name, value) in entry.iter().filter(|(_, value)| !value.is_null()) {
+        translation.field(name, value)?;
+    }
+    translation.finish()
+}
+
+struct Translation<'a> {
+    context: &'a EntryContext<'a>,
+    out: TranslatedEntry,
+    /// The only tools in use, as globs.
+    allow: Vec<Value>,
+    /// Tools not in use, as globs.
+    deny: Vec<Value>,
+}
+
+impl Translation<'_> {
+    fn field(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        let known = fields::find(ServerEntry::FIELDS, name).map(|field| field.name);
+        match known {
+            Some("command") => self.command(value),
+            Some("args") => {
+                let mut args = self.take_list("args");
+                args.extend(self.strings("args", value).as_array().cloned().unwrap_or_default());
+                self.set("args", Value::Array(args));
+            }
+            Some("env") => self.env(value),
+            Some("env_file" | "cwd") => self.path(known.unwrap_or(name), value),
+            Some("url") => self.set_strings("url", value),
+            Some("httpUrl") => {
+                self.set_strings("url", value);
+                self.set("type", json!("http"));
+            }
+            Some("type") => self.transport(value)?,
+            Some("oauth") => self.oauth(name, value),
+            Some("enabled" | "disabled") => {
+                if *value == json!(known == Some("disabled")) {
+                    self.set("enabled", json!(false));
+                }
+            }
+            Some("timeout") => self.timeout(value),
+            Some("tools") => self.tools(value),
+            Some("includeTools") => {
+                // A name may have rules for arguments behind it: `run(ls)`.
+                let names = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+                let (plain, has_arguments) = without_arguments(names);
+                if has_arguments {
+                    self.note(
+                        "`includeTools` limits the arguments of tools, which has no counterpart here"
+                            .to_owned(),
+                    );
+                }
+                let globs = self.globs("includeTools", &plain);
+                if globs.is_empty() {
+                    self.deny.push(json!("*"));
+                }
+                self.allow.extend(globs);
+            }
+            Some("excludeTools") => {
+                let globs = self.globs("excludeTools", value);
+                self.deny.extend(globs);
+            }
+            Some(known) => {
+                if !is_empty(value) {
+                    self.set_strings(known, value);
+                }
+            }
+            None if name == "auth" && value.is_object() => self.oauth(name, value),
+            None => self.note(format!("`{name}` has no counterpart here")),
+        }
+        Ok(())
+    }
+
+    /// A list is the program and its first arguments.
+    fn command(&mut self, value: &Value) {
+        let Value::Array(words) = value else {
+            let command = self.program(value);
+            return self.set("command", command);
+        };
+        let Some((program, words)) = words.split_first() else { return };
+        let program = self.program(program);
+        self.set("command", program);
+        let mut words: Vec<_> = words.iter().map(|word| self.strings("command", word)).collect();
+        words.extend(self.take_list("args"));
+        if !words.is_empty() {
+            self.set("args", Value::Array(words));
+        }
+    }
+
+    /// A program. We take a leading `~` for the home directory, and few clients do.
+    fn program(&mut self, value: &Value) -> Value {
+        match self.strings("command", value) {
+            Value::String(program) if Path::new(&program).starts_with("~") => format!("./{program}").into(),
+            program => program,
+        }
+    }
+
+    fn env(&mut self, value: &Value) {
+        let Value::Object(members) = value else { return self.set_strings("env", value) };
+        let mut env = Map::new();
+        for (name, value) in members {
+            match value {
+                Value::Null => self.note(format!("`env.{name}` is null, which unsets the variable")),
+                Value::Number(_) | Value::Bool(_) => drop(env.insert(name.clone(), json!(value.to_string()))),
+                other => drop(env.insert(name.clone(), self.strings("env", other))),
+            }
+        }
+        if !env.is_empty() {
+            self.set("env", Value::Object(env));
+        }
+    }
+
+    /// A relative path starts at our config file's directory, which is not where it starts for the client.
+    fn path(&mut self, name: &str, value: &Value) {
+        let text = value.as_str().unwrap_or_default();
+        let parts = self.context.translator().parts(name, text, &mut self.out.variables);
+        let is_fixed = match parts.first() {
+            Some(StringPart::Text(start)) => Path::new(&**start).is_absolute(),
+            Some(_) | None => true,
+        };
+        match self.context.project {
+            _ if is_fixed => self.set(name, write(&parts).into()),
+            Some(project) => {
+                let [StringPart::Text(first), rest @ ..] = &parts[..] else { return };
+                let path = normal_path(&project.join(&**first)).to_string_lossy().into_owned();
+                // A separator at the end stays, because a variable may follow.
+                let end = if first.ends_with('/') && !rest.is_empty() { "/" } else { "" };
+                let path = [StringPart::Text(path.into()), StringPart::Text(end.into())];
+                self.set(name, write(path.iter().chain(rest)).into());
+            }
+            None => self.note(format!(
+                "`{name}` is left out, because it is relative to where {} runs; write it as an absolute path",
+                self.context.app.label()
+            )),
+        }
+    }
+
+    fn transport(&mut self, value: &Value) -> Result<(), String> {
+        let text = value.as_str().unwrap_or_default().to_lowercase();
+        match text.as_str() {
+            "http" | "streamable-http" | "streamablehttp" | "streamable_http" => {
+                self.set("type", json!("http"));
+            }
+            "sse" => self.set("type", json!("sse")),
+            "stdio" | "local" | "remote" => {}
+            _ => return Err(format!("its transport {} is not supported", base::text::quoted(&text))),
+        }
+        Ok(())
+    }
+
+    fn oauth(&mut self, field: &str, value: &Value) {
+        let Value::Object(members) = value else {
+            return self.note(format!("`{field}` has no counterpart here"));
+        };
+        let mut oauth = Map::new();
+        for (name, value) in members {
+            let lower = if field == "auth" { name.to_lowercase() } else { name.clone() };
+            match fields::find(OAuthEntry::FIELDS, &lower) {
+                Some(known) => drop(oauth.insert(known.name.to_owned(), self.strings("oauth", value))),
+                None if name == "enabled" && *value == json!(true) => {}
+                None => self.note(format!("`{field}.{name}` has no counterpart here")),
+            }
+        }
+        if !oauth.is_empty() {
+            self.set("oauth", Value::Object(oauth));
+        }
+    }
+
+    fn timeout(&mut self, value: &Value) {
+        let (timeouts, notes) = timeouts::translate(self.context.app, value);
+        notes.into_iter().for_each(|note| self.note(note));
+        if let Some(timeouts) = timeouts {
+            self.set("timeout", timeouts);
+        }
+    }
+
+    /// Copilot CLI's list of names, or rules that are ours already.
+    fn tools(&mut self, value: &Value) {
+        match value {
+            Value::Array(names) if names.iter().any(|name| name == "*") => {}
+            Value::Array(names) if names.is_empty() => self.deny.push(json!("*")),
+            Value::Array(_) => {
+                let globs = self.globs("tools", value);
+                self.allow.extend(globs);
+            }
+            other => self.set_strings("tools", other),
+        }
+    }
+
+    fn finish(mut self) -> Result<TranslatedEntry, String> {
+        let has = |name: &str| self.out.entry.contains_key(name);
+        match (has("command"), has("url")) {
+            (true, true) => return Err("it has both `command` and `url`".to_owned()),
+            (false, false) => return Err("it has neither `command` nor `url`".to_owned()),
+            _ => {}
+        }
+        shape::check_destination(&self.out.entry)?;
+        let is_local = has("command");
+        let mut rules = match self.out.entry.shift_remove("tools") {
+            Some(Value::Object(rules)) => rules,
+            _ => Map::new(),
+        };
+        for (name, globs) in [("allow", &self.allow), ("deny", &self.deny)] {
+            if !globs.is_empty() {
+                rules.insert(name.to_owned(), json!(globs));
+            }
+        }
+        if !rules.is_empty() {
+            self.set("tools", Value::Object(rules));
+        }
+        if is_local {
+            // Its transport is clear.
+            self.out.entry.shift_remove("type");
+            self.local_defaults();
+        }
+        if let Some(reason) = self.out.variables.unusable_file {
+            return Err(reason.to_owned());
+        }
+        self.out.entry = in_order(self.out.entry);
+        Ok(self.out)
+    }
+
+    /// What the client does with every local server and we do only where the entry says so.
+    fn local_defaults(&mut self) {
+        let entry = &self.out.entry;
+        let words = [&entry["command"]]
+            .into_iter()
+            .chain(entry.get("args").and_then(Value::as_array).into_iter().flatten());
+        let is_stateful = words.filter_map(Value::as_str).any(|word| {
+            // A path may have any name in it, a package says what it is.
+            !word.starts_with(['/', '~', '.'])
+                && !is_windows_path(word)
+                && STATEFUL_PACKAGES.iter().any(|package| word.contains(package))
+        });
+        let has_cwd = entry.contains_key("cwd");
+        if is_stateful {
+            self.set("stateful", json!(true));
+        }
+        if self.context.app.passes_environment() {
+            self.set("inherit_env", json!(true));
+        }
+        if let Some(project) = self.context.project.filter(|_| !has_cwd) {
+            self.set("cwd", json!(escape(&project.to_string_lossy())));
+        }
+    }
+
+    /// Translates every string of a value that stands in this field.
+    fn strings(&mut self, field: &str, value: &Value) -> Value {
+        self.context.translator().translate_all(field, value, &mut self.out.variables)
+    }
+
+    /// Names as globs that match only them.
+    fn globs(&mut self, field: &str, names: &Value) -> Vec<Value> {
+        let Value::Array(names) = self.strings(field, names) else { return Vec::new() };
+        let names = names.iter().filter_map(Value::as_str);
+        let glob =
+            |name: &str| literal(name).map_or_else(|| name.to_owned(), |name| escape(&Glob::escape(&name)));
+        names.map(|name| glob(name).into()).collect()
+    }
+
+    fn take_list(&mut self, name: &str) -> Vec<Value> {
+        match self.out.entry.shift_remove(name) {
+            Some(Value::Array(list)) => list,
+            _ => Vec::new(),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: Value) {
+        self.out.entry.insert(name.to_owned(), value);
+    }
+
+    fn set_strings(&mut self, name: &str, value: &Value) {
+        let value = self.strings(name, value);
+        self.set(name, value);
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.out.notes.contains(&note) {
+            self.out.notes.push(note);
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(list) => list.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    }
+}
+
+/// Names of tools without the arguments in parentheses behind them, and whether one has some.
+fn without_arguments<'n>(names: impl Iterator<Item = &'n str>) -> (Value, bool) {
+    let mut has_arguments = false;
+    let plain = names.map(|name| match name.split_once('(').filter(|_| name.ends_with(')')) {
+        Some((plain, _)) => {
+            has_arguments = true;
+            plain
+        }
+        None => name,
+    });
+    let plain: Vec<Value> = plain.map(Value::from).collect();
+    (plain.into(), has_arguments)
+}
+
+/// The path without `.` in it.
+fn normal_path(path: &Path) -> std::path::PathBuf {
+    path.components().filter(|part| *part != std::path::Component::CurDir).collect()
+}

@@ -1,0 +1,400 @@
+//! The strings of a client, in our notation.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, MAIN_SEPARATOR, Path};
+
+use serde_json::Value;
+
+use super::string_rules::{Braces, StringRules, VariableForm};
+use base::digest;
+use config::notation::{Malformed, StringPart, canonical, is_env_name, parts, push, write};
+use config::vars::Env;
+
+/// Variables that every client passes to servers.
+pub(crate) const ALWAYS_PASSED: &[&str] = &["HOME", "PATH", "USER", "USERPROFILE"];
+
+/// The variables that a server uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsedVariables {
+    /// Those of the environment.
+    pub env: BTreeSet<String>,
+    /// Those that only the client knows: our name for each, and what the client writes.
+    pub client: BTreeMap<String, String>,
+    /// Why a file that one of them names cannot be named here.
+    pub unusable_file: Option<&'static str>,
+}
+
+/// Translates the strings of one file.
+pub(crate) struct StringTranslator<'a> {
+    /// What the client makes of strings.
+    pub rules: &'static StringRules,
+    /// The environment, which decides whether `$name` is a variable.
+    pub env: &'a Env,
+    /// The directory of the file, where relative paths of `{file:…}` start.
+    pub dir: &'a Path,
+    /// The project's directory, if the file belongs to one. Its servers name no files elsewhere.
+    pub project: Option<&'a Path>,
+}
+
+impl StringTranslator<'_> {
+    /// Returns a string of this field in our notation, and notes the variables in it.
+    pub(crate) fn translate(&self, field: &str, text: &str, used: &mut UsedVariables) -> String {
+        write(&self.parts(field, text, used))
+    }
+
+    /// Does the same with every string in a value.
+    pub(crate) fn translate_all(&self, field: &str, value: &Value, used: &mut UsedVariables) -> Value {
+        match value {
+            Value::String(text) => self.translate(field, text, used).into(),
+            Value::Array(list) => list.iter().map(|value| self.translate_all(field, value, used)).collect(),
+            Value::Object(members) => {
+                let member =
+                    |(name, value): (&String, _)| (name.clone(), self.translate_all(field, value, used));
+                Value::Object(members.iter().map(member).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Returns its parts.
+    pub(crate) fn parts<'t>(
+        &self,
+        field: &str,
+        text: &'t str,
+        used: &mut UsedVariables,
+    ) -> Vec<StringPart<'t>> {
+        let forms = self.rules.forms_in(field);
+        let mut found = match forms {
+            [VariableForm::Ours] => ours(text),
+            forms => self.split(forms, text, used),
+        };
+        let is_alone = found.len() == 1;
+        if self.rules.home_fields.contains(&field)
+            && let Some(StringPart::Text(first)) = found.first_mut()
+            && let Some(rest) = first.strip_prefix('~').map(str::to_owned)
+            && (rest.starts_with(['/', '\\']) || (rest.is_empty() && is_alone))
+        {
+            *first = rest.into();
+            found.insert(0, home());
+        }
+        for part in &mut found {
+            if let StringPart::Env { name, default } = part
+                && !name.is_empty()
+                && !used.client.contains_key(&**name)
+            {
+                used.env.insert(name.to_string());
+                if self.rules.unset_is_empty && default.is_none() && !ALWAYS_PASSED.contains(&&**name) {
+                    *default = Some("".into());
+                }
+            }
+        }
+        found
+    }
+
+    /// Splits a string into text and the variables of these notations.
+    fn split<'t>(
+        &self,
+        forms: &[VariableForm],
+        text: &'t str,
+        used: &mut UsedVariables,
+    ) -> Vec<StringPart<'t>> {
+        let (mut found, mut rest) = (Vec::new(), text);
+        while let Some(at) = rest.find(['$', '{']) {
+            push(&mut found, StringPart::Text(rest[..at].into()));
+            rest = &rest[at..];
+            let variable = self.variable(forms, rest, used);
+            let (part, after) = variable.unwrap_or_else(|| (StringPart::Text(rest[..1].into()), &rest[1..]));
+            push(&mut found, part);
+            rest = after;
+        }
+        push(&mut found, StringPart::Text(rest.into()));
+        found
+    }
+
+    /// The variable that the text starts with, or the braces that only look like one, and the text after it.
+    fn variable<'t>(
+        &self,
+        forms: &[VariableForm],
+        text: &'t str,
+        used: &mut UsedVariables,
+    ) -> Option<(StringPart<'t>, &'t str)> {
+        if let Some((body, after)) = self.body(text).filter(|_| !forms.is_empty()) {
+            let mut parts = forms.iter().filter_map(|form| match form {
+                VariableForm::Braces => braces(body),
+                VariableForm::Editor => editor(body, self.project, used),
+                VariableForm::ClientOnly(names) => {
+                    self.of_project(body).or_else(|| client_only(body, names, self.project, used))
+                }
+                VariableForm::Ours | VariableForm::BareName | VariableForm::OpenCode => None,
+            });
+            let unknown = || StringPart::Text(text[..text.len() - after.len()].into());
+            return Some((parts.next().unwrap_or_else(unknown), after));
+        }
+        forms.iter().find_map(|form| match form {
+            VariableForm::BareName => self.bare_name(text),
+            VariableForm::OpenCode => self.opencode(text, used),
+            _ => None,
+        })
+    }
+
+    /// What the client knows about its window, where that is the project.
+    fn of_project(&self, body: &str) -> Option<StringPart<'static>> {
+        let dir = match body {
+            "workspaceFolder" => self.project?.as_os_str(),
+            "workspaceFolderBasename" => self.project?.file_name()?,
+            _ => return None,
+        };
+        Some(StringPart::Text(dir.to_string_lossy().into_owned().into()))
+    }
+
+    /// What stands in the braces of a `${…}`, and the text after it.
+    fn body<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
+        let inner = text.strip_prefix("${")?;
+        let end = match self.rules.braces {
+            Braces::None => return None,
+            Braces::First => inner.find('}').filter(|end| *end > 0)?,
+            Braces::Balanced => {
+                let mut depth = 1;
+                inner.find(|c| {
+                    depth += i32::from(c == '{') - i32::from(c == '}');
+                    depth == 0
+                })?
+            }
+        };
+        Some((&inner[..end], &inner[end + 1..]))
+    }
+
+    /// `$NAME`. A lower-case name, as a password may have, is a variable only if it is defined.
+    fn bare_name<'t>(&self, text: &'t str) -> Option<(StringPart<'t>, &'t str)> {
+        let rest = text.strip_prefix('$')?;
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        let is_constant = !name.contains(|c: char| c.is_ascii_lowercase());
+        let is_variable = is_name(name) && (is_constant || self.env.get(name).is_some());
+        is_variable.then(|| (env(name), after))
+    }
+
+    fn opencode<'t>(&self, text: &'t str, used: &mut UsedVariables) -> Option<(StringPart<'t>, &'t str)> {
+        if let Some((name, after)) = text.strip_prefix("{env:").and_then(|rest| rest.split_once('}')) {
+            // What can be no name is no variable of the environment, and so it is empty.
+            let part = if is_env_name(name) { env(name) } else { StringPart::Text("".into()) };
+            return (!name.is_empty()).then_some((part, after));
+        }
+        let (path, after) =
+            text.strip_prefix("{file:")?.split_once('}').filter(|(path, _)| !path.is_empty())?;
+        let is_of_home = path.starts_with('~');
+        let path = if is_of_home { path.to_owned() } else { self.dir.join(path).display().to_string() };
+        if path.contains('}') {
+            used.unusable_file = Some("its file in `{file:…}` is in a directory with `}` in its name");
+        }
+        if self.project.is_some_and(|project| is_of_home || !is_inside(Path::new(&path), project)) {
+            used.unusable_file = Some("its file in `{file:…}` is not in the directory of the project");
+        }
+        Some((StringPart::File(path.into()), after))
+    }
+}
+
+/// Returns whether a path leads into a directory, after links.
+fn is_inside(path: &Path, dir: &Path) -> bool {
+    let has_parent = path.components().any(|part| part == Component::ParentDir);
+    match (path.canonicalize(), dir.canonicalize()) {
+        (Ok(path), Ok(dir)) => path.starts_with(dir),
+        _ => !has_parent && path.starts_with(dir),
+    }
+}
+
+/// The parts of a string that is in our notation already.
+fn ours(text: &str) -> Vec<StringPart<'_>> {
+    // What is malformed is an error of the server, once it is read.
+    parts(text).unwrap_or_else(|Malformed| vec![env("")])
+}
+
+fn env(name: &str) -> StringPart<'_> {
+    StringPart::Env { name: name.into(), default: None }
+}
+
+fn home() -> StringPart<'static> {
+    env(if cfg!(windows) { "USERPROFILE" } else { "HOME" })
+}
+
+/// `NAME` or `NAME:-default`.
+fn braces(body: &str) -> Option<StringPart<'_>> {
+    let (name, default) = match body.split_once(":-") {
+        Some((name, default)) => (name, Some(default.into())),
+        None => (body, None),
+    };
+    is_name(name).then(|| StringPart::Env { name: name.into(), default })
+}
+
+fn editor<'t>(body: &'t str, project: Option<&Path>, used: &mut UsedVariables) -> Option<StringPart<'t>> {
+    Some(match body {
+        "userHome" => home(),
+        "pathSeparator" | "/" => StringPart::Text(MAIN_SEPARATOR.to_string().into()),
+        _ => match body.strip_prefix("env:")? {
+            name if is_name(name) => env(name),
+            _ => used.add_client(body, project),
+        },
+    })
+}
+
+/// A variable with one of these names.
+fn client_only(
+    body: &str,
+    names: &[&str],
+    project: Option<&Path>,
+    used: &mut UsedVariables,
+) -> Option<StringPart<'static>> {
+    let name = body.find(':').map_or(body, |colon| &body[..=colon]);
+    names.contains(&name).then(|| used.add_client(body, project))
+}
+
+fn is_name(name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_word)
+}
+
+/// A string as it is written where a variable that is not set is empty, so that equal variables are equal.
+pub(crate) fn comparable(text: &str) -> String {
+    let Ok(mut parts) = parts(text) else { return canonical(text) };
+    for part in &mut parts {
+        if let StringPart::Env { default, .. } = part {
+            default.take_if(|default| default.is_empty());
+        }
+    }
+    write(&parts)
+}
+
+/// The names of the variables of the environment in the strings of a value, but for those that every client passes.
+pub(crate) fn names_in(value: &Value) -> BTreeSet<String> {
+    match value {
+        Value::String(text) => {
+            let parts = parts(text).unwrap_or_default();
+            let name = |part| match part {
+                StringPart::Env { name, .. } => Some(name.into_owned()),
+                _ => None,
+            };
+            let names = parts.into_iter().filter_map(name);
+            names.filter(|name| !name.is_empty() && !ALWAYS_PASSED.contains(&name.as_str())).collect()
+        }
+        Value::Array(list) => list.iter().flat_map(names_in).collect(),
+        Value::Object(members) => members.values().flat_map(names_in).collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+impl UsedVariables {
+    /// Adds a variable that only the client knows, by what stands in its braces.
+    fn add_client(&mut self, body: &str, project: Option<&Path>) -> StringPart<'static> {
+        let original = format!("${{{body}}}");
+        let name = own_name(body, project);
+        self.client.insert(name.clone(), original);
+        StringPart::Env { name: name.into(), default: None }
+    }
+}
+
+/// Our name for what only the client knows: `DYN_GITHUB_TOKEN` for `${input:github-token}`. Inputs whose names have the same
+/// words, and those of a project's own file, are other ones: their names have a digest.
+fn own_name(body: &str, project: Option<&Path>) -> String {
+    let input = body.strip_prefix("input:");
+    let mut words: Vec<String> = Vec::new();
+    let (mut begins_word, mut before_is_lower) = (true, false);
+    for c in input.unwrap_or(body).chars() {
+        if !c.is_ascii_alphanumeric() {
+            begins_word = true;
+            continue;
+        }
+        // `workspaceFolder` is two words, and `API_KEY` too.
+        if begins_word || (c.is_ascii_uppercase() && before_is_lower) {
+            words.push(String::new());
+        }
+        before_is_lower = c.is_ascii_lowercase();
+        begins_word = false;
+        words.last_mut().into_iter().for_each(|word| word.push(c.to_ascii_lowercase()));
+    }
+    let is_usual = match input {
+        Some(input) => words.join("-") == input && words.first().is_some_and(|word| word != "workspace"),
+        None => body == "workspaceFolder",
+    };
+    let mut name = std::iter::once("dyn".to_owned()).chain(words).collect::<Vec<_>>().join("_");
+    if !is_usual || project.is_some() {
+        let id = format!("{}\n{body}", project.map(Path::to_string_lossy).unwrap_or_default());
+        name.push_str(&format!("_{}", digest::of(id.as_bytes(), 3)));
+    }
+    name.to_ascii_uppercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::apps::ClientApp;
+
+    /// A string in `args` of a client.
+    fn translated(app: ClientApp, text: &str) -> (String, UsedVariables) {
+        let env = Env::new([("word", "x")], "/");
+        let mut used = UsedVariables::default();
+        let translator =
+            StringTranslator { rules: app.string_rules(), env: &env, dir: Path::new("/c"), project: None };
+        let text = translator.translate("args", text, &mut used);
+        (text, used)
+    }
+
+    #[test]
+    fn every_notation_becomes_ours_and_all_else_stands_for_itself() {
+        use ClientApp::{ClaudeCode, ClaudeDesktop, Codex, Cursor, Gemini, Opencode, Vscode};
+        for (app, text, wanted) in [
+            (ClaudeDesktop, "${A} $A $$ $", "$${A} $A $$$ $"),
+            (ClaudeDesktop, "{env:A} {file:~/x} {command:id}", "{{env:A} {{file:~/x} {{command:id}"),
+            (ClaudeCode, "x${A}y${B:-c d}", "x${A}y${B:-c d}"),
+            (ClaudeCode, "$A ${a b} ${env:A} $${A} ${x${A}", "$A $${a b} $${env:A} $$${A} $${x$${A}"),
+            (Gemini, "Bearer $TOKEN, ${A}", "Bearer ${TOKEN}, ${A}"),
+            (Gemini, "pa$sword$word$$5", "pa$sword${word}$$$5"),
+            (
+                Cursor,
+                "${env:A}:${userHome}${/}x",
+                if cfg!(windows) { r"${A}:${USERPROFILE}\x" } else { "${A}:${HOME}/x" },
+            ),
+            (
+                Cursor,
+                "${workspaceFolder} ${input:a} ${A} ~/x",
+                "${DYN_WORKSPACE_FOLDER} $${input:a} $${A} ~/x",
+            ),
+            (
+                Vscode,
+                "${input:api-key} ${workspaceFolder:a} ${A}",
+                "${DYN_API_KEY} ${DYN_WORKSPACE_FOLDER_A_8335F2} $${A}",
+            ),
+            (Vscode, "~/x", if cfg!(windows) { "${USERPROFILE}/x" } else { "${HOME}/x" }),
+            (
+                Opencode,
+                "{env:A} {file:./t} {file:~/t} ${A} {a}",
+                if cfg!(windows) {
+                    r"${A:-} {file:/c\./t} {file:~/t} $${A} {a}"
+                } else {
+                    "${A:-} {file:/c/./t} {file:~/t} $${A} {a}"
+                },
+            ),
+            (Opencode, "{{env:A} ${file:~/t} {{file:~/t}", "{${A:-} ${:-$}{file:~/t} {{{file:~/t}"),
+            (
+                Vscode,
+                "${env:A} ${userHome}",
+                if cfg!(windows) { "${A:-} ${USERPROFILE}" } else { "${A:-} ${HOME}" },
+            ),
+            (Codex, "$$ ${A} {{file:x}", "$ ${A} {{file:x}"),
+        ] {
+            assert_eq!(translated(app, text).0, wanted, "{app:?} {text}");
+        }
+    }
+
+    #[test]
+    fn the_variables_in_use_are_known() {
+        let (_, used) =
+            translated(ClientApp::Vscode, "${env:A}${input:a-b}${input:a_b}${input:a-b}${env:a b}");
+        assert_eq!(used.env, BTreeSet::from(["A".to_owned()]));
+        let client = [
+            ("DYN_A_B", "${input:a-b}"),
+            ("DYN_A_B_88C736", "${input:a_b}"),
+            ("DYN_ENV_A_B_353527", "${env:a b}"),
+        ];
+        assert_eq!(used.client, client.map(|(name, text)| (name.to_owned(), text.to_owned())).into());
+    }
+}

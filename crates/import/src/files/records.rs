@@ -1,0 +1,379 @@
+//! The records of what `--write-client` changed: one file each, `1.json` and so on, in `clients` of the state directory.
+//!
+//! A record is made before its change, and has the text of the client's file as it was. It stays until everything in it
+//! was put back, or until the user forgets it; no record expires. Once a part was put back, the record is incomplete: it
+//! then has only the entries that are not back, in a text of the same form, and the comments that are not back.
+//!
+//! Earlier versions kept all records in one file. They are read, and carried over at the next write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::change_record::{ChangeRecord, ChangedPlace, EarlierUse};
+use crate::clients::apps::ClientApp;
+use base::{private_files, text};
+use config::dirs;
+use config::vars::Env;
+
+/// The largest file of a record, in bytes.
+const MAX_RECORD_BYTES: u64 = 64 << 20;
+/// Has all records of earlier versions.
+const OLD_FILE: &str = "changes.json";
+/// Has the last number that a record has had.
+const LAST_NUMBER: &str = "last-number";
+/// How long another process may write its record.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A record of an earlier version.
+#[derive(Deserialize)]
+struct OldRecord {
+    client: String,
+    file: PathBuf,
+    /// In base64.
+    before: Option<String>,
+    after: String,
+    places: Vec<OldPlace>,
+}
+
+#[derive(Deserialize)]
+struct OldPlace {
+    keys: Vec<String>,
+    own: String,
+    removed: Map<String, Value>,
+}
+
+impl OldRecord {
+    fn carried_over(self, made: u64) -> anyhow::Result<ChangeRecord> {
+        let before = self.before.map(|text| anyhow::Ok(String::from_utf8(STANDARD.decode(text)?)?));
+        let places = self.places.into_iter().map(|place| ChangedPlace {
+            keys: place.keys,
+            own: Some(place.own),
+            removed: place.removed.keys().cloned().collect(),
+            ..ChangedPlace::default()
+        });
+        Ok(ChangeRecord {
+            client: self.client,
+            file: self.file,
+            made,
+            before: before.transpose()?,
+            after: Some(self.after),
+            places: places.collect(),
+            ..ChangeRecord::default()
+        })
+    }
+}
+
+/// The records of all changes that were not taken back.
+pub(crate) struct ChangeRecords {
+    dir: PathBuf,
+    records: BTreeMap<u32, ChangeRecord>,
+    /// Whether some of them are in the file of earlier versions.
+    has_old: bool,
+    /// What is wrong with files that cannot be read.
+    pub errors: Vec<anyhow::Error>,
+}
+
+impl ChangeRecords {
+    /// Reads the records of this user.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no home directory, or the directory cannot be read.
+    pub(crate) fn of_user(env: &Env) -> anyhow::Result<Self> {
+        let dir = dirs::state_dir(env).context("there is no state directory because HOME is not set")?;
+        Self::read(dir.join("clients"))
+    }
+
+    fn read(dir: PathBuf) -> anyhow::Result<Self> {
+        let mut all = Self { dir, records: BTreeMap::new(), has_old: false, errors: Vec::new() };
+        for id in all.ids()? {
+            match read_json(&all.path(id)) {
+                Ok(record) => drop(record.map(|record| all.records.insert(id, record))),
+                Err(error) => all.errors.push(error.context(format!(
+                    "record {id} cannot be used; repair its file, or delete it with `dynamic-mcp import --forget {id}`"
+                ))),
+            }
+        }
+        if let Err(error) = all.read_old() {
+            all.errors.push(error);
+        }
+        Ok(all)
+    }
+
+    fn read_old(&mut self) -> anyhow::Result<()> {
+        let path = self.dir.join(OLD_FILE);
+        let Some(old) = read_json::<Vec<OldRecord>>(&path)? else { return Ok(()) };
+        let modified = fs::metadata(&path).and_then(|file| file.modified()).unwrap_or(UNIX_EPOCH);
+        let made = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let mut id = self.ids()?.last().copied().unwrap_or_default();
+        for record in old {
+            id += 1;
+            let record = record.carried_over(made);
+            self.records.insert(id, record.with_context(|| format!("{} is damaged", text::path(&path)))?);
+        }
+        self.has_old = true;
+        Ok(())
+    }
+
+    /// The numbers of the files, in their order.
+    fn ids(&self) -> anyhow::Result<BTreeSet<u32>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            Err(error) => {
+                return Err(error).with_context(|| format!("{} cannot be read", text::path(&self.dir)));
+            }
+        };
+        let id = |path: &Path| match path.extension()?.to_str()? {
+            "json" => path.file_stem()?.to_str()?.parse().ok(),
+            _ => None,
+        };
+        Ok(entries.flatten().filter_map(|entry| id(&entry.path())).collect())
+    }
+
+    /// The last number that a record has had, or 0. A user may still have a number in mind whose record is gone.
+    fn last_number(&self) -> anyhow::Result<u32> {
+        let noted: Option<u32> = read_json(&self.dir.join(LAST_NUMBER))?;
+        Ok(self.ids()?.last().copied().max(noted).unwrap_or_default())
+    }
+
+    /// The file of a record.
+    pub(crate) fn path(&self, id: u32) -> PathBuf {
+        self.dir.join(format!("{id}.json"))
+    }
+
+    /// The file where a record is now.
+    pub(crate) fn present_path(&self, id: u32) -> PathBuf {
+        let path = self.path(id);
+        if self.has_old && !path.exists() { self.dir.join(OLD_FILE) } else { path }
+    }
+
+    /// All records with their numbers, the oldest first.
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = (u32, &ChangeRecord)> {
+        self.records.iter().map(|(id, record)| (*id, record))
+    }
+
+    /// The clients that had a server of this config file.
+    pub(crate) fn earlier_uses(&self, server: &str, config: &Path) -> BTreeSet<EarlierUse> {
+        let of_config = self.all().filter(|(_, record)| record.config.as_deref() == Some(config));
+        of_config.filter_map(|(_, record)| record.earlier_use(server)).collect()
+    }
+
+    /// The record of this number.
+    pub(crate) fn get(&self, id: u32) -> Option<&ChangeRecord> {
+        self.records.get(&id)
+    }
+
+    /// The records of these clients' files, the latest first.
+    pub(crate) fn of(&self, apps: &[ClientApp]) -> Vec<(u32, ChangeRecord)> {
+        let is_of = |record: &ChangeRecord| apps.iter().any(|app| app.id() == record.client);
+        let of_apps = self.all().rev().filter(|(_, record)| is_of(record));
+        of_apps.map(|(id, record)| (id, record.clone())).collect()
+    }
+
+    /// Adds a record and saves it. Returns its number.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be written.
+    pub(crate) fn add(&mut self, record: ChangeRecord) -> anyhow::Result<u32> {
+        let _lock = self.lock()?;
+        self.carry_over()?;
+        let id = self.last_number()? + 1;
+        private_files::replace(&self.dir.join(LAST_NUMBER), id.to_string().as_bytes(), true)?;
+        self.write(id, &record)?;
+        self.records.insert(id, record);
+        Ok(id)
+    }
+
+    /// Replaces a record.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be written.
+    pub(crate) fn update(&mut self, id: u32, record: ChangeRecord) -> anyhow::Result<()> {
+        let _lock = self.lock()?;
+        self.carry_over()?;
+        self.write(id, &record)?;
+        self.records.insert(id, record);
+        Ok(())
+    }
+
+    /// Removes a record.
+    ///
+    /// # Errors
+    ///
+    /// Fails if its file cannot be removed.
+    pub(crate) fn remove(&mut self, id: u32) -> anyhow::Result<()> {
+        let _lock = self.lock()?;
+        self.carry_over()?;
+        let last = self.last_number()?;
+        private_files::replace(&self.dir.join(LAST_NUMBER), last.to_string().as_bytes(), true)?;
+        let path = self.path(id);
+        fs::remove_file(&path).with_context(|| format!("{} cannot be removed", text::path(&path)))?;
+        self.records.remove(&id);
+        Ok(())
+    }
+
+    /// Takes values that stand in the keyring out of all records. `values`: their names and the values. Returns the numbers
+    /// of the records that were changed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a record cannot be written.
+    pub(crate) fn remove_values(&mut self, values: &[(&str, &str)]) -> anyhow::Result<Vec<u32>> {
+        let mut changed = Vec::new();
+        for (id, mut record) in self.records.clone() {
+            let has_value = values.iter().map(|(name, value)| record.remove_value(name, value));
+            if has_value.fold(false, |any, has_value| any | has_value) {
+                self.update(id, record)?;
+                changed.push(id);
+            }
+        }
+        Ok(changed)
+    }
+
+    fn lock(&self) -> anyhow::Result<File> {
+        let path = self.dir.join("lock");
+        match private_files::lock_within(&path, LOCK_TIMEOUT)? {
+            Some(lock) => Ok(lock),
+            None => bail!("another process holds the lock {}", text::path(&path)),
+        }
+    }
+
+    /// Gives each record of the file of earlier versions one of its own.
+    fn carry_over(&mut self) -> anyhow::Result<()> {
+        if !std::mem::take(&mut self.has_old) {
+            return Ok(());
+        }
+        for (id, record) in &self.records {
+            if !self.path(*id).exists() {
+                self.write(*id, record)?;
+            }
+        }
+        let old = self.dir.join(OLD_FILE);
+        fs::remove_file(&old).with_context(|| format!("{} cannot be removed", text::path(&old)))
+    }
+
+    fn write(&self, id: u32, record: &ChangeRecord) -> anyhow::Result<()> {
+        Ok(private_files::replace(&self.path(id), &serde_json::to_vec_pretty(record)?, true)?)
+    }
+}
+
+/// Reads a file of records; `None` if it does not exist.
+fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> anyhow::Result<Option<T>> {
+    match private_files::read_private(path, MAX_RECORD_BYTES) {
+        Ok(bytes) => {
+            let read = serde_json::from_slice(&bytes).map(Some);
+            read.with_context(|| format!("{} is damaged", text::path(path)))
+        }
+        Err(error) if error.is_missing() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const FILE: &str = "/h/.cursor/mcp.json";
+    const BEFORE: &str = "{\n  \"mcpServers\": {\n    \"a\": {\"env\": {\"TOKEN\": \"s3cret\\\"x\"}},\n    \"b\": {\"command\": \"b\"}\n  }\n}\n";
+
+    fn record() -> ChangeRecord {
+        ChangeRecord::new(ClientApp::Cursor, Path::new(FILE), Some(BEFORE), "after")
+    }
+
+    fn sha_of(text: &str) -> Option<String> {
+        ChangeRecord::new(ClientApp::Cursor, Path::new(FILE), None, text).after
+    }
+
+    fn records() -> (tempfile::TempDir, ChangeRecords) {
+        let dir = tempfile::tempdir().unwrap();
+        let records = ChangeRecords::read(dir.path().join("clients")).unwrap();
+        (dir, records)
+    }
+
+    #[test]
+    fn each_record_has_a_private_file_and_a_number_of_its_own() {
+        let (_dir, mut records) = records();
+        assert_eq!((records.add(record()).unwrap(), records.add(record()).unwrap()), (1, 2));
+        records.remove(1).unwrap();
+        // Another process has read them before.
+        let mut other = ChangeRecords::read(records.dir.clone()).unwrap();
+        assert_eq!((records.add(record()).unwrap(), other.add(record()).unwrap()), (3, 4));
+        let ids: Vec<_> = ChangeRecords::read(records.dir.clone()).unwrap().all().map(|(id, _)| id).collect();
+        assert_eq!(ids, [2, 3, 4]);
+        other.remove(4).unwrap();
+        let id = records.add(record()).unwrap();
+        assert_eq!(id, 5, "no number is used again");
+        records.remove(id).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = fs::metadata(records.path(2)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        // One that is damaged does not keep the others.
+        private_files::replace(&records.path(3), b"{", false).unwrap();
+        let read = ChangeRecords::read(records.dir.clone()).unwrap();
+        assert_eq!((read.all().count(), read.errors.len()), (1, 1));
+        let error = format!("{:#}", read.errors[0]);
+        assert!(error.contains("import --forget 3") && error.contains("3.json is damaged"), "{error}");
+    }
+
+    #[test]
+    fn records_of_the_earlier_form_are_carried_over() {
+        let (_dir, records) = records();
+        let place = json!({"keys": ["mcpServers"], "own": "dyn", "removed": {"b": {}, "a": {}}});
+        let old = json!([
+            {"client": "cursor", "file": FILE, "before": STANDARD.encode(BEFORE), "after": sha_of("x"), "places": [place]},
+            {"client": "codex", "file": "/c.toml", "before": null, "after": sha_of("y"), "places": []}
+        ]);
+        let path = records.dir.join(OLD_FILE);
+        private_files::replace(&path, old.to_string().as_bytes(), false).unwrap();
+        let mut records = ChangeRecords::read(records.dir).unwrap();
+        let first = records.get(1).unwrap();
+        assert_eq!((first.before.as_deref(), first.left(b"x"), first.made > 0), (Some(BEFORE), true, true));
+        assert_eq!(first.places[0].removed, ["b", "a"]);
+        assert_eq!(records.present_path(2), path, "reading changes nothing");
+        assert_eq!(records.add(record()).unwrap(), 3);
+        assert!(!path.exists());
+        let again = ChangeRecords::read(records.dir).unwrap();
+        let clients: Vec<_> = again.all().map(|(id, record)| (id, record.client.as_str())).collect();
+        assert_eq!(clients, [(1, "cursor"), (2, "codex"), (3, "cursor")]);
+        assert_eq!(again.get(1).unwrap().before.as_deref(), Some(BEFORE));
+    }
+
+    #[test]
+    fn values_of_the_keyring_leave_the_records_and_come_back() {
+        let (_dir, mut records) = records();
+        records.add(record()).unwrap();
+        let mut doubled = record();
+        doubled.before = Some(BEFORE.replace("\"b\"}", "\"{keyring:a-TOKEN}\"}"));
+        let text = doubled.before.clone();
+        records.add(doubled).unwrap();
+        let values = [("a-TOKEN", "s3cret\"x"), ("other", "nowhere")];
+        assert_eq!(records.remove_values(&values).unwrap(), [1, 2]);
+        let dir = records.dir.clone();
+        for id in [1, 2] {
+            assert!(!fs::read_to_string(records.path(id)).unwrap().contains("s3cret"));
+        }
+        let read = ChangeRecords::read(dir).unwrap();
+        let known = BTreeMap::from([("a-TOKEN".to_owned(), "s3cret\"x".to_owned())]);
+        assert_eq!(read.get(1).unwrap().text_before(&known).as_deref(), Some(BEFORE));
+        assert_eq!(read.get(2).unwrap().text_before(&known), text);
+        let unknown = read.get(1).unwrap().text_before(&BTreeMap::new()).unwrap();
+        assert!(unknown.contains("\"TOKEN\": \"{keyring:a-TOKEN}\""), "{unknown}");
+    }
+}

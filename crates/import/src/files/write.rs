@@ -1,0 +1,194 @@
+//! Writing files that belong to others.
+//!
+//! A file is replaced atomically: a temporary file beside it gets the new text, mode and owner, and then its name. A
+//! symbolic link stays one: the file that it points to is replaced. A new file is its owner's alone (0600). A file that
+//! changed since it was read is not replaced, because its client writes it too.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use base::files::{MAX_CONFIG_BYTES, read_regular};
+use base::private_files;
+
+/// The length of a path of the usual form on Windows (`MAX_PATH`).
+const MAX_PATH: usize = 260;
+
+/// The path without `.` and `..`, and as it is if there is nothing.
+pub fn absolute(path: &Path) -> PathBuf {
+    let missing = || path.components().filter(|part| *part != std::path::Component::CurDir).collect();
+    path.canonicalize().map_or_else(|_| missing(), without_verbatim_prefix)
+}
+
+/// The usual form of a path that Windows has resolved, such as `\\?\C:\x`, which many programs do not understand. A path
+/// that is too long for that form, or that has no drive, stays as it is.
+fn without_verbatim_prefix(path: PathBuf) -> PathBuf {
+    let usual = path.to_str().and_then(|text| text.strip_prefix(r"\\?\"));
+    match usual.filter(|usual| usual.get(1..3) == Some(r":\") && usual.len() < MAX_PATH) {
+        Some(usual) => usual.into(),
+        None => path,
+    }
+}
+
+/// Whether nobody may write a file, by its mode or attribute.
+pub fn is_read_only(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.permissions().readonly())
+}
+
+/// The directories above a file that do not exist, the innermost first.
+pub fn missing_dirs(path: &Path) -> Vec<PathBuf> {
+    path.ancestors().skip(1).take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
+}
+
+/// Replaces the text of a file. `old` is the text that was read; `None` makes a new file.
+///
+/// # Errors
+///
+/// Fails if the file is not as it was read, or cannot be written with the same mode and owner.
+pub fn replace(path: &Path, old: Option<&[u8]>, new: &[u8]) -> io::Result<()> {
+    replace_within_mode(path, old, new, u32::MAX)
+}
+
+/// The permission bits of a file, of Unix.
+#[cfg(unix)]
+pub fn mode(path: &Path) -> Option<u32> {
+    Some(std::os::unix::fs::MetadataExt::mode(&fs::metadata(path).ok()?) & 0o7777)
+}
+
+#[cfg(not(unix))]
+pub fn mode(_path: &Path) -> Option<u32> {
+    None
+}
+
+/// Does the same, and takes the permissions that are not in `mode` from the file.
+///
+/// # Errors
+///
+/// As [`replace`].
+pub fn replace_within_mode(path: &Path, old: Option<&[u8]>, new: &[u8], mode: u32) -> io::Result<()> {
+    let target = check_unchanged(path, old)?;
+    let dir = target.parent().unwrap_or_else(|| Path::new("."));
+    private_files::make_dirs(dir)?;
+    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let temporary = dir.join(format!(".{name}.{}.tmp", std::process::id()));
+    let written = write_temporary(&temporary, &target, old.is_some(), new, mode).and_then(|()| {
+        // The client may have written meanwhile.
+        check_unchanged(path, old)?;
+        fs::rename(&temporary, &target)
+    });
+    written.inspect_err(|_| drop(fs::remove_file(&temporary)))
+}
+
+/// Removes a file whose text is this.
+///
+/// # Errors
+///
+/// Fails if the file is not as it was read, or cannot be removed.
+pub fn remove(path: &Path, old: &[u8]) -> io::Result<()> {
+    check_unchanged(path, Some(old))?;
+    fs::remove_file(path)
+}
+
+/// Returns the file itself, without symbolic links.
+fn check_unchanged(path: &Path, old: Option<&[u8]>) -> io::Result<PathBuf> {
+    let changed = || io::Error::other("it was changed meanwhile; run the command again");
+    match (fs::symlink_metadata(path), old) {
+        (Err(error), None) if error.kind() == ErrorKind::NotFound => Ok(path.to_owned()),
+        (Err(error), Some(_)) if error.kind() == ErrorKind::NotFound => Err(changed()),
+        (Err(error), _) => Err(error),
+        (Ok(_), old) => {
+            let target = fs::canonicalize(path)?;
+            match old == Some(read_regular(&target, MAX_CONFIG_BYTES)?.as_slice()) {
+                true => Ok(target),
+                false => Err(changed()),
+            }
+        }
+    }
+}
+
+fn write_temporary(temporary: &Path, target: &Path, exists: bool, text: &[u8], mode: u32) -> io::Result<()> {
+    // Of an earlier process with our pid.
+    drop(fs::remove_file(temporary));
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(temporary)?;
+    if exists {
+        keep_owner_and_mode(&file, &fs::metadata(target)?, mode)?;
+    }
+    file.write_all(text)?;
+    file.sync_all()
+}
+
+#[cfg(unix)]
+fn keep_owner_and_mode(file: &File, of: &fs::Metadata, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let own = file.metadata()?;
+    if (own.uid(), own.gid()) != (of.uid(), of.gid()) {
+        std::os::unix::fs::fchown(file, Some(of.uid()), Some(of.gid()))?;
+    }
+    file.set_permissions(fs::Permissions::from_mode(of.mode() & mode))
+}
+
+#[cfg(not(unix))]
+fn keep_owner_and_mode(_file: &File, _of: &fs::Metadata, _mode: u32) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn mode_owner_and_symlink_stay_and_new_files_are_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("real.json");
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(&file, Some(65534), Some(65534)).unwrap();
+        }
+        let before = fs::metadata(&file).unwrap();
+        let link = dir.path().join("link.json");
+        symlink("real.json", &link).unwrap();
+        replace(&link, Some(b"old"), b"new").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        let after = fs::metadata(&file).unwrap();
+        assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
+        let new = dir.path().join("a/b/new.json");
+        replace(&new, None, b"x").unwrap();
+        assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "no temporary file is left");
+    }
+
+    #[test]
+    fn resolved_paths_of_windows_have_their_usual_form() {
+        let long = format!(r"\\?\C:\{}", "x".repeat(260));
+        for (path, expected) in [
+            (r"\\?\C:\Users\me", r"C:\Users\me"),
+            (r"\\?\UNC\server\share", r"\\?\UNC\server\share"),
+            ("/home/me", "/home/me"),
+            (&long, &long),
+        ] {
+            assert_eq!(without_verbatim_prefix(path.into()), Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn a_file_that_changed_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.json");
+        fs::write(&file, "theirs").unwrap();
+        for old in [None, Some(&b"old"[..])] {
+            assert!(replace(&file, old, b"ours").is_err());
+        }
+        assert!(replace(&dir.path().join("missing"), Some(b"old"), b"ours").is_err());
+        assert!(remove(&file, b"old").is_err());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "theirs");
+    }
+}

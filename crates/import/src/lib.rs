@@ -1,0 +1,250 @@
+//! `dynamic-mcp import`: makes servers.json of the servers that the clients on this machine have.
+//!
+//! # Theory of operation
+//!
+//! `clients` knows the files of each client and what their entries mean, `rules` the rules for tools in them, and `files`
+//! reads, edits and writes them. On these stand the parts of an import, in the order in which they act:
+//!
+//! 1. `merge` finds the servers of all clients, and puts them together with those of servers.json.
+//! 2. `profiles` decides which servers and tools each client may use, so that each goes on to see what it saw.
+//! 3. `plan` puts together what is written, shows it, asks, and writes servers.json; with `--write-client` also the
+//!    clients' files, with our entry in place of their servers. `--secrets` moves secrets to the system's keyring there.
+//! 4. `measure` starts the servers before anything is written, for `--measure`.
+//!
+//! `undo` goes through the records of `files` and takes the changes of clients' files back. `ask` puts the questions of all
+//! parts to the person at the terminal, and `mode` is what the command line asks for.
+//!
+//! A folder imports only folders before it in this list: `clients`, `rules`, `files`, `merge`, `profiles`, `measure`,
+//! `plan`, `undo`.
+//!
+//! # Invariants
+//!
+//! - A file that is not valid is reported and never written. A file is replaced only if it is as it was read.
+//! - Nothing of an entry is lost silently: what has no counterpart is listed.
+//! - A record stays until everything in it is back, or until the user forgets it.
+//! - No client may use more tools of its servers than before, and no profile loses a server that it chooses, unless its
+//!   client turns it off.
+//! - Nothing is written without a yes: at the terminal, or as `--yes`.
+//! - A signal ends the command where it waits, never within the write of a file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use ask::Answers;
+use base::text;
+use clients::apps::ClientApp;
+use config::load::is_toml;
+use config::vars::Env;
+use files::write::absolute;
+use instance::InstanceOptions;
+use instance::signals::interrupted;
+use instance::stores::secret_store;
+use measure::MeasureContext;
+use merge::discover::{Discovery, discover};
+use mode::ImportMode;
+use plan::Plan;
+use terminal::outcome::{
+    CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, is_end_of_reader,
+};
+use undo::{forget_record, list_records, undo_changes};
+
+mod ask;
+pub(crate) mod clients;
+pub(crate) mod files;
+mod measure;
+pub(crate) mod merge;
+mod mode;
+mod plan;
+mod profiles;
+mod rules;
+mod undo;
+
+pub use clients::apps;
+pub use files::{edit, source, write};
+pub use merge::own_entry;
+
+/// Import the servers of the MCP clients on this machine
+///
+/// Reads the clients' files and adds their servers to servers.json, comments kept. Nothing is written
+/// before you agree.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  dynamic-mcp import --dry-run\n  dynamic-mcp import --write-client\n  dynamic-mcp import cursor --project --yes\n  dynamic-mcp import --undo\n  dynamic-mcp import --undo --list"
+)]
+pub struct ImportArgs {
+    /// The clients to import from; all by default
+    #[arg(value_name = "CLIENT")]
+    pub clients: Vec<ClientApp>,
+    /// Import the servers of a project too: those in its directory, by default the current one
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    pub project: Option<PathBuf>,
+    /// Put dynamic-mcp in place of the servers in the clients' files
+    #[arg(long)]
+    pub write_client: bool,
+    /// Take back what --write-client changed
+    #[arg(long, conflicts_with_all = ["write_client", "project"])]
+    pub undo: bool,
+    /// Show what --undo has to take back, each change with its number and date
+    #[arg(long, requires = "undo")]
+    pub list: bool,
+    /// Delete the record of a change, with what --undo has not put back
+    #[arg(long, value_name = "ID", conflicts_with_all = ["undo", "write_client", "project", "secrets", "measure", "clients"])]
+    pub forget: Option<u32>,
+    /// Move plain secrets of the servers to the system's keyring
+    #[arg(long, conflicts_with_all = ["undo", "measure"])]
+    pub secrets: bool,
+    /// Start the servers, and show what they take today and would take with dynamic-mcp
+    #[arg(long, conflicts_with = "undo")]
+    pub measure: bool,
+    /// Write nothing, and show what would change
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Answer every question with yes
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// Imports the servers of clients, or takes back what an import changed in their files.
+///
+/// # Errors
+///
+/// Fails if the command line is wrong, stdout cannot be written, a file cannot be read or written, or a signal interrupts
+/// it.
+pub async fn import(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
+    tokio::select! {
+        // The signal comes first, so that from now on it ends the process nowhere else.
+        biased;
+        () = interrupted() => bail!(CommandError::new(EXIT_INTERRUPTED, "interrupted; nothing more was written")),
+        outcome = import_or_undo(args, options, env) => match outcome {
+            // Nobody should take the end of `import --yes | head` for a success.
+            Err(error) if is_end_of_reader(&error) && !args.dry_run => {
+                bail!(CommandError::new(EXIT_FAILURE, "the output is not read any more; nothing more was written"))
+            }
+            outcome => outcome,
+        },
+    }
+}
+
+async fn import_or_undo(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
+    let is_named = !args.clients.is_empty();
+    let mode = ImportMode {
+        apps: if is_named { args.clients.clone() } else { ClientApp::all().to_vec() },
+        is_named,
+        write_client: args.write_client,
+        measure: args.measure,
+        stored_secrets: None,
+        dry_run: args.dry_run,
+        answers: Answers::new(args.yes),
+    };
+    if args.list {
+        return list_records(&mode.apps, env);
+    }
+    if mode.answers == Answers::Nobody && !mode.dry_run {
+        let message =
+            "there is no terminal to ask; run this again with --yes, or with --dry-run to see what it does";
+        bail!(CommandError::new(EXIT_USAGE, message));
+    }
+    if let Some(id) = args.forget {
+        return forget_record(id, &mode, env).await;
+    }
+    if args.undo {
+        return undo_changes(&mode, target_file(options, env).ok(), env).await;
+    }
+    let target = target_file(options, env)?;
+    if is_toml(&target) {
+        let message = format!(
+            "{} is a file of Codex, which has no variables for what the clients' entries use; name a JSON file with --config",
+            text::path(&target)
+        );
+        bail!(CommandError::new(EXIT_USAGE, message));
+    }
+    import_into(target, args, mode, MeasureContext { options, env }).await
+}
+
+/// Imports the servers into this file.
+async fn import_into(
+    target: PathBuf,
+    args: &ImportArgs,
+    mut mode: ImportMode,
+    context: MeasureContext<'_>,
+) -> anyhow::Result<ExitCode> {
+    let env = context.env;
+    if args.secrets {
+        mode.stored_secrets = Some(known_secrets(&target, args.dry_run, env).await?);
+    }
+    let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
+    let mut discovery = discover(&mode.apps, project.as_deref(), env);
+    discovery.read_others(&mode.apps, env);
+    own_entry::set_other_configs_apart(&mut discovery, &target, env);
+    for (app, error) in &discovery.errors {
+        terminal::message(format_args!("{}: {error}; the file is left as it is", app.label()));
+    }
+    terminal::print(&plan::report::files(&discovery, env).wrapped())?;
+    if discovery.files.is_empty() && discovery.errors.is_empty() {
+        let names: Vec<_> = mode.apps.iter().map(|app| app.label()).collect();
+        terminal::line(format_args!(
+            "No files of {} were found. `dynamic-mcp add` adds a server without them.",
+            names.join(", ")
+        ))?;
+        if !args.write_client {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    confirm_projects(&mut discovery, &mode).await?;
+    let plan = Plan::new(&discovery, target, &mode, env).await?;
+    if mode.measure {
+        plan.measure(context).await?;
+    }
+    let done = plan.carry_out(&discovery, &mode, env).await?;
+    Ok(match (done, discovery.errors.is_empty()) {
+        (false, _) => ExitCode::from(EXIT_FAILURE),
+        (true, false) => ExitCode::from(EXIT_CONFIG),
+        (true, true) => ExitCode::SUCCESS,
+    })
+}
+
+/// The names of the secrets that the keyring has.
+///
+/// # Errors
+///
+/// Fails if none can move there from this file, or the names cannot be read.
+async fn known_secrets(target: &Path, dry_run: bool, env: &Env) -> anyhow::Result<Vec<String>> {
+    let own = env.config_dir().map(|dir| absolute(&dir.join("servers.json"))).unwrap_or_default();
+    if own != target {
+        let reason = "--secrets works only with your own servers.json, because {keyring:NAME} is read in no other file";
+        bail!(CommandError::new(EXIT_USAGE, format!("{reason}: {}", text::path(&own))));
+    }
+    let store = secret_store(env).context("there is no directory for the names of secrets")?;
+    Ok(if dry_run { Vec::new() } else { store.names().await? })
+}
+
+/// The config file that is written: the last one of the command line, or else the default one.
+fn target_file(options: &InstanceOptions, env: &Env) -> anyhow::Result<PathBuf> {
+    let file =
+        options.files.last().context("there is no config file because HOME is not set; use --config")?;
+    Ok(absolute(&env.cwd().join(file)))
+}
+
+/// Asks for each server of a project, because a project's files may be anybody's. Those that are not wanted stay.
+async fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode) -> io::Result<()> {
+    for file in &mut discovery.files {
+        for place in file.places.iter_mut().filter(|place| place.project.is_some()) {
+            for server in std::mem::take(&mut place.servers) {
+                let question = format!(
+                    "{} of the project runs or contacts: {}\nImport it?",
+                    text::name(&server.name),
+                    plan::report::program(&server.translated.entry)
+                );
+                match (mode.dry_run && !mode.measure) || mode.answers.confirm(&question).await? {
+                    true => place.servers.push(server),
+                    false => place.staying.push((server.name, "it is not wanted".to_owned())),
+                }
+            }
+        }
+    }
+    Ok(())
+}

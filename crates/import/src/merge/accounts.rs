@@ -1,0 +1,407 @@
+//! Whether two entries of one program are of one account and about the same thing.
+//!
+//! They are not if they differ in `env`, `env_file`, `headers`, `oauth` or `cwd`: a token, a project, the address of a
+//! database. Only how a server runs makes no difference, such as its log and its timeouts (`is_harmless`). A variable that
+//! one entry passes on under its own name (`"TOKEN": "${TOKEN}"`) may be absent in the other if that passes on all of
+//! them. Secrets that `--secrets` moved are compared by their values, if the keyring gives them without a question.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::secrets::{is_secret, names_secret, split_scheme, words};
+use crate::clients::variables::comparable;
+use auth::secret_store::SecretStore;
+use base::text;
+use config::notation::{escape, literal};
+
+/// Variables and headers that say how a server runs, and how it reaches the network, in lower case.
+const HARMLESS_NAMES: &[&str] = &[
+    "accept",
+    "accept-language",
+    "all_proxy",
+    "ci",
+    "clicolor",
+    "colorterm",
+    "content-type",
+    "debug",
+    "do_not_track",
+    "force_color",
+    "http_proxy",
+    "https_proxy",
+    "lang",
+    "language",
+    "log",
+    "loglevel",
+    "no_color",
+    "no_proxy",
+    "node_env",
+    "node_extra_ca_certs",
+    "node_options",
+    "path",
+    "pythonioencoding",
+    "pythonunbuffered",
+    "pythonutf8",
+    "requests_ca_bundle",
+    "rust_backtrace",
+    "rust_log",
+    "ssl_cert_dir",
+    "ssl_cert_file",
+    "temp",
+    "term",
+    "tmp",
+    "tmpdir",
+    "tz",
+    "user-agent",
+    "verbose",
+    "x-client",
+    "x-client-name",
+    "x-client-version",
+];
+/// Words at the end of the names of other ones.
+const HARMLESS_ENDS: &[&[&str]] = &[
+    &["debug"],
+    &["log", "dir"],
+    &["log", "file"],
+    &["log", "format"],
+    &["log", "level"],
+    &["telemetry"],
+    &["timeout"],
+    &["timeout", "ms"],
+    &["timeout", "sec"],
+    &["timeout", "seconds"],
+    &["verbose"],
+    &["verbosity"],
+];
+/// The least length of a secret of which the last four characters may be shown, in characters.
+const MIN_SHOWN: usize = 20;
+/// How much of a value that is no secret is shown, in characters.
+const MAX_SHOWN: usize = 60;
+
+/// A field by which two entries are about different things.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AccountDifference {
+    /// The field, such as `env.TOKEN`.
+    field: String,
+    /// The value of the first entry, as it may be shown.
+    ours: String,
+    /// That of the second entry.
+    theirs: String,
+}
+
+impl AccountDifference {
+    /// Says what differs. `other` is the name of the first entry's server.
+    pub(crate) fn describe(&self, other: &str) -> String {
+        let Self { field, ours, theirs } = self;
+        match ours == theirs {
+            true => format!("kept apart from {other}: {field} has another value"),
+            false => format!("kept apart from {other}: {field} is {theirs} here, and {ours} there"),
+        }
+    }
+}
+
+/// Plain secrets by their names in the keyring.
+#[derive(Default)]
+pub(crate) struct KeyringValues(BTreeMap<String, String>);
+
+impl KeyringValues {
+    /// Reads those that these entries name. A locked keyring gives none.
+    pub(crate) async fn read(
+        entries: impl IntoIterator<Item = &Map<String, Value>>,
+        store: Option<&SecretStore>,
+    ) -> Self {
+        let mut values = BTreeMap::new();
+        for entry in entries {
+            let members = ["env", "headers", "oauth"]
+                .iter()
+                .filter_map(|field| entry.get(*field)?.as_object())
+                .flatten();
+            for name in members.filter_map(|(_, value)| keyring_name(value.as_str()?)) {
+                if let Some(store) = store
+                    && let Ok(Some(secret)) = store.get(name, false).await
+                {
+                    values.insert(name.to_owned(), secret.expose().to_owned());
+                }
+            }
+        }
+        Self(values)
+    }
+
+    /// These servers with the values in place of their names.
+    pub(crate) fn resolved(&self, servers: &Map<String, Value>) -> Map<String, Value> {
+        let resolve = |(name, value): (&String, &Value)| {
+            let resolved = match value {
+                Value::String(text) => self.with_value(text).map(Value::from),
+                Value::Object(members) => Some(Value::Object(self.resolved(members))),
+                _ => None,
+            };
+            (name.clone(), resolved.unwrap_or_else(|| value.clone()))
+        };
+        servers.iter().map(resolve).collect()
+    }
+
+    /// A text with the value in place of the name in it. `None`: it has no name whose value is known.
+    fn with_value(&self, text: &str) -> Option<String> {
+        let name = keyring_name(text)?;
+        Some(text.replace(&format!("{{keyring:{name}}}"), &escape(self.0.get(name)?)))
+    }
+
+    /// The names with the values.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The first field by which two entries are about different things. `is_known`: `ours` stands in servers.json, where a
+    /// directory may have been added.
+    pub(crate) fn difference(
+        &self,
+        ours: &Map<String, Value>,
+        theirs: &Map<String, Value>,
+        is_known: bool,
+    ) -> Option<AccountDifference> {
+        let dirs = [ours, theirs].map(|entry| entry.get("cwd"));
+        if !(is_same_text(dirs[0], dirs[1]) || is_known && dirs[1].is_none()) {
+            let [ours, theirs] = dirs.map(|dir| dir.map_or_else(|| "absent".to_owned(), Value::to_string));
+            return Some(AccountDifference { field: "cwd".to_owned(), ours, theirs });
+        }
+        if !is_same_text(ours.get("env_file"), theirs.get("env_file")) {
+            let [ours, theirs] = [ours, theirs].map(|entry| match entry.get("env_file") {
+                Some(_) => "another file".to_owned(),
+                None => "absent".to_owned(),
+            });
+            return Some(AccountDifference { field: "env_file".to_owned(), ours, theirs });
+        }
+        let named = [ours, theirs].map(|entry| {
+            let names = entry.get("inherit_env").and_then(Value::as_array).into_iter().flatten();
+            names.filter_map(Value::as_str).collect::<BTreeSet<_>>()
+        });
+        let passes_all = [ours, theirs].map(passes_all);
+        if named[0] != named[1] && passes_all == [false, false] {
+            let [ours, theirs] = named.map(|names| match names.is_empty() {
+                true => "absent".to_owned(),
+                false => names.into_iter().collect::<Vec<_>>().join(", "),
+            });
+            return Some(AccountDifference { field: "inherit_env".to_owned(), ours, theirs });
+        }
+        for field in ["env", "headers", "oauth"] {
+            let members = |entry: &Map<String, Value>| {
+                let members = entry.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
+                // The names of headers are the same in upper and lower case.
+                let name = |name: String| if field == "headers" { name.to_lowercase() } else { name };
+                members.into_iter().map(|(key, value)| (name(key), value)).collect::<Map<_, _>>()
+            };
+            let written = [ours, theirs].map(|entry| entry.get(field).and_then(Value::as_object));
+            let written: Vec<&String> = written.into_iter().flatten().flat_map(Map::keys).collect();
+            let (ours, theirs) = (members(ours), members(theirs));
+            let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+            for name in names {
+                let pair = [&ours, &theirs].map(|members| members.get(name).map(|value| self.text(value)));
+                let counts = field == "oauth"
+                    || !is_harmless(name)
+                    || pair.iter().flatten().any(|text| is_plain_secret(name, text));
+                let is_passed_on = |text: &Option<String>| *text == Some(format!("${{{name}}}"));
+                let is_same = match &pair {
+                    [Some(ours), Some(theirs)] => ours == theirs,
+                    [ours, None] => field == "env" && is_passed_on(ours) && passes_all[1],
+                    [None, theirs] => field == "env" && is_passed_on(theirs) && passes_all[0],
+                };
+                if counts && !is_same {
+                    let [ours, theirs] = pair.map(|text| shown(text.as_deref()));
+                    let name =
+                        written.iter().find(|written| written.eq_ignore_ascii_case(name)).unwrap_or(&name);
+                    return Some(AccountDifference { field: format!("{field}.{name}"), ours, theirs });
+                }
+            }
+        }
+        None
+    }
+
+    /// A value as text in which equal values are equal.
+    fn text(&self, value: &Value) -> String {
+        let Some(text) = value.as_str() else { return value.to_string() };
+        comparable(self.with_value(text).as_deref().unwrap_or(text))
+    }
+}
+
+/// Whether an entry passes on the whole environment.
+pub(crate) fn passes_all(entry: &Map<String, Value>) -> bool {
+    entry.get("inherit_env") == Some(&Value::Bool(true))
+}
+
+/// The name in the `{keyring:NAME}` of a value.
+fn keyring_name(text: &str) -> Option<&str> {
+    let (before, rest) = text.split_once("{keyring:")?;
+    rest.split_once('}').map(|(name, _)| name).filter(|_| !before.ends_with('{'))
+}
+
+/// Whether two entries have the same string, or none.
+fn is_same_text(ours: Option<&Value>, theirs: Option<&Value>) -> bool {
+    let [ours, theirs] = [ours, theirs].map(|value| value.and_then(Value::as_str).map(comparable));
+    ours == theirs
+}
+
+/// Whether what stands under this name says only how a server runs.
+fn is_harmless(name: &str) -> bool {
+    let (lower, words) = (name.to_lowercase(), words(name));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    !names_secret(name)
+        && (HARMLESS_NAMES.contains(&lower.as_str())
+            || lower.starts_with("lc_")
+            || HARMLESS_ENDS.iter().any(|end| words.ends_with(end)))
+}
+
+/// What may be shown of the value of a field, or of a member of one.
+pub(crate) fn shown_value(path: &[String], value: Option<&Value>) -> String {
+    let Some(value) = value else { return "not set".to_owned() };
+    let value = value.as_str().map_or_else(|| value.to_string(), comparable);
+    let is_unknown = |name: &String| path.len() > 1 && !is_harmless(name) || is_plain_secret(name, &value);
+    match path.last().is_some_and(is_unknown) {
+        true => shown(Some(&value)),
+        false => text::shorten(&text::visible(&literal(&value).unwrap_or(value)), MAX_SHOWN),
+    }
+}
+
+fn is_plain_secret(name: &str, text: &str) -> bool {
+    literal(text).is_some_and(|plain| is_secret(name, &plain))
+}
+
+/// What may be shown of a value: the end of a long secret, and all of a reference.
+fn shown(text: Option<&str>) -> String {
+    let Some(text) = text else { return "absent".to_owned() };
+    let Some(plain) = literal(text) else {
+        let (_, reference) = split_scheme(text);
+        let is_alone =
+            reference.starts_with("${") && reference.ends_with('}') && reference.matches('}').count() == 1;
+        return if is_alone && !reference.contains(":-") {
+            reference.to_owned()
+        } else {
+            "another value".to_owned()
+        };
+    };
+    let characters: Vec<char> = split_scheme(&plain).1.chars().collect();
+    match characters.len() {
+        MIN_SHOWN.. => format!("…{}", characters[characters.len() - 4..].iter().collect::<String>()),
+        _ => "another value".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn difference(ours: Value, theirs: Value) -> Option<String> {
+        let entries = [ours, theirs].map(|entry| entry.as_object().unwrap().clone());
+        let found = KeyringValues::default().difference(&entries[0], &entries[1], false);
+        found.map(|difference| difference.describe("`a`"))
+    }
+
+    #[test]
+    fn all_but_how_a_server_runs_tells_entries_apart() {
+        let long = |end: &str| format!("ghp_0123456789abcdef{end}");
+        let header = |name: &str, value: &str| json!({"headers": {name: value}});
+        for (ours, theirs, expected) in [
+            (
+                json!({"env": {"TOKEN": long("WORK")}}),
+                json!({"env": {"TOKEN": long("HOME")}}),
+                "env.TOKEN is …HOME here, and …WORK there",
+            ),
+            (
+                header("Authorization", "Bearer short-one"),
+                header("Authorization", "Bearer short-two"),
+                "headers.Authorization has another value",
+            ),
+            (
+                header("Authorization", "Bearer ${A}"),
+                header("Authorization", "Bearer ${B}"),
+                "headers.Authorization is ${B} here, and ${A} there",
+            ),
+            (
+                header("Authorization", "Bearer ${A:-s3cret-value}"),
+                json!({}),
+                "headers.Authorization is absent here, and another value there",
+            ),
+            (header("X-Account", "work"), header("X-Account", "home"), "headers.X-Account has another value"),
+            (
+                json!({"env": {"AWS_PROFILE": "work"}}),
+                json!({}),
+                "env.AWS_PROFILE is absent here, and another value there",
+            ),
+            (
+                json!({"oauth": {"client_id": "a"}}),
+                json!({"oauth": {"client_id": "b"}}),
+                "oauth.client_id has another value",
+            ),
+            (
+                json!({"env": {"OTHER": long("WORK")}}),
+                json!({"env": {"OTHER": "x"}}),
+                "env.OTHER is another value here, and …WORK there",
+            ),
+            (header("X-Region", "eu"), json!({}), "headers.X-Region is absent here, and another value there"),
+            (
+                json!({"env": {"DB_HOST": "db.test", "PROJECT_ID": "x"}}),
+                json!({"env": {"DB_HOST": "db.live", "PROJECT_ID": "x"}}),
+                "env.DB_HOST has another value",
+            ),
+            (
+                json!({"env": {"KUBECONFIG": "/a"}}),
+                json!({"env": {"KUBECONFIG": "${KUBECONFIG}"}}),
+                "env.KUBECONFIG is ${KUBECONFIG} here, and another value there",
+            ),
+            (
+                json!({"env": {"LOG_GROUP": "a"}}),
+                json!({"env": {"LOG_GROUP": "b"}}),
+                "env.LOG_GROUP has another value",
+            ),
+        ] {
+            let found = difference(ours, theirs).unwrap_or_else(|| panic!("{expected}"));
+            assert_eq!(found, format!("kept apart from `a`: {expected}"));
+        }
+    }
+
+    #[test]
+    fn files_directories_and_variables_of_one_client_tell_entries_apart() {
+        for (ours, theirs, expected) in [
+            (json!({"env_file": "/a.env"}), json!({}), "env_file is absent here, and another file there"),
+            (json!({"cwd": "/a"}), json!({}), "cwd is absent here, and \"/a\" there"),
+            (
+                json!({"env": {"TOKEN": "${TOKEN}"}}),
+                json!({}),
+                "env.TOKEN is absent here, and ${TOKEN} there",
+            ),
+        ] {
+            let found = difference(ours, theirs).unwrap_or_else(|| panic!("{expected}"));
+            assert_eq!(found, format!("kept apart from `a`: {expected}"));
+        }
+    }
+
+    #[test]
+    fn how_a_server_runs_makes_no_difference() {
+        let header = |name: &str, value: &str| json!({"headers": {name: value}});
+        for (ours, theirs) in [
+            (
+                json!({"env": {"LOG_LEVEL": "debug", "PATH": "/a", "DEBUG": "1", "MCP_TIMEOUT": "5"}}),
+                json!({"env": {"LOG_LEVEL": "info", "NODE_OPTIONS": "-x", "LC_ALL": "C", "FETCH_TIMEOUT_MS": "5"}}),
+            ),
+            (json!({"env": {"TOKEN": "${TOKEN}"}}), json!({"inherit_env": true})),
+            (json!({"env": {"TOKEN": "${env:TOKEN}"}}), json!({"env": {"TOKEN": "${TOKEN}"}})),
+            (json!({"env": {"TOKEN": "${TOKEN:-}"}}), json!({"env": {"TOKEN": "${TOKEN}"}})),
+            (json!({"env": {"TOKEN": "a$$b"}}), json!({"env": {"TOKEN": "a$b"}})),
+            (header("User-Agent", "x"), header("User-Agent", "y")),
+            (header("X-Account", "work"), header("x-account", "work")),
+        ] {
+            assert_eq!(difference(ours.clone(), theirs), None, "{ours}");
+        }
+    }
+
+    #[test]
+    fn a_secret_in_the_keyring_is_compared_by_its_value() {
+        let values = KeyringValues(BTreeMap::from([("k".to_owned(), "pa$$word".to_owned())]));
+        let entry = |text: &str| json!({"env": {"KEY": text}}).as_object().unwrap().clone();
+        assert_eq!(values.difference(&entry("x {keyring:k}"), &entry(&escape("x pa$$word")), true), None);
+        for (ours, theirs) in [("{keyring:k}", "other-password"), ("{keyring:locked}", "pa$$word")] {
+            let found = values.difference(&entry(ours), &entry(theirs), true).unwrap();
+            assert!(!found.describe("a").contains("pa$$"), "{found:?}");
+        }
+    }
+}

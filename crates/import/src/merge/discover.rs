@@ -1,0 +1,270 @@
+//! Reads the clients' files and finds the servers in them.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::clients::apps::{ClientApp, HostOs, is_own_entry};
+use crate::clients::shape;
+use crate::clients::translate::{EntryContext, TranslatedEntry, translate};
+use crate::files::source::{literal, read_text, understood, value_at};
+use crate::rules::client_rules::RuleFile;
+use crate::rules::rule_files;
+use config::ConfigError;
+use config::load::name_error;
+use config::vars::Env;
+
+/// A client's file that was read.
+#[derive(Debug)]
+pub struct ClientFile {
+    /// The client.
+    pub app: ClientApp,
+    /// Its path.
+    pub path: PathBuf,
+    /// Its text, with a byte order mark if it has one.
+    pub text: String,
+    /// Its content.
+    pub root: Value,
+    /// Its places for servers.
+    pub places: Vec<Place>,
+}
+
+/// A place for servers in a file.
+#[derive(Debug)]
+pub struct Place {
+    /// The keys that lead to it.
+    pub keys: Vec<String>,
+    /// The directory of the project that it is for.
+    pub project: Option<PathBuf>,
+    /// The servers in it that can be imported.
+    pub servers: Vec<FoundServer>,
+    /// Entries that stay as they are, each with the reason.
+    pub staying: Vec<(String, String)>,
+    /// The entry that starts this program with the config file that is imported into.
+    pub own: Option<FoundServer>,
+    /// The name of one that starts it with another config file, and that file. The place is then left as it is.
+    pub other_own: Option<(String, PathBuf)>,
+}
+
+/// A server of a client.
+#[derive(Clone, Debug)]
+pub struct FoundServer {
+    /// Its name.
+    pub name: String,
+    /// Its entry, in our form.
+    pub translated: TranslatedEntry,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    /// The files that were read.
+    pub files: Vec<ClientFile>,
+    /// The user's files of clients that are not imported from: they may use this program already.
+    pub other_files: Vec<ClientFile>,
+    /// Files that cannot be read or parsed.
+    pub errors: Vec<(ClientApp, ConfigError)>,
+    /// Directories of projects whose servers were left out, from `~/.claude.json`.
+    pub other_projects: Vec<String>,
+    /// What Claude Code turns off in single projects that are left out: each directory with the names of servers.
+    pub off_in_projects: Vec<(String, Vec<String>)>,
+    /// The rules for tools, in the order in which the files count.
+    pub rules: Vec<RuleFile>,
+    /// The directory of the project that is imported.
+    pub project: Option<PathBuf>,
+}
+
+/// Reads the files of these clients, and those of the project in `project`.
+pub(crate) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) -> Discovery {
+    let mut discovery = Discovery { project: project.map(Path::to_owned), ..Discovery::default() };
+    for &app in apps {
+        for path in app.user_files(env, HostOs::CURRENT) {
+            discovery.read(app, &path, None, project, env);
+        }
+        for name in app.project_files() {
+            if let Some(project) = project {
+                let path = project.join(name);
+                // The home directory may be taken for a project.
+                if discovery.files.iter().all(|file| file.path != path) {
+                    discovery.read(app.in_project(env), &path, Some(project), None, env);
+                }
+            }
+        }
+        for (path, is_project) in rule_files::settings_files(app, project, env) {
+            match read_text(&path).and_then(|text| text.map(|text| understood(&path, &text)).transpose()) {
+                Ok(root) => {
+                    let file = root.map(|root| rule_files::read(app, &path, is_project, &root));
+                    discovery.rules.extend(file);
+                }
+                Err(error) => discovery.errors.push((app, error)),
+            }
+        }
+    }
+    discovery
+}
+
+impl Discovery {
+    /// Reads the user's files of the clients that are not among `apps`. One that cannot be read has no part in the import.
+    pub fn read_others(&mut self, apps: &[ClientApp], env: &Env) {
+        let others: Vec<_> = ClientApp::all().iter().copied().filter(|app| !apps.contains(app)).collect();
+        self.other_files = discover(&others, None, env).files;
+    }
+
+    /// Reads one file. `owner` is the project that the whole file is for, `wanted` the one whose part of the user's file
+    /// counts.
+    fn read(&mut self, app: ClientApp, path: &Path, owner: Option<&Path>, wanted: Option<&Path>, env: &Env) {
+        let text = match read_text(path) {
+            Ok(Some(text)) => text,
+            Ok(None) => return,
+            Err(error) => return self.errors.push((app, error)),
+        };
+        let root = match understood(path, &text) {
+            Ok(root) => root,
+            Err(error) => return self.errors.push((app, error)),
+        };
+        let written = literal(path, &text).unwrap_or_default();
+        self.rules.push(rule_files::read(app, path, owner.is_some(), &written));
+        // Its part for a project has settings of the project.
+        let of_project = wanted.and_then(|dir| root.get("projects")?.get(dir.to_str()?));
+        self.rules.extend(of_project.map(|part| rule_files::read(app, path, true, part)));
+        let mut places = vec![(app.servers_path(&root), owner.map(Path::to_owned))];
+        if app == ClientApp::ClaudeCode && owner.is_none() {
+            places.extend(self.claude_projects(&root, wanted));
+        }
+        let of_user = self.user_servers(app).filter(|_| owner.is_some());
+        let places = places.into_iter().map(|(keys, project)| {
+            let source = PlaceSource { app, path, root: &root, of_user: of_user.as_ref(), env };
+            find_servers(&source, keys, project)
+        });
+        let places = places.collect();
+        self.files.push(ClientFile { app, path: path.to_owned(), text, root, places });
+    }
+
+    /// The servers of the user's files, for a client that puts a project's entry over the user's entry of the same name.
+    fn user_servers(&self, app: ClientApp) -> Option<Map<String, Value>> {
+        if !matches!(app, ClientApp::Opencode | ClientApp::Codex) {
+            return None;
+        }
+        let mut servers = Map::new();
+        for file in self.files.iter().filter(|file| file.app == app) {
+            for place in file.places.iter().filter(|place| place.project.is_none()) {
+                let found = value_at(&file.root, &place.keys).and_then(Value::as_object).cloned();
+                servers.extend(found.unwrap_or_default());
+            }
+        }
+        Some(servers)
+    }
+
+    /// The place of the wanted project in `~/.claude.json`. Notes the other ones that have servers.
+    fn claude_projects(
+        &mut self,
+        root: &Value,
+        wanted: Option<&Path>,
+    ) -> Option<(Vec<String>, Option<PathBuf>)> {
+        let projects = root.get("projects").and_then(Value::as_object);
+        let mut place = None;
+        for (dir, project) in projects.into_iter().flatten() {
+            if wanted == Some(Path::new(dir)) {
+                let keys = ["projects", dir, "mcpServers"].map(str::to_owned).to_vec();
+                place = Some((keys, Some(PathBuf::from(dir))));
+                continue;
+            }
+            let off = rule_files::strings(project.get("disabledMcpServers"));
+            let off: Vec<String> = off.map(str::to_owned).collect();
+            if !off.is_empty() {
+                self.off_in_projects.push((dir.clone(), off));
+            }
+            if project.get("mcpServers").and_then(Value::as_object).is_some_and(|servers| !servers.is_empty())
+            {
+                self.other_projects.push(dir.clone());
+            }
+        }
+        place
+    }
+}
+
+/// A file that has places for servers.
+struct PlaceSource<'a> {
+    app: ClientApp,
+    path: &'a Path,
+    root: &'a Value,
+    /// The user's servers, over which those of the file are put.
+    of_user: Option<&'a Map<String, Value>>,
+    env: &'a Env,
+}
+
+/// A value put over another one: the members of objects count one by one.
+fn put_over(below: &Value, above: &Value) -> Value {
+    let (Value::Object(below), Value::Object(above)) = (below, above) else { return above.clone() };
+    let mut all = below.clone();
+    for (name, value) in above {
+        let value = below.get(name).map_or_else(|| value.clone(), |below| put_over(below, value));
+        all.insert(name.clone(), value);
+    }
+    Value::Object(all)
+}
+
+fn find_servers(source: &PlaceSource<'_>, keys: Vec<String>, project: Option<PathBuf>) -> Place {
+    let PlaceSource { app, path, root, of_user, env } = *source;
+    let mut place =
+        Place { keys, project, servers: Vec::new(), staying: Vec::new(), own: None, other_own: None };
+    let dir = path.parent().unwrap_or(path);
+    let context = EntryContext { app, dir, project: place.project.as_deref(), env };
+    let servers = value_at(root, &place.keys).filter(|servers| !servers.is_null()).map(shape::object);
+    let servers = servers.transpose().unwrap_or_else(|reason| {
+        place.staying.push((place.keys.join("."), reason));
+        None
+    });
+    for (name, value) in servers.into_iter().flatten() {
+        let below = of_user.and_then(|servers| servers.get(name)).filter(|below| !is_own_entry(below));
+        let value = &below.map_or_else(|| value.clone(), |below| put_over(below, value));
+        let entry = match shape::object(value) {
+            Ok(entry) => entry,
+            // Beside its servers, `mcp` of OpenCode has a setting.
+            Err(_) if app == ClientApp::Opencode && name == "timeout" => continue,
+            Err(reason) => {
+                place.staying.push((name.clone(), reason));
+                continue;
+            }
+        };
+        if is_own_entry(value) {
+            place.staying.push((name.clone(), "it is dynamic-mcp".to_owned()));
+            let own = translate(entry, &context).ok();
+            place.own = own.map(|translated| FoundServer { name: name.clone(), translated }).or(place.own);
+            continue;
+        }
+        if let Some((reason, _)) = name_error(name, false) {
+            place.staying.push((name.clone(), reason));
+            continue;
+        }
+        match translate(entry, &context) {
+            Ok(mut translated) => {
+                add_defaults(app, root, &mut translated);
+                place.servers.push(FoundServer { name: name.clone(), translated });
+            }
+            Err(_)
+                if of_user.is_some()
+                    && ["command", "url"].iter().all(|field| !entry.contains_key(*field)) =>
+            {
+                let reason = "what it changes of a server that was imported before is not carried over; write it into the profile of the project";
+                place.staying.push((name.clone(), reason.to_owned()));
+            }
+            Err(reason) => place.staying.push((name.clone(), reason)),
+        }
+    }
+    place
+}
+
+/// Applies what a client's file says about servers outside of their entries.
+fn add_defaults(app: ClientApp, root: &Value, translated: &mut TranslatedEntry) {
+    if app == ClientApp::Opencode && !translated.entry.contains_key("timeout") {
+        let of_version_2 = root.pointer("/mcp/timeout").filter(|_| root.pointer("/mcp/servers").is_some());
+        let defaults = [
+            ("mcp.timeout", of_version_2),
+            ("experimental.mcp_timeout", root.pointer("/experimental/mcp_timeout")),
+        ];
+        for (name, _) in defaults.iter().filter(|(_, default)| default.is_some()) {
+            translated.notes.push(format!("`{name}`, the default of all servers, is not carried over"));
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The entry by which a client starts this program: what it gives us beyond the client's environment, and what a further
+//! import makes of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::discover::{Discovery, FoundServer, discover};
+use crate::clients::apps::{ClientApp, OWN_NAME, is_own_entry, is_wrapper, program_name};
+use crate::files::write::absolute;
+use config::dirs;
+use config::dirs::expand_home;
+use config::notation::literal;
+use config::referenced::ReferencedFiles;
+use config::vars::{Env, ExpandContext, VarError, expand};
+
+/// The entry of a client for this program, in the user's file.
+#[derive(Debug, Default)]
+pub struct OwnEntry {
+    /// The file.
+    pub file: PathBuf,
+    /// Its name there.
+    pub name: String,
+    /// The arguments.
+    pub args: Vec<String>,
+    /// Its variables, in our notation.
+    env: BTreeMap<String, String>,
+    /// The names of variables that it passes on from the client's environment.
+    pub passed: Vec<String>,
+    /// What only the client knows: our name for each, and what the client writes.
+    client: BTreeMap<String, String>,
+}
+
+/// Finds a client's entry for this program. The files of projects are not read: they may be anybody's.
+///
+/// # Errors
+///
+/// Says which file cannot be read, and why.
+pub fn find(app: ClientApp, env: &Env) -> Result<Option<OwnEntry>, String> {
+    let discovery = discover(&[app], None, env);
+    let places = discovery.files.iter().flat_map(|file| file.places.iter().map(|place| (&file.path, place)));
+    let Some((file, own)) = places.filter_map(|(file, place)| Some((file, place.own.as_ref()?))).next()
+    else {
+        return discovery.errors.first().map_or(Ok(None), |(_, error)| Err(error.to_string()));
+    };
+    let entry = &own.translated.entry;
+    let texts = |name: &str| {
+        let list = entry.get(name).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(Value::as_str).map(|text| literal(text).unwrap_or_else(|| text.to_owned())).collect()
+    };
+    let members = entry.get("env").and_then(Value::as_object).into_iter().flatten();
+    let members = members.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    Ok(Some(OwnEntry {
+        file: file.clone(),
+        name: own.name.clone(),
+        args: texts("args"),
+        env: members.collect(),
+        passed: texts("inherit_env"),
+        client: own.translated.variables.client.clone(),
+    }))
+}
+
+impl OwnEntry {
+    /// The variables of the entry with their values, and what is to be known of those that have none. `client_env` is the
+    /// environment of the client, `env` ours, which may have what only the client knows.
+    pub fn variables(
+        &self,
+        app: ClientApp,
+        client_env: &Env,
+        env: &Env,
+    ) -> (BTreeMap<String, String>, Vec<String>) {
+        let known = self.client.keys().filter_map(|name| Some((name.as_str(), env.get(name)?)));
+        let env = client_env.with(known);
+        let (files, dir) = (ReferencedFiles::default(), self.file.parent().unwrap_or(&self.file));
+        let (mut values, mut notes) = (BTreeMap::new(), Vec::new());
+        for (name, text) in &self.env {
+            let context = ExpandContext { env: &env, dir, files: &files, is_project: false };
+            match expand(text, context) {
+                Ok(value) => drop(values.insert(name.clone(), value)),
+                Err(VarError::Undefined(unset)) => notes.push(match self.client.get(&unset) {
+                    Some(original) => format!(
+                        "{name} is {original}, which only {} knows; to check with a value, set {unset} here",
+                        app.label()
+                    ),
+                    None => format!("{name} stays unset: {} has no variable {unset}", app.label()),
+                }),
+                Err(error) => notes.push(format!("{name} stays unset: {error}")),
+            }
+        }
+        (values, notes)
+    }
+}
+
+/// Sets entries for this program apart that read other config files than `target`.
+pub fn set_other_configs_apart(discovery: &mut Discovery, target: &Path, env: &Env) {
+    let files = discovery.files.iter_mut().chain(&mut discovery.other_files);
+    for place in files.flat_map(|file| &mut file.places) {
+        if let Some(config) = place.own.as_ref().and_then(|own| other_config(own, target, env)) {
+            place.other_own = place.own.take().map(|own| (own.name, config));
+        }
+    }
+}
+
+/// The config file that this entry reads, if it does not read `target`.
+fn other_config(own: &FoundServer, target: &Path, env: &Env) -> Option<PathBuf> {
+    let entry = &own.translated.entry;
+    let args = entry.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
+    let named = || Some(entry.get("env")?.get("DYNAMIC_MCP_CONFIG")?.as_str()?.to_owned());
+    let mut files: Vec<String> = values_of(&args, "--config").into_iter().map(|(_, file)| file).collect();
+    if files.is_empty() {
+        files.extend(named());
+    }
+    let plain = |file: &String| literal(file).unwrap_or_else(|| file.clone());
+    let path = |file: String| expand_home(Path::new(&file), env);
+    let mut files: Vec<PathBuf> = files.iter().map(plain).map(path).collect();
+    if files.is_empty() {
+        files.extend(dirs::default_config_file(env));
+    }
+    let reads_target = files.iter().any(|file| absolute(file) == *target);
+    files.into_iter().find(|file| !reads_target && file.exists())
+}
+
+/// The name of our entry among a client's servers. Users rename it.
+pub fn name_among(servers: &Map<String, Value>) -> Option<&str> {
+    let own = || servers.iter().filter(|(_, entry)| is_own_entry(entry)).map(|(name, _)| name.as_str());
+    own().find(|name| *name == OWN_NAME).or_else(|| own().next())
+}
+
+/// Our entry in a client's file, with what a new one has beyond it: what the user added or chose there stays.
+pub fn merged(known: &Value, new: &Map<String, Value>) -> Value {
+    let Value::Object(known) = known else { return Value::Object(new.clone()) };
+    let mut entry = known.clone();
+    let program = known.get("command").and_then(|command| command.get(0).unwrap_or(command).as_str());
+    let is_wrapped = program.is_some_and(|program| is_wrapper(program_name(program)));
+    // What a shell runs is the user's.
+    let fields = new.iter().filter(|(field, _)| !is_wrapped || !matches!(field.as_str(), "command" | "args"));
+    for (field, value) in fields {
+        match (entry.get_mut(field), value) {
+            (Some(Value::Array(words)), Value::Array(new)) if field == "command" => {
+                // OpenCode has the program and the arguments in one list.
+                if let ([program, args @ ..], [new_program, new_args @ ..]) = (&words[..], &new[..]) {
+                    let args = merged_args(args, new_args);
+                    *words = [vec![merged_program(program, new_program)], args].concat();
+                }
+            }
+            (Some(program), new) if field == "command" => *program = merged_program(program, new),
+            (Some(Value::Array(args)), Value::Array(new)) if field == "args" => {
+                *args = merged_args(args, new);
+            }
+            (Some(Value::Array(names)), Value::Array(new)) if field == "env_vars" => {
+                let missing: Vec<_> = new.iter().filter(|name| !names.contains(name)).cloned().collect();
+                names.extend(missing);
+            }
+            (Some(Value::Object(members)), Value::Object(new)) => {
+                for (name, value) in new {
+                    members.entry(name).or_insert_with(|| value.clone());
+                }
+            }
+            (Some(_), _) => {}
+            (None, value) => drop(entry.insert(field.clone(), value.clone())),
+        }
+    }
+    Value::Object(entry)
+}
+
+/// A path to this program follows it to where it is now; a launcher stays.
+fn merged_program(known: &Value, new: &Value) -> Value {
+    let is_path = known.as_str().is_some_and(|program| program_name(program) == "dynamic-mcp");
+    if is_path { new.clone() } else { known.clone() }
+}
+
+/// The arguments with the options of the new ones, each with its value. What is there stays, but for a config file that is
+/// gone: the new one takes its place, or is read after those that are there.
+fn merged_args(known: &[Value], new: &[Value]) -> Vec<Value> {
+    let mut args = known.to_vec();
+    for pair in new.chunks(2) {
+        let [Value::String(option), Value::String(value)] = pair else { continue };
+        let given = values_of(&args, option);
+        let is_given = given.iter().any(|(_, given)| given == value);
+        let gone = given.iter().find(|(_, file)| option == "--config" && is_gone(file));
+        match gone {
+            _ if is_given => {}
+            Some((place, _)) => {
+                let is_joined = args[*place].as_str().is_some_and(|arg| arg.starts_with("--config="));
+                args[*place] = if is_joined { format!("{option}={value}") } else { value.clone() }.into();
+            }
+            None if given.is_empty() || option == "--config" => args.extend(pair.iter().cloned()),
+            None => {}
+        }
+    }
+    args
+}
+
+/// The values of an option among arguments, and where each stands.
+fn values_of(args: &[Value], option: &str) -> Vec<(usize, String)> {
+    let joined = format!("{option}=");
+    let mut values = Vec::new();
+    for (place, arg) in args.iter().enumerate().filter_map(|(place, arg)| Some((place, arg.as_str()?))) {
+        if let Some(value) = arg.strip_prefix(&joined) {
+            values.push((place, value.to_owned()));
+        } else if arg == option
+            && let Some(value) = args.get(place + 1).and_then(Value::as_str)
+        {
+            values.push((place + 1, value.to_owned()));
+        }
+    }
+    values
+}
+
+/// Whether there is certainly no config file of this name. What the client or we expand may be any file.
+fn is_gone(file: &str) -> bool {
+    !file.starts_with('~')
+        && !file.contains('$')
+        && Path::new(file).is_absolute()
+        && !Path::new(file).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::apps::PUBLISHED_NAME;
+    use serde_json::json;
+
+    #[test]
+    fn a_further_import_keeps_what_the_user_wrote_into_our_entry() {
+        let args = ["--config", "/new.json"];
+        let new = json!({"command": "/new/dynamic-mcp", "args": args, "env": {"A": "${A}", "B": "${B}"}, "tools": ["*"]});
+        let new = new.as_object().unwrap();
+        for (known, expected) in [
+            (
+                json!({"command": "/old/dynamic-mcp", "args": ["--profile", "work", "--config", "/old.json"], "env": {"A": "mine"}, "x": 1}),
+                json!({"command": "/new/dynamic-mcp", "args": ["--profile", "work", "--config", "/new.json"], "env": {"A": "mine", "B": "${B}"}, "x": 1, "tools": ["*"]}),
+            ),
+            (
+                json!({"command": "npx", "args": ["-y", format!("{PUBLISHED_NAME}@1"), "--config=/old.json"], "tools": ["a"]}),
+                json!({"command": "npx", "args": ["-y", format!("{PUBLISHED_NAME}@1"), "--config=/new.json"], "tools": ["a"], "env": {"A": "${A}", "B": "${B}"}}),
+            ),
+        ] {
+            assert!(is_own_entry(&known), "{known}");
+            assert_eq!(merged(&known, new), expected);
+        }
+        let opencode = json!({"command": ["uvx", format!("{PUBLISHED_NAME}==1.2")], "enabled": true});
+        let new = json!({"type": "local", "command": ["/new/dynamic-mcp", "--config", "/new.json"]});
+        let expected = json!({"command": ["uvx", format!("{PUBLISHED_NAME}==1.2"), "--config", "/new.json"], "enabled": true, "type": "local"});
+        assert_eq!(merged(&opencode, new.as_object().unwrap()), expected);
+    }
+
+    #[test]
+    fn a_config_file_of_the_users_is_still_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("own.json");
+        std::fs::write(&own, "{}").unwrap();
+        let own = own.to_str().unwrap();
+        let new = [json!("--config"), json!("/new.json")];
+        for (known, expected) in [
+            (json!(["--config", own]), json!(["--config", own, "--config", "/new.json"])),
+            (json!(["--config", "~/own.json"]), json!(["--config", "~/own.json", "--config", "/new.json"])),
+            (
+                json!(["--config", own, "--config", "/gone.json"]),
+                json!(["--config", own, "--config", "/new.json"]),
+            ),
+            (json!(["--config=/new.json", "--config", own]), json!(["--config=/new.json", "--config", own])),
+            (json!(["--config=/gone.json"]), json!(["--config=/new.json"])),
+        ] {
+            assert_eq!(json!(merged_args(known.as_array().unwrap(), &new)), expected);
+        }
+    }
+
+    #[test]
+    fn our_entry_is_known_by_what_it_starts() {
+        let servers = json!({"a": {"command": "npx", "args": ["other"]}, "my-dyn": {"command": "C:\\x\\dynamic-mcp.exe"}, "dyn": {"command": "other"}});
+        assert_eq!(name_among(servers.as_object().unwrap()), Some("my-dyn"));
+        let servers = json!({"z": {"command": ["dynamic-mcp"]}, "dyn": {"command": "/x/dynamic-mcp"}});
+        assert_eq!(name_among(servers.as_object().unwrap()), Some("dyn"));
+        assert_eq!(name_among(&Map::new()), None);
+        let shell = json!({"command": "/bin/sh", "args": ["-c", "exec '/x/dynamic-mcp' --config a.json"]});
+        assert!(
+            is_own_entry(&shell) && !is_own_entry(&json!({"command": "sh", "args": ["-c", "exec other"]}))
+        );
+        let new = json!({"command": "/x/dynamic-mcp", "args": ["--config", "b.json"], "env": {"A": "1"}});
+        let merged = merged(&shell, new.as_object().unwrap());
+        assert_eq!((&merged["args"], &merged["env"]), (&shell["args"], &json!({"A": "1"})));
+        let this = std::env::current_exe().unwrap();
+        assert!(is_own_entry(&json!({"command": this})));
+    }
+}

@@ -1,0 +1,359 @@
+//! What an import does to servers.json and to the clients' files: put together, shown, and carried out.
+//!
+//! # Theory of operation
+//!
+//! [`Plan::new`] runs `merge` and `profiles`, with the `questions` that they need answered, and `report` says what was
+//! found. [`Plan::carry_out`] shows or writes servers.json, then the `client_writes`, which `replace` makes. `keyring` moves
+//! secrets with `--secrets`, and `after_import` says what to do next.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::Value;
+
+use super::ask::{Answers, Replacement};
+use super::clients::apps::short_path;
+use super::files::change_record::ChangeRecord;
+use super::files::edit::{ObjectEdit, edit};
+use super::files::records::ChangeRecords;
+use super::files::source::{read_text, servers_keys, understood, value_at};
+use super::files::write;
+use super::measure::{MeasureContext, measure};
+use super::merge::accounts::KeyringValues;
+use super::merge::discover::Discovery;
+use super::merge::secrets;
+use super::merge::{Merger, PlannedServer};
+use super::mode::ImportMode;
+use super::profiles::client_profiles::ClientProfiles;
+use super::profiles::not_carried::RuleReview;
+use super::profiles::own_profiles::own_profiles;
+use after_import::{say_what_next, show_problems};
+use base::text;
+use client_writes::client_writes;
+use config::vars::Env;
+use instance::stores::secret_store;
+use keyring::{SecretMove, take_secrets};
+use questions::{settle_access, settle_differences};
+use replace::{ClientWrite, OwnProgram, own_command};
+use terminal::VisibleText;
+
+mod after_import;
+mod client_writes;
+mod keyring;
+mod questions;
+mod replace;
+pub(crate) mod report;
+
+/// What an import does.
+pub(crate) struct Plan {
+    /// The config file.
+    target: PathBuf,
+    /// Its text; `None` if there is no file.
+    before: Option<String>,
+    /// The text to write.
+    after: String,
+    /// All servers: those of the file, and the new ones.
+    servers: Vec<PlannedServer>,
+    /// The profiles that the clients use.
+    profiles: ClientProfiles,
+    /// The names of the profiles that the file has.
+    known_profiles: BTreeSet<String>,
+    /// Secrets that move to the keyring.
+    moves: Vec<SecretMove>,
+    /// The secrets that are in the keyring already.
+    keyring: KeyringValues,
+    /// Whether a client uses this program already.
+    is_used: bool,
+    /// Values that must not be shown.
+    secrets: BTreeSet<String>,
+}
+
+/// What became of a client's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientOutcome {
+    Written,
+    /// The user said no.
+    Declined,
+    /// The reason was said.
+    Failed,
+}
+
+impl Plan {
+    /// Puts everything together, shows it and asks about conflicts.
+    pub(crate) async fn new(
+        discovery: &Discovery,
+        target: PathBuf,
+        mode: &ImportMode,
+        env: &Env,
+    ) -> anyhow::Result<Self> {
+        let before = read_text(&target)?;
+        let text = before.as_deref().unwrap_or_default();
+        let root = understood(&target, text)?;
+        let keys = servers_keys(&target, &root);
+        let known = value_at(&root, &keys).and_then(Value::as_object);
+        let entries = known.into_iter().flat_map(|known| known.values().filter_map(Value::as_object));
+        let mut merger = Merger::new(known, KeyringValues::read(entries, secret_store(env).as_ref()).await);
+        merger.add_all(discovery);
+        settle_differences(&mut merger, mode.answers).await?;
+        merger.note_earlier_uses(&target, env);
+        let Merger { mut servers, keyring } = merger;
+        let existing = root.get("profiles").and_then(Value::as_object).cloned().unwrap_or_default();
+        let profiles = settle_access(discovery, &mut servers, &existing, mode).await?;
+        let review = RuleReview { discovery, servers: &servers, profiles: &profiles, env };
+        let (lost, general) = review.lines();
+        let raw = discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root));
+        let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(raw));
+        terminal::print(&report::servers(&servers, &target, &secrets, env).wrapped())?;
+        terminal::print(&report::access(&profiles, &lost, &general).wrapped())?;
+        let moves =
+            mode.stored_secrets.as_ref().map(|taken| take_secrets(&mut servers, taken)).unwrap_or_default();
+        if !moves.is_empty() {
+            let mut text = VisibleText::default();
+            text.paragraph("To the system's keyring:");
+            moves.iter().for_each(|secret| text.line(secret.describe()));
+            terminal::print(&text)?;
+        }
+        let new = servers.iter().filter(|server| !server.is_known);
+        let set = new.map(|server| (server.name.clone(), Value::Object(server.entry.clone()))).collect();
+        let addition = ObjectEdit { keys: keys.clone(), remove: Vec::new(), set };
+        let new_profiles = ObjectEdit {
+            keys: vec!["profiles".to_owned()],
+            remove: Vec::new(),
+            set: profiles.changed.clone(),
+        };
+        let new_profiles = Some(new_profiles).filter(|edit| !edit.set.is_empty());
+        let moved = moves.iter().filter_map(|secret| secret.edit(&keys));
+        let edits: Vec<ObjectEdit> = std::iter::once(addition).chain(new_profiles).chain(moved).collect();
+        let after = edit(&target, text, &edits);
+        let after =
+            after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", text::path(&target)))?;
+        let known_profiles = existing.keys().cloned().collect();
+        let is_used = own_profiles(discovery).next().is_some();
+        Ok(Self {
+            target,
+            before,
+            after,
+            servers,
+            profiles,
+            known_profiles,
+            moves,
+            keyring,
+            is_used,
+            secrets,
+        })
+    }
+
+    /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
+    pub(crate) async fn measure(&self, context: MeasureContext<'_>) -> anyhow::Result<()> {
+        let count = self.servers.iter().filter(|server| !server.origins.is_empty()).count();
+        terminal::paragraph(format_args!(
+            "Starting {}, once each. This takes up to two minutes.",
+            terminal::counted(count, "server")
+        ))?;
+        // If a signal drops it, that removes its files and ends the servers.
+        let table = measure(&self.servers, &self.target, &self.after, context).await?;
+        terminal::print(&table)?;
+        Ok(())
+    }
+
+    /// Shows or writes the files. Returns whether everything that was wanted is done.
+    pub(crate) async fn carry_out(
+        &self,
+        discovery: &Discovery,
+        mode: &ImportMode,
+        env: &Env,
+    ) -> anyhow::Result<bool> {
+        let (writes, mut is_complete) = match mode.write_client {
+            true => {
+                let program = OwnProgram {
+                    command: own_command(env)?,
+                    config: &self.target,
+                    servers: &self.servers,
+                    profiles: &self.profiles,
+                };
+                client_writes(&program, discovery, mode, env)?
+            }
+            false => (Vec::new(), true),
+        };
+        if mode.dry_run {
+            if self.changes() {
+                self.show_diff(&self.target, self.before.as_deref(), &self.after)?;
+            }
+            for client in &writes {
+                self.show_diff(&client.path, client.before.as_deref(), &client.after)?;
+            }
+            terminal::paragraph("Nothing was written.")?;
+            return Ok(is_complete);
+        }
+        if self.is_lost() && !self.changes() {
+            terminal::message(format_args!(
+                "{} does not exist, and the clients have no servers but dynamic-mcp, which reads it; \
+                 `dynamic-mcp import --undo` puts their servers back",
+                short_path(&self.target, env)
+            ));
+            terminal::line("Nothing was written.")?;
+            return Ok(false);
+        }
+        let is_written = self.write_servers(mode, env).await?;
+        if is_written != Replacement::Wanted {
+            terminal::line("Nothing was written.")?;
+            return Ok(is_written == Replacement::Declined);
+        }
+        let mut has_written = false;
+        for client in &writes {
+            match self.write_client(client, mode.answers, env).await? {
+                ClientOutcome::Written => has_written = true,
+                ClientOutcome::Declined => {}
+                ClientOutcome::Failed => is_complete = false,
+            }
+        }
+        say_what_next(&self.target, mode.write_client, has_written, discovery, env)?;
+        Ok(is_complete)
+    }
+
+    /// Writes a client's file.
+    async fn write_client(
+        &self,
+        client: &ClientWrite,
+        answers: Answers,
+        env: &Env,
+    ) -> anyhow::Result<ClientOutcome> {
+        let path = short_path(&client.path, env);
+        let question = format!("{} {path} ({})?", client.describe(), client.app.label());
+        match answers.confirm_replacement(&client.path, env, &question).await? {
+            Replacement::Wanted => {}
+            Replacement::Declined => return Ok(ClientOutcome::Declined),
+            Replacement::ReadOnly => return Ok(ClientOutcome::Failed),
+        }
+        let mut records = ChangeRecords::of_user(env)?;
+        let mut record = client.record();
+        for secret in &self.moves {
+            record.remove_value(secret.name(), secret.value().expose());
+        }
+        for (name, value) in self.keyring.pairs() {
+            record.remove_value(name, value);
+        }
+        // Before the change, so that no change is without its record.
+        let id = records.add(record.clone())?;
+        self.name_kept_secrets(&record, &records.path(id), env);
+        if let Err(error) =
+            write::replace(&client.path, client.before.as_deref().map(str::as_bytes), client.after.as_bytes())
+        {
+            records.remove(id)?;
+            terminal::message(format_args!("{path} cannot be written: {error}"));
+            return Ok(ClientOutcome::Failed);
+        }
+        terminal::line(format_args!(
+            "{}: wrote {path}; its old content is kept in {}.",
+            client.app.label(),
+            short_path(&records.path(id), env)
+        ))?;
+        Ok(ClientOutcome::Written)
+    }
+
+    /// Whether there is no servers.json although a client reads it.
+    fn is_lost(&self) -> bool {
+        self.before.is_none() && self.is_used
+    }
+
+    /// Whether servers.json changes.
+    fn changes(&self) -> bool {
+        !self.moves.is_empty() || self.config_changes().describe("", "", "").is_some()
+    }
+
+    fn config_changes(&self) -> report::ConfigChanges {
+        let changed = self.profiles.changed.iter().filter(|(name, _)| self.known_profiles.contains(name));
+        let changed_profiles = changed.count();
+        report::ConfigChanges {
+            servers: self.servers.iter().filter(|server| !server.is_known).count(),
+            profiles: self.profiles.changed.len() - changed_profiles,
+            changed_profiles,
+        }
+    }
+
+    /// Stores the secrets and writes servers.json. Returns whether that was wanted.
+    async fn write_servers(&self, mode: &ImportMode, env: &Env) -> anyhow::Result<Replacement> {
+        let target = short_path(&self.target, env);
+        if !self.changes() {
+            terminal::paragraph(format_args!("There are no new servers for {target}."))?;
+            return Ok(Replacement::Wanted);
+        }
+        let changes = self.config_changes();
+        let secrets = terminal::counted(self.moves.len(), "secret");
+        let question = match (changes.describe("Add", "Change", &target), self.moves.len()) {
+            (Some(change), 0) => format!("{change}?"),
+            (Some(change), _) => format!("{change}, and move {secrets} to the system's keyring?"),
+            (None, _) => format!("Move {secrets} of {target} to the system's keyring?"),
+        };
+        terminal::line("")?;
+        let answer = mode.answers.confirm_replacement(&self.target, env, &question).await?;
+        if answer != Replacement::Wanted {
+            return Ok(answer);
+        }
+        if !self.moves.is_empty() {
+            let store = secret_store(env).context("there is no directory for the names of secrets")?;
+            for secret in &self.moves {
+                secret.store(&store).await?;
+            }
+        }
+        let before = self.before.as_deref().map(str::as_bytes);
+        let written = write::replace(&self.target, before, self.after.as_bytes());
+        written.with_context(|| format!("{target} cannot be written"))?;
+        if let Some(change) = changes.describe("Added", "Changed", &target) {
+            terminal::line(format_args!("{change}."))?;
+        }
+        if self.is_lost() {
+            terminal::message(format_args!(
+                "{target} did not exist, although a client uses dynamic-mcp with it already: the servers that \
+                 were in it are gone, and `dynamic-mcp import --undo` puts those of the clients back"
+            ));
+        }
+        let has_secret = || self.secrets.iter().any(|secret| self.after.contains(secret.as_str()));
+        if let Some(mode) = write::mode(&self.target).filter(|mode| mode & 0o077 != 0 && has_secret()) {
+            terminal::message(format_args!(
+                "{target} has secrets, and others may read it (its mode is {mode:o}); \
+                 `chmod 600 {target}` keeps it private"
+            ));
+        }
+        if !self.moves.is_empty() {
+            terminal::line(format_args!("Moved {secrets} to the system's keyring."))?;
+            self.remove_values_from_records(env)?;
+        }
+        show_problems(&self.target, &self.servers, env)?;
+        Ok(answer)
+    }
+
+    /// Takes the values that moved to the keyring out of what `--undo` keeps, which fetches them from there.
+    fn remove_values_from_records(&self, env: &Env) -> anyhow::Result<()> {
+        let values: Vec<_> =
+            self.moves.iter().map(|secret| (secret.name(), secret.value().expose())).collect();
+        let mut records = ChangeRecords::of_user(env)?;
+        let changed = records.remove_values(&values)?;
+        records.all().for_each(|(id, record)| self.name_kept_secrets(record, &records.path(id), env));
+        if !changed.is_empty() {
+            terminal::line(format_args!(
+                "Removed them from {} of the clients' files; --undo takes them from the keyring.",
+                terminal::counted(changed.len(), "record")
+            ))?;
+        }
+        Ok(())
+    }
+
+    /// Says that a record has a secret that moved to the keyring.
+    fn name_kept_secrets(&self, record: &ChangeRecord, path: &Path, env: &Env) {
+        for secret in self.moves.iter().filter(|secret| record.has_value(secret.value().expose())) {
+            terminal::message(format_args!(
+                "{} still has the value of {}, which is written with escapes there",
+                short_path(path, env),
+                secret.name()
+            ));
+        }
+    }
+
+    fn show_diff(&self, path: &Path, before: Option<&str>, after: &str) -> io::Result<()> {
+        terminal::line("")?;
+        terminal::print(&report::diff(path, before.unwrap_or_default(), after, &self.secrets))
+    }
+}

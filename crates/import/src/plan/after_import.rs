@@ -1,0 +1,67 @@
+//! What an import says at its end: what is wrong with the new servers, and what to do next.
+
+use std::io;
+use std::path::Path;
+
+use crate::files::write;
+use crate::merge::PlannedServer;
+use crate::merge::discover::Discovery;
+use base::text;
+use config::Overrides;
+use config::dirs;
+use config::load::load;
+use config::vars::Env;
+use terminal::VisibleText;
+
+/// Prints what is wrong with the new servers, as `get_status` would.
+pub(super) fn show_problems(target: &Path, servers: &[PlannedServer], env: &Env) -> io::Result<()> {
+    let config = load(&[target.to_owned()], env, &Overrides::default());
+    let is_new = |name: &str| servers.iter().any(|server| !server.is_known && server.name == name);
+    let invalid = config.servers.iter().filter(|(name, _)| is_new(name.as_str()));
+    // Those that only a client knows are set by its entry for us.
+    let origins = servers.iter().flat_map(|server| &server.origins);
+    let clients_own: Vec<String> =
+        origins.flat_map(|origin| origin.variables.client.keys()).map(|name| format!("`{name}`")).collect();
+    let errors = invalid.filter_map(|(_, server)| server.as_ref().err()).map(ToString::to_string);
+    // An error may have several lines, each with its position.
+    let lines: Vec<String> =
+        errors.flat_map(|error| error.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let errors = lines.iter().filter(|line| !clients_own.iter().any(|name| line.contains(name)));
+    let mut text = VisibleText::default();
+    errors.for_each(|line| text.line(format_args!("  {line}")));
+    if text != VisibleText::default() {
+        terminal::line("These do not work yet:")?;
+    }
+    terminal::print(&text)
+}
+
+/// Says what to do next.
+pub(super) fn say_what_next(
+    target: &Path,
+    writes_clients: bool,
+    has_written: bool,
+    discovery: &Discovery,
+    env: &Env,
+) -> anyhow::Result<()> {
+    let has_servers =
+        discovery.files.iter().flat_map(|file| &file.places).any(|place| !place.servers.is_empty());
+    if has_written {
+        terminal::line(
+            "Restart the clients. `dynamic-mcp import --undo` takes the changes in their files back.",
+        )?;
+    } else if !writes_clients && has_servers {
+        let config = match dirs::default_config_file(env).map(|file| write::absolute(&file))
+            == Some(target.to_owned())
+        {
+            true => String::new(),
+            false => {
+                let target = target.to_str().and_then(text::shell_word);
+                target.map(|target| format!(" --config {target}")).unwrap_or_default()
+            }
+        };
+        terminal::line(format_args!(
+            "The clients still start these servers themselves. `dynamic-mcp import --write-client{config}` puts dynamic-mcp in their place."
+        ))?;
+    }
+    Ok(())
+}

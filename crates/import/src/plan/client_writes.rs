@@ -1,0 +1,63 @@
+//! The clients' files that an import would write.
+
+use super::replace::{ClientWrite, OwnProgram};
+use crate::clients::apps::{ClientApp, HostOs, OWN_NAME, short_path};
+use crate::merge::discover::Discovery;
+use crate::mode::ImportMode;
+use base::text;
+use config::vars::Env;
+
+/// The clients' files with our entry, and whether all of them can be made.
+pub(super) fn client_writes(
+    program: &OwnProgram<'_>,
+    discovery: &Discovery,
+    mode: &ImportMode,
+    env: &Env,
+) -> anyhow::Result<(Vec<ClientWrite>, bool)> {
+    let mut writes = Vec::new();
+    let mut is_complete = true;
+    for file in &discovery.files {
+        match program.replace_in(file, mode.is_named) {
+            Ok(write) => writes.extend(write.filter(|write| !write.is_done())),
+            Err(reason) => {
+                terminal::message(format_args!(
+                    "{} cannot be edited: {reason}; it is left as it is",
+                    text::path(&file.path)
+                ));
+                is_complete = false;
+            }
+        }
+    }
+    let has_file = |app: ClientApp| {
+        discovery.files.iter().any(|file| file.app == app)
+            || discovery.errors.iter().any(|(of, _)| *of == app)
+    };
+    for &app in mode.apps.iter().filter(|&&app| mode.is_named && !has_file(app)) {
+        if let Some(path) = app.new_file(env, HostOs::CURRENT) {
+            writes.push(program.new_file(app, path).map_err(anyhow::Error::msg)?);
+        }
+    }
+    for file in &discovery.files {
+        let others = file.places.iter().filter(|place| mode.is_named || !place.servers.is_empty());
+        for (own, config) in others.filter_map(|place| place.other_own.as_ref()) {
+            terminal::line(format_args!(
+                "{}: `{}` in {} reads {} and not {}, so the file is left as it is; to move its servers, run `dynamic-mcp import {} --write-client` with that file as --config",
+                file.app.label(),
+                text::visible(own),
+                short_path(&file.path, env),
+                short_path(config, env),
+                short_path(program.config, env),
+                file.app.id()
+            ))?;
+        }
+    }
+    for client in writes.iter().filter(|client| !client.unpassed.is_empty()) {
+        terminal::line(format_args!(
+            "{} passes on no variables, and its servers need {}: write their values into `env` of `{OWN_NAME}` in {}",
+            client.app.label(),
+            client.unpassed.join(", "),
+            short_path(&client.path, env)
+        ))?;
+    }
+    Ok((writes, is_complete))
+}

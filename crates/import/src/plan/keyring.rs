@@ -1,0 +1,168 @@
+//! `--secrets`: plain secrets of servers move to the system's keyring.
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::files::edit::ObjectEdit;
+use crate::merge::PlannedServer;
+use crate::merge::secrets::{is_secret, split_scheme};
+use auth::Secret;
+use auth::secret_store::SecretStore;
+use base::text::visible;
+use config::notation::literal;
+
+/// The fields of an entry in which `{keyring:NAME}` counts.
+const FIELDS: [&str; 4] = ["env", "environment", "headers", "oauth"];
+/// The longest name of a secret, without the number that makes it unique.
+const MAX_NAME: usize = 60;
+
+/// A secret that moves to the keyring.
+pub(super) struct SecretMove {
+    /// The server.
+    server: String,
+    /// Whether the server is in servers.json already.
+    is_known: bool,
+    /// The field of its entry.
+    field: String,
+    /// The member of the field.
+    member: String,
+    /// What stands there afterwards.
+    reference: String,
+    /// Its name in the keyring.
+    name: String,
+    value: Secret,
+}
+
+/// Takes the plain secrets out of the entries. `taken` has the names that the keyring has.
+pub(super) fn take_secrets(servers: &mut [PlannedServer], taken: &[String]) -> Vec<SecretMove> {
+    let mut moves: Vec<SecretMove> = Vec::new();
+    for server in servers {
+        for field in FIELDS {
+            let Some(members) = server.entry.get_mut(field).and_then(Value::as_object_mut) else { continue };
+            for (member, value) in members.iter_mut() {
+                let is_place = field != "oauth" || matches!(member.as_str(), "client_secret" | "private_key");
+                let Some((before, plain)) =
+                    value.as_str().filter(|_| is_place).and_then(|text| plain(member, text))
+                else {
+                    continue;
+                };
+                let is_taken = |name: &str| {
+                    taken.iter().any(|known| known == name) || moves.iter().any(|known| known.name == name)
+                };
+                let name = free_name(&server.name, member, is_taken);
+                let reference = format!("{before}{{keyring:{name}}}");
+                *value = Value::from(reference.as_str());
+                moves.push(SecretMove {
+                    server: server.name.clone(),
+                    is_known: server.is_known,
+                    field: field.to_owned(),
+                    member: member.clone(),
+                    reference,
+                    name,
+                    value: Secret::new(plain),
+                });
+            }
+        }
+    }
+    moves
+}
+
+/// What stands before a plain secret in this text, such as `Bearer `, and the secret itself. `None` if it is none.
+fn plain(name: &str, text: &str) -> Option<(String, String)> {
+    let plain = literal(text).filter(|plain| is_secret(name, plain))?;
+    let (scheme, secret) = split_scheme(&plain);
+    Some((scheme.to_owned(), secret.to_owned()))
+}
+
+fn free_name(server: &str, member: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name: String =
+        format!("{server}-{member}").chars().map(|c| if is_allowed(c) { c } else { '_' }).collect();
+    let name: String = name.chars().take(MAX_NAME).collect();
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(name)
+}
+
+impl SecretMove {
+    /// Says what moves where, without the value.
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "  {}: {}.{} becomes {}",
+            visible(&self.server),
+            self.field,
+            visible(&self.member),
+            visible(&self.reference)
+        )
+    }
+
+    /// Its name in the keyring.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its value.
+    pub(super) fn value(&self) -> &Secret {
+        &self.value
+    }
+
+    /// The change in servers.json, below the keys of the servers, for a server that is there. New ones have it already.
+    pub(super) fn edit(&self, keys: &[String]) -> Option<ObjectEdit> {
+        let keys = keys.iter().chain([&self.server, &self.field]).cloned().collect();
+        let set = vec![(self.member.clone(), Value::from(self.reference.as_str()))];
+        self.is_known.then_some(ObjectEdit { keys, remove: Vec::new(), set })
+    }
+
+    /// Puts the value into the keyring.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyring cannot be used.
+    pub(super) async fn store(&self, store: &SecretStore) -> anyhow::Result<()> {
+        let stored = store.set(&self.name, self.value.clone()).await;
+        stored.with_context(|| format!("servers.json was not changed; {} cannot be stored", self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn plain_secrets_are_taken_and_everything_else_stays() {
+        let entry = json!({
+            "command": "x",
+            "env": {"GITHUB_TOKEN": "pa$$word$1", "LOG": "debug-level", "KEY": "${KEY}", "MIXED_KEY": "a${KEY}bcdef"},
+            "headers": {"Authorization": "Bearer abcdefgh"},
+            "oauth": {"client_id": "abcdefgh", "client_secret": "abcdefgh"}
+        });
+        let server = |is_known| PlannedServer {
+            name: "git hub".to_owned(),
+            entry: entry.as_object().unwrap().clone(),
+            is_known,
+            origins: Vec::new(),
+            earlier_uses: Default::default(),
+            notes: Vec::new(),
+        };
+        let mut servers = [server(false), server(true)];
+        let moves = take_secrets(&mut servers, &["git_hub-GITHUB_TOKEN".to_owned()]);
+        let entry = &servers[0].entry;
+        assert_eq!(entry["env"]["GITHUB_TOKEN"], "{keyring:git_hub-GITHUB_TOKEN-2}");
+        assert_eq!(entry["headers"]["Authorization"], "Bearer {keyring:git_hub-Authorization}");
+        assert_eq!(
+            entry["oauth"],
+            json!({"client_id": "abcdefgh", "client_secret": "{keyring:git_hub-client_secret}"})
+        );
+        assert_eq!(entry["env"]["KEY"], "${KEY}");
+        assert_eq!(entry["env"]["MIXED_KEY"], "a${KEY}bcdef");
+        let values: Vec<_> = moves.iter().map(|secret| secret.value.expose()).collect();
+        assert_eq!(values[..3], ["pa$word$1", "abcdefgh", "abcdefgh"]);
+        assert_eq!(moves.len(), 6);
+        let keys = ["mcpServers".to_owned()];
+        assert!(moves[0].edit(&keys).is_none());
+        let edit = moves[3].edit(&keys).unwrap();
+        assert_eq!(edit.keys, ["mcpServers", "git hub", "env"]);
+        assert_eq!(edit.set, [("GITHUB_TOKEN".to_owned(), json!("{keyring:git_hub-GITHUB_TOKEN-3}"))]);
+        assert!(!moves[0].describe().contains("pa$word"), "{}", moves[0].describe());
+    }
+}

@@ -1,0 +1,266 @@
+//! The clients' files with dynamic-mcp in place of their servers.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use crate::clients::apps::{ClientApp, OWN_NAME, OwnLaunch, is_own_entry};
+use crate::clients::variables::names_in;
+use crate::files::allowed::allow_own_entry;
+use crate::files::change_record::{ChangeRecord, ChangedPlace};
+use crate::files::comments::{comments, missing_comments};
+use crate::files::edit::{ObjectEdit, edit, edit_with_comments};
+use crate::files::source::{literal, value_at};
+use crate::files::write::{missing_dirs, mode};
+use crate::merge::client_scope::ClientScope;
+use crate::merge::discover::{ClientFile, Place};
+use crate::merge::own_entry;
+use crate::merge::{Origin, PlannedServer};
+use crate::profiles::client_profiles::ClientProfiles;
+use config::vars::Env;
+use terminal::counted;
+
+/// A change of a client's file.
+#[derive(Debug)]
+pub(super) struct ClientWrite {
+    /// The client.
+    pub app: ClientApp,
+    /// The file.
+    pub path: PathBuf,
+    /// Its text; `None` if there is no file.
+    pub before: Option<String>,
+    /// The text to write.
+    pub after: String,
+    /// The names of the entries that ours replaces.
+    pub replaced: Vec<String>,
+    /// Whether the file has our entry already.
+    is_update: bool,
+    /// Variables that the servers need and the client cannot pass on.
+    pub unpassed: Vec<String>,
+    places: Vec<ChangedPlace>,
+    /// The names that the replaced entries have in servers.json.
+    servers: BTreeSet<String>,
+    /// The path of servers.json.
+    config: PathBuf,
+}
+
+impl ClientWrite {
+    /// What `--undo` needs to know, before the change is made.
+    pub(super) fn record(&self) -> ChangeRecord {
+        let before = self.before.as_deref();
+        let comments = |text: &str| comments(&self.path, text);
+        ChangeRecord {
+            config: Some(self.config.clone()),
+            places: self.places.clone(),
+            servers: self.servers.clone(),
+            comments: missing_comments(comments(before.unwrap_or_default()), comments(&self.after)),
+            made_dirs: missing_dirs(&self.path),
+            mode: mode(&self.path),
+            ..ChangeRecord::new(self.app, &self.path, before, &self.after)
+        }
+    }
+
+    /// What is done to the file, before its path.
+    pub(super) fn describe(&self) -> String {
+        match self.replaced.len() {
+            0 if self.is_update => format!("Change `{OWN_NAME}` in"),
+            0 => format!("Add `{OWN_NAME}` to"),
+            count => format!("Put `{OWN_NAME}` in place of {} in", counted(count, "server")),
+        }
+    }
+
+    /// Whether the file has this text already.
+    pub(super) fn is_done(&self) -> bool {
+        self.before.as_deref() == Some(&self.after)
+    }
+}
+
+/// What our entry in a client's file has to start.
+pub(super) struct OwnProgram<'a> {
+    /// The absolute path of the program.
+    pub command: String,
+    /// The absolute path of servers.json.
+    pub config: &'a Path,
+    /// The servers in it.
+    pub servers: &'a [PlannedServer],
+    /// The profiles of the clients.
+    pub profiles: &'a ClientProfiles,
+}
+
+impl OwnProgram<'_> {
+    /// How this client starts it.
+    fn launch(&self, scope: ClientScope) -> OwnLaunch {
+        let app = scope.app;
+        let mut launch = OwnLaunch {
+            command: self.command.clone(),
+            args: vec!["--config".to_owned(), self.config.to_string_lossy().into_owned()],
+            ..OwnLaunch::default()
+        };
+        if let Some(profile) = self.profiles.names.get(&scope) {
+            launch.args.extend(["--profile".to_owned(), profile.clone()]);
+        }
+        for server in self.servers.iter().filter(|server| self.profiles.sees(scope, &server.name)) {
+            launch.env.extend(
+                server
+                    .client_variables(app, scope.is_project)
+                    .into_iter()
+                    .map(|(name, text)| (name, text.into())),
+            );
+            // Only its client knows what these are.
+            let of_client = |name: &String| {
+                server.origins.iter().any(|origin| origin.variables.client.contains_key(name))
+            };
+            let fields = server.entry.iter().filter(|(field, _)| *field != "tools");
+            let names = fields.flat_map(|(_, value)| names_in(value));
+            launch.variables.extend(names.filter(|name| !of_client(name)));
+            let inherited = server.entry.get("inherit_env").and_then(Value::as_array).into_iter().flatten();
+            launch.variables.extend(inherited.filter_map(Value::as_str).map(str::to_owned));
+        }
+        // Before version 1.0.10, Copilot CLI passes nothing but PATH.
+        if app == ClientApp::Copilot {
+            launch.variables.push(if cfg!(windows) { "USERPROFILE" } else { "HOME" }.to_owned());
+        }
+        launch.variables.sort();
+        launch.variables.dedup();
+        launch
+    }
+
+    /// Replaces the servers of a client's file that are in servers.json now, and updates our entry. `None` if there is
+    /// nothing to do, unless `always`.
+    ///
+    /// # Errors
+    ///
+    /// Says why the file cannot be edited.
+    pub(super) fn replace_in(&self, file: &ClientFile, always: bool) -> Result<Option<ClientWrite>, String> {
+        let is_replaced = |place: &Place| {
+            let is_updated =
+                || place.own.is_some() && self.profiles.updated.contains(&ClientScope::of(file.app, place));
+            !place.servers.is_empty() || (always && place.project.is_none()) || is_updated()
+        };
+        let own_places = file.places.iter().filter(|place| place.other_own.is_none());
+        let places: Vec<&Place> = own_places.filter(|place| is_replaced(place)).collect();
+        if places.is_empty() {
+            return Ok(None);
+        }
+        // As the client writes them, for the record.
+        let root = literal(&file.path, &file.text).map_err(|error| error.to_string())?;
+        let mut own_names = Vec::new();
+        let mut changed = Vec::new();
+        let mut edits = Vec::new();
+        let mut unpassed = Vec::new();
+        let is_update = places.iter().all(|place| place.own.is_some());
+        for place in places {
+            let (edit, change, missing) = self.replace_place(file, &root, place);
+            own_names.extend(change.own.clone());
+            unpassed.extend(missing);
+            edits.push(edit);
+            changed.push(change);
+        }
+        edits.extend(own_names.iter().find_map(|own| allow_own_entry(file.app, &root, own)));
+        let replaced: Vec<String> = changed.iter().flat_map(|place| place.removed.clone()).collect();
+        let after = edit_with_comments(&file.path, &file.text, &edits)?;
+        let (path, before) = (file.path.clone(), Some(file.text.clone()));
+        let servers = changed.iter().flat_map(|place| place.servers.clone()).collect();
+        let config = self.config.to_owned();
+        Ok(Some(ClientWrite {
+            app: file.app,
+            path,
+            before,
+            after,
+            replaced,
+            is_update,
+            unpassed,
+            places: changed,
+            servers,
+            config,
+        }))
+    }
+
+    /// What becomes of one place, and the variables that the client cannot pass on.
+    fn replace_place(
+        &self,
+        file: &ClientFile,
+        root: &Value,
+        place: &Place,
+    ) -> (ObjectEdit, ChangedPlace, Vec<String>) {
+        let known = value_at(root, &place.keys).and_then(Value::as_object);
+        let names = place.servers.iter().map(|server| server.name.clone());
+        let removed: Vec<String> =
+            names.filter(|name| known.is_some_and(|known| known.contains_key(name))).collect();
+        let own = known.and_then(own_entry::name_among).unwrap_or(OWN_NAME).to_owned();
+        let remove = removed.iter().filter(|name| **name != own).cloned().collect();
+        let scope = ClientScope::of(file.app, place);
+        let launch = self.launch(scope);
+        let fresh = file.app.entry(root, &launch);
+        let unpassed = launch.variables.into_iter().filter(|_| file.app == ClientApp::ClaudeDesktop);
+        let known_own = known.and_then(|known| known.get(&own)).filter(|entry| is_own_entry(entry));
+        let entry = match known_own {
+            Some(known) => own_entry::merged(known, &fresh),
+            None => Value::Object(fresh),
+        };
+        let edit = ObjectEdit { keys: place.keys.clone(), remove, set: vec![(own.clone(), entry.clone())] };
+        let change = ChangedPlace {
+            keys: place.keys.clone(),
+            own: Some(own),
+            entry,
+            servers: self.names_of(scope, &removed),
+            removed,
+            project: place.project.clone(),
+        };
+        (edit, change, unpassed.collect())
+    }
+
+    /// The names in servers.json of the servers that stand under these names in a client's file.
+    fn names_of(&self, scope: ClientScope, names: &[String]) -> BTreeSet<String> {
+        let is_one =
+            |origin: &Origin| ClientScope::of_origin(origin) == scope && names.contains(&origin.name);
+        let servers = self.servers.iter().filter(|server| server.origins.iter().any(is_one));
+        servers.map(|server| server.name.clone()).collect()
+    }
+
+    /// Makes a file that has our entry alone.
+    ///
+    /// # Errors
+    ///
+    /// Says why the file cannot be made.
+    pub(super) fn new_file(&self, app: ClientApp, path: PathBuf) -> Result<ClientWrite, String> {
+        let root = json!({});
+        let keys = app.servers_path(&root);
+        let launch = self.launch(ClientScope { app, is_project: false });
+        let entry = Value::Object(app.entry(&root, &launch));
+        let unpassed = launch.variables.into_iter().filter(|_| app == ClientApp::ClaudeDesktop).collect();
+        let set = vec![(OWN_NAME.to_owned(), entry.clone())];
+        let after = edit(&path, "", &[ObjectEdit { keys: keys.clone(), remove: Vec::new(), set }])?;
+        let own = Some(OWN_NAME.to_owned());
+        let places = vec![ChangedPlace { keys, own, entry, ..ChangedPlace::default() }];
+        let (servers, config) = (BTreeSet::new(), self.config.to_owned());
+        Ok(ClientWrite {
+            app,
+            path,
+            before: None,
+            after,
+            replaced: Vec::new(),
+            is_update: false,
+            unpassed,
+            places,
+            servers,
+            config,
+        })
+    }
+}
+
+/// The path of this program, as PATH has it if it does: a package manager replaces what a link points to.
+///
+/// # Errors
+///
+/// Fails if the system does not tell it.
+pub(super) fn own_command(env: &Env) -> anyhow::Result<String> {
+    let own = std::env::current_exe().context("the path of this program is not known")?;
+    let dirs = std::env::split_paths(env.get("PATH").unwrap_or_default()).collect::<Vec<_>>();
+    let name = if cfg!(windows) { "dynamic-mcp.exe" } else { "dynamic-mcp" };
+    let in_path = dirs.iter().filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));
+    let is_own = |path: &PathBuf| path.canonicalize().is_ok_and(|path| Some(path) == own.canonicalize().ok());
+    Ok(in_path.into_iter().find(is_own).unwrap_or(own).to_string_lossy().into_owned())
+}

@@ -1,0 +1,216 @@
+//! What each client may use: its servers, and the rules for their tools.
+//!
+//! A client in the project is another one than the client elsewhere: its entry in the project's file replaces the one in
+//! the user's file, so it sees the servers of both. A rule that every client of a server has stands in the server's
+//! entry. The rules of one client, and which servers it has, are in its profile (`client_profiles`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use serde_json::{Map, Value, json};
+
+use super::Profile;
+use super::own_profiles::own_profiles;
+use crate::ask::Answers;
+use crate::clients::apps::has_nested_servers;
+use crate::clients::entry_order::in_order;
+use crate::merge::client_scope::ClientScope;
+use crate::merge::discover::Discovery;
+use crate::merge::{Origin, PlannedServer};
+use crate::rules::client_rules::{ClientRule, is_off, rules_for};
+use crate::rules::tool_rules::ToolRuleSet;
+use base::text::{name, visible};
+
+/// A server that a client has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UsedServer {
+    /// Whether the client starts it.
+    pub is_on: bool,
+    /// The rules for its tools that the server's entry does not have.
+    pub rules: ToolRuleSet,
+}
+
+/// What a client has.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientAccess {
+    /// The client.
+    pub scope: ClientScope,
+    /// Its servers, by their index.
+    pub servers: BTreeMap<usize, UsedServer>,
+    /// Lines about what it gets.
+    pub remarks: Vec<String>,
+}
+
+impl ClientAccess {
+    /// Finds out what each client has that has servers to import. `not_carried` gets what has no counterpart.
+    pub(crate) fn collect(
+        discovery: &Discovery,
+        servers: &[PlannedServer],
+        existing: &Map<String, Value>,
+        not_carried: &mut Vec<String>,
+    ) -> Vec<Self> {
+        let origins = || {
+            servers
+                .iter()
+                .enumerate()
+                .flat_map(|(index, server)| server.origins.iter().map(move |origin| (index, origin)))
+        };
+        let of_origins = origins().map(|(_, origin)| ClientScope::of_origin(origin));
+        // In a project that was imported before, what the client has elsewhere counts too.
+        let of_projects = own_profiles(discovery).map(|(scope, _)| scope).filter(|scope| scope.is_project);
+        let scopes: BTreeSet<ClientScope> = of_origins.chain(of_projects).collect();
+        let access = |scope: ClientScope| {
+            let in_project: BTreeSet<&str> = origins()
+                .filter(|(_, origin)| origin.app == scope.app && origin.is_project)
+                .map(|(_, origin)| origin.name.as_str())
+                .collect();
+            // In the project, its own server of a name replaces the user's.
+            let is_used = |origin: &Origin| {
+                scope.has(origin)
+                    && (!scope.is_project || origin.is_project || !in_project.contains(origin.name.as_str()))
+            };
+            let mut used: BTreeMap<usize, UsedServer> = BTreeMap::new();
+            for (index, origin) in origins().filter(|(_, origin)| is_used(origin)) {
+                let all = || scope.rules(&discovery.rules).map(|(_, rule)| rule);
+                let (rules, incomplete) = rules_for(scope.app, &origin.name, all());
+                name_exceptions(scope, &origin.name, incomplete, not_carried);
+                let server = used.entry(index).or_default();
+                server.is_on |= origin.is_on && !is_off(scope.app, &origin.name, origin.is_project, all());
+                server.rules.join(origin.rules.clone());
+                server.rules.join(rules);
+            }
+            let seen = seen_elsewhere(scope, discovery, servers, existing);
+            for (index, in_profile) in
+                seen.filter(|(index, _)| !in_project.contains(servers[*index].name_in(scope.app)))
+            {
+                if used.contains_key(&index) {
+                    continue;
+                }
+                let alias = servers[index].name_in(scope.app);
+                let of_project = || {
+                    let rules = scope.rules(&discovery.rules).filter(|(file, _)| file.is_project);
+                    rules.map(|(_, rule)| rule)
+                };
+                let (mut rules, incomplete) = rules_for(scope.app, alias, of_project());
+                name_exceptions(scope, alias, incomplete, not_carried);
+                rules.join(in_profile);
+                if rules.is_within(&ToolRuleSet::read(servers[index].entry.get("tools"))) {
+                    rules = ToolRuleSet::default();
+                }
+                let is_on = !is_off(scope.app, alias, false, of_project());
+                used.insert(index, UsedServer { is_on, rules });
+            }
+            Self { scope, servers: used, remarks: Vec::new() }
+        };
+        scopes.into_iter().map(access).collect()
+    }
+
+    /// Asks what becomes of rules that ask, where the client shows no questions of servers.
+    pub(crate) async fn settle_questions(
+        &mut self,
+        discovery: &Discovery,
+        servers: &[PlannedServer],
+        answers: Answers,
+    ) -> io::Result<()> {
+        let app = self.scope.app;
+        let mut files = discovery.files.iter().filter(|file| file.app == app);
+        let asking = self.servers.iter().filter(|(_, server)| server.rules.asked().next().is_some());
+        let asking: Vec<String> = asking
+            .map(|(index, server)| {
+                let globs: Vec<_> = server.rules.asked().map(visible).collect();
+                format!("{}: {}", name(&servers[*index].name), globs.join(", "))
+            })
+            .collect();
+        if asking.is_empty() || files.all(|file| app.shows_questions(has_nested_servers(&file.root))) {
+            return Ok(());
+        }
+        let question = format!(
+            "{} asks before it calls these tools, and shows no questions of servers, so that each call would be refused: {}. What becomes of them?",
+            self.scope.label(),
+            asking.join("; ")
+        );
+        let denies =
+            answers.choose(&question, &["they are denied", "they are called without a question"]).await? == 0;
+        self.servers.values_mut().for_each(|server| server.rules.without_questions(denies));
+        let outcome = if denies { "are denied" } else { "are called without a question" };
+        self.remarks.push(format!(
+            "asks before some tools, which dynamic-mcp cannot do there; they {outcome}: {}",
+            asking.join("; ")
+        ));
+        Ok(())
+    }
+}
+
+/// Adds a line for each rule that has an exception that cannot be said here.
+fn name_exceptions(scope: ClientScope, server: &str, rules: Vec<&ClientRule>, not_carried: &mut Vec<String>) {
+    for rule in rules {
+        let line = format!(
+            "{}: {} is an exception that a list cannot have; what another rule refuses of {} stays refused",
+            scope.app.label(),
+            rule.written,
+            name(server)
+        );
+        if !not_carried.contains(&line) {
+            not_carried.push(line);
+        }
+    }
+}
+
+/// What a client in the project sees of servers.json elsewhere, if it uses this program there already: the indexes of
+/// the servers, and the rules of its profile for each.
+fn seen_elsewhere<'a>(
+    scope: ClientScope,
+    discovery: &Discovery,
+    servers: &'a [PlannedServer],
+    existing: &Map<String, Value>,
+) -> impl Iterator<Item = (usize, ToolRuleSet)> + 'a {
+    let elsewhere = ClientScope { is_project: false, ..scope };
+    let is_user = |scope| own_profiles(discovery).find(|(user, _)| *user == scope);
+    let own = is_user(elsewhere).filter(|_| scope.is_project && is_user(scope).is_none());
+    let profile = own.map(|(_, own)| own.and_then(|own| Profile::read(existing.get(&own)?)));
+    let indexed = servers.iter().enumerate().filter(|(_, server)| server.is_known);
+    indexed.filter_map(move |(index, server)| match profile.as_ref()? {
+        None => Some((index, ToolRuleSet::default())),
+        Some(profile) => profile.chooses(&server.name).then(|| (index, profile.rules(&server.name))),
+    })
+}
+
+/// Writes into the entries of new servers what all of their clients agree on: whether they are on, and their rules.
+/// Rules that an entry has are taken from the clients.
+pub(crate) fn share_rules(servers: &mut [PlannedServer], clients: &mut [ClientAccess]) {
+    for (index, server) in servers.iter_mut().enumerate().filter(|(_, server)| !server.origins.is_empty()) {
+        let is_on = clients.iter().any(|client| client.servers.get(&index).is_some_and(|used| used.is_on));
+        let used = clients.iter().filter_map(|client| client.servers.get(&index));
+        let users: Vec<&UsedServer> = used.filter(|used| used.is_on || !is_on).collect();
+        let first = users.first().map(|used| used.rules.clone()).unwrap_or_default();
+        let is_shared = users.iter().all(|used| used.rules == first);
+        if !server.is_known {
+            if !is_on {
+                server.entry.insert("enabled".to_owned(), json!(false));
+            }
+            if is_shared && !first.is_empty() {
+                let tools = server.entry.entry("tools").or_insert_with(|| json!({}));
+                if let Value::Object(tools) = tools {
+                    tools.extend(first.members());
+                }
+            }
+            server.entry = in_order(std::mem::take(&mut server.entry));
+        }
+        let in_entry = ToolRuleSet::read(server.entry.get("tools"));
+        for client in clients.iter_mut() {
+            let Some(used) = client.servers.get_mut(&index).filter(|used| used.is_on || !is_on) else {
+                continue;
+            };
+            if server.is_known && !in_entry.is_within(&used.rules) {
+                client.remarks.push(format!(
+                    "gets the rules that {} has in servers.json, too: {}",
+                    name(&server.name),
+                    in_entry.describe()
+                ));
+            }
+            if used.rules.is_within(&in_entry) {
+                used.rules = ToolRuleSet::default();
+            }
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! The profile that each client uses, so that it goes on to see the servers that it had, by its own rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::access::{ClientAccess, UsedServer};
+use super::own_profiles::own_profiles;
+use super::{Profile, ProfileCandidate};
+use crate::files::change_record::EarlierUse;
+use crate::merge::PlannedServer;
+use crate::merge::client_scope::ClientScope;
+use crate::merge::discover::{ClientFile, Discovery};
+use crate::rules::tool_rules::ToolRuleSet;
+use base::text::{self, name};
+
+/// The profiles of an import.
+#[derive(Debug, Default)]
+pub(crate) struct ClientProfiles {
+    /// The name of each client's profile. Clients without one see every server.
+    pub names: BTreeMap<ClientScope, String>,
+    /// All profiles that servers.json will have.
+    all: BTreeMap<String, Profile>,
+    /// The clients that use this program already, and whose entries change: each gets a profile, or sees new servers.
+    pub updated: BTreeSet<ClientScope>,
+    /// The profiles to write, by their names.
+    pub changed: Vec<(String, Value)>,
+    /// What is said about them.
+    pub lines: Vec<String>,
+    /// What they cannot have.
+    pub not_carried: Vec<String>,
+}
+
+impl ClientProfiles {
+    /// Returns whether a client sees a server.
+    pub(crate) fn sees(&self, scope: ClientScope, server: &str) -> bool {
+        let profile = self.names.get(&scope).and_then(|name| self.all.get(name));
+        profile.is_none_or(|profile| profile.chooses(server))
+    }
+
+    /// The rules for the tools of a server in a client's profile.
+    pub(crate) fn rules(&self, scope: ClientScope, server: &str) -> ToolRuleSet {
+        let profile = self.names.get(&scope).and_then(|name| self.all.get(name));
+        profile.map(|profile| profile.rules(server)).unwrap_or_default()
+    }
+}
+
+/// What the profiles are made of.
+pub(crate) struct ProfileInput<'a> {
+    /// What the clients' files have.
+    pub discovery: &'a Discovery,
+    /// The servers of servers.json, with the new ones.
+    pub servers: &'a [PlannedServer],
+    /// What each client has.
+    pub clients: &'a [ClientAccess],
+    /// The profiles that servers.json has.
+    pub existing: &'a Map<String, Value>,
+    /// Whether each client sees only the servers that it had.
+    pub keeps_apart: bool,
+    /// Whether the clients' entries are written.
+    pub write_client: bool,
+}
+
+impl ProfileInput<'_> {
+    /// Makes the profiles.
+    pub(crate) fn profiles(&self) -> ClientProfiles {
+        let mut profiles = ClientProfiles::default();
+        let mut known: BTreeMap<String, Profile> = self
+            .existing
+            .iter()
+            .filter_map(|(name, value)| Some((name.clone(), Profile::read(value)?)))
+            .collect();
+        let before = known.clone();
+        let users: BTreeMap<ClientScope, Option<String>> = own_profiles(self.discovery).collect();
+        for (scope, own) in &users {
+            if let Some(own) = own {
+                self.keep(*scope, own, &users, &mut known, &mut profiles);
+            }
+        }
+        self.adapt_unused(&users, &mut known, &mut profiles);
+        for (scope, own) in &users {
+            if own.is_none() {
+                self.make(&self.with_known_servers(*scope), &mut known, &mut profiles);
+            }
+        }
+        for client in self.clients {
+            if !users.contains_key(&client.scope) {
+                self.make(client, &mut known, &mut profiles);
+            }
+            let remarks = client.remarks.iter().map(|remark| format!("{} {remark}", client.scope.label()));
+            profiles.lines.extend(remarks);
+        }
+        let changed = known.iter().filter(|(name, profile)| before.get(*name) != Some(*profile));
+        profiles.changed = changed.map(|(name, profile)| (name.clone(), profile.value())).collect();
+        profiles.all = known;
+        self.look_at_users(&users, &mut profiles);
+        profiles
+    }
+
+    /// Whether a client has a server, and starts it.
+    fn use_of(&self, scope: ClientScope, index: usize) -> Option<bool> {
+        match self.clients.iter().find(|client| client.scope == scope) {
+            Some(client) => client.servers.get(&index).map(|used| used.is_on),
+            None => {
+                let origins = self.servers[index].origins.iter().filter(|origin| scope.has(origin));
+                origins.map(|origin| origin.is_on).reduce(|one, other| one || other)
+            }
+        }
+    }
+
+    /// Whether a server is one of other clients: this one does not have it, or it is off here alone.
+    fn is_of_others(&self, used: Option<bool>, index: usize) -> bool {
+        let mut others = self.clients.iter().filter_map(|client| client.servers.get(&index));
+        self.keeps_apart
+            && !self.servers[index].origins.is_empty()
+            && used != Some(true)
+            && others.any(|other| other.is_on || used.is_none())
+    }
+
+    /// The directory of the project in which a client is; `None` elsewhere.
+    fn project_of(&self, scope: ClientScope) -> Option<&Path> {
+        self.discovery.project.as_deref().filter(|_| scope.is_project)
+    }
+
+    /// Whether this client does not see a server: it is one of other clients or projects, or was one when they were
+    /// imported, or, in the project, it is one that the client does not see elsewhere or turns off there, or that the
+    /// project's own server of that name replaces.
+    pub(crate) fn is_left_out(&self, client: &ClientAccess, index: usize) -> bool {
+        let elsewhere = ClientScope { is_project: false, ..client.scope };
+        let elsewhere =
+            own_profiles(self.discovery).find(|(scope, _)| client.scope.is_project && *scope == elsewhere);
+        let elsewhere = elsewhere.and_then(|(_, profile)| Profile::read(self.existing.get(&profile?)?));
+        let server = &self.servers[index];
+        let is_unseen = elsewhere.is_some_and(|profile| !profile.chooses(&server.name));
+        let used = client.servers.get(&index).map(|used| used.is_on);
+        let had = &server.earlier_uses;
+        let project = self.project_of(client.scope);
+        let was_here = |had: &EarlierUse| had.app == client.scope.app && had.counts_in(project);
+        let was_of_others = used.is_none() && !had.is_empty() && !had.iter().any(was_here);
+        let is_replaced = client.scope.is_project && used.is_none() && {
+            let mut own = self.servers.iter().flat_map(|server| &server.origins);
+            own.any(|own| {
+                own.app == client.scope.app && own.is_project && own.name == server.name_in(client.scope.app)
+            })
+        };
+        let is_turned_off = server.is_known && used == Some(false);
+        is_turned_off
+            || self.keeps_apart && (is_unseen && used != Some(true) || was_of_others || is_replaced)
+            || self.is_of_others(used, index)
+    }
+
+    /// Adapts the profiles that are a client's by their name and in no entry that was read, such as those of other projects:
+    /// they leave out new servers of others, and get the client's rules for its own.
+    fn adapt_unused(
+        &self,
+        users: &BTreeMap<ClientScope, Option<String>>,
+        known: &mut BTreeMap<String, Profile>,
+        profiles: &mut ClientProfiles,
+    ) {
+        let is_used = |name: &String| users.values().any(|profile| profile.as_ref() == Some(name));
+        for (name, profile) in known.iter_mut().filter(|(name, _)| !is_used(name)) {
+            let Some(scope) = ClientScope::of_profile(name) else { continue };
+            let client = self.clients.iter().find(|client| client.scope == scope);
+            for server in client.map_or_else(Vec::new, |client| self.add_new_rules(client, profile)) {
+                profiles.not_carried.push(format!(
+                    "{}: the rules for {server} differ from those in the profile {}",
+                    scope.label(),
+                    text::name(name)
+                ));
+            }
+            for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| !server.is_known) {
+                if self.is_of_others(self.use_of(scope, index), index) && profile.chooses(&server.name) {
+                    *profile = profile.clone().without([server.name.as_str()]);
+                }
+            }
+        }
+    }
+
+    /// Finds out what the clients that use this program already see of the new servers: their entries need the variables
+    /// of these, and who sees servers of others is told so.
+    fn look_at_users(&self, users: &BTreeMap<ClientScope, Option<String>>, profiles: &mut ClientProfiles) {
+        for (&scope, own) in users {
+            let new = self.servers.iter().enumerate().filter(|(_, server)| !server.is_known);
+            let seen: Vec<_> = new.filter(|(_, server)| profiles.sees(scope, &server.name)).collect();
+            if own.is_none() && profiles.names.contains_key(&scope) || !seen.is_empty() {
+                profiles.updated.insert(scope);
+            }
+            let others =
+                seen.iter().filter(|(index, _)| self.is_of_others(self.use_of(scope, *index), *index));
+            let others: Vec<_> = others.map(|(_, server)| name(&server.name)).collect();
+            if !others.is_empty() {
+                let mut line = format!(
+                    "{} uses dynamic-mcp already, and sees the new servers too: {}",
+                    scope.label(),
+                    others.join(", ")
+                );
+                let mut origins = seen.iter().flat_map(|(_, server)| &server.origins);
+                if own.is_none() && origins.any(|origin| origin.is_project) {
+                    let client = scope.app.id();
+                    line.push_str(&format!(
+                        "; `dynamic-mcp import {client} --write-client` leaves those of the project out there"
+                    ));
+                }
+                profiles.lines.push(line);
+            }
+        }
+    }
+
+    /// The servers that other clients have and this one has not.
+    pub(crate) fn of_others(&self, client: &ClientAccess) -> Vec<&str> {
+        let indexed = self.servers.iter().enumerate();
+        indexed
+            .filter(|(index, _)| self.is_left_out(client, *index))
+            .map(|(_, server)| server.name.as_str())
+            .collect()
+    }
+
+    /// Makes the profile of a client that does not use this program yet, if it needs one.
+    fn make(
+        &self,
+        client: &ClientAccess,
+        known: &mut BTreeMap<String, Profile>,
+        profiles: &mut ClientProfiles,
+    ) {
+        let has_rules = client.servers.values().any(|used| used.is_on && !used.rules.is_empty());
+        let others = self.of_others(client);
+        let is_place = |file: &ClientFile| {
+            file.places
+                .iter()
+                .any(|place| ClientScope::of(file.app, place) == client.scope && place.other_own.is_none())
+        };
+        let is_written = self.write_client && self.discovery.files.iter().any(is_place);
+        // An entry of a project names its profile always: servers of other projects can be left out of it later.
+        let needs_one = !others.is_empty() || client.scope.is_project;
+        if !(has_rules || needs_one && is_written) {
+            return;
+        }
+        let candidates: Vec<_> = self
+            .servers
+            .iter()
+            .map(|server| ProfileCandidate {
+                name: &server.name,
+                may_be_left_out: !server.is_known,
+                is_wanted: Some(!others.contains(&server.name.as_str())),
+            })
+            .collect();
+        let fits = |profile: Option<&Profile>| {
+            let mut profile = match profile {
+                Some(profile) if profile.is_by_exclusion() => profile.adapted(&candidates)?,
+                Some(_) => return None,
+                None => Profile::of_all().without(others.iter().copied()),
+            };
+            self.add_rules(client, &mut profile).is_empty().then_some(profile)
+        };
+        let base = client.scope.profile_name(self.project_of(client.scope));
+        let numbered = (2..).map(|number| format!("{base}-{number}"));
+        let mut names = std::iter::once(base.clone()).chain(numbered);
+        // A profile of the user's that has the name of the client stays as it is, unless it is just that.
+        let is_unreadable = |name: &String| self.existing.contains_key(name) && !known.contains_key(name);
+        let found = names.find_map(|name| {
+            let profile = (!is_unreadable(&name)).then(|| fits(known.get(&name))).flatten()?;
+            Some((name, profile))
+        });
+        let Some((name, profile)) = found else { return };
+        let verb = if is_written { "gets" } else { "has its rules in" };
+        profiles.lines.push(format!("{} {verb} {}", client.scope.label(), describe(&name, &profile)));
+        self.describe_rules(client, profiles);
+        profiles.names.insert(client.scope, name.clone());
+        known.insert(name, profile);
+    }
+
+    /// Keeps the profile of a client that uses this program already: it goes on to choose what it chooses, and the new
+    /// servers of its clients.
+    fn keep(
+        &self,
+        scope: ClientScope,
+        own: &str,
+        users: &BTreeMap<ClientScope, Option<String>>,
+        known: &mut BTreeMap<String, Profile>,
+        profiles: &mut ClientProfiles,
+    ) {
+        let client = self.clients.iter().find(|client| client.scope == scope);
+        profiles.names.insert(scope, own.to_owned());
+        let Some(profile) = known.get(own) else { return };
+        // Several clients may use one profile.
+        let clients: Vec<_> = users
+            .iter()
+            .filter(|(_, profile)| profile.as_deref() == Some(own))
+            .map(|(scope, _)| *scope)
+            .collect();
+        let use_of = |index: usize| {
+            let used = clients.iter().filter_map(|scope| self.use_of(*scope, index));
+            used.reduce(|one, other| one || other)
+        };
+        let is_wanted = |index: usize, server: &PlannedServer| {
+            let used = use_of(index);
+            if server.is_known && used == Some(false) {
+                return Some(false);
+            }
+            match self.is_of_others(used, index) {
+                true => (!server.is_known).then_some(false),
+                false => used.map(|_| true),
+            }
+        };
+        let candidates: Vec<_> = self
+            .servers
+            .iter()
+            .enumerate()
+            .map(|(index, server)| ProfileCandidate {
+                name: &server.name,
+                // Also one that the client has turned off since.
+                may_be_left_out: !server.is_known || use_of(index) == Some(false),
+                is_wanted: is_wanted(index, server),
+            })
+            .collect();
+        let Some(mut adapted) = profile.adapted(&candidates) else {
+            profiles.not_carried.push(format!(
+                "{}: its profile {} excludes servers that the client's file has; change the profile",
+                scope.label(),
+                name(own)
+            ));
+            return;
+        };
+        if let Some(client) = client {
+            for server in self.add_rules(client, &mut adapted) {
+                profiles.not_carried.push(format!(
+                    "{}: the rules for {} differ from those in the profile {}, which stays as it is",
+                    scope.label(),
+                    name(server),
+                    name(own)
+                ));
+            }
+        }
+        if adapted != *profile {
+            profiles.lines.push(format!("{} keeps {}", scope.label(), describe(own, &adapted)));
+            client.into_iter().for_each(|client| self.describe_rules(client, profiles));
+            known.insert(own.to_owned(), adapted);
+        }
+    }
+
+    /// A client that uses this program already, with the servers that servers.json has beside its own. It goes on to see
+    /// them, but for those of projects.
+    pub(crate) fn with_known_servers(&self, scope: ClientScope) -> ClientAccess {
+        let found = self.clients.iter().find(|client| client.scope == scope).cloned();
+        let mut client =
+            found.unwrap_or(ClientAccess { scope, servers: BTreeMap::new(), remarks: Vec::new() });
+        for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| server.is_known) {
+            let had = &server.earlier_uses;
+            if had.is_empty() || had.iter().any(|had| had.counts_in(self.project_of(scope))) {
+                client
+                    .servers
+                    .entry(index)
+                    .or_insert_with(|| UsedServer { is_on: true, ..UsedServer::default() });
+            }
+        }
+        client
+    }
+
+    /// Adds the client's rules. Returns the servers for which the profile has others.
+    fn add_rules(&self, client: &ClientAccess, profile: &mut Profile) -> Vec<&str> {
+        let mut differing = Vec::new();
+        for (index, used) in client.servers.iter().filter(|(_, used)| !used.rules.is_empty()) {
+            let server = self.servers[*index].name.as_str();
+            if profile.chooses(server) && !profile.add_rules(server, &used.rules) {
+                differing.push(server);
+            }
+        }
+        differing
+    }
+
+    /// Adds the client's rules for new servers. Returns those for which the profile has others.
+    fn add_new_rules(&self, client: &ClientAccess, profile: &mut Profile) -> Vec<&str> {
+        let mut new = client.clone();
+        new.servers.retain(|index, _| !self.servers[*index].is_known);
+        self.add_rules(&new, profile)
+    }
+
+    fn describe_rules(&self, client: &ClientAccess, profiles: &mut ClientProfiles) {
+        for (index, used) in client.servers.iter().filter(|(_, used)| used.is_on && !used.rules.is_empty()) {
+            profiles.lines.push(format!("  {}: {}", name(&self.servers[*index].name), used.rules.describe()));
+        }
+    }
+}
+
+fn describe(profile: &str, chosen: &Profile) -> String {
+    format!("the profile {}: {}", name(profile), chosen.describe())
+}

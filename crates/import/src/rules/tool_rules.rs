@@ -1,0 +1,283 @@
+//! What a client may do with the tools of a server: the rules of its file, as globs of ours over the server's own names.
+//!
+//! Clients put the name of the server before that of a tool, and a rule is a pattern over both. [`globs_after`] returns
+//! the part of a pattern that is about the tools of one server.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use config::glob::Glob;
+use config::notation::{escape, literal};
+
+/// What a rule says about the tools that it names, from the weakest to the strongest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ToolEffect {
+    /// They are called without a question.
+    Allow,
+    /// The user is asked before each call.
+    Ask,
+    /// They are not called.
+    Deny,
+}
+
+/// The rules for the tools of one server, as `tools` has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ToolRuleSet {
+    /// The only tools in use; `None`: all.
+    allow: Option<BTreeSet<String>>,
+    deny: BTreeSet<String>,
+    ask: BTreeSet<String>,
+}
+
+impl ToolRuleSet {
+    /// Takes the rules out of an entry. What else is in its `tools` stays.
+    pub(crate) fn take_from(entry: &mut Map<String, Value>) -> Self {
+        let Some(Value::Object(tools)) = entry.get_mut("tools") else { return Self::default() };
+        let allow = Some(list(tools.shift_remove("allow").as_ref())).filter(|allow| !allow.is_empty());
+        let [deny, ask] = ["deny", "ask"].map(|name| list(tools.shift_remove(name).as_ref()));
+        if tools.is_empty() {
+            entry.shift_remove("tools");
+        }
+        Self { allow, deny, ask }
+    }
+
+    /// Reads the `tools` of an entry, or those of a server in a profile.
+    pub(crate) fn read(tools: Option<&Value>) -> Self {
+        let member = |name| list(tools.and_then(|tools| tools.get(name)));
+        Self {
+            allow: Some(member("allow")).filter(|allow| !allow.is_empty()),
+            deny: member("deny"),
+            ask: member("ask"),
+        }
+    }
+
+    /// Returns whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns whether these rules are part of `other`, which then refuses at least as much.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        let is_allowed = self.allow.is_none() || self.allow == other.allow;
+        let asks = |glob: &String| other.ask.contains(glob) || other.deny.contains(glob);
+        is_allowed && self.deny.is_subset(&other.deny) && self.ask.iter().all(asks)
+    }
+
+    /// The members of `tools` for these rules.
+    pub(crate) fn members(&self) -> Map<String, Value> {
+        let lists = [
+            ("allow", self.allow.clone().unwrap_or_default()),
+            ("deny", self.deny.clone()),
+            ("ask", self.ask.clone()),
+        ];
+        lists
+            .into_iter()
+            .filter(|(_, globs)| !globs.is_empty())
+            .map(|(name, globs)| (name.to_owned(), json!(globs)))
+            .collect()
+    }
+
+    /// Adds a rule that counts before all that were added: of the rules that match a tool, the last one counts. Returns
+    /// whether that is not all of it, because a glob that refuses more cannot have an exception.
+    pub(crate) fn add(&mut self, globs: &[String], effect: ToolEffect) -> bool {
+        if globs == ["*"] {
+            *self = Self::default();
+            match effect {
+                ToolEffect::Allow => {}
+                ToolEffect::Ask => drop(self.ask.insert("*".to_owned())),
+                ToolEffect::Deny => drop(self.deny.insert("*".to_owned())),
+            }
+            return false;
+        }
+        let mut is_incomplete = false;
+        for glob in globs {
+            // The exceptions of a server whose tools are all denied are the ones that are allowed.
+            if effect != ToolEffect::Deny && self.allow.is_none() && self.deny.remove("*") {
+                self.allow = Some(BTreeSet::new());
+            }
+            let weaker: &mut [&mut BTreeSet<String>] = match effect {
+                ToolEffect::Allow => &mut [&mut self.deny, &mut self.ask],
+                ToolEffect::Ask => &mut [&mut self.deny],
+                ToolEffect::Deny => &mut [],
+            };
+            for refused in weaker {
+                refused.retain(|refused| !covers(glob, refused));
+                is_incomplete |= refused.iter().any(|refused| may_overlap(glob, refused));
+            }
+            match effect {
+                ToolEffect::Deny => drop(self.deny.insert(glob.clone())),
+                ToolEffect::Ask => drop(self.ask.insert(glob.clone())),
+                ToolEffect::Allow => {}
+            }
+            if let Some(allow) = self.allow.as_mut().filter(|_| effect != ToolEffect::Deny) {
+                allow.insert(glob.clone());
+            }
+        }
+        if self.deny.contains("*") {
+            *self = Self { deny: BTreeSet::from(["*".to_owned()]), ..Self::default() };
+        }
+        is_incomplete
+    }
+
+    /// Adds the rules of another part of the same client's file.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.allow = self.allow.take().or(other.allow);
+        self.deny.extend(other.deny);
+        self.ask.extend(other.ask);
+    }
+
+    /// The globs that the user is asked for.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &str> {
+        self.ask.iter().map(String::as_str)
+    }
+
+    /// Asks for nothing any more, and denies those tools if `denies`.
+    pub(crate) fn without_questions(&mut self, denies: bool) {
+        let asked = std::mem::take(&mut self.ask);
+        if denies {
+            self.deny.extend(asked);
+        }
+    }
+
+    /// Says what they do.
+    pub(crate) fn describe(&self) -> String {
+        let part = |verb: &str, globs: &BTreeSet<String>| {
+            let globs: Vec<_> =
+                globs.iter().map(|glob| literal(glob).unwrap_or_else(|| glob.clone())).collect();
+            (!globs.is_empty()).then(|| format!("{verb} {}", globs.join(", ")))
+        };
+        let allow = self.allow.as_ref().and_then(|allow| part("has only", allow));
+        let parts = [allow, part("denies", &self.deny), part("asks before", &self.ask)];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn list(globs: Option<&Value>) -> BTreeSet<String> {
+    let globs = globs.and_then(Value::as_array).into_iter().flatten();
+    globs.filter_map(|glob| Some(glob.as_str()?.to_owned())).collect()
+}
+
+/// Whether a glob matches all that another one does, as far as that is certain.
+fn covers(glob: &str, other: &str) -> bool {
+    let is_name = !other.contains(['*', '?', '[', '{', '\\']);
+    glob == other || (is_name && Glob::parse(glob).is_ok_and(|glob| glob.matches(other)))
+}
+
+/// Whether two globs may match one name: neither begins with what the other one cannot begin with.
+fn may_overlap(one: &str, other: &str) -> bool {
+    let fixed = |glob: &str| glob.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default().to_owned();
+    let is_name = |glob: &str| fixed(glob).len() == glob.len();
+    match (is_name(one), is_name(other)) {
+        (true, true) => one == other,
+        (true, false) => covers(other, one),
+        (false, true) => covers(one, other),
+        (false, false) => {
+            let (one, other) = (fixed(one), fixed(other));
+            one.starts_with(&other) || other.starts_with(&one)
+        }
+    }
+}
+
+/// The globs over the names of tools that match what a pattern matches after a prefix. In a pattern, `*` stands for any
+/// text and `?` for any character.
+pub(crate) fn globs_after(prefix: &str, pattern: &str) -> Vec<String> {
+    let pattern: Vec<char> = pattern.chars().collect();
+    // Where in the pattern the match of the prefix may end.
+    let mut ends = BTreeSet::from([0]);
+    for c in prefix.chars() {
+        let mut starts = ends;
+        ends = BTreeSet::new();
+        while let Some(at) = starts.pop_first() {
+            match pattern.get(at) {
+                Some('*') => {
+                    ends.insert(at);
+                    // It may match nothing.
+                    starts.insert(at + 1);
+                }
+                Some(&expected) if expected == c || expected == '?' => drop(ends.insert(at + 1)),
+                _ => {}
+            }
+        }
+    }
+    let rest = |at: &usize| pattern.get(*at..).filter(|rest| !rest.is_empty());
+    let rests: Vec<&[char]> = ends.iter().filter_map(rest).collect();
+    if rests.iter().any(|rest| rest.iter().all(|c| *c == '*')) {
+        return vec!["*".to_owned()];
+    }
+    rests.into_iter().map(glob).collect()
+}
+
+/// Writes a pattern as a glob in a config.
+fn glob(pattern: &[char]) -> String {
+    let mut glob = String::new();
+    for c in pattern {
+        match c {
+            '*' | '?' => glob.push(*c),
+            other => glob.push_str(&Glob::escape(&other.to_string())),
+        }
+    }
+    escape(&glob)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_of_a_pattern_that_is_about_a_server_is_found() {
+        for (prefix, pattern, globs) in [
+            ("gh_", "gh_delete", &["delete"][..]),
+            ("gh_", "gh_delete_*", &["delete_*"]),
+            ("gh_", "gh*", &["*"]),
+            ("gh_", "*", &["*"]),
+            ("gh_", "g*_x", &["*_x", "x"]),
+            ("gh_", "*_delete?", &["*_delete?", "delete?"]),
+            ("gh_", "gh_a[1]", &["a[[]1[]]"]),
+            ("gh_", "gh_${x}", &["$[{]x[}]"]),
+            ("gh_", "gh_", &[]),
+            ("gh_", "bash", &[]),
+            ("gh_", "gitlab_x", &[]),
+        ] {
+            let mut found = globs_after(prefix, pattern);
+            found.sort();
+            assert_eq!(found, globs, "{pattern}");
+        }
+    }
+
+    fn rules(sequence: &[(&str, ToolEffect)]) -> (Value, bool) {
+        let mut rules = ToolRuleSet::default();
+        let mut is_incomplete = false;
+        for (glob, effect) in sequence {
+            is_incomplete |= rules.add(&[(*glob).to_owned()], *effect);
+        }
+        (Value::Object(rules.members()), is_incomplete)
+    }
+
+    #[test]
+    fn the_last_rule_counts_and_what_cannot_be_said_refuses_more() {
+        use ToolEffect::{Allow, Ask, Deny};
+        for (sequence, expected, is_incomplete) in [
+            (&[("a", Deny), ("b*", Ask)][..], json!({"deny": ["a"], "ask": ["b*"]}), false),
+            (
+                &[("*", Deny), ("get_*", Allow), ("put", Ask)],
+                json!({"allow": ["get_*", "put"], "ask": ["put"]}),
+                false,
+            ),
+            (
+                &[("*", Deny), ("get_*", Allow), ("get_x", Deny)],
+                json!({"allow": ["get_*"], "deny": ["get_x"]}),
+                false,
+            ),
+            (&[("a", Deny), ("*", Allow)], json!({}), false),
+            (&[("a", Deny), ("a", Allow)], json!({}), false),
+            (&[("del_a", Deny), ("del_*", Ask)], json!({"ask": ["del_*"]}), false),
+            (&[("del_*", Deny), ("del_a", Allow)], json!({"deny": ["del_*"]}), true),
+            (&[("*", Ask), ("get_*", Allow)], json!({"ask": ["*"]}), true),
+            (&[("del_*", Deny), ("get_*", Allow)], json!({"deny": ["del_*"]}), false),
+            (&[("a", Ask), ("*", Deny)], json!({"deny": ["*"]}), false),
+        ] {
+            assert_eq!(rules(sequence), (expected, is_incomplete), "{sequence:?}");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! `--undo`, `--undo --list` and `--forget`: what `--write-client` changed is taken back, shown, or forgotten.
+//!
+//! The changes are taken back in reverse order. A record goes when everything in it is back. What is not back is named,
+//! with the record that keeps it (`records`).
+//!
+//! # Theory of operation
+//!
+//! `undo_step` finds out what a record does to its client's file as it is now, and `other_content` what that file had
+//! beside its servers. At the end `leaving` prints the servers that no client has any more, and `undone_settings` what
+//! servers.json has of the others beyond the clients' entries.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use super::ask::Replacement;
+use super::clients::apps::{ClientApp, short_path};
+use super::files::change_record::{ChangeRecord, OtherContent};
+use super::files::records::ChangeRecords;
+use super::files::source::{literal, read_text};
+use super::merge::discover::discover;
+use super::merge::secrets;
+use super::mode::ImportMode;
+use super::plan::report;
+use base::clock::utc_minute;
+use base::text::{self, name, visible};
+use config::vars::Env;
+use instance::stores::secret_store;
+use leaving::{UndoneFiles, after_undo};
+use terminal::VisibleText;
+use terminal::outcome::{CommandError, EXIT_FAILURE, EXIT_USAGE};
+use undo_step::{Leftover, UndoStep};
+
+mod leaving;
+mod other_content;
+mod undo_step;
+mod undone_settings;
+
+/// An undo, while it goes through the records.
+struct Undo<'a> {
+    mode: &'a ImportMode,
+    env: &'a Env,
+    records: ChangeRecords,
+    /// The files that were changed, or would be.
+    files: UndoneFiles,
+    /// The records that keep something.
+    kept: Vec<u32>,
+    /// Whether something stands in the place of what they keep.
+    is_blocked: bool,
+    /// Whether everything that was wanted is done.
+    is_complete: bool,
+}
+
+/// Takes back what was changed in the clients' files. `config`: the config file, for records that do not name theirs.
+///
+/// # Errors
+///
+/// Fails if stdout, a record or a file cannot be written.
+pub(crate) async fn undo_changes(
+    mode: &ImportMode,
+    config: Option<PathBuf>,
+    env: &Env,
+) -> anyhow::Result<ExitCode> {
+    let records = ChangeRecords::of_user(env)?;
+    let is_complete = records.errors.is_empty();
+    records.errors.iter().for_each(|error| terminal::message(format_args!("{error:#}")));
+    let changes = records.of(&mode.apps);
+    if changes.is_empty() && is_complete {
+        terminal::line("There is nothing to take back.")?;
+        name_own_entries(&mode.apps, env)?;
+    }
+    let imported: BTreeSet<String> =
+        records.all().flat_map(|(_, record)| record.servers.iter().cloned()).collect();
+    let configs: BTreeSet<PathBuf> =
+        changes.iter().filter_map(|(_, record)| record.config.clone().or_else(|| config.clone())).collect();
+    let projects: BTreeSet<PathBuf> = changes
+        .iter()
+        .flat_map(|(_, record)| &record.places)
+        .filter_map(|place| place.project.clone())
+        .collect();
+    let files = UndoneFiles::new();
+    let mut undo = Undo { mode, env, records, files, kept: Vec::new(), is_blocked: false, is_complete };
+    for (id, change) in changes {
+        if let Err(error) = undo.take_back(id, &change).await {
+            terminal::message(format_args!("{error:#}"));
+            undo.is_complete = false;
+        }
+    }
+    if let Some(id) = undo.kept.iter().min() {
+        let again = match undo.is_blocked {
+            true => {
+                "Rename or remove what stands in its place and run `dynamic-mcp import --undo` again, or delete"
+            }
+            false => "If you do not need it, delete",
+        };
+        terminal::line(format_args!(
+            "What is not put back stays in its record. {again} the record with `dynamic-mcp import --forget {id}`."
+        ))?;
+    }
+    let projects = projects.into_iter().filter(|_| !mode.dry_run).collect();
+    terminal::print(&after_undo(&undo.files, &projects, &configs, &imported, env).await)?;
+    if mode.dry_run {
+        terminal::paragraph("Nothing was written.")?;
+    }
+    Ok(if undo.is_complete { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })
+}
+
+/// Names the entries for this program of which there is no record: what they replaced is in servers.json alone.
+fn name_own_entries(apps: &[ClientApp], env: &Env) -> anyhow::Result<()> {
+    for file in discover(apps, None, env).files {
+        for own in file.places.iter().filter_map(|place| place.own.as_ref()) {
+            terminal::line(format_args!(
+                "{}: {} still has `{}`, of which there is no record; if it replaced servers, they are in the config file that it names",
+                file.app.label(),
+                short_path(&file.path, env),
+                visible(&own.name)
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+impl Undo<'_> {
+    /// Takes one change back.
+    async fn take_back(&mut self, id: u32, change: &ChangeRecord) -> anyhow::Result<()> {
+        let now = match self.files.get(&change.file) {
+            Some((_, text)) => text.clone(),
+            None => read_text(&change.file)?,
+        };
+        let is_dry = self.mode.dry_run;
+        let values = if is_dry { BTreeMap::new() } else { self.stored_values(id, change).await? };
+        let step = UndoStep::new(change, now, &values)?;
+        let what = step.describe(self.env);
+        if step.now != step.then {
+            if is_dry {
+                terminal::line(&what)?;
+                self.show_diff(&step)?;
+            } else {
+                let question = step.question(self.env);
+                match self.mode.answers.confirm_replacement(&step.file, self.env, &question).await? {
+                    Replacement::Wanted => step.apply()?,
+                    Replacement::Declined => return Ok(()),
+                    Replacement::ReadOnly => {
+                        self.is_complete = false;
+                        return Ok(());
+                    }
+                }
+                terminal::line(format_args!("{what}."))?;
+            }
+            if let Some(app) = change.app() {
+                self.files.insert(step.file.clone(), (app, step.then.clone()));
+            }
+        } else {
+            terminal::line(format_args!("{what}."))?;
+        }
+        self.name_leftovers(id, &step)?;
+        match step.rest {
+            _ if is_dry => {}
+            None => {
+                step.remove_made_dirs();
+                self.records.remove(id)?;
+            }
+            Some(rest) if rest != *change => self.records.update(id, rest)?,
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The values that a record has in the keyring.
+    async fn stored_values(
+        &self,
+        id: u32,
+        change: &ChangeRecord,
+    ) -> anyhow::Result<BTreeMap<String, String>> {
+        let mut values = BTreeMap::new();
+        for stored in &change.stored_values {
+            let store = secret_store(self.env).context("there is no directory for the names of secrets")?;
+            let value = store.get(&stored.name, true).await.with_context(|| {
+                let path = short_path(&change.file, self.env);
+                format!("{path} is left as it is, because its secrets cannot be read: the system's keyring")
+            })?;
+            let Some(value) = value else {
+                let path = short_path(&change.file, self.env);
+                bail!(
+                    "{path} is left as it is, because the keyring has no secret `{0}` any more; store it again with `dynamic-mcp secret set {0}`. Record {id} keeps everything else",
+                    stored.name
+                );
+            };
+            values.insert(stored.name.clone(), value.expose().to_owned());
+        }
+        Ok(values)
+    }
+
+    /// Names what is not put back, and where it is.
+    fn name_leftovers(&mut self, id: u32, step: &UndoStep) -> anyhow::Result<()> {
+        let mut out = VisibleText::default();
+        step.notes.iter().for_each(|note| out.line(format_args!("  {note}")));
+        for left in &step.left {
+            match left {
+                Leftover::File => out.line("  Not put back: its old content, because the file was removed."),
+                Leftover::Entry(entry, reason) => {
+                    out.line(format_args!("  Not put back: {}, because {reason}.", name(entry)));
+                }
+                Leftover::Content(paths) => {
+                    out.line(format_args!(
+                        "  Not put back: {}, because the file was made again.",
+                        paths.join(", ")
+                    ));
+                }
+                Leftover::Variables(own, names) => {
+                    let names: Vec<_> = names.iter().map(|variable| visible(variable)).collect();
+                    out.line(format_args!(
+                        "  Not kept: {}, which you wrote into {}.",
+                        names.join(", "),
+                        name(own)
+                    ));
+                }
+                Leftover::Comment(comment) => {
+                    out.line(format_args!("  Not put back: the comment {}", visible(comment)));
+                }
+            }
+        }
+        if !step.left.is_empty() {
+            let path = short_path(&self.records.present_path(id), self.env);
+            out.line(format_args!("  Record {id} keeps it: {path}"));
+            self.kept.push(id);
+            let is_blocked =
+                |left: &Leftover| matches!(left, Leftover::File | Leftover::Entry(..) | Leftover::Content(_));
+            self.is_blocked |= step.left.iter().any(is_blocked);
+            self.is_complete = false;
+        }
+        Ok(terminal::print(&out)?)
+    }
+
+    fn show_diff(&self, step: &UndoStep) -> anyhow::Result<()> {
+        let secrets = secrets_in([&step.now, &step.then], &step.file);
+        let (now, then) = (step.now.as_deref(), step.then.as_deref());
+        let (now, then) = (now.unwrap_or_default(), then.unwrap_or_default());
+        Ok(terminal::print(&report::diff(&step.file, now, then, &secrets))?)
+    }
+}
+
+/// The values in these texts that must not be shown.
+fn secrets_in(texts: [&Option<String>; 2], path: &Path) -> BTreeSet<String> {
+    let roots: Vec<_> = texts.into_iter().flatten().filter_map(|text| literal(path, text).ok()).collect();
+    secrets::secret_values(roots.iter().flat_map(secrets::all_objects))
+}
+
+/// Prints the records of these clients.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written, or the records cannot be read.
+pub(crate) fn list_records(apps: &[ClientApp], env: &Env) -> anyhow::Result<ExitCode> {
+    let records = ChangeRecords::of_user(env)?;
+    records.errors.iter().for_each(|error| terminal::message(format_args!("{error:#}")));
+    let mut shown = records.of(apps);
+    shown.reverse();
+    if shown.is_empty() && records.errors.is_empty() {
+        terminal::line("There is nothing to take back.")?;
+    }
+    for (id, record) in &shown {
+        terminal::line(format_args!(
+            "{id:>3}  {}  {:<15} {}",
+            utc_minute(record.made),
+            record.app().map_or("", ClientApp::label),
+            describe_record(record, env)
+        ))?;
+    }
+    Ok(if records.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })
+}
+
+/// Says which file a record is about, and what it keeps.
+fn describe_record(record: &ChangeRecord, env: &Env) -> String {
+    let path = short_path(&record.file, env);
+    let removed: Vec<_> =
+        record.places.iter().flat_map(|place| &place.removed).map(|entry| name(entry)).collect();
+    let own = record.own_variables.iter().map(|own| format!("variables of {}", name(&own.own)));
+    let comments = match (record.is_incomplete(), record.comments.len()) {
+        (true, count) if count > 0 => vec![terminal::counted(count, "comment")],
+        _ => Vec::new(),
+    };
+    let content = record.content.iter().flat_map(OtherContent::paths).collect();
+    let kept = [removed, content, comments, own.collect()].concat().join(", ");
+    match (&record.before, record.is_incomplete()) {
+        (None, _) => format!("{path}: there was no file"),
+        (Some(_), false) if kept.is_empty() => format!("{path}: its old content"),
+        (Some(_), false) => format!("{path}: its old content with {kept}"),
+        (Some(_), true) => format!("{path}: not back yet: {kept}"),
+    }
+}
+
+/// Deletes a record, after a question.
+///
+/// # Errors
+///
+/// Fails if there is no such record, or it cannot be deleted.
+pub(crate) async fn forget_record(id: u32, mode: &ImportMode, env: &Env) -> anyhow::Result<ExitCode> {
+    let mut records = ChangeRecords::of_user(env)?;
+    let path = records.path(id);
+    let what = match records.get(id) {
+        Some(record) => describe_record(record, env),
+        // One that is damaged.
+        None if path.exists() => text::path(&path),
+        None => {
+            let message =
+                format!("there is no record {id}; `dynamic-mcp import --undo --list` shows the records");
+            bail!(CommandError::new(EXIT_USAGE, message));
+        }
+    };
+    if mode.dry_run {
+        terminal::line(format_args!("Record {id} would be deleted ({what})."))?;
+    } else if mode.answers.confirm(&format!("Delete record {id} for good ({what})?")).await? {
+        records.remove(id)?;
+        terminal::line(format_args!("Deleted record {id} ({what})."))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

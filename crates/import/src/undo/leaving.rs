@@ -1,0 +1,186 @@
+//! What `--undo` says at its end: which clients to restart, and which servers no client has any more.
+//!
+//! A server of servers.json that came from a client is in its file again, or in a record. One that was added since, by
+//! hand or with `dynamic-mcp add`, is printed in the form of each client whose file was changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::undone_settings::{ConfigContent, UndoneConfig};
+use crate::clients::apps::{ClientApp, HostOs, is_own_entry, short_path};
+use crate::clients::client_form::client_form;
+use crate::clients::translate::{EntryContext, translate};
+use crate::files::edit::{ObjectEdit, edit};
+use crate::files::source::{read_text, servers_keys, understood, value_at};
+use crate::merge::secrets::{hide, secret_values};
+use base::text::{self, name};
+use config::notation::canonical;
+use config::vars::Env;
+use instance::stores::secret_store;
+use terminal::{VisibleText, counted};
+
+/// The files that an undo changes, with their clients and their text afterwards; `None` if there is no file.
+pub(super) type UndoneFiles = BTreeMap<PathBuf, (ClientApp, Option<String>)>;
+
+/// What is to be done after an undo that changed these files, and those of these projects. `configs`: the config files
+/// of the clients. `imported`: the names of the servers in it that came from clients.
+pub(super) async fn after_undo(
+    files: &UndoneFiles,
+    projects: &BTreeSet<PathBuf>,
+    configs: &BTreeSet<PathBuf>,
+    imported: &BTreeSet<String>,
+    env: &Env,
+) -> VisibleText {
+    let mut out = VisibleText::default();
+    let apps: BTreeSet<ClientApp> = files.values().map(|(app, _)| *app).collect();
+    if apps.is_empty() {
+        return out;
+    }
+    let labels: Vec<_> = apps.iter().map(|app| app.label()).collect();
+    out.line(format_args!("Restart {}.", labels.join(", ")));
+    let known = ClientServers::read(files, env);
+    for config in configs {
+        let content = match own_content(config) {
+            Ok(read) => read,
+            Err(reason) => {
+                out.line(format_args!("Whether servers were added since is not known: {reason}"));
+                continue;
+            }
+        };
+        let file = short_path(config, env);
+        let store = secret_store(env);
+        let undone = UndoneConfig { content: &content, file: &file, imported };
+        let differing = undone.lines(&apps, projects, store.as_ref(), env).await;
+        if !differing.is_empty() {
+            out.paragraph("The clients have these servers as they were before the import:");
+            differing.iter().for_each(|line| out.line(format_args!("  {line}")));
+        }
+        let is_added = |name: &str, entry: &Value| !imported.contains(name) && !known.has(name, entry);
+        let added: Vec<_> = content.servers.iter().filter(|(name, entry)| is_added(name, entry)).collect();
+        if added.is_empty() {
+            continue;
+        }
+        let names: Vec<_> = added.iter().map(|(server, _)| name(server)).collect();
+        out.paragraph(format_args!(
+            "{} of {} {} in no client now: {}.",
+            counted(added.len(), "server"),
+            file,
+            if added.len() == 1 { "is" } else { "are" },
+            names.join(", ")
+        ));
+        for app in &apps {
+            print_entries(&mut out, *app, &added, files, env);
+        }
+    }
+    out
+}
+
+/// Prints these servers as the file of a client has them.
+fn print_entries(
+    out: &mut VisibleText,
+    app: ClientApp,
+    servers: &[(&String, &Value)],
+    files: &UndoneFiles,
+    env: &Env,
+) {
+    let Some((path, (_, text))) = files.iter().find(|(_, (of, _))| *of == app) else { return };
+    let root = text.as_deref().and_then(|text| understood(path, text).ok()).unwrap_or_default();
+    let (mut set, mut notes) = (Vec::new(), Vec::new());
+    for (server, entry) in servers {
+        let Some(entry) = entry.as_object() else { continue };
+        let form = client_form(app, entry);
+        notes.extend(form.notes.into_iter().map(|note| format!("{}: {note}", name(server))));
+        set.push(((*server).clone(), Value::Object(form.entry)));
+    }
+    let secrets = secret_values(set.iter().filter_map(|(_, entry)| entry.as_object()));
+    let keys = app.servers_path(&root);
+    let Ok(text) = edit(path, "", &[ObjectEdit { keys, remove: Vec::new(), set }]) else { return };
+    out.line(format_args!("For {}, in {}:", app.label(), short_path(path, env)));
+    out.lines("  ", hide(&text, &secrets));
+    if !secrets.is_empty() {
+        out.line("  The values that are not shown are in servers.json.");
+    }
+    notes.iter().for_each(|note| out.line(format_args!("  {note}")));
+}
+
+/// The servers and the profiles of a config file.
+fn own_content(config: &Path) -> Result<ConfigContent, String> {
+    let text = read_text(config).map_err(|error| error.to_string())?.unwrap_or_default();
+    let root = understood(config, &text).map_err(|error| error.to_string())?;
+    let profiles = root.get("profiles").and_then(Value::as_object).cloned().unwrap_or_default();
+    match value_at(&root, &servers_keys(config, &root)) {
+        Some(Value::Object(servers)) => Ok(ConfigContent { servers: servers.clone(), profiles }),
+        None => Ok(ConfigContent { servers: Map::new(), profiles }),
+        Some(_) => Err(format!("{} has no servers that can be read", text::path(config))),
+    }
+}
+
+/// The servers in the clients' files after an undo.
+#[derive(Default)]
+struct ClientServers {
+    names: BTreeSet<String>,
+    /// Their entries in our form, as far as they have one.
+    entries: Vec<Map<String, Value>>,
+}
+
+impl ClientServers {
+    fn read(files: &UndoneFiles, env: &Env) -> Self {
+        let mut servers = Self::default();
+        let of_users = ClientApp::all()
+            .iter()
+            .flat_map(|app| app.user_files(env, HostOs::CURRENT).into_iter().map(|path| (*app, path)));
+        let others = of_users.filter(|(_, path)| !files.contains_key(path));
+        for (app, path) in others {
+            // One that cannot be read has none that we know.
+            if let Ok(Some(text)) = read_text(&path) {
+                servers.add(app, &path, &text, env);
+            }
+        }
+        for (path, (app, text)) in files {
+            servers.add(*app, path, text.as_deref().unwrap_or_default(), env);
+        }
+        servers
+    }
+
+    fn add(&mut self, app: ClientApp, path: &Path, text: &str, env: &Env) {
+        let Ok(root) = understood(path, text) else { return };
+        let own_keys = app.servers_path(&root);
+        let projects = root.get("projects").and_then(Value::as_object).into_iter().flatten();
+        let of_projects = projects.filter_map(|(_, project)| project.get("mcpServers"));
+        let places = value_at(&root, &own_keys).into_iter().chain(of_projects);
+        let dir = path.parent().unwrap_or(path);
+        let context = EntryContext { app, dir, project: None, env };
+        for (name, value) in places.filter_map(Value::as_object).flatten() {
+            let Some(entry) = value.as_object().filter(|_| !is_own_entry(value)) else { continue };
+            self.names.insert(name.clone());
+            self.entries.extend(translate(entry, &context).ok().map(|translated| translated.entry));
+        }
+    }
+
+    /// Whether a client has a server: one of its name, or one that runs the same with the same secrets.
+    fn has(&self, name: &str, entry: &Value) -> bool {
+        let is_same = |known: &Map<String, Value>| {
+            ["command", "args", "env", "url", "headers"]
+                .iter()
+                .all(|field| plain(known.get(*field)) == plain(entry.get(*field)))
+        };
+        self.names.contains(name) || self.entries.iter().any(is_same)
+    }
+}
+
+/// The value with every string as it is always written. An empty list or object is none.
+fn plain(value: Option<&Value>) -> Option<Value> {
+    match value? {
+        Value::String(text) => Some(canonical(text).into()),
+        Value::Array(list) if list.is_empty() => None,
+        Value::Object(members) if members.is_empty() => None,
+        Value::Array(list) => list.iter().map(|value| plain(Some(value))).collect(),
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, value)| Some((name.clone(), plain(Some(value))?)));
+            members.collect::<Option<Map<_, _>>>().map(Value::Object)
+        }
+        other => Some(other.clone()),
+    }
+}

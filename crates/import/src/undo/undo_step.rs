@@ -1,0 +1,364 @@
+//! How a recorded change is taken back: from the record and the client's file as it is now.
+//!
+//! A file that is as we left it gets its old text. In one that was changed since, only our entry is removed, also if the
+//! user renamed it, and the entries that it replaced are put back with their comments. What cannot be put back is left,
+//! each with the reason: it stays in the record.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde_json::{Map, Value};
+
+use super::other_content::other_content;
+use crate::clients::apps::{is_own_entry, short_path};
+use crate::files::allowed::disallow_own_entries;
+use crate::files::change_record::{ChangeRecord, ChangedPlace, OtherContent, OwnVariables};
+use crate::files::comments::{comments, missing_comments};
+use crate::files::edit::edit;
+use crate::files::put_back::{ReturningEntries, put_back};
+use crate::files::source::{literal, value_at};
+use crate::files::write;
+use base::text::{self, name, visible};
+use config::vars::Env;
+
+/// What happens to one file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Undone {
+    /// It gets its old text.
+    Restored,
+    /// It was made by us, and is removed.
+    Removed,
+    /// It was changed since: our entries are removed, and others are put back.
+    Reverted,
+    /// It stays as it is.
+    Unchanged,
+}
+
+/// What is not put back.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Leftover {
+    /// The whole file, which was removed since.
+    File,
+    /// An entry, and why.
+    Entry(String, String),
+    /// A comment of an entry.
+    Comment(String),
+    /// What else the file had before it was made again.
+    Content(Vec<String>),
+    /// Variables and other fields that the user wrote into our entry, and its name.
+    Variables(String, Vec<String>),
+}
+
+/// How a change will be taken back: the text that the file has and the one that it will have.
+#[derive(Debug)]
+pub(super) struct UndoStep {
+    /// The file.
+    pub file: PathBuf,
+    /// The text now; `None` if there is no file.
+    pub now: Option<String>,
+    /// The text to write; `None` removes the file.
+    pub then: Option<String>,
+    /// What that does.
+    pub outcome: Undone,
+    /// Our entries that are removed.
+    own: Vec<String>,
+    /// The entries that are put back.
+    back: Vec<String>,
+    /// What is not put back.
+    pub left: Vec<Leftover>,
+    /// What else there is to know.
+    pub notes: Vec<String>,
+    /// What the record is afterwards; `None` if everything is back.
+    pub rest: Option<ChangeRecord>,
+    /// Directories that are removed if they are empty.
+    made_dirs: Vec<PathBuf>,
+    /// The permissions that the file may have.
+    mode: u32,
+}
+
+impl UndoStep {
+    /// Finds out how to take a change back. `now`: the text of the file. `values`: those of the keyring.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file was changed to something that cannot be edited.
+    pub(super) fn new(
+        record: &ChangeRecord,
+        now: Option<String>,
+        values: &BTreeMap<String, String>,
+    ) -> anyhow::Result<Self> {
+        let old = record.text_before(values);
+        let mut step = Self {
+            file: record.file.clone(),
+            then: now.clone(),
+            now,
+            outcome: Undone::Unchanged,
+            own: Vec::new(),
+            back: Vec::new(),
+            left: Vec::new(),
+            notes: Vec::new(),
+            rest: None,
+            made_dirs: record.made_dirs.clone(),
+            mode: record.mode.unwrap_or(u32::MAX),
+        };
+        match (&step.now, old) {
+            (None, None) => {}
+            (None, Some(_)) => {
+                step.left.push(Leftover::File);
+                step.rest = Some(record.clone());
+            }
+            (Some(now), old) if record.left(now.as_bytes()) => {
+                step.outcome = if old.is_some() { Undone::Restored } else { Undone::Removed };
+                step.then = old;
+            }
+            // Somebody has made a removed file again, for its old content.
+            (Some(now), Some(old)) if is_blank(now) => {
+                step.outcome = Undone::Restored;
+                step.then = Some(old);
+            }
+            (Some(now), old) => {
+                let now = now.clone();
+                step.revert(record, &now, &old.unwrap_or_default()).map_err(|reason| {
+                    let file = text::path(&record.file);
+                    anyhow::anyhow!("{file} was changed since, and {reason}; it is left as it is")
+                })?;
+            }
+        }
+        Ok(step)
+    }
+
+    /// Takes our entries out of the text, and puts back those that they replaced.
+    fn revert(&mut self, record: &ChangeRecord, now: &str, old: &str) -> Result<(), String> {
+        let content = |text: &str| literal(&record.file, text).map_err(|error| error.to_string());
+        let (root, old_root) = (content(now)?, content(old)?);
+        let mut returning = Vec::new();
+        let mut left = Vec::new();
+        let mut variables = Vec::new();
+        for place in &record.places {
+            let mut plan = PlacePlan::new(place, &root, &old_root);
+            left.extend(plan.left.drain(..).map(|(name, reason)| (place.keys.clone(), name, reason)));
+            self.own.append(&mut plan.own);
+            self.notes.append(&mut plan.notes);
+            variables.extend(plan.variables.take());
+            self.back
+                .extend(plan.returning.names.iter().filter(|name| place.removed.contains(name)).cloned());
+            if plan.returning.remove.is_some() || !plan.returning.names.is_empty() {
+                returning.push(plan.returning);
+            }
+        }
+        let mut then = put_back(&record.file, now, old, &returning)?;
+        let written = record.places.iter().filter_map(|place| place.own.clone());
+        let own: Vec<String> = self.own.iter().cloned().chain(written).collect();
+        let allowed = record.app().filter(|_| !self.own.is_empty());
+        let allowed = allowed.and_then(|app| disallow_own_entries(app, &root, &old_root, &own));
+        if let Some(allowed) = allowed {
+            then = edit(&record.file, &then, &[allowed])?;
+        }
+        let content = other_content(record, &root, &old_root);
+        let entries: Vec<_> = left.iter().map(|(keys, name, _)| (keys.clone(), name.clone())).collect();
+        // Where nothing is back, the record stays whole: the file may become again as it was left.
+        let count: usize = record.places.iter().map(|place| place.removed.len()).sum();
+        let is_untouched = then == now && entries.len() == count && !record.is_incomplete();
+        let rest = match is_untouched {
+            true => record.clone(),
+            false => {
+                let rest = record.remainder(&entries, content.clone(), &variables, now)?;
+                let lost = lost_comments(record, old, &then, rest.before.as_deref().unwrap_or_default());
+                self.left.extend(lost.iter().cloned().map(Leftover::Comment));
+                ChangeRecord { comments: lost, ..rest }
+            }
+        };
+        self.left.splice(0..0, left.into_iter().map(|(_, name, reason)| Leftover::Entry(name, reason)));
+        if !content.is_empty() {
+            self.left.push(Leftover::Content(content.iter().flat_map(OtherContent::paths).collect()));
+        }
+        let variables = rest.own_variables.iter();
+        self.left.extend(variables.map(|own| Leftover::Variables(own.own.clone(), own.names.clone())));
+        self.rest = (!self.left.is_empty()).then_some(rest);
+        self.outcome = if then == now { Undone::Unchanged } else { Undone::Reverted };
+        self.then = Some(then);
+        Ok(())
+    }
+
+    /// Says what happens to the file.
+    pub(super) fn describe(&self, env: &Env) -> String {
+        let path = short_path(&self.file, env);
+        let own = self.own.iter().map(|own| format!("`{}`", visible(own))).collect::<Vec<_>>().join(", ");
+        match (&self.outcome, self.own.is_empty(), self.back.is_empty()) {
+            (Undone::Restored, ..) => format!("{path} gets its old content"),
+            (Undone::Removed, ..) => format!("{path} did not exist, and is removed"),
+            (Undone::Unchanged, ..) if self.now.is_none() => format!("{path} does not exist any more"),
+            (Undone::Unchanged, ..) if self.rest.is_none() => format!("{path} has everything back"),
+            (Undone::Unchanged, ..) => format!("{path} was changed since, and stays as it is"),
+            (Undone::Reverted, false, true) => format!("{path} was changed since: {own} is removed"),
+            (Undone::Reverted, false, false) => {
+                format!("{path} was changed since: {own} is removed, and {} put back", listed(&self.back))
+            }
+            (Undone::Reverted, true, _) => {
+                format!("{path} was changed since: {} put back", listed(&self.back))
+            }
+        }
+    }
+
+    /// Asks whether that is wanted.
+    pub(super) fn question(&self, env: &Env) -> String {
+        let path = short_path(&self.file, env);
+        let changed = format!("{path} was changed since the import.");
+        match (&self.outcome, self.own.is_empty(), self.back.is_empty()) {
+            (Undone::Removed, ..) => format!("Remove {path}, which did not exist before the import?"),
+            (Undone::Reverted, false, true) => format!("{changed} Remove {} from it?", listed(&self.own)),
+            (Undone::Reverted, false, false) => {
+                format!(
+                    "{changed} Remove {} from it, and put back {}?",
+                    listed(&self.own),
+                    listed(&self.back)
+                )
+            }
+            (Undone::Reverted, true, _) => format!("{changed} Put back {} in it?", listed(&self.back)),
+            (Undone::Restored | Undone::Unchanged, ..) => format!("Restore the old content of {path}?"),
+        }
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be written, or was changed meanwhile.
+    pub(super) fn apply(&self) -> anyhow::Result<()> {
+        let result = match (&self.now, &self.then) {
+            (now, then) if now == then => Ok(()),
+            (None, _) => Ok(()),
+            // A file that was made again may be read by others than the old one, which comes back into it.
+            (Some(now), Some(then)) => {
+                write::replace_within_mode(&self.file, Some(now.as_bytes()), then.as_bytes(), self.mode)
+            }
+            (Some(now), None) => write::remove(&self.file, now.as_bytes()),
+        };
+        result.with_context(|| format!("{} cannot be written", text::path(&self.file)))
+    }
+
+    /// Removes the directories that were made for a file that is removed. One that has something else by now stays.
+    pub(super) fn remove_made_dirs(&self) {
+        if self.then.is_none() {
+            self.made_dirs.iter().for_each(|dir| drop(fs::remove_dir(dir)));
+        }
+    }
+}
+
+fn listed<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
+    names.into_iter().map(|one| name(one)).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a file has no content.
+fn is_blank(text: &str) -> bool {
+    let rest: String = text.chars().filter(|c| !c.is_whitespace() && *c != '\u{feff}').collect();
+    rest.is_empty() || rest == "{}"
+}
+
+/// What is done in one place of a file.
+struct PlacePlan {
+    returning: ReturningEntries,
+    /// Our entries that are removed for good.
+    own: Vec<String>,
+    /// Entries that are not put back, each with the reason.
+    left: Vec<(String, String)>,
+    notes: Vec<String>,
+    /// Those that are removed with our entry.
+    variables: Option<OwnVariables>,
+}
+
+impl PlacePlan {
+    fn new(place: &ChangedPlace, root: &Value, old_root: &Value) -> Self {
+        let returning = ReturningEntries { keys: place.keys.clone(), ..ReturningEntries::default() };
+        let mut plan =
+            Self { returning, own: Vec::new(), left: Vec::new(), notes: Vec::new(), variables: None };
+        let no_entries = Map::new();
+        let old = value_at(old_root, &place.keys).and_then(Value::as_object).unwrap_or(&no_entries);
+        let names = place.removed.iter().filter(|name| old.contains_key(*name));
+        let (last, above) = place.keys.split_last().map_or(("", &[][..]), |(last, above)| (last, above));
+        let servers = match value_at(root, &place.keys) {
+            Some(Value::Object(servers)) => servers,
+            // Clients drop an empty one. What is above it may be a project that is gone.
+            None if value_at(root, above).is_some_and(Value::is_object) => &no_entries,
+            found => {
+                let problem = if found.is_some() { "is not an object any more" } else { "is gone" };
+                let key = if found.is_some() { last } else { above.last().map_or(last, |key| key.as_str()) };
+                let reason = format!("`{}` of the file {problem}", visible(key));
+                plan.left = names.map(|name| (name.clone(), reason.clone())).collect();
+                return plan;
+            }
+        };
+        plan.remove_own(place, servers, old);
+        for name in names {
+            match servers.get(name).filter(|_| plan.returning.remove.as_ref() != Some(name)) {
+                None => plan.returning.names.push(name.clone()),
+                Some(entry) if old.get(name) == Some(entry) => {}
+                Some(_) => {
+                    let reason = "the file has another server of this name now";
+                    plan.left.push((name.clone(), reason.to_owned()));
+                }
+            }
+        }
+        plan
+    }
+
+    /// Our entry is removed, or gets the form that it had before, if the file had one.
+    fn remove_own(&mut self, place: &ChangedPlace, servers: &Map<String, Value>, old: &Map<String, Value>) {
+        let Some(own) = &place.own else { return };
+        let is_own = |name: &String| servers.get(name).is_some_and(is_own_entry);
+        let is_new = |name: &&String| is_own(name) && !old.contains_key(*name);
+        let now = match (is_own(own), &servers.keys().filter(is_new).collect::<Vec<_>>()[..]) {
+            (true, _) => own,
+            (false, [renamed]) => renamed,
+            (false, []) => return,
+            (false, several) => {
+                let note =
+                    "start dynamic-mcp, and none is named as it was; remove those that you do not need";
+                return self.notes.push(format!("{} {note}", listed(several.iter().copied())));
+            }
+        };
+        let had_one = old.get(own).is_some_and(is_own_entry);
+        if had_one && servers.get(now) == old.get(own) {
+            return;
+        }
+        self.returning.remove = Some(now.clone());
+        match had_one {
+            true => self.returning.names.push(own.clone()),
+            false => {
+                let names = own_variables(&servers[now.as_str()], &place.entry);
+                if !names.is_empty() {
+                    self.variables = Some(OwnVariables { keys: place.keys.clone(), own: now.clone(), names });
+                }
+                self.own.push(now.clone());
+            }
+        }
+    }
+}
+
+/// The variables and the other fields of our entry that are not as we wrote them. Of an earlier version's record, that is
+/// not known.
+fn own_variables(entry: &Value, written: &Value) -> Vec<String> {
+    let members = |field| entry.get(field).and_then(Value::as_object).into_iter().flatten();
+    let is_new =
+        |field, name: &String, value| written.get(field).and_then(|env| env.get(name)) != Some(value);
+    let fields = ["env", "environment"].into_iter().filter(|_| written.is_object());
+    let new =
+        fields.flat_map(|field| members(field).filter(move |(name, value)| is_new(field, name, *value)));
+    let members = entry.as_object().into_iter().flatten().filter(|_| written.is_object());
+    let fields = members.filter(|(field, value)| {
+        !["env", "environment"].contains(&field.as_str()) && written.get(field) != Some(*value)
+    });
+    new.chain(fields).map(|(name, _)| name.clone()).collect()
+}
+
+/// The comments that the change removed and that are neither in the new text nor in the rest of the record.
+fn lost_comments(record: &ChangeRecord, old: &str, then: &str, rest: &str) -> Vec<String> {
+    let of = |text: &str| comments(&record.file, text);
+    let removed = || record.comments.clone();
+    // In an incomplete record, the old text does not have them.
+    let all = if record.is_incomplete() { removed() } else { of(old) };
+    let missing = missing_comments(missing_comments(all, of(then)), of(rest));
+    missing_comments(removed(), missing_comments(removed(), missing))
+}

@@ -1,0 +1,163 @@
+//! The endpoint on which an instance answers commands.
+
+use super::endpoint::{OwnEndpoint, check_peer};
+use super::{InstanceReply, InstanceRequest, InstanceStatus};
+use config::GroupName;
+use front::tools::status;
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::future::pending;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep, timeout};
+use upstream::groups::GroupManager;
+use upstream::groups::login_flows::LoginFlows;
+use wire::lines::LineReader;
+
+/// A client that only probes the program has ended it before this, and no file is made.
+const START_DELAY: Duration = Duration::from_millis(200);
+/// How long a command may take to send its request and to read the reply.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many commands are answered at the same time. Another one takes the place of the one that takes longest.
+const MAX_COMMANDS: usize = 32;
+/// The largest request, in bytes.
+const MAX_REQUEST_BYTES: usize = 4096;
+/// The interval between attempts to accept after one has failed.
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What an instance says of itself.
+pub struct InstanceInfo {
+    /// See [`endpoint_base`](super::endpoint_base).
+    pub endpoint_base: Option<PathBuf>,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// The config files.
+    pub config: Vec<PathBuf>,
+}
+
+/// Answers commands. Never completes.
+pub async fn serve(info: InstanceInfo, groups: Arc<GroupManager>) {
+    let (info, started) = (Arc::new(info), Instant::now());
+    sleep(START_DELAY).await;
+    let mut endpoint = match OwnEndpoint::listen(info.endpoint_base.as_deref()) {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            tracing::debug!(%error, "commands such as `dynamic-mcp status` will not find this process");
+            return pending().await;
+        }
+    };
+    let mut commands = OpenCommands::default();
+    loop {
+        match endpoint.accept().await {
+            Ok(socket) => {
+                let (info, groups) = (info.clone(), groups.clone());
+                commands.add(async move {
+                    check_peer(&socket)?;
+                    answer(socket, &info, &groups, started).await
+                });
+            }
+            Err(_) => sleep(ACCEPT_RETRY_INTERVAL).await,
+        }
+    }
+}
+
+/// The commands that are being answered, at most [`MAX_COMMANDS`]. Whoever only connects keeps nobody out.
+#[derive(Default)]
+struct OpenCommands {
+    tasks: JoinSet<()>,
+    /// The tasks, the oldest first.
+    oldest_first: VecDeque<AbortHandle>,
+}
+
+impl OpenCommands {
+    /// Answers a command within [`COMMAND_TIMEOUT`].
+    fn add(&mut self, answer: impl Future<Output = io::Result<()>> + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        self.oldest_first.retain(|task| !task.is_finished());
+        if self.oldest_first.len() == MAX_COMMANDS
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            oldest.abort();
+        }
+        self.oldest_first.push_back(self.tasks.spawn(async move {
+            if let Ok(Err(error)) = timeout(COMMAND_TIMEOUT, answer).await {
+                tracing::debug!(%error, "a command was not answered");
+            }
+        }));
+    }
+}
+
+async fn answer(
+    socket: impl AsyncRead + AsyncWrite + Send + 'static,
+    info: &InstanceInfo,
+    groups: &GroupManager,
+    started: Instant,
+) -> io::Result<()> {
+    let (input, mut output) = tokio::io::split(socket);
+    let line = LineReader::new(Box::new(input), MAX_REQUEST_BYTES).next().await;
+    let Some(Ok(line)) = line else { return Err(io::ErrorKind::UnexpectedEof.into()) };
+    let reply = match serde_json::from_slice(&line)? {
+        InstanceRequest::Status => InstanceReply::Status(Box::new(InstanceStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            up_s: started.elapsed().as_secs(),
+            cwd: info.cwd.to_string_lossy().into_owned(),
+            config: info.config.iter().map(|file| file.to_string_lossy().into_owned()).collect(),
+            status: status_for_owner(groups),
+        })),
+        InstanceRequest::Reconnect(name) => match groups.get(&GroupName::new(&name)) {
+            Some(group) => {
+                group.reconnect().await;
+                InstanceReply::Reconnecting
+            }
+            None => InstanceReply::NoSuchGroup,
+        },
+        InstanceRequest::Logs { group, after } => match groups.get(&GroupName::new(&group)) {
+            Some(group) => InstanceReply::Log(group.log_page(after).await),
+            None => InstanceReply::NoSuchGroup,
+        },
+    };
+    let line = serde_json::to_string(&reply)? + "\n";
+    output.write_all(line.as_bytes()).await?;
+    output.flush().await
+}
+
+/// What `get_status` reports, with the findings that only the owner of the config may know.
+fn status_for_owner(groups: &GroupManager) -> Value {
+    let all = groups.all();
+    let mut report = status::report(&all, groups, &LoginFlows::default(), &[]).json;
+    for (at, group) in all.iter().enumerate() {
+        report["groups"][at]["findings"] = group.snapshot().findings_for_owner().into();
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_only_connects_keeps_nobody_out_and_does_not_stay() {
+        let mut commands = OpenCommands::default();
+        let open = Arc::new(());
+        for _ in 0..3 * MAX_COMMANDS {
+            let open = open.clone();
+            commands.add(async move {
+                let _open = open;
+                pending().await
+            });
+        }
+        let (sender, answered) = oneshot::channel();
+        commands.add(async move { sender.send(()).map_err(|()| io::ErrorKind::Other.into()) });
+        let within = timeout(Duration::from_millis(1), answered).await;
+        assert!(matches!(within, Ok(Ok(()))), "{within:?}");
+        assert!(Arc::strong_count(&open) <= MAX_COMMANDS, "{}", Arc::strong_count(&open));
+        sleep(2 * COMMAND_TIMEOUT).await;
+        assert_eq!(Arc::strong_count(&open), 1);
+    }
+}

@@ -1,0 +1,32 @@
+//! Applies changes of the config files to a running instance.
+
+use super::{InstanceOptions, LOAD_TIMEOUT};
+use base::blocking;
+use config::load;
+use config::vars::Env;
+use config::watch::ConfigWatcher;
+use upstream::groups::GroupManager;
+
+/// Reads the config again and applies it each time one of its files changes. Never completes. `watcher`: `None` if the
+/// files could not be read at the start.
+pub(crate) async fn follow_config(
+    watcher: Option<ConfigWatcher>,
+    groups: &GroupManager,
+    options: &InstanceOptions,
+    env: &Env,
+) {
+    let Some(mut watcher) = watcher else { return std::future::pending().await };
+    loop {
+        watcher.changed().await;
+        let (options, env) = (options.clone(), env.clone());
+        // It runs on another thread, so that a large file or a slow disk delays no call.
+        let loading = move || load::load(&options.files, &env, &options.overrides);
+        match blocking::run(LOAD_TIMEOUT, loading).await {
+            Ok(config) => {
+                watcher.set_referenced(config.referenced.clone());
+                groups.apply(config).await;
+            }
+            Err(error) => tracing::error!("the changed config is not used: reading it {error}"),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! One running instance: the groups of a config, and the client that uses them.
+//!
+//! # Theory of operation
+//!
+//! [`InstanceOptions`] say which config files an instance reads and what overrides them. [`Instance`] puts the parts
+//! together: logins, secrets, transport, groups, and the client that upstreams know. Nothing is started yet.
+//!
+//! `serve` runs an instance for the client on stdin and stdout. `embedded` runs one for a command in the same process,
+//! so that `dynamic-mcp call` and `check` obey the same rules as a client. `import --measure` starts the groups alone.
+//! `follow_config` applies changes of the config files. `control` is the socket on which commands reach a running
+//! instance. `nesting` recognizes an instance that would start itself. `stores` opens the user's logins and secrets.
+//! `signals` receives the signals that end the process. `program_client` starts this program once more and is its MCP
+//! client, for `demo` and `import --measure`.
+
+use auth::OAuthLogins;
+use base::text;
+use config::vars::Env;
+use config::{Config, Overrides};
+use front::server::front_client::FrontClient;
+use front::server::options::SessionOptions;
+use process::launch::direct::DirectLaunches;
+use process::secrets::SecretResolver;
+use process::warden::Warden;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use upstream::cache::Cache;
+use upstream::groups::GroupManager;
+use upstream::groups::startup::Startup;
+use upstream::pins::PinStore;
+use upstream::transport::Transport;
+use upstream::transport::shared::AttachShared;
+
+pub mod control;
+pub mod embedded;
+mod follow_config;
+mod nesting;
+pub mod program_client;
+pub mod serve;
+pub mod signals;
+pub mod stores;
+
+/// How long the config files, and the files that they name, may take to be read.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How an instance is started.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceOptions {
+    /// The config files. A later one overrides an earlier one.
+    pub files: Vec<PathBuf>,
+    /// Whether the command line names the files. Else it is the default file.
+    pub names_files: bool,
+    /// The settings that the command line overrides, the profile, and the files that may be absent.
+    pub overrides: Overrides,
+    /// What the command line chooses for the client's session.
+    pub session: SessionOptions,
+    /// The directory of the cached catalogs. `None`: nothing is cached.
+    pub cache_dir: Option<PathBuf>,
+    /// The directory of the pinned definitions. `None`: nothing is pinned.
+    pub pins_dir: Option<PathBuf>,
+}
+
+impl InstanceOptions {
+    /// The arguments with which another command reads the same config files, with a space before them. Empty for the
+    /// default file. A path that cannot be typed is left out.
+    pub fn config_args(&self, env: &Env) -> String {
+        let named = self.files.iter().filter(|_| self.names_files).map(|file| env.cwd().join(file));
+        named.filter_map(|file| Some(format!(" --config {}", text::shell_word(file.to_str()?)?))).collect()
+    }
+}
+
+/// The parts of an instance, without a session. Its groups are not started.
+pub struct Instance {
+    /// The groups.
+    pub groups: Arc<GroupManager>,
+    /// The client that upstreams know.
+    pub client: Arc<FrontClient>,
+    /// The stored logins.
+    pub logins: Arc<OAuthLogins>,
+    /// The environment that servers inherit.
+    pub process_env: Arc<Env>,
+}
+
+impl Instance {
+    /// Makes the parts for this config.
+    pub fn new(
+        config: Config,
+        cache: Cache,
+        options: &InstanceOptions,
+        env: &Env,
+        process_env: Env,
+        startup: Startup,
+    ) -> Self {
+        let logins = stores::token_store(options, env, &config.settings, false);
+        let logins = Arc::new(OAuthLogins::new(logins));
+        let process_env = Arc::new(process_env);
+        let warden = Warden::new();
+        let launchers = options.cache_dir.as_ref().map(|dir| dir.join("launchers"));
+        let transport = Transport {
+            direct: DirectLaunches::new(launchers),
+            shared: shared_servers(&process_env),
+            secrets: SecretResolver::new(stores::secret_keyring(env), process_env.clone(), warden.clone()),
+            process_env: process_env.clone(),
+            warden,
+            logins: logins.clone(),
+        };
+        let client = Arc::new(FrontClient::default());
+        let pins = PinStore::new(options.pins_dir.clone());
+        let groups = GroupManager::new(config, transport, client.clone(), cache, pins, startup);
+        Self { groups, client, logins, process_env }
+    }
+}
+
+/// Attaches to servers that other instances use as well. Windows has no host for them.
+fn shared_servers(process_env: &Arc<Env>) -> Option<Arc<dyn AttachShared>> {
+    #[cfg(unix)]
+    return Some(Arc::new(sharing::SharedServers::new(process_env.clone())));
+    #[cfg(windows)]
+    {
+        let _ = process_env;
+        None
+    }
+}

@@ -1,0 +1,266 @@
+//! Serves one client on stdin and stdout, which is what dynamic-mcp does without a command.
+//!
+//! Config and cache are read on another thread, while a signal or the end of stdin still ends the process at once. Then
+//! four things run at the same time: the session, the background work of the groups, the socket for commands, and the
+//! watcher of the config files. The session ends when stdin ends, when a signal comes, or when stdout cannot be written.
+//! It then closes every upstream, and the last answers are written before the process exits.
+
+use super::control::{self, socket, socket::InstanceInfo};
+use super::follow_config::follow_config;
+use super::nesting::{self, Nesting};
+use super::signals::EndSignals;
+use super::{Instance, InstanceOptions, LOAD_TIMEOUT};
+use base::blocking;
+use config::dirs;
+use config::load;
+use config::vars::Env;
+use config::watch::ConfigWatcher;
+use config::{Config, ConfigError, Settings};
+use front::server::ClientSession;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use http_client::credentials::LoginService;
+use process::launch::ANCESTORS_VAR;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+use upstream::cache::Cache;
+use upstream::groups::startup::Startup;
+use wire::lines::LineReader;
+use wire::output::{Output, Writer};
+use wire::peer::Peer;
+use wire::stdio::{self, close_stdout};
+
+/// How long exit waits for new tokens: a request takes 10 s at most, and a keyring 3 s.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long exit waits for a client that reads nothing of the last answers.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
+/// How many times it waits so long, for a client that reads slowly.
+const MAX_FLUSH_WAITS: usize = 10;
+/// How long the start continues after the end of stdin, for a client that sends its requests and closes stdin at once.
+const EOF_GRACE: Duration = Duration::from_millis(300);
+
+/// Serves one client on stdin and stdout until it disconnects or a signal comes.
+///
+/// # Errors
+///
+/// Fails if signals cannot be handled, or if this instance is a server of its own config or nested too deep. A config
+/// that cannot be used is logged and shown by `get_status`, and so are the errors in `startup`.
+pub async fn serve(
+    options: &InstanceOptions,
+    env: &Env,
+    mut startup: Startup,
+) -> anyhow::Result<ServeOutcome> {
+    // This comes before anything that takes time, because a client may send a signal during the start.
+    let mut signals = EndSignals::listen()?;
+    let mut process_env = env.clone();
+    let nesting = Nesting::new(process_env.var(ANCESTORS_VAR), &options.files, env.cwd());
+    process_env.vars.extend([nesting.var_for_servers()]);
+    startup.results_dir = dirs::state_dir(env).map(|dir| dir.join("results"));
+    let (mut lines, output, writer) = stdio::open(Settings::default().max_message_bytes);
+    let refusal = tokio::select! {
+        refusal = nesting.refusal(&mut lines) => refusal,
+        signal = signals.next() => return Ok(stopped_at_start(signal)),
+    };
+    startup.errors.iter().for_each(|error| tracing::error!("{error}"));
+    if let Some(reason) = refusal {
+        let writing = tokio::spawn(writer.run());
+        nesting::refuse(&reason, &mut lines, &output).await;
+        output.close();
+        drop(timeout(FLUSH_TIMEOUT, writing).await);
+        anyhow::bail!("this instance does not run: {reason}");
+    }
+    let loaded = tokio::select! {
+        loaded = load_files(options, env) => loaded,
+        () = end_of_input(&mut lines) => return Ok(stopped_at_start(EOF)),
+        signal = signals.next() => return Ok(stopped_at_start(signal)),
+    };
+    log_config(&loaded.config);
+    let wrong_profile = loaded.config.wrong_profile().map(ToString::to_string);
+    if let Some(error) = wrong_profile.clone().filter(|_| io::stdin().is_terminal()) {
+        return Ok(ServeOutcome::WrongProfile(error));
+    }
+    lines.set_limit(loaded.config.settings.max_message_bytes);
+    let launch = LaunchContext { options, env, process_env, startup };
+    let outcome = run_session(loaded, (lines, output, writer), signals, launch).await?;
+    Ok(match (outcome, wrong_profile) {
+        (ServeOutcome::NoClient, Some(error)) => ServeOutcome::WrongProfile(error),
+        (outcome, _) => outcome,
+    })
+}
+
+/// How serving ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServeOutcome {
+    /// A client came, or a signal ended it.
+    Served,
+    /// stdin ended before any request came.
+    NoClient,
+    /// The same, or stdin is a terminal, and the config does not have the profile that was named: what is wrong.
+    WrongProfile(String),
+}
+
+/// How this instance was started.
+struct LaunchContext<'a> {
+    options: &'a InstanceOptions,
+    env: &'a Env,
+    /// The environment that servers inherit.
+    process_env: Env,
+    startup: Startup,
+}
+
+/// The cause of an end before any request came.
+const EOF: &str = "EOF";
+
+/// What is read at the start.
+struct LoadedFiles {
+    config: Config,
+    /// `None` if the files took too long.
+    watcher: Option<ConfigWatcher>,
+    cache: Cache,
+}
+
+/// Reads the config files and the cache.
+async fn load_files(options: &InstanceOptions, env: &Env) -> LoadedFiles {
+    let (env, options) = (env.clone(), options.clone());
+    let first_file = options.files.first().cloned().unwrap_or_default();
+    let loading = blocking::run(LOAD_TIMEOUT, move || {
+        // The watcher first, so that no change after `load` is missed.
+        let mut watcher = ConfigWatcher::new(options.files.clone());
+        let config = load::load(&options.files, &env, &options.overrides);
+        watcher.set_referenced(config.referenced.clone());
+        LoadedFiles { config, watcher: Some(watcher), cache: Cache::open(options.cache_dir) }
+    });
+    loading.await.unwrap_or_else(|error| {
+        let error = ConfigError {
+            file: first_file,
+            at: None,
+            message: format!("cannot be read: it {error}"),
+            hint: Some("restart dynamic-mcp when its files can be read".to_owned()),
+        };
+        let config = Config { errors: vec![error], ..Config::default() };
+        LoadedFiles { config, watcher: None, cache: Cache::open(None) }
+    })
+}
+
+/// Resolves `EOF_GRACE` after the end of stdin.
+async fn end_of_input(lines: &mut LineReader) {
+    lines.ended().await;
+    sleep(EOF_GRACE).await;
+}
+
+/// Logs why the process ends before it has served anyone.
+fn stopped_at_start(cause: &str) -> ServeOutcome {
+    tracing::info!(cause, "stopped while starting");
+    if cause == EOF { ServeOutcome::NoClient } else { ServeOutcome::Served }
+}
+
+/// Serves the client until it disconnects or a signal comes.
+async fn run_session(
+    loaded: LoadedFiles,
+    stdio: (LineReader, Output, Writer),
+    mut signals: EndSignals,
+    launch: LaunchContext<'_>,
+) -> anyhow::Result<ServeOutcome> {
+    let LoadedFiles { config, watcher, cache } = loaded;
+    let LaunchContext { options, env, process_env, startup } = launch;
+    let (mut lines, output, writer) = stdio;
+    let Instance { groups, client, logins, process_env } =
+        Instance::new(config, cache, options, env, process_env, startup);
+    let endpoint_base = control::endpoint_base(env);
+    let info =
+        InstanceInfo { endpoint_base, cwd: process_env.cwd().to_owned(), config: options.files.clone() };
+    let config = groups.config();
+    tokio::select! {
+        ((), ()) = async { tokio::join!(groups.load_pins(&config), groups.check_commands(&config)) } => {}
+        signal = signals.next() => {
+            return Ok(stopped_at_start(signal));
+        }
+    }
+    let (peer, deadlines) = Peer::new(output.clone());
+    let session = ClientSession::new(groups.clone(), &client, peer, options.session);
+    let closing = groups.clone();
+    // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
+    let serving = tokio::spawn(async move {
+        let mut writing = tokio::spawn(writer.run());
+        // The task ends with the session.
+        let mut timing = JoinSet::new();
+        timing.spawn(deadlines.run());
+        // A task of its own, so that the signals are not asked for each message.
+        let signal = tokio::spawn(async move { signals.next().await });
+        let stop = async {
+            tokio::select! {
+                Ok(signal) = signal => tracing::info!(signal, "told to stop by a signal"),
+                _ = &mut writing => tracing::info!("the client has disconnected"),
+            }
+        };
+        // A set polls its future when that was woken, and not each time that a message comes.
+        let stop = async { FuturesUnordered::from_iter([stop]).next().await.unwrap_or_default() };
+        let was_asked = session.run(&mut lines, stop, closing.shutdown()).await;
+        output.close();
+        if !writing.is_finished() {
+            flush(&output, writing).await;
+        }
+        if was_asked { ServeOutcome::Served } else { ServeOutcome::NoClient }
+    });
+    let served = tokio::select! {
+        served = serving => served,
+        () = groups.run() => Ok(ServeOutcome::Served),
+        () = socket::serve(info, groups.clone()) => Ok(ServeOutcome::Served),
+        () = follow_config(watcher, &groups, options, env) => Ok(ServeOutcome::Served),
+    };
+    store_tokens(&*logins).await;
+    Ok(served?)
+}
+
+/// Waits until the last answers are written, for as long as the client goes on reading.
+async fn flush(output: &Output, mut writing: JoinHandle<io::Result<()>>) {
+    let mut unwritten = output.unwritten_bytes();
+    for _ in 0..MAX_FLUSH_WAITS {
+        if timeout(FLUSH_TIMEOUT, &mut writing).await.is_ok() {
+            return;
+        }
+        let left = output.unwritten_bytes();
+        if left == unwritten {
+            break;
+        }
+        unwritten = left;
+    }
+    tracing::debug!(unwritten, "the client did not read its last answers");
+}
+
+/// Waits until the answers to token requests are stored: an authorization server may have replaced the old tokens
+/// already. The client sees the end of stdout meanwhile. Signals do not cut this short.
+async fn store_tokens(logins: &dyn LoginService) {
+    let mut stored = std::pin::pin!(logins.flush());
+    if timeout(Duration::ZERO, &mut stored).await.is_ok() {
+        return;
+    }
+    tracing::info!("waiting for new tokens of a login, which would be lost otherwise");
+    close_stdout();
+    if timeout(TOKEN_TIMEOUT, stored).await.is_err() {
+        tracing::warn!("new tokens of a login did not arrive in time and may be lost");
+    }
+}
+
+/// Logs the errors and warnings of the config. ListEntries that are valid are used even if others are not.
+fn log_config(config: &Config) {
+    for error in &config.errors {
+        tracing::error!("{error}");
+    }
+    for warning in config.all_warnings() {
+        tracing::warn!("{warning}");
+    }
+    if config.has_no_server() {
+        tracing::warn!("{}", Config::NO_SERVER);
+    }
+    for (name, server) in &config.servers {
+        if let Err(error) = server {
+            error.to_string().lines().for_each(|line| tracing::error!(group = %name, "{line}"));
+        }
+    }
+    if let Some(profile) = config.profile_summary() {
+        tracing::info!("{profile}");
+    }
+    tracing::info!(groups = config.servers.len(), "dynamic-mcp {} is ready", env!("CARGO_PKG_VERSION"));
+}

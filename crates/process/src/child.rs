@@ -1,0 +1,163 @@
+//! A transport to an upstream that is a child process: its stdin, stdout and stderr.
+
+use super::launch::direct::{LauncherUse, StartRecord};
+use super::launch::{self, Launch};
+use super::server_log::ServerLog;
+use super::stderr::StderrTail;
+use super::warden::{Exit, ProcessHandle, SpawnError, SpawnedProcess, StopTimeouts, Warden};
+use config::vars::Env;
+use config::{GroupName, StdioConfig};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncRead;
+use tokio::time::timeout;
+use tracing::Instrument;
+use wire::output::{Output, PollableFd, Writer};
+
+/// How long the last output of a process may come after its exit, or its exit after the end of its output.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// Lines of stderr that an error message shows.
+const STDERR_TAIL_LINES: usize = 20;
+
+/// The child process of a transport. Clones share it; the process is ended when the last one is dropped.
+#[derive(Clone)]
+pub struct ChildTransport(Arc<ChildInner>);
+
+struct ChildInner {
+    /// The process.
+    process: ProcessHandle,
+    /// Its pid, for display.
+    pid: u32,
+    /// The last lines of its stderr.
+    stderr: StderrTail,
+    /// Reads stderr.
+    stderr_task: tokio::task::JoinHandle<()>,
+    /// For the variables that the process did not inherit, together with `group` and `stdio`.
+    process_env: Arc<Env>,
+    group: GroupName,
+    stdio: StdioConfig,
+    /// How it was started, if its launcher may be left out.
+    start: Option<StartRecord>,
+}
+
+impl Drop for ChildInner {
+    fn drop(&mut self) {
+        self.stderr_task.abort();
+    }
+}
+
+/// A child process that runs, and the lines from it and to it.
+pub struct RunningChild {
+    /// The lines that it writes to its stdout.
+    pub input: Box<dyn AsyncRead + Send + Unpin>,
+    /// Accepts the lines for its stdin.
+    pub output: Output,
+    /// Writes the lines that `output` accepted. It has to be run.
+    pub writer: Writer,
+    /// Watches the process and ends it.
+    pub handle: ChildTransport,
+}
+
+/// How a process ended, or a connection to it.
+#[derive(Debug)]
+pub struct ProcessEnd {
+    /// A fragment such as "its process exited with code 3".
+    pub how: String,
+    /// The last lines of its stderr.
+    pub stderr: String,
+    /// Variables of ours that the process did not inherit and may have wanted.
+    pub withheld: Vec<String>,
+}
+
+impl ChildTransport {
+    /// Spawns `launch`, which starts the server of `stdio`. `start` says how that was chosen.
+    pub async fn open(
+        warden: &Warden,
+        process_env: &Arc<Env>,
+        group: &GroupName,
+        stdio: &StdioConfig,
+        (launch, mut start): (Launch, Option<StartRecord>),
+        log: &ServerLog,
+    ) -> Result<RunningChild, SpawnError> {
+        let spawned = spawn(warden, launch, &mut start).await?;
+        tracing::debug!(pid = spawned.pid, "process started");
+        let stderr = StderrTail::default();
+        let stderr_task = tokio::spawn(stderr.clone().follow(spawned.stderr, log.clone()).in_current_span());
+        let (output, writer) = Output::direct(PollableFd::Pipe(spawned.stdin));
+        let inner = ChildInner {
+            process: spawned.handle,
+            pid: spawned.pid,
+            stderr,
+            stderr_task,
+            process_env: process_env.clone(),
+            group: group.clone(),
+            stdio: stdio.clone(),
+            start,
+        };
+        Ok(RunningChild { input: Box::new(spawned.stdout), output, writer, handle: Self(Arc::new(inner)) })
+    }
+
+    /// The pid of the process.
+    pub fn pid(&self) -> u32 {
+        self.0.pid
+    }
+
+    /// Notes how the server was started, if its launcher may be left out. To be called once it has answered.
+    pub async fn learn_start(&self) -> Option<LauncherUse> {
+        Some(self.0.start.as_ref()?.learn(self.0.pid).await)
+    }
+
+    /// Forgets how to start the server without its launcher. Returns whether it was started so.
+    pub async fn forget_direct_start(&self) -> bool {
+        let Some(start) = self.0.start.as_ref().filter(|start| start.is_direct) else { return false };
+        start.forget().await;
+        true
+    }
+
+    /// Returns the last lines that the process wrote to stderr.
+    pub fn stderr_tail(&self) -> String {
+        self.0.stderr.last_lines(STDERR_TAIL_LINES)
+    }
+
+    /// Waits until the process has exited and its output has had time to be read.
+    pub async fn drained(&self) {
+        self.0.process.exited().await;
+        tokio::time::sleep(DRAIN_TIMEOUT).await;
+    }
+
+    /// Returns how the process ended. To be called after the end of its stdout.
+    pub async fn connection_end(&self) -> ProcessEnd {
+        let exit = timeout(DRAIN_TIMEOUT, self.0.process.exited()).await;
+        let stderr = self.stderr_tail();
+        let withheld = match exit {
+            Ok(Exit::Code(0)) => Vec::new(),
+            _ => {
+                let inner = &self.0;
+                launch::withheld_vars(&inner.process_env, inner.group.as_str(), &inner.stdio, &stderr)
+            }
+        };
+        let how =
+            exit.map_or_else(|_| "it closed its stdout".to_owned(), |exit| format!("its process {exit}"));
+        ProcessEnd { how, stderr, withheld }
+    }
+
+    /// Ends the process and every process that it started. The caller closes its stdin first.
+    pub async fn stop(&self, timeouts: StopTimeouts) {
+        self.0.process.stop(timeouts).await;
+    }
+}
+
+/// Spawns a process; as it is written if it cannot be executed without its launcher.
+async fn spawn(
+    warden: &Warden,
+    launch: Launch,
+    start: &mut Option<StartRecord>,
+) -> Result<SpawnedProcess, SpawnError> {
+    let spawned = warden.spawn(launch).await;
+    let Some(start) = start.as_mut().filter(|start| start.is_direct && spawned.is_err()) else {
+        return spawned;
+    };
+    start.forget().await;
+    start.is_direct = false;
+    warden.spawn(start.written()).await
+}

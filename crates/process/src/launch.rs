@@ -1,0 +1,384 @@
+//! Turns the config entry of a stdio server into a command that can be executed.
+//!
+//! # Theory of operation
+//!
+//! A config entry leaves much to the environment: which variables the server inherits, where its command is installed
+//! and where it runs. [`prepare`] settles all of that before the process is spawned, so that an entry that cannot work
+//! fails with an error that says what to change, not with an errno.
+//!
+//! - `child_env` decides which of our variables the child gets; `launcher_vars` has those of launchers.
+//! - `path` decides on the child's PATH and finds its command there.
+//! - `direct` replaces `npx` and `uvx` by what they start; `command_advice` says what to do if there is no command.
+//!
+//! The result, [`Launch`], needs no further lookup. Neither it nor an error shows the value of a variable other than
+//! PATH, because values may be secrets.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf, is_separator};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::blocking::{self, BlockingError};
+use command_advice::{advice, path_advice};
+use config::env::{Env, get_var, is_same_var, set_var};
+use config::{GroupName, StdioConfig};
+use serde::{Deserialize, Serialize};
+
+mod child_env;
+mod command_advice;
+pub mod direct;
+mod launcher_args;
+mod launcher_vars;
+mod path;
+#[cfg(any(windows, test))]
+pub(super) mod windows_command;
+
+pub use child_env::{ANCESTORS_VAR, OWN_VAR_PREFIX, OWNER_VAR, withheld_vars};
+pub use path::PathList;
+
+/// How long [`find_broken`] may take. The client waits for it.
+const CHECK_TIMEOUT: Duration = Duration::from_millis(200);
+/// How long the search for a command may take.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A command that can be executed without any further lookup.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The executable, an absolute path.
+    #[serde(with = "path_bytes")]
+    pub program: PathBuf,
+    /// The arguments, without the program's name. They may hold secrets.
+    pub args: Vec<OsString>,
+    /// The whole environment of the child. Its values may be secrets.
+    pub env: Vec<(OsString, OsString)>,
+    /// The working directory, an absolute path. It existed when the command was prepared.
+    #[serde(with = "path_bytes")]
+    pub cwd: PathBuf,
+}
+
+/// Serializes a path that may be no UTF-8, which serde refuses to do.
+mod path_bytes {
+    use serde::{Deserialize, Serialize};
+    use std::ffi::OsString;
+    use std::path::{Path, PathBuf};
+
+    pub(super) fn serialize<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<PathBuf, D::Error> {
+        OsString::deserialize(deserializer).map(PathBuf::from)
+    }
+}
+
+impl fmt::Debug for Launch {
+    /// Shows neither arguments nor values of variables, because both may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.env.iter().map(|(name, _)| name).collect::<Vec<_>>();
+        f.debug_struct("Launch")
+            .field("program", &self.program)
+            .field("env", &names)
+            .field("cwd", &self.cwd)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a config entry cannot be executed. A retry does not help: the config or the machine has to change.
+///
+/// PATH is the only variable whose value is shown. Without it the user cannot fix a command that is not found.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// No directory of the child's PATH has the command.
+    #[error(
+        "command {:?} not found in PATH; {} (PATH: {searched})",
+        without_arguments(command), advice(command, found.as_deref())
+    )]
+    NotFound {
+        /// The command as the config entry has it.
+        command: String,
+        /// The child's PATH.
+        searched: PathList,
+        /// A file of that name on our own PATH or in a common directory for tools.
+        found: Option<PathBuf>,
+    },
+    /// A command with a slash, which is not searched for on PATH, does not exist.
+    #[error(
+        "command {:?} not found: there is no file {:?}; {}",
+        without_arguments(command), without_arguments(&path.to_string_lossy()), path_advice(command)
+    )]
+    NoSuchFile {
+        /// The command as the config entry has it.
+        command: String,
+        /// The absolute path that it means.
+        path: PathBuf,
+    },
+    /// The command is an address.
+    #[error("\"command\" is an address: write \"url\" in place of \"command\"")]
+    Address,
+    /// The command is a program together with its arguments.
+    #[error(
+        "\"command\" has arguments in it: write \"command\": {program:?}, and put the words after it into \"args\", \
+         each as a string of its own"
+    )]
+    HasArguments {
+        /// The program. The arguments are not shown, because they may hold secrets.
+        program: String,
+    },
+    /// The arguments of a launcher name nothing to start.
+    #[error("{launcher} gets no package to start: write \"args\": [{example}]")]
+    NoPackage {
+        /// The launcher.
+        launcher: String,
+        /// Its first arguments, as an example.
+        example: &'static str,
+    },
+    /// The first argument is several.
+    #[error(
+        "the first of \"args\" has several arguments in it: write \"args\": [{words}], each word as a string of its own"
+    )]
+    JoinedArguments {
+        /// The first words, in the notation of JSON.
+        words: String,
+    },
+    /// The file of the command exists and is not executable.
+    #[error("command {path:?} is not an executable file; {NOT_EXECUTABLE_ADVICE}")]
+    NotExecutable {
+        /// The absolute path of the file.
+        path: PathBuf,
+    },
+    /// The command is a directory.
+    #[error("command {path:?} is a directory; write the path of the program in it as \"command\"")]
+    Directory {
+        /// Its absolute path.
+        path: PathBuf,
+    },
+    /// The working directory does not exist, or is not a directory.
+    #[error(
+        "working directory {cwd:?} cannot be used ({reason}); create it, or set \"cwd\" to one that exists"
+    )]
+    Cwd {
+        /// The absolute path of the directory.
+        cwd: PathBuf,
+        /// Why it cannot be used.
+        reason: io::Error,
+    },
+    /// An argument cannot be passed to the program, or the program cannot be run.
+    #[cfg(windows)]
+    #[error("command {program:?} cannot be run: {reason}")]
+    CommandLine {
+        /// The absolute path of the program.
+        program: PathBuf,
+        /// Why. It names an argument by its position.
+        reason: String,
+    },
+    /// The directories of PATH or the working directory could not be looked at.
+    #[error("the search for the command {0}")]
+    Lookup(#[from] BlockingError),
+}
+
+/// What to do about a file that is not executable.
+const NOT_EXECUTABLE_ADVICE: &str = if cfg!(windows) {
+    "Windows runs .exe, .com, .cmd, .bat and .ps1; set its interpreter as \"command\""
+} else {
+    "run chmod +x on it, or set its interpreter as \"command\""
+};
+
+impl LaunchError {
+    /// The error in a few words, for lists.
+    pub fn brief(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } | Self::NoSuchFile { .. } => "its command was not found",
+            Self::Address => "its command is an address",
+            Self::HasArguments { .. } => "its command has arguments in it",
+            Self::NoPackage { .. } => "its launcher gets no package",
+            Self::JoinedArguments { .. } => "its first argument is several",
+            Self::Directory { .. } => "its command is a directory",
+            Self::NotExecutable { .. } => "its command is not executable",
+            Self::Cwd { .. } => "its working directory cannot be used",
+            #[cfg(windows)]
+            Self::CommandLine { .. } => "its arguments cannot be passed to it",
+            Self::Lookup(_) => "its command could not be searched for",
+        }
+    }
+}
+
+/// An argument that is not looked at.
+const SOME_ARGUMENT: &str = "argument";
+
+/// Returns the servers that certainly cannot be started, and why. Takes `CHECK_TIMEOUT` at most; if the file system takes
+/// longer, none is known.
+pub async fn find_broken<'s>(
+    servers: impl Iterator<Item = (&'s GroupName, &'s StdioConfig)>,
+    process_env: &Env,
+) -> Vec<(GroupName, Arc<LaunchError>)> {
+    // Whether a server can be started depends on nothing else of its entry, and many have the same command.
+    let mut named: HashMap<_, Vec<&GroupName>> = HashMap::new();
+    for (name, stdio) in servers {
+        let own_path = stdio.env.iter().find(|(name, _)| is_same_var(name, "PATH"));
+        let key = (
+            &stdio.command,
+            launcher_args::check(&stdio.command, &stdio.args).is_err().then_some(&stdio.args),
+        );
+        named.entry((key, &stdio.cwd, &stdio.inherit_env, own_path)).or_default().push(name);
+    }
+    let (searched, names): (Vec<_>, Vec<_>) = named.into_iter().unzip();
+    let searched = searched.into_iter().map(|((command, args), cwd, inherit_env, own_path)| StdioConfig {
+        command: command.clone(),
+        args: args.cloned().unwrap_or_else(|| vec![SOME_ARGUMENT.to_owned()]),
+        env: own_path.into_iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
+        cwd: cwd.clone(),
+        inherit_env: inherit_env.clone(),
+    });
+    let searched: Vec<_> = searched.collect();
+    let process_env = process_env.clone();
+    let errors = blocking::run(CHECK_TIMEOUT, move || {
+        let error = |stdio: &StdioConfig| {
+            // The login shell, which may have more directories, takes too long to ask.
+            let is_certain = !path::needs_login_path(stdio, &process_env);
+            is_certain.then(|| prepare_blocking(stdio, &process_env, None).err()).flatten()
+        };
+        searched.iter().map(|stdio| error(stdio).map(Arc::new)).collect::<Vec<_>>()
+    });
+    let broken = errors.await.unwrap_or_default().into_iter().zip(names);
+    let broken = broken.filter_map(|(error, names)| Some((error?, names)));
+    broken
+        .flat_map(|(error, names)| names.into_iter().map(move |name| (name.clone(), error.clone())))
+        .collect()
+}
+
+/// The command as errors show it: without what may be arguments, which may hold secrets.
+fn without_arguments(command: &str) -> String {
+    let is_path = command.starts_with(['/', '~', '.']) || Path::new(command).is_absolute();
+    // A path may contain spaces.
+    let end = if is_path { command.find(" -") } else { command.find(char::is_whitespace) };
+    end.map_or_else(|| command.to_owned(), |end| format!("{} …", &command[..end]))
+}
+
+/// Determines the program, arguments, environment and working directory of the server that `stdio` configures.
+///
+/// Takes milliseconds, or up to 2 s the first time that the login shell is asked for its PATH.
+pub async fn prepare(stdio: &StdioConfig, process_env: &Env) -> Result<Launch, LaunchError> {
+    let login_path = match path::needs_login_path(stdio, process_env) {
+        true => path::login_path(process_env).await,
+        false => None,
+    };
+    let (stdio, process_env) = (stdio.clone(), process_env.clone());
+    // Not on the runtime's only thread: a directory of PATH may be on a network file system that hangs.
+    let found =
+        blocking::run(LOOKUP_TIMEOUT, move || prepare_blocking(&stdio, &process_env, login_path.as_deref()));
+    found.await?
+}
+
+/// Does the work of [`prepare`]. `login_path` is the PATH of the login shell, if it is needed.
+fn prepare_blocking(
+    stdio: &StdioConfig,
+    process_env: &Env,
+    login_path: Option<&OsStr>,
+) -> Result<Launch, LaunchError> {
+    let mut env = child_env::child_env(stdio, process_env);
+    if let Some(path) = path::extended_path(stdio, process_env, login_path) {
+        set_var(&mut env, "PATH", path);
+    }
+    let cwd = usable_working_dir(stdio, process_env)?;
+    let searched = PathList::parse(get_var(&env, "PATH").unwrap_or_default());
+    let program = find_program(&stdio.command, searched, &cwd, process_env)?;
+    launcher_args::check(&stdio.command, &stdio.args)?;
+    let args: Vec<_> = stdio.args.iter().map(OsString::from).collect();
+    #[cfg(windows)]
+    windows_command::check(&program, &args)
+        .map_err(|error| LaunchError::CommandLine { program: program.clone(), reason: error.to_string() })?;
+    Ok(Launch { program, args, env: env.into_iter().collect(), cwd })
+}
+
+/// Returns the working directory of the server that `stdio` configures, which may not exist.
+///
+/// Without a `cwd` in the config entry it is ours, or the home directory if ours is where desktops start programs: the
+/// root, or the directory of the system's programs on Windows.
+pub fn working_dir(stdio: &StdioConfig, process_env: &Env) -> PathBuf {
+    match &stdio.cwd {
+        Some(cwd) => process_env.cwd().join(expand_tilde(cwd, process_env)),
+        None if process_env.cwd().parent().is_none() || is_system_dir(process_env) => {
+            process_env.home().unwrap_or_else(|| process_env.cwd().to_owned())
+        }
+        None => process_env.cwd().to_owned(),
+    }
+}
+
+/// Returns whether our working directory is that of the system's programs on Windows.
+fn is_system_dir(process_env: &Env) -> bool {
+    let system = process_env.var("SystemRoot").filter(|_| cfg!(windows));
+    system.is_some_and(|root| {
+        let system = Path::new(root).join("System32");
+        process_env.cwd().as_os_str().eq_ignore_ascii_case(system)
+    })
+}
+
+/// Returns [`working_dir`] if it is a directory.
+fn usable_working_dir(stdio: &StdioConfig, process_env: &Env) -> Result<PathBuf, LaunchError> {
+    let cwd = working_dir(stdio, process_env);
+    let is_usable = cwd.metadata().and_then(|metadata| match metadata.is_dir() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    });
+    match is_usable {
+        Ok(()) => Ok(cwd),
+        Err(reason) => Err(LaunchError::Cwd { cwd, reason }),
+    }
+}
+
+/// Returns the executable for `command`.
+fn find_program(
+    command: &str,
+    searched: PathList,
+    cwd: &Path,
+    process_env: &Env,
+) -> Result<PathBuf, LaunchError> {
+    let expanded = expand_tilde(Path::new(command), process_env);
+    if let Some(program) = searched.find(&expanded, cwd, process_env) {
+        return Ok(program);
+    }
+    let mut words = command.split_whitespace();
+    if let (Some(first), Some(_)) = (words.next(), words.next()) {
+        let program = expand_tilde(Path::new(first), process_env);
+        let is_program = searched.find(&program, cwd, process_env).is_some()
+            || path::fallback_dirs(process_env).find(&program, cwd, process_env).is_some();
+        if is_program {
+            return Err(LaunchError::HasArguments { program: first.to_owned() });
+        }
+    }
+    if ["http://", "https://"].iter().any(|scheme| command.starts_with(scheme)) {
+        return Err(LaunchError::Address);
+    }
+    let file = match expanded.components().count() {
+        // A directory of PATH may have a file of that name that is not executable.
+        1 if !command.contains(is_separator) => {
+            searched.0.iter().map(|dir| dir.join(&expanded)).find(|file| file.is_file())
+        }
+        _ => Some(cwd.join(&expanded)),
+    };
+    match file {
+        Some(path) if path.is_dir() => Err(LaunchError::Directory { path }),
+        Some(path) if path.exists() => Err(LaunchError::NotExecutable { path }),
+        Some(path) => Err(LaunchError::NoSuchFile { command: command.to_owned(), path }),
+        None => {
+            let found = path::fallback_dirs(process_env).find(&expanded, cwd, process_env);
+            Err(LaunchError::NotFound { command: command.to_owned(), searched, found })
+        }
+    }
+}
+
+/// Replaces a leading `~/` by the home directory, as every shell does.
+fn expand_tilde(path: &Path, process_env: &Env) -> PathBuf {
+    match (path.strip_prefix("~"), process_env.home()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

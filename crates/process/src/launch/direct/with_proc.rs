@@ -1,0 +1,106 @@
+//! Chooses between the launcher and what it starts, where /proc shows what that is.
+
+use super::effect::LauncherUse;
+use super::learned::{LearnedStart, file_name};
+use super::observe;
+use super::pinned::{PinnedPackage, pinned_package};
+use crate::launch::Launch;
+use base::blocking;
+use config::{Launcher, StdioConfig};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long files and /proc may take to be read. The start of the server waits for it.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What is known of starts through launchers. Clones share it.
+#[derive(Clone, Default)]
+pub struct DirectLaunches {
+    /// The directory of what was learned; `None` if nothing is kept.
+    dir: Option<Arc<PathBuf>>,
+}
+
+/// How a server with `"launcher": "direct"` is started, and where that is kept.
+pub struct StartRecord {
+    package: PinnedPackage,
+    file: PathBuf,
+    /// What the config says.
+    written: Launch,
+    /// Whether the server was started without the launcher.
+    pub is_direct: bool,
+}
+
+impl DirectLaunches {
+    /// Keeps what is learned in this directory, which is created when it is needed. Without one every server is started
+    /// through its launcher.
+    pub fn new(dir: Option<PathBuf>) -> Self {
+        Self { dir: dir.map(Arc::new) }
+    }
+
+    /// Returns what is to be executed for a server whose config says `written`, and, if it may start directly, how it
+    /// was decided.
+    pub async fn choose(
+        &self,
+        launcher: Launcher,
+        stdio: &StdioConfig,
+        written: Launch,
+    ) -> (Launch, Option<StartRecord>) {
+        let dir = self.dir.as_ref().filter(|_| launcher == Launcher::Direct);
+        let (Some(dir), Ok(package)) = (dir, pinned_package(stdio)) else { return (written, None) };
+        let file = dir.join(file_name(&written));
+        let mut record = StartRecord { package, file, written: written.clone(), is_direct: false };
+        let (file, known) = (record.file.clone(), written.clone());
+        let direct = blocking::run(READ_TIMEOUT, move || LearnedStart::read(&file)?.apply(&known)).await;
+        match direct.ok().flatten() {
+            Some(direct) => {
+                record.is_direct = true;
+                (direct, Some(record))
+            }
+            None => (written, Some(record)),
+        }
+    }
+}
+
+impl StartRecord {
+    /// Learns from the launcher, which runs as process `pid`, what it has started. To be called once the server has
+    /// answered.
+    pub async fn learn(&self, pid: u32) -> LauncherUse {
+        if self.is_direct {
+            return LauncherUse::LeftOut;
+        }
+        let launcher = self.package.launcher.name();
+        let (package, file, written) = (self.package.clone(), self.file.clone(), self.written.clone());
+        let learned = blocking::run(READ_TIMEOUT, move || {
+            let seen = observe::observe(pid, &written, &package)?;
+            LearnedStart::new(package.launcher, &written, package.own_args, seen)?.write(&file)
+        });
+        let reason = match learned.await {
+            Ok(Ok(())) => {
+                tracing::debug!(pid, "the next start needs no {launcher}");
+                return LauncherUse::Learned;
+            }
+            Ok(Err(reason)) => reason,
+            Err(error) => format!("looking at it {error}"),
+        };
+        tracing::debug!(pid, reason, "the next start needs {launcher} again");
+        LauncherUse::Needed(reason)
+    }
+
+    /// What the config says.
+    pub fn written(&self) -> Launch {
+        self.written.clone()
+    }
+
+    /// Forgets what was learned.
+    pub async fn forget(&self) {
+        let file = self.file.clone();
+        drop(blocking::run(READ_TIMEOUT, move || fs::remove_file(file)).await);
+    }
+}
+
+/// Returns the process that the launcher `pid` has started as the server; `None` if it is not known. Blocks.
+pub fn server_of_launcher(pid: u32) -> Option<u32> {
+    observe::server_below(pid).ok()
+}

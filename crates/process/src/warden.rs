@@ -1,0 +1,392 @@
+//! Child processes that never outlive us.
+//!
+//! # Theory of operation
+//!
+//! Every upstream process is spawned, signalled and reaped by the *warden*: a second process that runs our own program.
+//! A socket connects it to us. When the socket closes, however our process died, the warden ends every upstream and
+//! exits.
+//!
+//! ```text
+//! client ──▶ dynamic-mcp ──socket──▶ warden ──▶ upstream (own session) ──▶ …
+//!               └──────────── stdin, stdout, stderr ──────┘
+//! ```
+//!
+//! - In our process: [`Warden`] starts the warden process on the first spawn, and again after it was killed. `pool` has
+//!   the warden processes, of which there are two only if one was silent. `client` is the task that owns our end of
+//!   a socket. `handle` is the handle of one upstream.
+//! - `protocol` defines the messages on the socket.
+//! - In the warden process: `supervisor` is its loop, `setup` prepares its descriptors and signals, `ipc` is its end of
+//!   the socket, `waiting` waits, `spawn` starts an upstream, `supervised` is one, `descendants` finds and signals
+//!   processes, `orphans` ends those that an earlier warden left behind, `stopped_wardens` ends warden processes that
+//!   cannot end by themselves.
+//!   `owner_mark` and `rlimit_mark` tell whose a process is.
+//!
+//! Invariants: only the warden process signals and reaps upstreams, because a pid that we remember may belong to
+//! another process by now. We address an upstream by an id of our own, which is never reused. The warden process never
+//! waits for us to read, nor for an upstream to be executed. docs/decisions/0003-the-warden.md has the reasons and the limits.
+
+use parking_lot::Mutex;
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::net::unix::pipe::{self, Receiver, Sender};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
+
+use super::held_process::HeldProcess;
+use super::launch::Launch;
+use super::own_program::own_program;
+pub use super::stop_timeouts::StopTimeouts;
+use base::blocking;
+use client::WardenClient;
+use handle::ClientCommand;
+use owner_mark::OwnerId;
+use pool::{BothSilent, WardenPool};
+use protocol::{MAX_FRAME_BYTES, WardenRequest};
+use wire::pipe_size::grow;
+
+mod client;
+mod descendants;
+#[cfg(any(test, fuzzing, feature = "fuzzing"))]
+pub mod fuzz;
+mod handle;
+mod ipc;
+mod orphans;
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "marks are set on every system and read on Linux only")
+)]
+mod owner_mark;
+mod pool;
+mod protocol;
+#[cfg(target_os = "linux")]
+mod rlimit_mark;
+mod setup;
+mod spawn;
+mod spawn_error;
+mod stopped_wardens;
+mod supervised;
+mod supervisor;
+mod waiting;
+
+/// Other systems have no such limit, nor a way to read that of another process.
+#[cfg(not(target_os = "linux"))]
+mod rlimit_mark {
+    pub(super) fn encode(_owner_pid: i32, _id: u64) -> u64 {
+        0
+    }
+
+    pub(super) fn read(_pid: i32) -> Option<(i32, u64)> {
+        None
+    }
+
+    pub(super) fn set(_value: u64) {}
+}
+
+pub use handle::{Exit, ProcessHandle};
+pub use spawn_error::SpawnError;
+pub use supervisor::run;
+
+/// The first argument that makes our program the warden process. `main` checks for it before anything else.
+pub const MODE_ARG: &str = "__warden";
+
+/// A warden process begins a spawn within a millisecond. One that takes longer than this is stopped or stuck. An exec
+/// that takes longer hangs on a file system.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long our shutdown waits after its SIGKILL before it ends warden processes that are stopped.
+const STOPPED_SLACK: Duration = Duration::from_millis(100);
+/// How long our shutdown waits after its SIGKILL. Clients do not wait longer; the warden process continues without us.
+const SHUTDOWN_SLACK: Duration = Duration::from_millis(400);
+
+/// A running upstream and our ends of its pipes, which are non-blocking.
+#[derive(Debug)]
+pub struct SpawnedProcess {
+    /// The pid, for logs.
+    pub pid: u32,
+    /// Writes to its stdin.
+    pub stdin: Sender,
+    /// Reads its stdout.
+    pub stdout: Receiver,
+    /// Reads its stderr.
+    pub stderr: Receiver,
+    /// Owns the process: it is stopped when this is dropped.
+    pub handle: ProcessHandle,
+}
+
+/// Starts upstream processes and ends them with us. Clones share one warden process.
+///
+/// A process must have only one of these, because the owner marks of its upstreams name nothing but the process. The
+/// warden process is started by `start` or the first spawn, and again after it was killed. It ends, with every
+/// upstream, when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct Warden(Arc<WardenInner>);
+
+#[derive(Debug)]
+struct WardenInner {
+    /// The executable of the warden process.
+    program: PathBuf,
+    /// Its arguments.
+    args: Vec<OsString>,
+    /// How long a warden process may be silent, and an exec may take.
+    reply_timeout: Duration,
+    pool: Mutex<WardenPool>,
+}
+
+impl Default for Warden {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Warden {
+    /// Uses our own program.
+    pub fn new() -> Self {
+        Self::with_program(own_program(), vec![MODE_ARG.into()])
+    }
+
+    /// Uses `program` with `args`. For tests, which are another program than ours.
+    pub fn with_program(program: PathBuf, args: Vec<OsString>) -> Self {
+        Self::with_reply_timeout(program, args, REPLY_TIMEOUT)
+    }
+
+    /// The same with another time that a warden process may be silent.
+    pub fn with_reply_timeout(program: PathBuf, args: Vec<OsString>, reply_timeout: Duration) -> Self {
+        Self(Arc::new(WardenInner { program, args, reply_timeout, pool: Mutex::default() }))
+    }
+
+    /// Starts the warden process before the first spawn does. Returns its pid, or `None` if it cannot be started.
+    pub fn start(&self) -> Option<u32> {
+        self.0.commands_and_next_id().ok()?;
+        self.pid()
+    }
+
+    /// Starts an upstream.
+    pub async fn spawn(&self, launch: Launch) -> Result<SpawnedProcess, SpawnError> {
+        // The warden process may have been killed before we noticed. Whatever it spawned was killed with it, so a
+        // second attempt does not start the upstream twice. Or it was silent: if it ever begins this spawn, the client
+        // task stops the upstream.
+        match self.try_spawn(&launch).await {
+            Err(SpawnAttemptError::Retry(_)) => {}
+            spawned => return spawned.map_err(SpawnError::from),
+        }
+        self.try_spawn(&launch).await.map_err(SpawnError::from)
+    }
+
+    async fn try_spawn(&self, launch: &Launch) -> Result<SpawnedProcess, SpawnAttemptError> {
+        let reply_timeout = self.0.reply_timeout;
+        let (commands, id) = self.0.commands_and_next_id()?;
+        let frame = WardenRequest::Spawn { id, launch: Cow::Borrowed(launch) }.encode();
+        if frame.len() > MAX_FRAME_BYTES {
+            // The error that execve(2) would return. The warden process must not see this frame: it takes it for
+            // malformed and ends every upstream.
+            return Err(SpawnError::Exec { path: launch.program.clone(), errno: Errno::E2BIG }.into());
+        }
+        let (ours, stdio) = open_pipes().map_err(SpawnError::Pipe)?;
+        let (forked, begun) = oneshot::channel();
+        let (reply, result) = oneshot::channel();
+        let died = || SpawnAttemptError::Retry(SpawnError::warden_died());
+        commands.send(ClientCommand::Spawn { id, frame, stdio, forked, reply }).map_err(|_| died())?;
+        // It is dropped if there is a result without a fork, or if the warden process is gone.
+        if timeout(reply_timeout, begun).await.is_err() {
+            let silent = SpawnError::Timeout(reply_timeout);
+            return match self.0.retire(&commands) {
+                Ok(()) => Err(SpawnAttemptError::Retry(silent)),
+                Err(BothSilent) => Err(silent.into()),
+            };
+        }
+        match timeout(reply_timeout, result).await {
+            Err(_) => {
+                commands.send(ClientCommand::Stop { id, timeouts: StopTimeouts::FAST }).ok();
+                let Launch { program, cwd, .. } = launch.clone();
+                Err(SpawnError::Hung { program, cwd, after: reply_timeout }.into())
+            }
+            Ok(Err(_)) => Err(died()),
+            Ok(Ok(Ok((pid, handle)))) => {
+                let (stdin, stdout, stderr) = ours;
+                Ok(SpawnedProcess { pid, stdin, stdout, stderr, handle })
+            }
+            Ok(Ok(Err(error))) => Err(SpawnError::from_reply(error, launch).into()),
+        }
+    }
+
+    /// Ends every upstream and every warden process. Every later spawn fails. Idempotent.
+    ///
+    /// The owner of each upstream closes its stdin at the same time.
+    pub async fn shutdown(&self, timeouts: StopTimeouts) {
+        let (all, processes) = self.0.pool.lock().shut_down();
+        stopped_wardens::resume(processes.iter().map(|(_, process)| process));
+        for commands in &all {
+            commands.send(ClientCommand::Shutdown { timeouts }).ok();
+        }
+        let closed = async {
+            for commands in &all {
+                commands.closed().await;
+            }
+        };
+        let ended = async {
+            if timeout(timeouts.sigkill_after + STOPPED_SLACK, closed).await.is_err() {
+                end_stopped(processes).await;
+            }
+        };
+        timeout(timeouts.sigkill_after + SHUTDOWN_SLACK, ended).await.ok();
+    }
+
+    /// Returns the pid of the warden process that was started last, for diagnostics; `None` if none runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.pids().last().copied()
+    }
+
+    /// Returns the pids of all warden processes, oldest first.
+    pub fn pids(&self) -> Vec<u32> {
+        self.0.pool.lock().pids()
+    }
+}
+
+/// Kills those of our warden processes that are stopped, and ends what they leave behind. The others go on without us.
+async fn end_stopped(mut processes: Vec<(u32, HeldProcess)>) {
+    processes.retain(|(pid, process)| stopped_wardens::is_stopped(*pid, process));
+    if processes.is_empty() {
+        return;
+    }
+    tracing::warn!("the warden process was stopped; ending its servers without it");
+    let wardens: Vec<HeldProcess> = processes.into_iter().map(|(_, process)| process).collect();
+    let owner = OwnerId::of_process(std::process::id().cast_signed());
+    let end = move || stopped_wardens::kill(&wardens, &owner, Instant::now() + SHUTDOWN_SLACK);
+    blocking::run(SHUTDOWN_SLACK, end).await.ok();
+}
+
+/// Why one attempt to spawn failed.
+enum SpawnAttemptError {
+    /// Another attempt uses another warden process.
+    Retry(SpawnError),
+    /// Another attempt would not help.
+    Final(SpawnError),
+}
+
+impl From<SpawnError> for SpawnAttemptError {
+    fn from(error: SpawnError) -> Self {
+        Self::Final(error)
+    }
+}
+
+impl From<SpawnAttemptError> for SpawnError {
+    fn from(error: SpawnAttemptError) -> Self {
+        match error {
+            SpawnAttemptError::Retry(error) | SpawnAttemptError::Final(error) => error,
+        }
+    }
+}
+
+impl WardenInner {
+    /// Returns the commands of a warden process that works as far as is known, and the id of the next upstream.
+    fn commands_and_next_id(
+        self: &Arc<Self>,
+    ) -> Result<(mpsc::UnboundedSender<ClientCommand>, u64), SpawnError> {
+        let mut pool = self.pool.lock();
+        if pool.is_shut_down {
+            return Err(SpawnError::ShuttingDown);
+        }
+        let commands = match pool.current() {
+            Some(commands) => commands,
+            None => self.start(&mut pool, Vec::new()).map_err(SpawnError::Warden)?,
+        };
+        Ok((commands, pool.take_id()))
+    }
+
+    /// Retires a silent warden process, so that the next spawn starts another one.
+    fn retire(&self, silent: &mpsc::UnboundedSender<ClientCommand>) -> Result<(), BothSilent> {
+        if let Some(pid) = self.pool.lock().retire(silent)? {
+            let after = self.reply_timeout;
+            tracing::warn!(
+                pid,
+                "the warden process was silent for {after:?}; another one starts new servers"
+            );
+        }
+        Ok(())
+    }
+
+    /// Ends the upstreams that survived the death of a warden process. If it was the current one, another one is
+    /// started for that at once.
+    fn end_orphans(self: &Arc<Self>, orphaned_pids: Vec<u32>) {
+        let mut pool = self.pool.lock();
+        if pool.is_shut_down {
+            return;
+        }
+        if let Some(commands) = pool.current() {
+            let lost = pool.lost(orphaned_pids);
+            commands.send(ClientCommand::EndOrphans(lost)).ok();
+        } else if let Err(error) = self.start(&mut pool, orphaned_pids) {
+            tracing::warn!(%error, "failed to restart the warden process");
+        }
+    }
+
+    /// Starts a warden process and its client task.
+    fn start(
+        self: &Arc<Self>,
+        pool: &mut WardenPool,
+        orphaned_pids: Vec<u32>,
+    ) -> io::Result<mpsc::UnboundedSender<ClientCommand>> {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let (client, child) = WardenClient::start(&self.program, &self.args, receiver, commands.downgrade())?;
+        let hello = WardenRequest::Hello {
+            version: protocol::VERSION,
+            owner_pid: std::process::id(),
+            nofile: raise_nofile(),
+            retired_warden: pool.retired_pid(),
+        };
+        let end_orphans = WardenRequest::EndOrphans(pool.lost(orphaned_pids));
+        pool.add(commands.clone(), child.id());
+        let inner = Arc::downgrade(self);
+        tokio::spawn(async move {
+            client
+                .run([hello.encode(), end_orphans.encode()].concat(), child, |orphaned_pids| {
+                    if let Some(inner) = inner.upgrade() {
+                        inner.end_orphans(orphaned_pids);
+                    }
+                })
+                .await;
+        });
+        Ok(commands)
+    }
+}
+
+/// Raises our soft RLIMIT_NOFILE to the hard one, because every upstream takes three descriptors.
+///
+/// Returns the original soft limit, which upstreams get. Only the first call has an effect.
+pub fn raise_nofile() -> u64 {
+    static ORIGINAL: OnceLock<u64> = OnceLock::new();
+    *ORIGINAL.get_or_init(|| {
+        let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
+        // macOS reports "unlimited" and accepts no more than OPEN_MAX.
+        let wanted = if cfg!(target_os = "macos") { hard.min(10_240) } else { hard };
+        if let Err(errno) = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {
+            tracing::debug!(%errno, "failed to raise the limit of open files");
+        }
+        soft
+    })
+}
+
+/// Creates the pipes of an upstream: our ends, and its blocking ends in the order of their descriptors.
+fn open_pipes() -> io::Result<((Sender, Receiver, Receiver), [OwnedFd; 3])> {
+    let (stdin, child_stdin) = large_pipe()?;
+    let (child_stdout, stdout) = large_pipe()?;
+    // Not grown, because the total size of a user's pipes is limited.
+    let (child_stderr, stderr) = pipe::pipe()?;
+    let stdio =
+        [child_stdin.into_blocking_fd()?, child_stdout.into_blocking_fd()?, child_stderr.into_blocking_fd()?];
+    Ok(((stdin, stdout, stderr), stdio))
+}
+
+/// Creates a pipe with a larger buffer, where the system allows it.
+fn large_pipe() -> io::Result<(Sender, Receiver)> {
+    let (sender, receiver) = pipe::pipe()?;
+    grow(&sender);
+    Ok((sender, receiver))
+}

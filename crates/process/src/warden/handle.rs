@@ -1,0 +1,162 @@
+//! The handle of one upstream process, and the commands that handles send to the client task.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+use super::protocol::{LostUpstreams, SpawnStep};
+use crate::stop_timeouts::StopTimeouts;
+
+/// How long a caller waits for a stop after its SIGKILL. The warden process gives up 3 s after its first SIGKILL.
+const STOP_SLACK: Duration = Duration::from_secs(4);
+
+/// A command to the client task, which owns our end of the socket. Not `Debug`: a frame holds an environment.
+pub(super) enum ClientCommand {
+    /// Starts an upstream.
+    Spawn {
+        /// The id of the upstream.
+        id: u64,
+        /// The encoded request.
+        frame: Vec<u8>,
+        /// The upstream's stdin, stdout and stderr. We close them once they are sent.
+        stdio: [OwnedFd; 3],
+        /// Notified when its first process exists. Dropped if there is a result without that.
+        forked: oneshot::Sender<()>,
+        /// Where the result goes. Dropped if another warden process has to be asked.
+        reply: oneshot::Sender<SpawnReply>,
+    },
+    /// Ends an upstream.
+    Stop {
+        /// The id of the upstream.
+        id: u64,
+        /// When to send signals.
+        timeouts: StopTimeouts,
+    },
+    /// Ends what killed warden processes left behind.
+    EndOrphans(LostUpstreams),
+    /// The warden process is silent and gets no more spawns. The client task ends when no upstream is left.
+    Retire,
+    /// Ends every upstream and the warden process.
+    Shutdown {
+        /// When to send signals.
+        timeouts: StopTimeouts,
+    },
+}
+
+/// The pid and the handle of a new upstream.
+pub(super) type SpawnReply = Result<(u32, ProcessHandle), SpawnReplyError>;
+
+/// Why an upstream was not started.
+#[derive(Debug)]
+pub(super) enum SpawnReplyError {
+    /// A system call failed.
+    Failed(SpawnStep, Errno),
+    /// Our executable was replaced, and the warden process speaks another version of the protocol.
+    VersionMismatch,
+}
+
+/// Owns one upstream process.
+///
+/// If it is dropped before [`stop`](Self::stop) is done, the upstream is stopped by [`StopTimeouts::FAST`], so that no
+/// process outlives a caller that is cancelled or fails.
+#[derive(Debug)]
+pub struct ProcessHandle {
+    /// The number of the process, which the warden knows it by.
+    id: u64,
+    /// Whether the process runs.
+    state: watch::Receiver<ProcessState>,
+    /// Weak, so that the warden process ends when its last [`Warden`](super::Warden) is dropped.
+    commands: mpsc::WeakUnboundedSender<ClientCommand>,
+}
+
+/// What is known of an upstream process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProcessState {
+    /// How its first process ended.
+    pub(super) exit: Option<Exit>,
+    /// Whether its stop has finished: none of its processes is left, or those that are survived SIGKILL.
+    pub(super) is_stopped: bool,
+}
+
+impl ProcessHandle {
+    /// Creates the handle of process `id`.
+    pub(super) fn new(
+        id: u64,
+        state: watch::Receiver<ProcessState>,
+        commands: mpsc::WeakUnboundedSender<ClientCommand>,
+    ) -> Self {
+        Self { id, state, commands }
+    }
+
+    /// Waits for the process to exit. Cancel-safe, and can be called again.
+    pub async fn exited(&self) -> Exit {
+        match self.state.clone().wait_for(|state| state.exit.is_some()).await {
+            Ok(state) => state.exit.unwrap_or(Exit::Unknown),
+            Err(_) => Exit::Unknown,
+        }
+    }
+
+    /// Ends the process and every process that it started, with signals as `timeouts` says.
+    ///
+    /// The caller closes the process's stdin first. Returns as soon as no process is left, or when those that are left
+    /// survived SIGKILL for 3 s.
+    pub async fn stop(&self, timeouts: StopTimeouts) {
+        let Some(commands) = self.commands.upgrade() else { return };
+        if commands.send(ClientCommand::Stop { id: self.id, timeouts }).is_err() {
+            return;
+        }
+        let mut state = self.state.clone();
+        timeout(timeouts.sigkill_after + STOP_SLACK, state.wait_for(|state| state.is_stopped)).await.ok();
+    }
+}
+
+impl Drop for ProcessHandle {
+    fn drop(&mut self) {
+        if !self.state.borrow().is_stopped
+            && let Some(commands) = self.commands.upgrade()
+        {
+            // Fails only if the client task has ended. Then the warden process ends the upstream.
+            commands.send(ClientCommand::Stop { id: self.id, timeouts: StopTimeouts::FAST }).ok();
+        }
+    }
+}
+
+/// How an upstream process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal killed it.
+    Signal(i32),
+    /// The warden process was killed, so the upstream was killed too and its status was lost.
+    Unknown,
+}
+
+impl Exit {
+    /// Decodes a status of waitpid(2).
+    pub(super) fn from_status(status: i32) -> Self {
+        if libc::WIFSIGNALED(status) {
+            Self::Signal(libc::WTERMSIG(status))
+        } else {
+            Self::Code(libc::WEXITSTATUS(status))
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Code(code) => write!(f, "exited with code {code}"),
+            Self::Signal(number) => match Signal::try_from(number) {
+                Ok(signal) => write!(f, "was killed by {signal}"),
+                Err(_) => write!(f, "was killed by signal {number}"),
+            },
+            Self::Unknown => f.write_str("was killed because dynamic-mcp's warden process died"),
+        }
+    }
+}

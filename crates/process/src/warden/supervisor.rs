@@ -1,0 +1,337 @@
+//! The loop of the warden process: one thread that spawns, signals, scans for and reaps every upstream, and that ends
+//! all of them when the socket to our process closes.
+//!
+//! ```text
+//! Hello ──▶ end orphans ──▶ serve ──▶ Spawn: fork ──▶ Forked, exec ──▶ Spawned
+//!                             │ ╰──▶ Stop: wait, SIGTERM, SIGKILL, eight empty scans ──▶ Stopped
+//!                             │
+//!                             └─▶ Shutdown, or the socket closed, or a malformed frame:
+//!                                 SIGTERM, SIGKILL until waitpid reports ECHILD; the same for a retired warden
+//! ```
+//!
+//! A warden process that was silent for too long keeps its upstreams beside this one. When our process ends, this one ends
+//! those too, because the other may still be stopped.
+//!
+//! It never waits for our process to read, never panics on what it reads, writes no logs, and opens no files but those
+//! of /proc.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::time::Instant;
+
+use super::descendants::{self, Descendant, EMPTY_SCANS};
+use super::ipc::WardenSocket;
+use super::owner_mark::OwnerId;
+use super::protocol::{VERSION, WardenEvent, WardenRequest};
+use super::spawn::{SpawnContext, SpawnReport};
+use super::supervised::{KILL_TIMEOUT, PendingStop, SupervisedUpstream, kill_scan_interval};
+use super::waiting::{WaitResult, from_now, wait_any, wait_for, wait_for_signal};
+use super::{orphans, setup, stopped_wardens};
+use crate::held_process::HeldProcess;
+use crate::stop_timeouts::StopTimeouts;
+use base::procfs::ProcStat;
+
+/// When our process has died, no client waits for answers of the upstreams.
+const OWNER_LOST_TIMEOUTS: StopTimeouts =
+    StopTimeouts { sigterm_after: Duration::ZERO, sigkill_after: Duration::from_millis(250) };
+
+/// Runs the warden process. `main` calls this before anything else. Returns when every upstream is ended.
+pub fn run() -> ExitCode {
+    let Ok(socket) = setup::set_up() else {
+        // A person started it. If it was our process, it notices that the socket is closed.
+        return ExitCode::from(2);
+    };
+    Supervisor::new(socket).run();
+    ExitCode::SUCCESS
+}
+
+/// Why the warden process ends.
+enum ShutdownReason {
+    /// Our process died, or sent a frame that cannot be understood.
+    OwnerLost,
+    /// Our process sent a `Shutdown`.
+    Requested(StopTimeouts),
+}
+
+/// The state of the warden process.
+struct Supervisor {
+    /// The socket to the owner.
+    socket: WardenSocket,
+    /// Known once the `Hello` was received.
+    context: Option<SpawnContext>,
+    /// The upstreams by id.
+    upstreams: BTreeMap<u64, SupervisedUpstream>,
+    /// Whether an adopted process exited. If its upstream is stopped already, it may have forked before.
+    needs_scan: bool,
+    /// The other warden process of our process, which was silent.
+    retired_warden: Option<HeldProcess>,
+}
+
+impl Supervisor {
+    fn new(socket: UnixStream) -> Self {
+        Self {
+            socket: WardenSocket::new(socket),
+            context: None,
+            upstreams: BTreeMap::new(),
+            needs_scan: false,
+            retired_warden: None,
+        }
+    }
+
+    fn run(mut self) {
+        let reason = loop {
+            self.reap();
+            self.report_spawns();
+            let deadline = self.advance_stops();
+            if self.socket.flush().is_err() {
+                break ShutdownReason::OwnerLost;
+            }
+            self.wait(deadline);
+            if let Err(reason) = self.receive() {
+                break reason;
+            }
+        };
+        let (timeouts, is_owner_ending) = match reason {
+            ShutdownReason::OwnerLost => (OWNER_LOST_TIMEOUTS, false),
+            ShutdownReason::Requested(timeouts) => (timeouts, true),
+        };
+        let sigkill_at = from_now(timeouts.sigkill_after);
+        self.end_all(timeouts);
+        if let Some(SpawnContext { owner, .. }) = &self.context
+            && let Some(retired) = self.retired_warden
+            && (is_owner_ending || stopped_wardens::is_owner_dead(owner))
+        {
+            stopped_wardens::end(retired, owner, sigkill_at);
+        }
+    }
+
+    /// Waits for a signal, for the socket, for the report of a spawn, or until `deadline`. SIGCHLD is delivered in here
+    /// only (`setup`), so none is lost between `reap` and this call.
+    fn wait(&self, deadline: Option<Instant>) {
+        let reports = self.upstreams.values().filter_map(|upstream| Some(upstream.report.as_ref()?.as_fd()));
+        wait_for(self.socket.as_fd(), self.socket.has_output(), reports, deadline);
+    }
+
+    fn receive(&mut self) -> Result<(), ShutdownReason> {
+        self.socket.receive().map_err(|_| ShutdownReason::OwnerLost)?;
+        while let Some(frame) = self.socket.next_frame().map_err(|_| ShutdownReason::OwnerLost)? {
+            self.handle(WardenRequest::decode(&frame).map_err(|_| ShutdownReason::OwnerLost)?)?;
+        }
+        if self.socket.is_closed() { Err(ShutdownReason::OwnerLost) } else { Ok(()) }
+    }
+
+    fn handle(&mut self, request: WardenRequest) -> Result<(), ShutdownReason> {
+        match (request, &self.context) {
+            (WardenRequest::Hello { version, owner_pid, nofile, retired_warden }, None) => {
+                self.socket.send(&WardenEvent::Hello { version: VERSION });
+                if version != VERSION {
+                    return Ok(());
+                }
+                let owner_pid = i32::try_from(owner_pid).map_err(|_| ShutdownReason::OwnerLost)?;
+                self.context = Some(SpawnContext { owner: OwnerId::of_process(owner_pid), nofile });
+                self.retired_warden =
+                    retired_warden.and_then(|pid| HeldProcess::open(pid.cast_signed()).ok());
+            }
+            (WardenRequest::EndOrphans(lost), Some(context)) => orphans::end_orphans(&context.owner, &lost),
+            (WardenRequest::Spawn { id, launch }, Some(context)) => {
+                let stdio: [OwnedFd; 3] = self.socket.take_stdio().ok_or(ShutdownReason::OwnerLost)?;
+                match context.spawn(id, &launch, &stdio) {
+                    Ok((pid, report)) => {
+                        self.upstreams.insert(id, SupervisedUpstream::new(pid.cast_signed(), report));
+                        self.socket.send(&WardenEvent::Forked { id, pid });
+                    }
+                    Err((step, errno)) => {
+                        self.socket.send(&WardenEvent::SpawnFailed { id, step, errno });
+                    }
+                }
+            }
+            (WardenRequest::Stop { id, timeouts }, Some(_)) => self.begin_stop(id, timeouts),
+            (WardenRequest::Shutdown { timeouts }, _) => return Err(ShutdownReason::Requested(timeouts)),
+            _ => return Err(ShutdownReason::OwnerLost),
+        }
+        Ok(())
+    }
+
+    /// Reports the spawns that have succeeded or failed.
+    fn report_spawns(&mut self) {
+        let spawning: Vec<u64> = self
+            .upstreams
+            .iter()
+            .filter(|(_, upstream)| upstream.report.is_some())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in spawning {
+            self.report_spawn(id);
+        }
+    }
+
+    /// Reports the spawn of an upstream if it has succeeded or failed. An upstream that failed is forgotten.
+    fn report_spawn(&mut self, id: u64) {
+        let Some(upstream) = self.upstreams.get_mut(&id) else { return };
+        let Some(outcome) = upstream.report.as_mut().and_then(SpawnReport::poll) else { return };
+        upstream.report = None;
+        match outcome {
+            Ok(()) => self.socket.send(&WardenEvent::Spawned { id }),
+            Err((step, errno)) => {
+                self.upstreams.remove(&id);
+                self.socket.send(&WardenEvent::SpawnFailed { id, step, errno });
+            }
+        }
+    }
+
+    /// Begins the stop of an upstream. A second request can only bring the signals of the first one forward.
+    fn begin_stop(&mut self, id: u64, timeouts: StopTimeouts) {
+        let Some(upstream) = self.upstreams.get_mut(&id) else {
+            return self.socket.send(&WardenEvent::Stopped { id, survivors: 0 });
+        };
+        let (sigterm_at, sigkill_at) = (from_now(timeouts.sigterm_after), from_now(timeouts.sigkill_after));
+        match &mut upstream.stop {
+            Some(stop) => {
+                stop.sigterm_at = stop.sigterm_at.map(|earlier| earlier.min(sigterm_at));
+                stop.sigkill_at = stop.sigkill_at.min(sigkill_at);
+            }
+            None => {
+                upstream.stop =
+                    Some(PendingStop { sigterm_at: Some(sigterm_at), sigkill_at, empty_scans: 0 });
+            }
+        }
+    }
+
+    /// Does what is due for every upstream that is being stopped. Returns when something will be due next.
+    fn advance_stops(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        if self.needs_scan || self.upstreams.values().any(|upstream| upstream.needs_scan(now)) {
+            self.needs_scan = false;
+            let mut by_upstream = self.scan_by_upstream();
+            let stopping: Vec<u64> = self
+                .upstreams
+                .iter()
+                .filter(|(_, upstream)| upstream.stop.is_some())
+                .map(|(id, _)| *id)
+                .collect();
+            for id in stopping {
+                self.advance_stop(id, now, &by_upstream.remove(&id).unwrap_or_default());
+            }
+            self.kill_survivors(&by_upstream);
+        }
+        self.upstreams.values().filter_map(|upstream| upstream.next_deadline(now)).min()
+    }
+
+    /// `living` are the processes of the upstream.
+    fn advance_stop(&mut self, id: u64, now: Instant, living: &[ProcStat]) {
+        let Some(upstream) = self.upstreams.get_mut(&id) else { return };
+        let Some(stop) = &mut upstream.stop else { return };
+        let is_empty = upstream.has_exited && living.is_empty();
+        stop.empty_scans = if is_empty { stop.empty_scans + 1 } else { 0 };
+        if stop.empty_scans >= EMPTY_SCANS || now >= stop.sigkill_at + KILL_TIMEOUT {
+            self.upstreams.remove(&id);
+            let survivors = u32::try_from(living.len()).unwrap_or(u32::MAX);
+            return self.socket.send(&WardenEvent::Stopped { id, survivors });
+        }
+        if now >= stop.sigkill_at {
+            descendants::signal_groups(living, Signal::SIGKILL);
+        } else if stop.sigterm_at.is_some_and(|sigterm_at| now >= sigterm_at) {
+            descendants::signal_groups(living, Signal::SIGTERM);
+            stop.sigterm_at = None;
+        }
+    }
+
+    /// Kills the processes of upstreams whose stop has finished. They escaped every scan or survived SIGKILL. Their
+    /// exit causes another scan; none is needed before.
+    fn kill_survivors(&self, by_upstream: &HashMap<u64, Vec<ProcStat>>) {
+        let survivors = by_upstream.iter().filter(|(id, _)| !self.upstreams.contains_key(id));
+        descendants::signal_groups(survivors.flat_map(|(_, processes)| processes), Signal::SIGKILL);
+    }
+
+    /// Returns the living processes of each upstream that is being stopped or was stopped.
+    fn scan_by_upstream(&self) -> HashMap<u64, Vec<ProcStat>> {
+        let mut by_upstream: HashMap<u64, Vec<ProcStat>> = HashMap::new();
+        for Descendant { process, upstream } in self.scan(|upstream| upstream.stop.is_some()) {
+            if let Some(id) = upstream {
+                by_upstream.entry(id).or_default().push(process);
+            }
+        }
+        by_upstream
+    }
+
+    /// Returns the living descendants without the subtrees of living upstreams that are not `included`.
+    ///
+    /// A process that escaped from such a subtree is a child of the warden process, so it is found all the same. An
+    /// upstream that is not found in /proc is returned too, so that without /proc its group can still be ended.
+    fn scan(&self, included: impl Fn(&SupervisedUpstream) -> bool) -> Vec<Descendant> {
+        let Some(SpawnContext { owner, .. }) = &self.context else { return Vec::new() };
+        let ids_by_pid = self.upstreams.iter().map(|(id, upstream)| (upstream.pid, *id)).collect();
+        let living = || self.upstreams.iter().filter(|(_, upstream)| !upstream.has_exited);
+        let skipped: HashSet<i32> =
+            living().filter(|(_, upstream)| !included(upstream)).map(|(_, upstream)| upstream.pid).collect();
+        let mut found = descendants::scan(&ids_by_pid, &skipped, owner);
+        let seen: HashSet<i32> =
+            found.iter().map(|descendant| descendant.process.pid).chain(skipped).collect();
+        let unseen = living().filter(|(_, upstream)| !seen.contains(&upstream.pid));
+        found.extend(unseen.map(|(id, upstream)| {
+            let process = ProcStat::session_leader(upstream.pid);
+            Descendant { process, upstream: Some(*id) }
+        }));
+        found
+    }
+
+    /// Reaps every process that has exited. Returns whether no child is left, which proves for a subreaper that no
+    /// descendant is left.
+    fn reap(&mut self) -> bool {
+        loop {
+            let (pid, status) = match wait_any() {
+                WaitResult::Exited { pid, status } => (pid, status),
+                WaitResult::StillRunning => return false,
+                WaitResult::NoChildren => return true,
+            };
+            let exited =
+                self.upstreams.iter_mut().find(|(_, upstream)| upstream.pid == pid && !upstream.has_exited);
+            let Some((&id, upstream)) = exited else {
+                self.needs_scan = true;
+                continue;
+            };
+            upstream.has_exited = true;
+            // Its exit closed the pipe.
+            self.report_spawn(id);
+            if self.upstreams.contains_key(&id) {
+                self.socket.send(&WardenEvent::Exited { id, status });
+            }
+        }
+    }
+
+    /// Ends every descendant. Handles no more requests, and still sends events.
+    fn end_all(&mut self, timeouts: StopTimeouts) {
+        let mut sigterm_at = Some(from_now(timeouts.sigterm_after));
+        let sigkill_at = from_now(timeouts.sigkill_after);
+        loop {
+            let is_done = self.reap();
+            // Fails if our process is dead.
+            self.socket.flush().ok();
+            let now = Instant::now();
+            if is_done || now >= sigkill_at + KILL_TIMEOUT {
+                return;
+            }
+            if now >= sigkill_at {
+                self.signal_all(Signal::SIGKILL);
+            } else if sigterm_at.is_some_and(|sigterm_at| now >= sigterm_at) {
+                self.signal_all(Signal::SIGTERM);
+                sigterm_at = None;
+            }
+            wait_for_signal(if now < sigkill_at {
+                sigterm_at.unwrap_or(sigkill_at)
+            } else {
+                now + kill_scan_interval(now, sigkill_at)
+            });
+        }
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        let descendants = self.scan(|_| true);
+        descendants::signal_groups(descendants.iter().map(|descendant| &descendant.process), signal);
+    }
+}

@@ -1,0 +1,149 @@
+//! The servers of the host, by identity. The first session of a server starts it.
+
+use super::server::SharedServer;
+use super::session_table::SessionId;
+use super::unshareable::Unshareable;
+use crate::attach::ServerIdentity;
+use crate::runtime_dir::RuntimeDir;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use process::warden::Warden;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{mpsc, watch};
+
+/// How many servers a host runs. Further ones are private.
+const MAX_SERVERS: usize = 64;
+/// How many instances are remembered that had to wait for another one. The oldest are forgotten.
+const MAX_HURRIED: usize = 1024;
+
+/// The servers of the host.
+pub(super) struct Registry {
+    /// Starts their processes.
+    warden: Warden,
+    /// The servers by identity.
+    servers: Mutex<HashMap<Arc<ServerIdentity>, watch::Receiver<ServerPhase>>>,
+    /// Where the task of a new server goes, which the listener owns. Unbounded, because the number of servers is bounded.
+    tasks: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+    /// The servers that must not be shared.
+    unshareable: Arc<Unshareable>,
+    /// The instances that had to wait for another one, by pid, with a hash of the server: an identity may hold secrets.
+    hurried: Mutex<VecDeque<(u32, u64)>>,
+    /// Makes these hashes.
+    hasher: RandomState,
+    /// The last id of a session.
+    last_session: AtomicU64,
+}
+
+/// The state of one server.
+#[derive(Clone)]
+enum ServerPhase {
+    /// Its process is being started.
+    Starting,
+    /// It has sessions, or may get some.
+    Running(Arc<SharedServer>),
+    /// It cannot be started, and this is why.
+    Failed(String),
+    /// Nothing of it is left.
+    Ended,
+}
+
+impl Registry {
+    pub(super) fn new(
+        warden: Warden,
+        dir: RuntimeDir,
+        tasks: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            warden,
+            servers: Mutex::default(),
+            tasks,
+            unshareable: Arc::new(Unshareable::new(dir)),
+            hurried: Mutex::default(),
+            hasher: RandomState::new(),
+            last_session: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns the id of a new session.
+    pub(super) fn new_session_id(&self) -> SessionId {
+        SessionId(self.last_session.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Returns a server, which is started if it does not run. `instance` is the process that wants to use it. Waits for the
+    /// end of an earlier process of the same server; the caller limits the wait.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason why the instance has to start the server itself.
+    pub(super) async fn find(
+        self: &Arc<Self>,
+        identity: &Arc<ServerIdentity>,
+        instance: u32,
+    ) -> Result<Arc<SharedServer>, String> {
+        if let Some(reason) = self.unshareable.reason(identity) {
+            return Err(format!("the server is not shareable: {reason}"));
+        }
+        if self.hurried.lock().contains(&(instance, self.hasher.hash_one(identity))) {
+            return Err("a request of this client waited for another client".to_owned());
+        }
+        loop {
+            let mut phase = self.find_or_start(identity)?;
+            let started = phase.wait_for(|phase| !matches!(phase, ServerPhase::Starting)).await;
+            let started = started.map_or(ServerPhase::Ended, |phase| phase.clone());
+            match started {
+                ServerPhase::Running(server) if server.accepts_sessions() => return Ok(server),
+                ServerPhase::Failed(reason) => return Err(reason),
+                // It may hold a port or a file that its successor needs.
+                _ => phase.wait_for(|phase| matches!(phase, ServerPhase::Ended)).await.map_or((), |_| ()),
+            }
+        }
+    }
+
+    fn find_or_start(
+        self: &Arc<Self>,
+        identity: &Arc<ServerIdentity>,
+    ) -> Result<watch::Receiver<ServerPhase>, String> {
+        let mut servers = self.servers.lock();
+        if let Some(phase) = servers.get(identity) {
+            return Ok(phase.clone());
+        }
+        if servers.len() >= MAX_SERVERS {
+            return Err(format!("{MAX_SERVERS} servers are shared already"));
+        }
+        let (publisher, phase) = watch::channel(ServerPhase::Starting);
+        servers.insert(identity.clone(), phase.clone());
+        let task = self.clone().run_server(identity.clone(), publisher);
+        self.tasks.send(Box::pin(task)).map_err(|_| "the host ends".to_owned())?;
+        Ok(phase)
+    }
+
+    /// The task of one server, from its start until nothing of it is left.
+    async fn run_server(self: Arc<Self>, identity: Arc<ServerIdentity>, phase: watch::Sender<ServerPhase>) {
+        let end = match self.warden.spawn(identity.launch()).await {
+            Ok(process) => {
+                tracing::debug!(pid = process.pid, ?identity, "started a shared server");
+                let (server, process) =
+                    SharedServer::new(identity.clone(), self.unshareable.clone(), process);
+                phase.send_replace(ServerPhase::Running(server.clone()));
+                server.run(process).await;
+                ServerPhase::Ended
+            }
+            Err(error) => ServerPhase::Failed(error.to_string()),
+        };
+        // Before its end is known, so that a session that waits for it starts a new one.
+        self.servers.lock().remove(&identity);
+        phase.send_replace(end);
+    }
+
+    /// Remembers that a request of the process `instance` waited for another session of the server.
+    pub(super) fn remember_wait(&self, instance: u32, identity: &Arc<ServerIdentity>) {
+        let mut hurried = self.hurried.lock();
+        hurried.push_back((instance, self.hasher.hash_one(identity)));
+        if hurried.len() > MAX_HURRIED {
+            hurried.pop_front();
+        }
+    }
+}

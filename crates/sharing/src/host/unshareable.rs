@@ -1,0 +1,42 @@
+//! The servers that turned out not to be shareable.
+
+use crate::attach::ServerIdentity;
+use crate::runtime_dir::RuntimeDir;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+
+/// The servers that turned out not to be shareable, by program and arguments. They are remembered in the runtime
+/// directory, too, for later hosts.
+pub(super) struct Unshareable {
+    dir: RuntimeDir,
+    /// The reasons that this host found out.
+    known: Mutex<HashMap<(String, Vec<String>), String>>,
+}
+
+impl Unshareable {
+    pub(super) fn new(dir: RuntimeDir) -> Self {
+        Self { dir, known: Mutex::default() }
+    }
+
+    pub(super) fn add(&self, identity: &ServerIdentity, reason: &str) {
+        let key = (identity.program.clone(), identity.args.clone());
+        if self.known.lock().insert(key, reason.to_owned()).is_some() {
+            return;
+        }
+        let mark = self.dir.unshareable_mark(&identity.program, &identity.args);
+        // Without it, the next host finds out again.
+        if let Err(error) = std::fs::write(mark, reason) {
+            tracing::debug!(%error, "failed to remember that a server is not shareable");
+        }
+    }
+
+    /// Returns why a server must not be shared.
+    pub(super) fn reason(&self, identity: &ServerIdentity) -> Option<String> {
+        let key = (identity.program.clone(), identity.args.clone());
+        let known = self.known.lock().get(&key).cloned();
+        known.or_else(|| {
+            let mark = self.dir.unshareable_mark(&identity.program, &identity.args);
+            std::fs::read_to_string(mark).ok()
+        })
+    }
+}

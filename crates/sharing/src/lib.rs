@@ -1,0 +1,218 @@
+//! Servers whose process several instances of the same user share: both ends.
+//!
+//! # Theory of operation
+//!
+//! A shared server runs in the *host*, a process of our own program that `crate::host` implements. An instance attaches
+//! to a server by connecting to the host's socket and describing the server as a [`ServerIdentity`]; the host starts
+//! the server unless it runs already. From then on two pipes carry JSON-RPC lines, as the stdin and stdout of a private
+//! process do.
+//!
+//! - `scope` decides which servers are shared, and `tested_packages` lists those that are shared without being asked.
+//! - `runtime_dir` is the directory of the socket, and `host_process` connects to the host, or starts it.
+//! - `confinement` compares two processes: a host must not be a way out of a sandbox. `cgroup_limits` compares the limits
+//!   of their control groups.
+//! - `attach_helper` is the process by which an instance connects, and shows itself to the host; `challenge` proves to
+//!   both that the process that they have looked at is the one at the other end.
+//! - `attach` has the messages of attaching, and `pipes` passes the pipes.
+//!
+//! Sharing is an optimization. Whatever is doubtful or takes longer than `ATTACH_TIMEOUT` makes the connection
+//! private: attaching returns `None`, and the caller starts a process of its own.
+
+use attach::{AttachRequest, Declined, MAX_MESSAGE_BYTES, SERVER_ENDED, SHARED_ANCESTOR, ServerIdentity};
+use config::vars::Env;
+use config::{Endpoint, ServerConfig, Share, StdioConfig};
+use confinement::Confinement;
+use futures_util::future::BoxFuture;
+use host_process::HostDialer;
+use parking_lot::Mutex;
+use pipes::SessionPipes;
+use process::child::ProcessEnd;
+use process::launch::{self, ANCESTORS_VAR, Launch};
+use process::server_log::ServerLog;
+use process::warden::raise_nofile;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+use upstream::transport::connection::{OpenTransport, RequestFailures};
+use upstream::transport::shared::{AttachShared, SharedHandle, SharedSession};
+use wire::output::{Output, PollableFd};
+use wire::{Raw, raw};
+
+pub mod attach;
+pub mod attach_helper;
+mod cgroup_limits;
+pub mod challenge;
+pub mod confinement;
+pub mod host;
+mod host_process;
+pub mod pipes;
+pub mod runtime_dir;
+mod scope;
+mod tested_packages;
+
+pub use host_process::MODE_ARG;
+
+/// How long attaching may take, the start of a host and of the server included.
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long nothing is shared after the host did not answer, so that a host that hangs delays one connection, not each.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Attaches to shared servers.
+pub struct SharedServers {
+    /// Our environment, of which servers inherit a part.
+    process_env: Arc<Env>,
+    /// Connects to the host.
+    dialer: HostDialer,
+    /// What confines our own process, or why nothing is shared; read at the first use.
+    own: OnceLock<Result<Confinement, Declined>>,
+    /// Until when nothing is shared, because the host did not answer.
+    paused_until: Mutex<Option<Instant>>,
+}
+
+impl SharedServers {
+    /// Shares servers with other processes that have this environment.
+    pub fn new(process_env: Arc<Env>) -> Self {
+        let dialer = HostDialer::new(&process_env);
+        Self { process_env, dialer, own: OnceLock::new(), paused_until: Mutex::default() }
+    }
+
+    async fn attach_to(
+        &self,
+        share: Share,
+        stdio: &StdioConfig,
+        max_message_bytes: usize,
+    ) -> Result<(SessionPipes, u32), Declined> {
+        let own = self.own.get_or_init(|| {
+            if self.process_env.var("CI").is_some() {
+                return Err(Declined::new("nothing is shared where CI is set"));
+            }
+            let own = Confinement::read_own()?;
+            own.check_unconfined()?;
+            Ok(own)
+        });
+        let own = own.as_ref().map_err(Clone::clone)?;
+        let is_below_shared = |ancestors: &std::ffi::OsStr| {
+            ancestors.to_string_lossy().split(':').any(|ancestor| ancestor == SHARED_ANCESTOR)
+        };
+        if self.process_env.var(ANCESTORS_VAR).is_some_and(is_below_shared) {
+            // It might use the server that it is itself, which would never end then.
+            return Err(Declined::new("this process was started by a shared server"));
+        }
+        if max_message_bytes > MAX_MESSAGE_BYTES {
+            return Err(Declined::new("max_message_bytes is larger than a shared server allows"));
+        }
+        let mut launch = launch::prepare(stdio, &self.process_env)
+            .await
+            .map_err(|_| Declined::new("its command cannot be run"))?;
+        scope::set_directory(share, stdio, &self.process_env, &mut launch);
+        let request = AttachRequest {
+            server: identity(launch, max_message_bytes)?,
+            nofile: raise_nofile(),
+            instance: std::process::id(),
+        };
+        let (pipes, pid) = self.dialer.attach(&request, own).await?;
+        tracing::debug!(pid, "attached to the shared process of the server");
+        Ok((pipes, pid))
+    }
+}
+
+impl AttachShared for SharedServers {
+    /// Attaches for 2 s and `limit` at most.
+    fn attach<'a>(
+        &'a self,
+        server: &'a ServerConfig,
+        max_message_bytes: usize,
+        limit: Duration,
+        log: &'a ServerLog,
+    ) -> BoxFuture<'a, Option<OpenTransport<SharedHandle>>> {
+        Box::pin(async move {
+            let Endpoint::Stdio(stdio) = &server.endpoint else { return None };
+            let share = scope::of(server, stdio)?;
+            if self.paused_until.lock().is_some_and(|until| Instant::now() < until) {
+                return None;
+            }
+            let limit = limit.min(ATTACH_TIMEOUT);
+            let attached = timeout(limit, self.attach_to(share, stdio, max_message_bytes)).await;
+            let declined = match attached {
+                Ok(Ok((pipes, pid))) => return Some(SharedTransport::open(pipes, pid, log.clone())),
+                Ok(Err(declined)) => declined,
+                Err(_) => {
+                    *self.paused_until.lock() = Some(Instant::now() + PAUSE);
+                    Declined::new(format!("the host did not answer within {} s", limit.as_secs_f32()))
+                }
+            };
+            tracing::debug!(%declined, "the server gets a process of its own");
+            None
+        })
+    }
+}
+
+/// Makes the identity of the server that `launch` starts.
+fn identity(launch: Launch, max_message_bytes: usize) -> Result<ServerIdentity, Declined> {
+    let text = |value: std::ffi::OsString| {
+        value.into_string().map_err(|_| Declined::new("its command or environment is not Unicode"))
+    };
+    Ok(ServerIdentity {
+        program: text(launch.program.into_os_string())?,
+        args: launch.args.into_iter().map(text).collect::<Result<_, _>>()?,
+        env: launch
+            .env
+            .into_iter()
+            // It differs with the config of the instance. The host sets another value.
+            .filter(|(name, _)| name != ANCESTORS_VAR)
+            .map(|(name, value)| Ok((text(name)?, text(value)?)))
+            .collect::<Result<_, Declined>>()?,
+        cwd: text(launch.cwd.into_os_string())?,
+        max_message_bytes,
+    })
+}
+
+/// A session with a shared server.
+struct SharedTransport {
+    /// The pid of the server's process, for display.
+    pid: u32,
+    /// How the server's process ended, as the host told it.
+    server_end: OnceLock<(String, String)>,
+    /// Gets its last lines of stderr. The host has the others.
+    log: ServerLog,
+}
+
+impl SharedTransport {
+    /// The session ends when its input and its output are closed.
+    fn open(pipes: SessionPipes, pid: u32, log: ServerLog) -> OpenTransport<SharedHandle> {
+        let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
+        let handle = Arc::new(Self { pid, server_end: OnceLock::new(), log });
+        OpenTransport {
+            input: Box::new(pipes.input),
+            output,
+            writer,
+            handle,
+            failures: RequestFailures::NONE,
+        }
+    }
+}
+
+impl SharedSession for SharedTransport {
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn take_notification(&self, method: &str, params: Option<&Raw>) -> bool {
+        if method != SERVER_ENDED {
+            return false;
+        }
+        let text = |name| params.and_then(|params| raw::get_str(params, name)).unwrap_or_default();
+        let stderr = text("stderr");
+        stderr.lines().for_each(|line| self.log.push(line.to_owned()));
+        drop(self.server_end.set((text("how"), stderr)));
+        true
+    }
+
+    fn connection_end(&self) -> ProcessEnd {
+        let (how, stderr) = self.server_end.get().cloned().unwrap_or_else(|| {
+            ("the process that shares it among your windows has ended".to_owned(), String::new())
+        });
+        ProcessEnd { how, stderr, withheld: Vec::new() }
+    }
+}

@@ -1,0 +1,321 @@
+//! Catalogs on disk: what earlier processes learned about the upstreams.
+//!
+//! # Theory of operation
+//!
+//! At start every group whose server is in the cache is known at once, without starting the server. One index file
+//! holds what `tools/list` and search need of all groups, so a start costs one read. The definitions of a group are in
+//! a file of their own, which is read when they are asked for. A server is identified by its launch, a hash of its
+//! configuration and its directory, so a server that is configured differently has another entry. What it lists may
+//! depend on the client capabilities that it is offered, too (`variants`). A client that offers others than any client
+//! before *borrows* a catalog, which answers until the server's own is read.
+//!
+//! # Invariants
+//!
+//! - The cache is optional: a file that cannot be read or written costs a line in the log and nothing else.
+//! - Files are replaced as a whole, are readable only by their owner, and are not read if another user could have
+//!   written them (`private_files`).
+//! - No value of the config is stored, only hashes.
+
+use crate::catalog::Catalog;
+use base::blocking;
+use base::digest;
+use base::files::MAX_CACHED_BYTES;
+use base::private_files::{
+    PrivateFileError, lock_within, private_dir, read_private, remove_stale_temporaries, replace,
+};
+use config::{Endpoint, ServerConfig};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use variants::{HASH_BYTES, VariantSummary, Variants, definitions_file};
+
+mod variants;
+
+/// The version of the file format. Changes whenever the meaning of the files changes; files of another version are not
+/// read.
+const VERSION: u32 = 6;
+/// The name of the index file.
+const INDEX: &str = "index.json";
+/// The capacity of the cache in servers. Beyond it, those that were read longest ago are dropped.
+const MAX_SERVERS: usize = 2000;
+/// The limit for the entry of one server in the index, in bytes, so that no server makes it too large to be read.
+const MAX_ENTRY_BYTES: usize = 4 << 20;
+/// How long the files may take to be read or written.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to wait for another instance that is writing. After that, its entries may be overwritten.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Identifies a catalog: the server by its configuration, regardless of its name and of the file that configures it,
+/// and the client capabilities under which it lists what it has.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CacheKey {
+    /// A hash of everything that the server's process depends on.
+    launch: String,
+    /// A hash of the client capabilities offered to it.
+    offer: String,
+}
+
+impl CacheKey {
+    /// Hashes everything that a server's catalog depends on: the fields of its entry that `config::fields` marks as
+    /// part of the key, the directory `cwd` in which it is started, and the client capabilities `offered` to it.
+    pub fn new(server: &ServerConfig, cwd: &Path, offered: &[u8]) -> Self {
+        let features = format!("{:?}", server.common.features);
+        let inherit_env = match &server.endpoint {
+            Endpoint::Stdio(stdio) => format!("{:?}", stdio.inherit_env),
+            Endpoint::Http(_) => String::new(),
+        };
+        let launch = [
+            server.launch_text.as_str().as_bytes(),
+            cwd.as_os_str().as_encoded_bytes(),
+            features.as_bytes(),
+            inherit_env.as_bytes(),
+        ];
+        Self { launch: digest::of_parts(launch, HASH_BYTES), offer: digest::of_parts([offered], HASH_BYTES) }
+    }
+}
+
+/// The content of the index file. `E` is the type of its entries.
+#[derive(Serialize, Deserialize)]
+struct IndexFile<E> {
+    /// The version of the file format, `VERSION`.
+    version: u32,
+    /// The entries by launch.
+    servers: BTreeMap<String, E>,
+    /// Why the last attempt to connect failed, in a few words, for the launches of which that is so.
+    #[serde(default)]
+    failures: BTreeMap<String, String>,
+}
+
+/// The catalogs that were in the cache when it was read. Holds the whole index, so it is not meant to be kept.
+#[derive(Default)]
+pub struct CachedCatalogs {
+    /// The directory of the cache.
+    dir: PathBuf,
+    /// The entries by launch, not yet parsed.
+    index: BTreeMap<String, Box<RawValue>>,
+    /// Why the last attempt to connect failed, by launch.
+    failures: BTreeMap<String, String>,
+}
+
+impl CachedCatalogs {
+    /// Returns whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty() && self.failures.is_empty()
+    }
+
+    /// Why the last attempt to connect to a server failed, in a few words; `None` if it succeeded or is not known.
+    pub fn failure(&self, key: &CacheKey) -> Option<&str> {
+        self.failures.get(&key.launch).map(String::as_str)
+    }
+
+    /// The catalog of a server, borrowed if the cache has none under this offer; `None` if the cache does not know the
+    /// server.
+    pub fn get(&self, key: &CacheKey) -> Option<Arc<Catalog>> {
+        let variants: Variants = serde_json::from_str(self.index.get(&key.launch)?.get()).ok()?;
+        variants.into_catalog(&self.dir, &key.launch, &key.offer)
+    }
+}
+
+/// The last outcomes of attempts to connect.
+type PendingEntries = BTreeMap<CacheKey, Outcome>;
+
+/// The outcome of an attempt to connect.
+enum Outcome {
+    /// The catalog that was read.
+    Read(Arc<Catalog>),
+    /// Why it failed, in a few words.
+    Failed(String),
+}
+
+/// The catalog cache of one instance.
+pub struct Cache {
+    /// The directory of the cache; `None` if nothing is cached.
+    dir: Option<PathBuf>,
+    /// What the index had when the cache was opened, until it is taken.
+    known: Mutex<CachedCatalogs>,
+    /// What is not written yet.
+    pending: Mutex<PendingEntries>,
+    /// Held by the thread that writes.
+    writing: Arc<Mutex<()>>,
+}
+
+impl Cache {
+    /// Opens the cache in this directory, which is created when it is needed, and reads its index. Blocks. Without a
+    /// directory nothing is cached.
+    pub fn open(dir: Option<PathBuf>) -> Self {
+        let known = dir.clone().map(read_cache).unwrap_or_default();
+        Self { dir, known: Mutex::new(known), pending: Mutex::default(), writing: Arc::default() }
+    }
+
+    /// Returns the catalogs that `open` found. A second call returns none.
+    pub fn take_known(&self) -> CachedCatalogs {
+        std::mem::take(&mut *self.known.lock())
+    }
+
+    /// Writes the pending catalogs and reads the index, on a thread that may block.
+    pub async fn flush_and_read(&self) -> CachedCatalogs {
+        self.flush().await;
+        let Some(dir) = self.dir.clone() else { return CachedCatalogs::default() };
+        blocking::run(FILE_TIMEOUT, move || read_cache(dir)).await.unwrap_or_default()
+    }
+
+    /// Puts a catalog that was read in this process into the cache. It is written at the next `flush`.
+    pub fn put(&self, key: CacheKey, catalog: Arc<Catalog>) {
+        self.add(key, Outcome::Read(catalog));
+    }
+
+    /// Notes why the last attempt to connect failed, in a few words, until a catalog is read.
+    pub fn put_failure(&self, key: CacheKey, reason: &str) {
+        self.add(key, Outcome::Failed(reason.to_owned()));
+    }
+
+    fn add(&self, key: CacheKey, outcome: Outcome) {
+        if self.dir.is_some() {
+            self.pending.lock().insert(key, outcome);
+        }
+    }
+
+    /// Writes the pending catalogs, on a thread that may block.
+    pub async fn flush(&self) {
+        let pending = std::mem::take(&mut *self.pending.lock());
+        let Some(dir) = self.dir.clone().filter(|_| !pending.is_empty()) else { return };
+        let writing = self.writing.clone();
+        let written = blocking::run(FILE_TIMEOUT, move || {
+            let _turn = writing.lock();
+            write(&dir, &pending)
+        });
+        match written.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the catalog cache could not be written"),
+            Err(error) => tracing::debug!("the catalog cache could not be written: it {error}"),
+        }
+    }
+}
+
+/// Removes the cache. Returns how many servers it had.
+///
+/// # Errors
+///
+/// Fails if the directory exists and cannot be removed.
+pub fn clear(dir: &Path) -> io::Result<usize> {
+    let count = read_index(dir).servers.len();
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(count),
+    }
+}
+
+fn read_cache(dir: PathBuf) -> CachedCatalogs {
+    let IndexFile { servers, failures, .. } = read_index(&dir);
+    CachedCatalogs { dir, index: servers, failures }
+}
+
+/// Reads the index. One that is missing or cannot be used is empty.
+fn read_index(dir: &Path) -> IndexFile<Box<RawValue>> {
+    let empty = || IndexFile { version: VERSION, servers: BTreeMap::new(), failures: BTreeMap::new() };
+    let text = match read_private(&dir.join(INDEX), MAX_CACHED_BYTES) {
+        Err(error) if error.is_missing() => return empty(),
+        Err(error) if error.is_untrusted() => {
+            tracing::warn!("cache of the servers' tools: {error}");
+            return empty();
+        }
+        text => text,
+    };
+    let read = || -> Result<_, String> {
+        let text = text.map_err(|e| e.to_string())?;
+        let index: IndexFile<Box<RawValue>> = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        match index.version {
+            VERSION => Ok(index),
+            other => Err(format!("its format has version {other} instead of {VERSION}")),
+        }
+    };
+    read().unwrap_or_else(|error| {
+        tracing::debug!(dir = %dir.display(), error, "the catalog cache cannot be used");
+        empty()
+    })
+}
+
+/// Writes the definitions first and then the index that refers to them, and removes files that nothing refers to any
+/// more at the end, so that a reader in between finds the old state.
+fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
+    private_dir(dir)?;
+    remove_stale_temporaries(dir);
+    let _lock = lock(dir);
+    let IndexFile { mut servers, mut failures, .. } = read_index(dir);
+    let mut obsolete = Vec::new();
+    for (key, outcome) in pending {
+        let catalog = match outcome {
+            Outcome::Read(catalog) => catalog,
+            Outcome::Failed(reason) => {
+                failures.insert(key.launch.clone(), reason.clone());
+                continue;
+            }
+        };
+        failures.remove(&key.launch);
+        let Some(body) = catalog.body() else { continue };
+        let known = servers.get(&key.launch);
+        let known = known.and_then(|variants| serde_json::from_str::<Variants>(variants.get()).ok());
+        let mut variants = known.unwrap_or_default();
+        let (file, unneeded) = variants.add(&key.launch, &key.offer, catalog, &body);
+        let Ok(variants) = to_raw_value(&variants) else { continue };
+        if variants.get().len() > MAX_ENTRY_BYTES {
+            tracing::debug!(
+                bytes = variants.get().len(),
+                "the catalog of a server is too large for the cache"
+            );
+            continue;
+        }
+        replace(&dir.join(file), body.as_bytes(), false)?;
+        servers.insert(key.launch.clone(), variants);
+        obsolete.extend(unneeded);
+    }
+    obsolete.extend(drop_oldest(&mut servers));
+    while failures.len() > MAX_SERVERS {
+        failures.pop_first();
+    }
+    let index_file = dir.join(INDEX);
+    let index = serde_json::to_vec(&IndexFile { version: VERSION, servers, failures });
+    let index =
+        index.map_err(|error| PrivateFileError::Io { path: index_file.clone(), error: error.into() })?;
+    replace(&index_file, &index, false)?;
+    for file in obsolete {
+        fs::remove_file(dir.join(file)).ok();
+    }
+    Ok(())
+}
+
+/// Drops the servers that exceed the capacity, those that were read longest ago. Returns the names of the files that
+/// are no longer needed.
+fn drop_oldest(servers: &mut BTreeMap<String, Box<RawValue>>) -> Vec<String> {
+    let surplus = servers.len().saturating_sub(MAX_SERVERS);
+    if surplus == 0 {
+        return Vec::new();
+    }
+    let summaries =
+        |entry: &RawValue| -> Vec<VariantSummary> { serde_json::from_str(entry.get()).unwrap_or_default() };
+    let read_at = |entry: &RawValue| summaries(entry).iter().map(|variant| variant.read_at_s).max();
+    let mut oldest_first: Vec<_> = servers.iter().map(|(key, entry)| (read_at(entry), key.clone())).collect();
+    oldest_first.sort();
+    let dropped = oldest_first.into_iter().take(surplus);
+    let dropped = dropped.filter_map(|(_, launch)| servers.remove_entry(&launch));
+    dropped
+        .flat_map(|(launch, entry)| {
+            summaries(&entry).into_iter().map(move |variant| definitions_file(&launch, &variant.content))
+        })
+        .collect()
+}
+
+/// Locks the cache against writers in other processes until the file is dropped. Returns `None` if another process
+/// holds the lock for too long, or if there can be no lock.
+fn lock(dir: &Path) -> Option<File> {
+    lock_within(&dir.join("lock"), LOCK_TIMEOUT).ok()?
+}
+
+#[cfg(test)]
+mod tests;

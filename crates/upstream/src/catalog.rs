@@ -1,0 +1,403 @@
+//! What is known of an upstream: its server info, its tools and its other lists, as they were last read.
+//!
+//! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
+
+use super::entries::{ListEntries, ListEntry};
+use super::list_limits::{CatalogList, LeftOff, MAX_LIST_BYTES};
+use super::list_reader::{read_cached, within_room};
+use super::overrides;
+pub use super::server_info::ServerInfo;
+pub use super::tool::Tool;
+use base::blocking::{self, MAX_INLINE_BYTES};
+use base::files::MAX_CACHED_BYTES;
+use base::private_files::read_private;
+use base::text::{summary, without_digits};
+use config::tool_rules::{ToolOverride, ToolOverrides};
+use serde::{Deserialize, Serialize};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+use wire::Raw;
+
+/// What is known of an upstream.
+#[derive(Debug)]
+pub struct Catalog {
+    /// The answer to `initialize` or `server/discover`.
+    pub info: ServerInfo,
+    /// Its tools, in its order.
+    pub tools: Vec<Tool>,
+    /// The places of the tools, sorted by their names.
+    by_name: Box<[u32]>,
+    /// What is left off the lists, because it exceeds a limit.
+    pub left_off: LeftOff,
+    /// What to know of the server although it works, such as what to change in its config.
+    pub findings: Vec<String>,
+    /// The bytes of all definitions.
+    pub bytes: usize,
+    /// The URIs that the group claims beside its lists, once they were needed.
+    pub(super) claims: OnceLock<ListEntries>,
+    /// The server's own bytes, or the file that has them.
+    body: CatalogBody,
+    /// When and how the catalog was read.
+    pub source: CatalogSource,
+    /// The capabilities of the clients when the connection was made, if it was read from the server.
+    pub offered: Option<Raw>,
+    /// How long it took to connect before the catalog was read.
+    pub connect_time: Option<Duration>,
+    /// Hashes of the other lists.
+    pub hashes: ListHashes,
+}
+
+/// Where the server's own bytes are.
+#[derive(Debug)]
+enum CatalogBody {
+    /// In memory.
+    Loaded(Definitions),
+    /// In a file of the cache, which is read on demand.
+    Cached { file: PathBuf, loaded: OnceLock<Option<Definitions>> },
+    /// In another catalog, whose definitions are altered on demand.
+    Overridden {
+        /// The catalog as the server has it.
+        original: Arc<Catalog>,
+        /// The tools, in the order of `Catalog::tools`.
+        tools: Vec<OverriddenTool>,
+    },
+}
+
+/// A tool of another catalog.
+#[derive(Debug)]
+struct OverriddenTool {
+    /// Its place there.
+    place: usize,
+    /// What the config overrides.
+    overrides: ToolOverride,
+    /// The altered definition, once it was needed.
+    definition: OnceLock<Raw>,
+}
+
+/// The server's own bytes.
+#[derive(Debug, PartialEq, Eq)]
+struct Definitions {
+    /// The definitions of the tools, in the order of `Catalog::tools`.
+    tools: Vec<Raw>,
+    lists: OtherLists,
+}
+
+/// When and how a catalog was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CatalogSource {
+    /// In this process, from the server: a tool that it lacks does not exist.
+    Live(Instant),
+    /// By an earlier process: it may answer requests but never refuse them.
+    Cached(SystemTime),
+    /// By an earlier process that offered the server other client capabilities: it answers like a cached one, until the
+    /// server's own is read.
+    Borrowed(SystemTime),
+}
+
+impl Catalog {
+    /// A catalog that was just read from the server. What exceeds the limit for all definitions is left off.
+    pub fn new(info: ServerInfo, tools: Vec<(Tool, Raw)>, lists: OtherLists, left_off: LeftOff) -> Self {
+        let (mut left_off, mut room) = (left_off, MAX_LIST_BYTES);
+        let tools = within_room(CatalogList::Tools, tools, &mut room, &mut left_off);
+        let lists = lists.within_room(&mut room, &mut left_off);
+        let (tools, definitions): (Vec<_>, _) = tools.into_iter().unzip();
+        Self {
+            info,
+            by_name: by_name(&tools),
+            tools,
+            left_off,
+            findings: Vec::new(),
+            bytes: MAX_LIST_BYTES - room,
+            claims: OnceLock::new(),
+            hashes: lists.hashes(),
+            body: CatalogBody::Loaded(Definitions { tools: definitions, lists }),
+            source: CatalogSource::Live(Instant::now()),
+            offered: None,
+            connect_time: None,
+        }
+    }
+
+    /// A catalog from the cache. `file` has the server's own bytes, `bytes` of them, as `body` wrote them.
+    pub fn cached(
+        info: ServerInfo,
+        tools: Vec<Tool>,
+        file: PathBuf,
+        bytes: usize,
+        source: CatalogSource,
+    ) -> Self {
+        Self {
+            info,
+            by_name: by_name(&tools),
+            tools,
+            left_off: LeftOff::default(),
+            findings: Vec::new(),
+            bytes,
+            claims: OnceLock::new(),
+            hashes: ListHashes::default(),
+            body: CatalogBody::Cached { file, loaded: OnceLock::new() },
+            source,
+            offered: None,
+            connect_time: None,
+        }
+    }
+
+    /// Returns the catalog as clients see it: with the overrides of the config. A tool whose name is given to another one is
+    /// left out.
+    pub fn overridden(self: &Arc<Self>, overrides: &ToolOverrides) -> Arc<Self> {
+        if overrides.is_empty() {
+            return self.clone();
+        }
+        let (mut tools, mut places) = (Vec::new(), Vec::new());
+        for (place, tool) in self.tools.iter().enumerate() {
+            let Some(name) = overrides.shown_name(&tool.name) else { continue };
+            let of_tool = overrides.of(&tool.name).cloned().unwrap_or_default();
+            let description = of_tool.description.as_deref().map(summary);
+            let summary = description.unwrap_or_else(|| tool.summary.clone());
+            tools.push(Tool { name: name.to_owned(), summary, ..tool.clone() });
+            places.push(OverriddenTool { place, overrides: of_tool, definition: OnceLock::new() });
+        }
+        Arc::new(Self {
+            info: self.info.clone(),
+            by_name: by_name(&tools),
+            tools,
+            left_off: self.left_off.clone(),
+            findings: self.findings.clone(),
+            bytes: self.bytes,
+            claims: OnceLock::new(),
+            body: CatalogBody::Overridden { original: self.clone(), tools: places },
+            source: self.source,
+            offered: self.offered.clone(),
+            connect_time: self.connect_time,
+            hashes: self.hashes,
+        })
+    }
+
+    /// Returns the catalog as the server has it.
+    pub fn original(self: &Arc<Self>) -> &Arc<Self> {
+        self.overridden_catalog().unwrap_or(self)
+    }
+
+    /// Returns the catalog that this one alters.
+    pub(super) fn overridden_catalog(&self) -> Option<&Arc<Self>> {
+        match &self.body {
+            CatalogBody::Overridden { original, .. } => Some(original),
+            CatalogBody::Loaded(_) | CatalogBody::Cached { .. } => None,
+        }
+    }
+
+    /// Returns the definition of a tool as the server has it, by its place in `tools`; `None` if the cache has lost it.
+    pub fn original_definition(&self, index: usize) -> Option<&Raw> {
+        match &self.body {
+            CatalogBody::Overridden { original, tools } => original.definition(tools.get(index)?.place),
+            CatalogBody::Loaded(_) | CatalogBody::Cached { .. } => self.definition(index),
+        }
+    }
+
+    /// Returns the place in `tools` of the tool of exactly this name. The first one of this name counts.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        let of = |place: &u32| self.tools[*place as usize].name.as_str();
+        let first = self.by_name.partition_point(|place| of(place) < name);
+        let place = self.by_name.get(first).filter(|place| of(place) == name)?;
+        Some(*place as usize)
+    }
+
+    /// Returns the tool of exactly this name.
+    pub fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.get(self.place(name)?)
+    }
+
+    /// Returns the tools with their verbatim definitions; `None` if the cache has lost them.
+    pub fn definitions(&self) -> Option<impl Iterator<Item = (&Tool, &Raw)>> {
+        self.loaded()?;
+        let tools = self.tools.iter().enumerate();
+        Some(tools.filter_map(|(place, tool)| Some((tool, self.definition(place)?))))
+    }
+
+    /// Returns the verbatim definition of a tool, by its place in `tools`; `None` if the cache has lost it.
+    pub fn definition(&self, place: usize) -> Option<&Raw> {
+        let CatalogBody::Overridden { original, tools } = &self.body else {
+            return self.loaded()?.tools.get(place);
+        };
+        let OverriddenTool { place, overrides, definition } = tools.get(place)?;
+        let original = original.definition(*place)?;
+        Some(definition.get_or_init(|| overrides::apply(original, overrides)))
+    }
+
+    /// Returns the resources, templates and prompts; `None` if the cache has lost them.
+    pub fn lists(&self) -> Option<&OtherLists> {
+        Some(&self.loaded()?.lists)
+    }
+
+    /// Returns the server's own bytes as one JSON object, for the cache; `None` if the cache has lost them.
+    pub fn body(&self) -> Option<String> {
+        let body = self.loaded()?;
+        let array = |raws: &mut dyn Iterator<Item = &Raw>| {
+            raws.map(|raw| String::from_utf8_lossy(raw)).collect::<Vec<_>>().join(",")
+        };
+        let listed = |list: &ListEntries| array(&mut list.iter().map(|entry| &entry.definition));
+        let OtherLists { resources, templates, prompts, skills } = &body.lists;
+        Some(format!(
+            r#"{{"tools":[{}],"resources":[{}],"resourceTemplates":[{}],"prompts":[{}],"skills":[{}]}}"#,
+            array(&mut body.tools.iter()),
+            listed(resources),
+            listed(templates),
+            listed(prompts),
+            listed(skills)
+        ))
+    }
+
+    fn loaded(&self) -> Option<&Definitions> {
+        match &self.body {
+            CatalogBody::Overridden { original, .. } => original.loaded(),
+            CatalogBody::Loaded(body) => Some(body),
+            CatalogBody::Cached { file, loaded } => {
+                loaded.get_or_init(|| read_body(file, self.tools.len())).as_ref()
+            }
+        }
+    }
+
+    /// Returns how long ago the catalog was read.
+    pub fn age(&self) -> Duration {
+        match self.source {
+            CatalogSource::Live(at) => at.elapsed(),
+            CatalogSource::Cached(at) | CatalogSource::Borrowed(at) => at.elapsed().unwrap_or_default(),
+        }
+    }
+
+    /// Returns whether both have the same content, whenever they were read. A cached catalog is compared by what is
+    /// known without its file.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.info == other.info
+            && self.tools == other.tools
+            && self.left_off == other.left_off
+            && have_same_words(&self.findings, &other.findings)
+            && match (&self.body, &other.body) {
+                (CatalogBody::Loaded(a), CatalogBody::Loaded(b)) => a == b,
+                _ => true,
+            }
+    }
+}
+
+/// Whether findings are the same but for numbers: a server may write the time.
+fn have_same_words(ours: &[String], theirs: &[String]) -> bool {
+    let words =
+        |findings: &[String]| findings.iter().map(|finding| without_digits(finding)).collect::<Vec<_>>();
+    words(ours) == words(theirs)
+}
+
+impl Drop for Catalog {
+    fn drop(&mut self) {
+        if self.bytes > MAX_INLINE_BYTES {
+            let empty = Definitions { tools: Vec::new(), lists: OtherLists::default() };
+            let body = std::mem::replace(&mut self.body, CatalogBody::Loaded(empty));
+            blocking::discard((std::mem::take(&mut self.tools), body, self.claims.take()));
+        }
+    }
+}
+
+/// The places of tools, sorted by their names.
+fn by_name(tools: &[Tool]) -> Box<[u32]> {
+    let mut places: Box<[u32]> = (0..u32::try_from(tools.len()).unwrap_or(u32::MAX)).collect();
+    // The sort is stable.
+    places.sort_by(|a, b| tools[*a as usize].name.cmp(&tools[*b as usize].name));
+    places
+}
+
+/// Reads a file of the cache; `None` if it cannot be read or does not have this number of tools.
+fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
+    let text = read_private(file, MAX_CACHED_BYTES);
+    let text = text.inspect_err(|error| tracing::debug!(%error, "failed to read a cached catalog"));
+    let text = Raw::from(text.ok()?);
+    let entries = |list| Some(ListEntries::from(read_cached::<ListEntry>(list, &text)?));
+    let definitions = read_cached::<(Tool, Raw)>(CatalogList::Tools, &text)?;
+    let body = Definitions {
+        tools: definitions.into_iter().map(|(_, definition)| definition).collect(),
+        lists: OtherLists {
+            resources: entries(CatalogList::Resources)?,
+            templates: entries(CatalogList::Templates)?,
+            prompts: entries(CatalogList::Prompts)?,
+            skills: entries(CatalogList::Skills)?,
+        },
+    };
+    (body.tools.len() == tools).then_some(body)
+}
+
+/// The lists of an upstream beside its tools, as they were last read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OtherLists {
+    /// `resources/list`.
+    pub resources: ListEntries,
+    /// `resources/templates/list`.
+    pub templates: ListEntries,
+    /// `prompts/list`.
+    pub prompts: ListEntries,
+    /// `skills/list`.
+    pub skills: ListEntries,
+}
+
+/// Hashes of the other lists, to notice changes without reading a cached file. 0 stands for an empty list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListHashes {
+    /// Of the resources and the templates.
+    pub resources: u64,
+    /// Of the prompts.
+    pub prompts: u64,
+}
+
+impl OtherLists {
+    /// Leaves off what exceeds the limit for all definitions of a group.
+    fn within_room(self, room: &mut usize, left_off: &mut LeftOff) -> Self {
+        let mut fitting = |list, entries: ListEntries| match entries.definition_bytes() {
+            bytes if bytes <= *room => {
+                *room -= bytes;
+                entries
+            }
+            _ => within_room(list, entries.to_vec(), room, left_off).into(),
+        };
+        Self {
+            resources: fitting(CatalogList::Resources, self.resources),
+            templates: fitting(CatalogList::Templates, self.templates),
+            prompts: fitting(CatalogList::Prompts, self.prompts),
+            skills: fitting(CatalogList::Skills, self.skills),
+        }
+    }
+
+    /// The bytes of all definitions.
+    pub fn bytes(&self) -> usize {
+        let lists = [&self.resources, &self.templates, &self.prompts, &self.skills];
+        lists.into_iter().map(ListEntries::definition_bytes).sum()
+    }
+
+    fn hashes(&self) -> ListHashes {
+        let hash = |lists: &[&ListEntries]| {
+            if lists.iter().all(|list| list.is_empty()) {
+                return 0;
+            }
+            let mut hasher = DefaultHasher::new();
+            for list in lists {
+                list.iter().map(|entry| &entry.definition[..]).collect::<Vec<_>>().hash(&mut hasher);
+            }
+            hasher.finish()
+        };
+        ListHashes { resources: hash(&[&self.resources, &self.templates]), prompts: hash(&[&self.prompts]) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_declares_nothing_may_have_anything() {
+        let may_have = |capabilities: Option<&str>| {
+            ServerInfo { capabilities: capabilities.map(str::to_owned), ..ServerInfo::default() }
+                .may_have("tools")
+        };
+        assert!(may_have(None) && may_have(Some("{}")) && may_have(Some(r#"{"tools":{}}"#)));
+        assert!(!may_have(Some(r#"{"prompts":{}}"#)));
+    }
+}

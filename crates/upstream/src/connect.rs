@@ -1,0 +1,59 @@
+//! The interface between the task that owns a group and the code that makes connections. Tests replace the latter.
+
+use super::Grace;
+use super::catalog::Catalog;
+use super::error::UpstreamError;
+use super::lease::LiveConnection;
+use config::ServerConfig;
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, Semaphore};
+
+/// How long an attempt that nobody waits for may hold its slot.
+const SLOT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The outcome of an attempt: a connection and the catalog read from it, or why there is none.
+pub type AttemptResult = Result<(Connection, Catalog), AttemptError>;
+
+/// Makes connections to one upstream.
+pub trait Connect: Send + 'static {
+    /// Makes one attempt. Dropping the future ends everything that the attempt started.
+    fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult>;
+}
+
+/// A connection whose handshake is done.
+pub struct Connection {
+    /// The connection as callers share it.
+    pub live: Arc<LiveConnection>,
+    /// Resolves when the connection ended by itself; `live.lost` says why.
+    pub ended: BoxFuture<'static, ()>,
+    /// Notified when the server says that one of its lists changed.
+    pub lists_changed: Arc<Notify>,
+    /// Reads the catalog again.
+    pub refresh: Box<dyn Fn() -> BoxFuture<'static, Result<Catalog, UpstreamError>> + Send>,
+    /// Closes the connection and resolves when nothing of it is left.
+    pub close: Box<dyn FnOnce(Grace) -> BoxFuture<'static, ()> + Send>,
+}
+
+/// Why an attempt failed.
+pub struct AttemptError {
+    /// The error that callers get.
+    pub error: UpstreamError,
+    /// The end of what the attempt started. The next attempt begins after it.
+    pub closing: Option<BoxFuture<'static, ()>>,
+}
+
+/// Makes an attempt that nobody waits for: it begins when a slot is free, or when `urgent` is notified because a caller
+/// waits now. A slow attempt gives its slot back, so that servers that hang delay no others.
+pub async fn in_slot<T>(slots: Arc<Semaphore>, urgent: &Notify, mut attempt: BoxFuture<'static, T>) -> T {
+    let slot = tokio::select! {
+        slot = slots.acquire_owned() => slot.ok(),
+        () = urgent.notified() => None,
+    };
+    tokio::select! {
+        outcome = &mut attempt => return outcome,
+        () = tokio::time::sleep(SLOT_TIMEOUT) => drop(slot),
+    }
+    attempt.await
+}

@@ -1,0 +1,328 @@
+//! Connects one group: opens its transport, does the handshake in the server's era, and reads its lists.
+//!
+//! The first attempt uses the era in which the server was last found, the handshake era by default. If the server turns
+//! out to belong to the other era, a second process or connection is opened for that.
+
+use super::Grace;
+use super::catalog::Catalog;
+use super::clients::Clients;
+use super::connect::{AttemptError, AttemptResult, Connect, Connection};
+use super::error::UpstreamError;
+use super::handshake::{self, HandshakeError, OtherEra, PROBE_TIMEOUT};
+use super::lease::LiveConnection;
+use super::list_subscription::keep_subscribed;
+use super::reader::{Reader, ReaderContext};
+use super::session::Session;
+use super::startup_output::StartupOutput;
+use crate::transport::{OpenTransport, Transport, TransportHandle};
+use config::{GroupName, ServerConfig};
+use futures_util::future::BoxFuture;
+use process::server_log::ServerLog;
+use process::warden::StopTimeouts;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tracing::Instrument;
+use wire::Raw;
+use wire::lines::LineReader;
+use wire::peer::Peer;
+use wire::protocol::Era;
+
+/// Connects one group.
+#[derive(Clone)]
+pub struct Connector {
+    /// The group's name.
+    pub group: GroupName,
+    /// Opens its transport.
+    pub transport: Transport,
+    /// The clients that the server speaks to.
+    pub clients: Arc<dyn Clients>,
+    /// The limit for one message, in bytes.
+    pub max_message: usize,
+    /// What is known of the server's era.
+    pub era: Arc<KnownEra>,
+    /// Whether the next attempt is private, because the shared process did not answer the last one in time.
+    pub private_next: Arc<AtomicBool>,
+    /// Gets what its processes write to stderr.
+    pub log: ServerLog,
+    /// Watches what they print while they do not answer.
+    pub startup: StartupOutput,
+}
+
+/// The era in which a server was found, kept from one connection to the next.
+#[derive(Default)]
+pub struct KnownEra {
+    /// Whether the server was last found in the stateless era.
+    is_stateless: AtomicBool,
+    /// Whether the server works only in this era, although it names a revision of the other one.
+    is_certain: AtomicBool,
+}
+
+impl KnownEra {
+    /// The era that a cached catalog was read in.
+    pub fn new(era: Era) -> Arc<Self> {
+        Arc::new(Self {
+            is_stateless: AtomicBool::new(era == Era::Stateless),
+            is_certain: AtomicBool::default(),
+        })
+    }
+}
+
+impl Connect for Connector {
+    fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult> {
+        let connector = self.clone();
+        Box::pin(async move { connector.open_with_secrets(server).await }.in_current_span())
+    }
+}
+
+/// A failed attempt in one era, and whether the other era may work.
+struct EraError {
+    /// The failed attempt.
+    failed: AttemptError,
+    /// Whether the server may belong to the other era.
+    other: OtherEra,
+}
+
+impl From<UpstreamError> for EraError {
+    fn from(error: UpstreamError) -> Self {
+        Self { failed: AttemptError { error, closing: None }, other: OtherEra::No }
+    }
+}
+
+impl Connector {
+    /// Fetches the values that the config names, and connects.
+    async fn open_with_secrets(self, server: Arc<ServerConfig>) -> AttemptResult {
+        let secrets = self.transport.secrets.clone();
+        let resolved = secrets.resolve(server.clone()).await;
+        let resolved = resolved.map_err(|error| {
+            // A retry would only ask the user again.
+            AttemptError {
+                error: UpstreamError::Launch {
+                    message: error.to_string(),
+                    brief: "a secret of its config is not known",
+                },
+                closing: None,
+            }
+        })?;
+        let outcome = self.open(resolved).await;
+        if outcome.is_err() {
+            secrets.forget_old(&server);
+        }
+        outcome
+    }
+
+    /// Connects in the known era, then in the other one if the server may belong to that.
+    async fn open(self, server: Arc<ServerConfig>) -> AttemptResult {
+        let (first, other) = match self.era.is_stateless.load(Ordering::Relaxed) {
+            false => (Era::Handshake, Era::Stateless),
+            true => (Era::Stateless, Era::Handshake),
+        };
+        let is_certain = self.era.is_certain.load(Ordering::Relaxed);
+        let started = Instant::now();
+        let outcome = self.open_in(first, &server, None, is_certain).await;
+        let EraError { failed: first_failure, other: hint } = match outcome {
+            Ok(connected) => return Ok(connected),
+            Err(EraError { failed, other: OtherEra::No }) => return Err(failed),
+            Err(error) => error,
+        };
+        let took = started.elapsed();
+        if let Some(closing) = first_failure.closing {
+            closing.await;
+        }
+        // Callers should get the first error soon, unless the server was known to belong to the other era.
+        let limit = (other == Era::Stateless).then(|| took + PROBE_TIMEOUT);
+        let EraError { failed, other: second_hint } = match self.open_in(other, &server, limit, true).await {
+            Ok(connected) => {
+                self.era.is_stateless.store(other == Era::Stateless, Ordering::Relaxed);
+                return Ok(connected);
+            }
+            Err(error) => error,
+        };
+        // A server that asks for a login in this era belongs to it.
+        let needs_person = matches!(&failed.error, UpstreamError::Remote(error) if error.needs_person());
+        match hint {
+            _ if needs_person => Err(failed),
+            OtherEra::Preferred => {
+                if let Some(closing) = failed.closing {
+                    closing.await;
+                }
+                let connected = self.open_in(first, &server, None, true).await;
+                self.era.is_certain.store(connected.is_ok(), Ordering::Relaxed);
+                connected.map_err(|error| error.failed)
+            }
+            _ if second_hint == OtherEra::No => Err(failed),
+            // The server's first answer says more than its answer to a probe.
+            _ => Err(AttemptError { error: first_failure.error, closing: failed.closing }),
+        }
+    }
+
+    /// Connects in one era, to a shared process if there may be one. `limit` bounds the first answer in addition to the
+    /// config; what the shared process takes counts. `is_certain`: the server counts as belonging to this era, regardless
+    /// of the revision that it names.
+    async fn open_in(
+        &self,
+        era: Era,
+        server: &Arc<ServerConfig>,
+        limit: Option<Duration>,
+        is_certain: bool,
+    ) -> Result<(Connection, Catalog), EraError> {
+        let (began, whole) = (Instant::now(), handshake::first_answer_timeout(server, limit));
+        let rest = || in_tenths(whole.saturating_sub(began.elapsed()));
+        if era == Era::Handshake
+            && !self.private_next.swap(false, Ordering::Relaxed)
+            && let Some(opened) =
+                self.transport.open_shared(server, self.max_message, whole / 2, &self.log).await
+        {
+            // A process that is shared is offered no capabilities.
+            let offered = Raw::from_static(b"{}");
+            match self.connect_on(opened, offered, era, server, Some(rest()), is_certain).await {
+                Ok(connected) => return Ok(connected),
+                Err(error)
+                    if matches!(error.failed.error, UpstreamError::TimedOut { .. }) || rest().is_zero() =>
+                {
+                    // No time is left for a process of its own, so callers get the reason now.
+                    self.private_next.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+                Err(EraError { failed: AttemptError { error, closing }, .. }) => {
+                    tracing::debug!(%error, "the shared process cannot be used; the server gets one of its own");
+                    if let Some(closing) = closing {
+                        closing.await;
+                    }
+                }
+            }
+        }
+        let (mut outcome, mut handle) = self.open_private(era, server, Some(rest()), is_certain).await?;
+        // If no time is left, the next attempt is through the launcher.
+        if outcome.is_err() && handle.forget_direct_start().await && !rest().is_zero() {
+            tracing::debug!("the server failed without its launcher; it is started through it");
+            if let Err(EraError { failed: AttemptError { closing: Some(closing), .. }, .. }) = outcome {
+                closing.await;
+            }
+            (outcome, handle) = self.open_private(era, server, Some(rest()), is_certain).await?;
+        }
+        let live = outcome.as_ref().ok().map(|(connection, _)| connection.live.clone());
+        if let Some(live) = live
+            && let Some(used) = handle.learn_start().await
+        {
+            live.set_launcher(used);
+        }
+        outcome
+    }
+
+    /// Connects to a process or connection of its own. Returns the outcome of the handshake, and what it was made with.
+    async fn open_private(
+        &self,
+        era: Era,
+        server: &Arc<ServerConfig>,
+        limit: Option<Duration>,
+        is_certain: bool,
+    ) -> Result<(Result<(Connection, Catalog), EraError>, TransportHandle), EraError> {
+        let opened = self.transport.open(&self.group, server, self.max_message, &self.log).await;
+        let opened = opened.map_err(UpstreamError::from)?;
+        let handle = opened.handle.clone();
+        let offered = self.clients.offered_capabilities();
+        Ok((self.connect_on(opened, offered, era, server, limit, is_certain).await, handle))
+    }
+
+    /// Does the handshake on an open transport.
+    async fn connect_on(
+        &self,
+        opened: OpenTransport<TransportHandle>,
+        offered: Raw,
+        era: Era,
+        server: &Arc<ServerConfig>,
+        limit: Option<Duration>,
+        is_certain: bool,
+    ) -> Result<(Connection, Catalog), EraError> {
+        let ((peer, deadlines), handle) = (Peer::new(opened.output), opened.handle);
+        let (lists_changed, can) = (Arc::new(Notify::new()), self.clients.offered_capabilities());
+        let live = LiveConnection::new(peer.clone(), era, handle.process(), &can);
+        let reader = Reader::new(ReaderContext {
+            group: self.group.clone(),
+            peer: peer.clone(),
+            live: live.clone(),
+            clients: self.clients.clone(),
+            lists_changed: lists_changed.clone(),
+            handle: handle.clone(),
+            failures: opened.failures,
+        });
+        let lines = LineReader::new(opened.input, self.max_message);
+        let reading = OwnedTask(tokio::spawn(reader.run(lines, opened.writer, deadlines).in_current_span()));
+        let session = Session {
+            peer: peer.clone(),
+            live: live.clone(),
+            handle: handle.clone(),
+            server: server.clone(),
+            offered: can,
+            era,
+            limit,
+            is_certain,
+            startup: self.startup.clone(),
+        };
+        let attempt = handshake::connect(&session, &offered, &*self.clients);
+        let outcome = self.startup.watch(&handle, &live, attempt).await;
+        let output = peer.output().clone();
+        let close = move |grace| -> BoxFuture<'static, ()> {
+            output.close();
+            Box::pin(async move { handle.stop(stop_timeouts(grace)).await })
+        };
+        match outcome {
+            Ok(catalog) => {
+                let session = Arc::new(session);
+                let info = catalog.info.clone();
+                let listening = (era == Era::Stateless)
+                    .then(|| OwnedTask(tokio::spawn(keep_subscribed(peer, info.clone()).in_current_span())));
+                let connection = Connection {
+                    live,
+                    ended: Box::pin(async move {
+                        reading.end().await;
+                        drop(listening);
+                    }),
+                    lists_changed,
+                    refresh: Box::new(move || {
+                        let (session, info) = (session.clone(), info.clone());
+                        Box::pin(async move { session.catalog(info).await })
+                    }),
+                    close: Box::new(close),
+                };
+                Ok((connection, catalog))
+            }
+            Err(HandshakeError { error, other }) => {
+                let failed = AttemptError { error, closing: Some(close(Grace::Ordinary)) };
+                Err(EraError { failed, other })
+            }
+        }
+    }
+}
+
+/// Rounds up to tenths of a second, because messages name it.
+fn in_tenths(duration: Duration) -> Duration {
+    const TENTH_NANOS: u32 = 100_000_000;
+    Duration::new(duration.as_secs(), duration.subsec_nanos().div_ceil(TENTH_NANOS) * TENTH_NANOS)
+}
+
+fn stop_timeouts(grace: Grace) -> StopTimeouts {
+    match grace {
+        Grace::Ordinary => StopTimeouts::ORDINARY,
+        Grace::Shutdown => StopTimeouts::FAST,
+    }
+}
+
+/// A task that is aborted when its owner is dropped.
+struct OwnedTask(JoinHandle<()>);
+
+impl OwnedTask {
+    async fn end(mut self) {
+        drop((&mut self.0).await);
+    }
+}
+
+impl Drop for OwnedTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

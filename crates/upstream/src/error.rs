@@ -1,0 +1,230 @@
+//! Why an upstream cannot be used, distinguished by what the reader can do about it.
+
+use super::server_output::ServerOutput;
+use crate::transport::{ConnectionEnd, OpenError, ProcessEnd};
+use base::text::{quoted_lines, without_digits};
+use config::ConfigError;
+use config::duration::raise_timeout;
+use http_client::error::{RemoteError, RemoteErrorKind};
+use process::launch::LaunchError;
+use std::borrow::Cow;
+use std::time::Duration;
+use wire::protocol::code;
+
+/// Why an upstream cannot be used. The messages are fragments that follow "group X: ".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamError {
+    /// Its entry in the config is invalid.
+    #[error("its config entry is invalid: {0}")]
+    Config(ConfigError),
+    /// The configured command cannot be run.
+    #[error("{message}")]
+    Launch {
+        /// The error and its sources on one line.
+        message: String,
+        /// The error in a few words.
+        brief: &'static str,
+    },
+    /// The system refused to start the process.
+    #[error("{message}")]
+    Spawn {
+        /// The error and its sources on one line.
+        message: String,
+    },
+    /// The server did not answer `step` in time.
+    #[error("{step} was not answered within {} s{}{output}", .after.as_secs_f32(), setting_hint(.setting, *.after, .output))]
+    TimedOut {
+        /// The method that was not answered, or another step of connecting.
+        step: &'static str,
+        /// How long the answer was awaited.
+        after: Duration,
+        /// The setting of `timeout` that limits this; `None` if the attempt was ended early.
+        setting: Option<&'static str>,
+        /// What the process printed.
+        output: ServerOutput,
+    },
+    /// The connection ended by itself.
+    #[error("{how}{}{output}{}", before_answer(.step), withheld_hint(.withheld))]
+    Exited {
+        /// The method that waited for an answer during the handshake, if one did.
+        step: Option<&'static str>,
+        /// A fragment such as "its process exited with code 3".
+        how: String,
+        /// What the process printed.
+        output: ServerOutput,
+        /// Variables of ours that the process did not inherit and may have wanted.
+        withheld: Vec<String>,
+    },
+    /// A remote server, or the network to it, failed.
+    #[error("{0}")]
+    Remote(RemoteError),
+    /// A remote server did not answer `step`; the connection stays open.
+    #[error("{step} was not answered: {why}")]
+    Unanswered {
+        /// The method that was not answered.
+        step: &'static str,
+        /// Why the transport failed to deliver it.
+        why: String,
+    },
+    /// The upstream answered with an error of its own.
+    #[error("{step} was refused by the server: {message} (code {code}){}", tail(.stderr))]
+    Refused {
+        /// The method that was refused.
+        step: &'static str,
+        /// The JSON-RPC error code; 0 if the error has none.
+        code: i64,
+        /// The message of the error.
+        message: String,
+        /// The last lines of the process's stderr; empty if there are none.
+        stderr: String,
+    },
+    /// The upstream's answer does not follow MCP.
+    #[error("the answer to {step} is not MCP: {what}{}", tail(.stderr))]
+    Protocol {
+        /// The method that was answered.
+        step: &'static str,
+        /// What is wrong with the answer.
+        what: String,
+        /// The last lines of the process's stderr; empty if there are none.
+        stderr: String,
+    },
+    /// A bug in dynamic-mcp. The group starts again on the next use.
+    #[error("internal error in dynamic-mcp; its log has the details")]
+    Internal,
+}
+
+impl UpstreamError {
+    /// Returns whether a retry may succeed without a person doing something first.
+    pub fn retryable(&self) -> bool {
+        match self {
+            Self::Config(_) | Self::Launch { .. } => false,
+            Self::Remote(error) => !error.is_final(),
+            Self::Exited { step: Some(_), output, .. } => !output.is_final(),
+            // The server supports none of our revisions.
+            Self::Refused { step: "initialize" | "server/discover", code, .. } => {
+                ![code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::UNSUPPORTED_REVISION].contains(code)
+            }
+            _ => true,
+        }
+    }
+
+    /// The error in a few words that are all ours, for lists that models read.
+    pub fn brief(&self) -> Cow<'static, str> {
+        let brief = match self {
+            Self::Config(_) => Self::BRIEF_CONFIG,
+            Self::Launch { brief, .. } => brief,
+            Self::Spawn { .. } => "its process could not be started",
+            Self::TimedOut { .. } | Self::Unanswered { .. } => "it does not answer",
+            Self::Exited { .. } => "its process ends",
+            Self::Remote(error) => return error.brief(),
+            Self::Refused { .. } => "it refuses the connection",
+            Self::Protocol { .. } => "its answers are not MCP",
+            Self::Internal => "internal error in dynamic-mcp",
+        };
+        brief.into()
+    }
+
+    /// What [`brief`](Self::brief) says of an invalid config entry.
+    pub const BRIEF_CONFIG: &str = "its config entry is invalid";
+
+    /// Returns whether the upstream cannot be used until a person logs in.
+    pub fn needs_login(&self) -> bool {
+        matches!(self, Self::Remote(error) if matches!(error.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope))
+    }
+
+    /// Returns whether both say the same, apart from numbers: times and process ids differ from start to start.
+    pub fn has_same_words(&self, other: &Self) -> bool {
+        let words = |error: &Self| without_digits(&error.to_string());
+        words(self) == words(other)
+    }
+
+    /// How long the server asked to wait before the next attempt.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Remote(error) => error.retry_after,
+            _ => None,
+        }
+    }
+
+    /// Adds the request that waited for an answer when the connection ended, and the lines of stdout that are not MCP.
+    pub fn while_waiting_for(&self, step: &'static str, stdout: String) -> Self {
+        let mut error = self.clone();
+        if let Self::Exited { step: at, output, how, .. } = &mut error {
+            *at = Some(step);
+            *output = std::mem::take(output).with_stdout(stdout);
+            if how == CLEAN_EXIT {
+                *output = std::mem::take(output).with_clean_exit();
+            }
+        }
+        error
+    }
+}
+
+impl From<OpenError> for UpstreamError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Launch(error @ LaunchError::Lookup(_)) => Self::Spawn { message: with_source(&error) },
+            OpenError::Launch(error) => Self::Launch { message: with_source(&error), brief: error.brief() },
+            OpenError::Spawn(error) => Self::Spawn { message: with_source(&error) },
+            OpenError::Remote(error) => Self::Remote(error),
+            error @ OpenError::TimedOut(_) => Self::Spawn { message: error.to_string() },
+        }
+    }
+}
+
+impl From<ConnectionEnd> for UpstreamError {
+    fn from(ending: ConnectionEnd) -> Self {
+        match ending {
+            ConnectionEnd::Process(ProcessEnd { how, stderr, withheld }) => {
+                let output = ServerOutput::of_ended(stderr, &withheld);
+                Self::Exited { step: None, how, output, withheld }
+            }
+            ConnectionEnd::Remote(error) => Self::Remote(error),
+        }
+    }
+}
+
+/// Formats an error and its sources on one line.
+fn with_source(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", with_source(source)),
+        None => error.to_string(),
+    }
+}
+
+/// How a process ended that found nothing wrong.
+const CLEAN_EXIT: &str = "its process exited with code 0";
+
+fn before_answer(step: &Option<&'static str>) -> String {
+    step.map(|step| format!(" before it answered {step}")).unwrap_or_default()
+}
+
+/// Names the setting, and says how to raise it, unless the output says why a longer limit does not help.
+fn setting_hint(setting: &Option<&'static str>, after: Duration, output: &ServerOutput) -> String {
+    match setting {
+        None => String::new(),
+        Some(setting) if output.http_server_hint().is_some() => format!(" (timeout.{setting})"),
+        Some(setting) => {
+            format!(" (timeout.{setting}); if it needs longer, {}", raise_timeout(setting, after))
+        }
+    }
+}
+
+fn tail(stderr: &str) -> String {
+    match stderr.trim() {
+        "" => String::new(),
+        text => format!("; the end of its stderr:\n{}", quoted_lines(text)),
+    }
+}
+
+fn withheld_hint(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!(
+            "\nthese variables are set but were not passed to it: {}; if it needs them, add \"inherit_env\": {} to its \
+             config entry",
+            names.join(", "),
+            serde_json::json!(names)
+        ),
+    }
+}

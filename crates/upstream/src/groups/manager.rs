@@ -1,0 +1,380 @@
+//! The manager: creates groups, hands out their handles, and shuts them down.
+
+use super::startup::Startup;
+use super::surface::{Note, NoteMap, Surface, SurfaceMap, Surfaces};
+use super::tasks::GroupTasks;
+use crate::Upstream;
+use crate::cache::{Cache, CacheKey, CachedCatalogs};
+use crate::catalog::{Catalog, CatalogSource, Tool};
+use crate::clients::Clients;
+use crate::connector::{Connector, KnownEra};
+use crate::pins::PinStore;
+use crate::pins::group::GroupPins;
+use crate::startup_output::StartupOutput;
+use crate::task::shared::SharedState;
+use crate::task::{self, spec::GroupSpec};
+use crate::transport::Transport;
+use config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig, SurfaceKind};
+use dashmap::DashMap;
+use foldhash::fast::RandomState;
+use futures_util::future::BoxFuture;
+use http_client::credentials::LoginService;
+use parking_lot::Mutex;
+use process::launch;
+use process::server_log::ServerLog;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use wire::Raw;
+use wire::protocol::Era;
+
+/// How many groups connect at the same time without a request.
+const START_SLOTS: usize = 8;
+/// The age below which a cached catalog saves a hybrid group its connection at start.
+const FRESH_CATALOG_AGE: Duration = Duration::from_secs(24 * 3600);
+/// The groups of this instance.
+pub struct GroupManager {
+    /// The config in force.
+    pub(super) config: watch::Sender<Arc<Config>>,
+    /// What is wrong with the config file, while its last valid content is in force.
+    pub(super) reload_errors: Mutex<Vec<ConfigError>>,
+    /// The handles of the groups. No guard is held across an await.
+    pub(super) groups: DashMap<GroupName, Upstream, RandomState>,
+    /// The tasks of the groups.
+    pub(super) tasks: GroupTasks,
+    /// The parts of the program that the groups use.
+    pub(super) environment: Environment,
+    /// What is known of this instance before any config is read.
+    startup: Startup,
+    /// What the lists of the client depend on.
+    pub(super) lists: Lists,
+    /// The catalogs that the cache has, until the groups are started with them.
+    pub(super) restored: Mutex<Option<HashMap<GroupName, Arc<Catalog>>>>,
+    /// Whether a client has connected, so that the groups exist.
+    pub(super) started: AtomicBool,
+    /// Whether every connection is being closed.
+    pub(super) shutting_down: AtomicBool,
+}
+
+/// The parts of the program that the groups use.
+pub(super) struct Environment {
+    /// Opens the transports.
+    pub(super) transport: Transport,
+    /// The clients in front.
+    pub(super) clients: Arc<dyn Clients>,
+    /// The catalogs on disk.
+    pub(super) cache: Cache,
+    /// What is remembered of the groups' tools.
+    pub(super) pins: PinStore,
+    /// What the tasks of all groups share.
+    pub(super) shared: SharedState,
+}
+
+/// What `tools/list` shows, and a number that changes whenever a list may have changed.
+#[derive(Default)]
+pub(super) struct Lists {
+    /// What `tools/list` shows of each group.
+    pub(super) surfaces: Mutex<Surfaces>,
+    /// Changes whenever a list may have changed.
+    pub(super) version: watch::Sender<u64>,
+}
+
+impl GroupManager {
+    /// A manager without groups. `start` creates them when the first client is there, because the key of the cache
+    /// contains what the client can do.
+    pub fn new(
+        config: Config,
+        transport: Transport,
+        clients: Arc<dyn Clients>,
+        cache: Cache,
+        pins: PinStore,
+        startup: Startup,
+    ) -> Arc<Self> {
+        let shared = SharedState::new(START_SLOTS);
+        Arc::new(Self {
+            config: watch::Sender::new(Arc::new(config)),
+            reload_errors: Mutex::default(),
+            groups: DashMap::default(),
+            tasks: GroupTasks::default(),
+            environment: Environment { transport, clients, cache, pins, shared },
+            startup,
+            lists: Lists::default(),
+            restored: Mutex::default(),
+            started: AtomicBool::new(false),
+            shutting_down: AtomicBool::new(false),
+        })
+    }
+
+    /// The config in force.
+    pub fn config(&self) -> Arc<Config> {
+        self.config.borrow().clone()
+    }
+
+    /// Receives every config that comes into force.
+    pub fn config_changes(&self) -> watch::Receiver<Arc<Config>> {
+        self.config.subscribe()
+    }
+
+    /// What is wrong with the config file, while its last valid content is in force.
+    pub fn reload_errors(&self) -> Vec<ConfigError> {
+        self.reload_errors.lock().clone()
+    }
+
+    /// What is wrong with the command line and the environment variables of its options.
+    pub fn usage_errors(&self) -> &[String] {
+        &self.startup.errors
+    }
+
+    /// The log file, if one is written.
+    pub fn log_file(&self) -> Option<&Path> {
+        self.startup.log_file.get().map(PathBuf::as_path)
+    }
+
+    /// Where results are stored that are too large for memory.
+    pub fn results_dir(&self) -> Option<PathBuf> {
+        self.startup.results_dir.clone()
+    }
+
+    /// All groups, in config order.
+    pub fn all(&self) -> Vec<Upstream> {
+        let config = self.config();
+        let names = config.servers.iter().map(|(name, _)| name);
+        names.filter_map(|name| self.get(name)).collect()
+    }
+
+    /// Returns a group.
+    pub fn get(&self, name: &GroupName) -> Option<Upstream> {
+        self.get_by_name(name.as_str())
+    }
+
+    /// Returns the group of exactly this name.
+    pub fn get_by_name(&self, name: &str) -> Option<Upstream> {
+        self.groups.get(name).map(|group| group.clone())
+    }
+
+    /// What `tools/list` shows of each group.
+    pub fn surfaces(&self) -> SurfaceMap {
+        self.lists.surfaces.lock().shown()
+    }
+
+    /// Why groups cannot be used, as `tools/list` says it. Groups whose entry is invalid are not among them.
+    pub fn notes(&self) -> NoteMap {
+        self.lists.surfaces.lock().notes()
+    }
+
+    /// A number that changes whenever a list may have changed.
+    pub fn list_version(&self) -> watch::Receiver<u64> {
+        self.lists.version.subscribe()
+    }
+
+    /// Returns whether start-up discovery is in progress.
+    pub fn is_discovering(&self) -> bool {
+        self.lists.surfaces.lock().is_discovering()
+    }
+
+    /// Resolves when start-up discovery is over.
+    pub async fn discovery_ended(&self) {
+        let mut version = self.list_version();
+        // The manager has the sender.
+        while self.is_discovering() && version.changed().await.is_ok() {}
+    }
+
+    /// Shows in `tools/list` what start-up discovery found so far.
+    pub fn show_discovered(&self) {
+        let changed = self.lists.surfaces.lock().show_found();
+        self.lists_changed(changed);
+    }
+
+    /// Returns whether every connection is being closed.
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the catalog of a group is unknown but about to be read.
+    pub fn expects_catalog(&self, group: &Upstream) -> bool {
+        let snapshot = group.snapshot();
+        let is_coming = snapshot.connecting.is_some() || self.lists.surfaces.lock().is_expected(&group.name);
+        snapshot.catalog.is_none() && is_coming
+    }
+
+    /// Returns the service that logs in to remote servers.
+    pub(super) fn login_service(&self) -> &Arc<dyn LoginService> {
+        &self.environment.transport.logins
+    }
+
+    /// Takes the catalogs that the cache has, because a client has connected and declared its capabilities. Their
+    /// surfaces are shown from then on. Does nothing once the groups are started.
+    pub fn restore(&self) {
+        let mut restored = self.restored.lock();
+        if restored.is_some() || self.started.load(Ordering::Relaxed) {
+            return;
+        }
+        let known = self.environment.cache.take_known();
+        let config = self.config();
+        let servers = config.servers.iter().filter(|_| !known.is_empty());
+        let valid = servers.filter_map(|(name, server)| Some((name, server.as_ref().ok()?)));
+        let catalogs = valid
+            .filter_map(|(name, server)| Some((name.clone(), self.restore_group(name, server, &known)?)));
+        *restored = Some(catalogs.collect());
+    }
+
+    /// Creates the groups and connects the eager and hybrid ones, because a client has connected and declared its
+    /// capabilities. Only the first call does anything. The first poll creates all groups.
+    pub async fn start(&self) {
+        self.restore();
+        if self.started.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let mut restored = self.restored.lock().take().unwrap_or_default();
+        let config = self.config();
+        for (name, server) in &config.servers {
+            self.spawn(name, server, restored.remove(name), None);
+        }
+        let connects = |server: &Result<Arc<ServerConfig>, _>| {
+            server.as_ref().is_ok_and(|server| server.common.mode != Mode::Pure)
+        };
+        let starting = config.servers.iter().filter(|(_, server)| connects(server));
+        let starting: Vec<_> = starting.filter_map(|(name, _)| self.get(name)).collect();
+        self.discover(&starting).await;
+    }
+
+    /// Returns the catalog that the cache has of a server, and shows its surface.
+    fn restore_group(
+        &self,
+        name: &GroupName,
+        server: &ServerConfig,
+        known: &CachedCatalogs,
+    ) -> Option<Arc<Catalog>> {
+        let key = self.cache_key(server, None);
+        if let Some(reason) = known.failure(&key) {
+            let note = Note { is_of_last_run: true, ..Note::new(reason.to_owned().into()) };
+            let mut surfaces = self.lists.surfaces.lock();
+            if !surfaces.notes().contains_key(name) {
+                surfaces.set_note(name, note);
+            }
+        }
+        let catalog = known.get(&key)?;
+        let pins = self.environment.pins.group(name, server);
+        pins.observe_cached(catalog.tools.iter().map(|tool| (tool.name.as_str(), &tool.digest)));
+        let catalog = catalog.overridden(&server.tools.overrides);
+        let refused = pins.refused(server);
+        self.lists.surfaces.lock().restore(name, Surface::of(&catalog, &server.rules(), &refused));
+        Some(catalog)
+    }
+
+    /// Finds the servers whose program cannot be started, and notes that for `tools/list`.
+    pub async fn check_commands(&self, config: &Config) {
+        let stdio =
+            config.servers.iter().filter_map(|(name, server)| match &server.as_ref().ok()?.endpoint {
+                Endpoint::Stdio(stdio) => Some((name, stdio)),
+                Endpoint::Http(_) => None,
+            });
+        let broken = launch::find_broken(stdio, &self.environment.transport.process_env).await;
+        let mut surfaces = self.lists.surfaces.lock();
+        for (name, error) in broken {
+            surfaces.set_note(&name, Note::new(error.brief().into()));
+        }
+    }
+
+    /// Connects those of `groups` that connect at start.
+    pub(super) async fn discover(&self, groups: &[Upstream]) {
+        let config = self.config();
+        let always = config.settings.discovery == DiscoveryMode::Always;
+        let lists_all = config.settings.surface == SurfaceKind::Flat;
+        let notes = self.notes();
+        let is_fresh = |group: &Upstream| {
+            if notes.contains_key(&group.name) {
+                // What is known is that it failed, which may have changed.
+                return false;
+            }
+            let snapshot = group.snapshot();
+            let lists = |tool: &Tool| lists_all || snapshot.rules.exposes(&tool.name);
+            snapshot.catalog.as_ref().is_some_and(|catalog| {
+                // `tools/list` lacks the tools whose definitions the cache has lost, until they are read again.
+                let is_whole = || !catalog.tools.iter().any(lists) || catalog.definitions().is_some();
+                let is_own = !matches!(catalog.source, CatalogSource::Borrowed(_));
+                is_own && catalog.age() < FRESH_CATALOG_AGE && is_whole()
+            })
+        };
+        let connects_at_start = |group: &&Upstream| match config.server(&group.name) {
+            Some(Ok(server)) => match server.common.mode {
+                Mode::Eager => true,
+                Mode::Hybrid => always || !is_fresh(group),
+                Mode::Pure => false,
+            },
+            _ => false,
+        };
+        let starting: Vec<_> = groups.iter().filter(connects_at_start).collect();
+        let names = starting.iter().map(|group| group.name.clone());
+        self.lists.surfaces.lock().start_discovery(names, Instant::now());
+        for group in starting {
+            group.start().await;
+            // If its attempt ended before, no other change will come.
+            self.environment.shared.changes.add(&group.name);
+        }
+    }
+
+    /// Creates a group, with the catalog that the cache has of it.
+    pub(super) fn add(
+        &self,
+        name: &GroupName,
+        server: &Result<Arc<ServerConfig>, ConfigError>,
+        known: &CachedCatalogs,
+        predecessor: Option<BoxFuture<'static, ()>>,
+    ) {
+        let cached = server.as_ref().ok().and_then(|server| self.restore_group(name, server, known));
+        self.spawn(name, server, cached, predecessor);
+    }
+
+    /// Creates a group and spawns its task.
+    pub(super) fn spawn(
+        &self,
+        name: &GroupName,
+        server: &Result<Arc<ServerConfig>, ConfigError>,
+        cached: Option<Arc<Catalog>>,
+        predecessor: Option<BoxFuture<'static, ()>>,
+    ) {
+        let (log, startup) = (ServerLog::default(), StartupOutput::default());
+        let connector = Connector {
+            group: name.clone(),
+            log: log.clone(),
+            startup: startup.clone(),
+            transport: self.environment.transport.clone(),
+            clients: self.environment.clients.clone(),
+            max_message: self.config().settings.max_message_bytes,
+            era: KnownEra::new(cached.as_ref().map_or(Era::Handshake, |catalog| catalog.info.era)),
+            private_next: Arc::default(),
+        };
+        let pins = match server {
+            Ok(server) => self.environment.pins.group(name, server),
+            Err(_) => GroupPins::none(name),
+        };
+        let spec =
+            GroupSpec { pins, name: name.clone(), server: server.clone(), cached, predecessor, log, startup };
+        let (group, task) = task::create(spec, connector, self.environment.shared.clone());
+        self.tasks.spawn(name, task);
+        self.groups.insert(name.clone(), group);
+    }
+
+    /// Returns the key under which the cache has the server's catalog. `offered`: the capabilities of the clients when it
+    /// was read; `None`: those of now.
+    pub(super) fn cache_key(&self, server: &ServerConfig, offered: Option<&Raw>) -> CacheKey {
+        let cwd = match &server.endpoint {
+            Endpoint::Stdio(stdio) => launch::working_dir(stdio, &self.environment.transport.process_env),
+            Endpoint::Http(_) => PathBuf::new(),
+        };
+        let now = || self.environment.clients.offered_capabilities();
+        CacheKey::new(server, &cwd, &offered.cloned().unwrap_or_else(now))
+    }
+
+    /// Announces that a list may have changed, if it `changed`.
+    pub(super) fn lists_changed(&self, changed: bool) {
+        if changed {
+            self.lists.version.send_modify(|version| *version += 1);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Keeps what is remembered of the tools in step with other processes: writes what was seen, and notices approvals.
+
+use super::manager::GroupManager;
+use crate::select::until;
+use config::{Config, GroupName};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// The interval between two looks for an approval, while a tool is refused.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long `get_status` waits for such a look.
+const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
+
+impl GroupManager {
+    /// Reads what is remembered of the groups of a config. To be called before they are created.
+    pub async fn load_pins(&self, config: &Config) {
+        let servers =
+            config.servers.iter().filter_map(|(name, server)| Some((name, &**server.as_ref().ok()?)));
+        self.environment.pins.load(servers).await;
+    }
+
+    /// Writes what was seen and notices approvals. Runs until it is dropped. It wakes up by itself only while a tool is
+    /// refused.
+    pub(super) async fn follow_pins(&self) {
+        let mut check_at = None;
+        loop {
+            tokio::select! {
+                () = self.environment.pins.touched() => {}
+                () = until(check_at) => {}
+            }
+            self.synchronize_pins().await;
+            check_at = self.environment.pins.is_refusing().then(|| Instant::now() + CHECK_INTERVAL);
+        }
+    }
+
+    /// Notices approvals now, for a caller that reports what is changed.
+    pub async fn check_approvals(&self) {
+        if timeout(STATUS_TIMEOUT, self.synchronize_pins()).await.is_err() {
+            tracing::debug!(timeout = ?STATUS_TIMEOUT, "the look for approvals timed out");
+        }
+    }
+
+    async fn synchronize_pins(&self) {
+        let changed: Vec<GroupName> = self.environment.pins.synchronize().await;
+        let config = self.config();
+        for name in &changed {
+            if let (Some(group), Some(Ok(server))) = (self.get(name), config.server(name)) {
+                self.replace_surface(&group, server);
+            }
+        }
+        self.lists_changed(!changed.is_empty());
+    }
+}

@@ -1,0 +1,42 @@
+//! The end of all groups.
+
+use super::manager::{Environment, GroupManager};
+use crate::Grace;
+use process::warden::StopTimeouts;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The limit for the whole shutdown. OpenCode sends SIGTERM 2 s after it closed stdin, other clients at once.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1400);
+/// How long writing catalogs may take, at the beginning and again at the end.
+const CACHE_TIMEOUT: Duration = Duration::from_millis(400);
+
+impl GroupManager {
+    /// Closes every upstream at once. Returns when nothing of them is left and new tokens are stored, or when the time
+    /// is up; the warden ends what is left as soon as this process is gone.
+    pub async fn shutdown(&self) {
+        self.shutting_down.store(true, Ordering::Relaxed);
+        let mut running = self.tasks.take();
+        let Environment { transport, cache, pins, .. } = &self.environment;
+        // Catalogs that are not written by then are read again.
+        let save = || async { tokio::join!(timeout(CACHE_TIMEOUT, cache.flush()), pins.synchronize()) };
+        let closing = async {
+            for group in self.all() {
+                group.stop(Grace::Shutdown).await;
+            }
+            let ended = async { while running.join_next().await.is_some() {} };
+            // At the same time and with the same timetable, because a warden that is stopped ends no group.
+            tokio::join!(ended, transport.warden.shutdown(StopTimeouts::FAST));
+            // Catalogs may have been read while the connections were closed.
+            drop(save().await);
+        };
+        let all = async { tokio::join!(closing, save()) };
+        let all = timeout(SHUTDOWN_TIMEOUT, all);
+        // A token request may take longer. Then the process waits for it once the client has its last answers.
+        let logins = timeout(SHUTDOWN_TIMEOUT, transport.logins.flush());
+        if tokio::join!(all, logins).0.is_err() {
+            tracing::warn!("not everything ended in time; the rest is killed");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The live connection of a group, and the leases that keep it open.
+
+use super::error::UpstreamError;
+use super::lifecycle::Usage;
+use super::malformed_lines::{SkippedText, UnreadableMessages};
+use super::translate;
+use crate::transport::ServerProcess;
+use base::clock;
+use process::launch::direct::LauncherUse;
+use process::server_log::{LogCursor, LogPage, READ_LOG};
+use serde_json::json;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use wire::body::Body;
+use wire::peer::{CallError, CallOptions, Peer};
+use wire::protocol::{Era, capability};
+use wire::{Raw, Reply, raw};
+
+/// The right to use a connection. The connection is not closed for being idle while a lease exists.
+pub struct Lease(Arc<LiveConnection>);
+
+impl Lease {
+    /// The connection's JSON-RPC peer.
+    pub fn peer(&self) -> &Peer {
+        &self.0.peer
+    }
+
+    /// The era that the server speaks.
+    pub fn era(&self) -> Era {
+        self.0.era
+    }
+
+    /// Sends a request that was made in the era `from`, translated into the server's era.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`]. An error that the server answers with is an `Ok(Err(_))`.
+    pub async fn call(
+        &self,
+        method: &str,
+        params: Option<&Body>,
+        from: Era,
+        options: &CallOptions,
+    ) -> Result<Reply, CallError> {
+        let peer = &self.0.peer;
+        let sent = match (from, self.0.era) {
+            (Era::Handshake, Era::Handshake) => peer.send_call(method, params, options).await?,
+            (from, to) => {
+                let params = params.map(Body::join);
+                let translated = translate::request(params, from, to, &self.0.offered).map(Body::from);
+                peer.send_call(method, translated.as_ref(), options).await?
+            }
+        };
+        Ok(sent.outcome().await?.reply)
+    }
+
+    /// Resolves when the connection has ended, or will end as soon as no lease is left.
+    pub async fn ended(&self) {
+        loop {
+            let closed = self.0.closed.notified();
+            if self.0.leases.load(Ordering::Acquire) & CLOSED != 0 {
+                return;
+            }
+            closed.await;
+        }
+    }
+
+    /// Why the connection ended, once it has ended by itself.
+    pub fn lost(&self) -> Option<Arc<UpstreamError>> {
+        self.0.lost.get().cloned()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// A connection that is open, and the count of its users.
+pub struct LiveConnection {
+    /// The JSON-RPC peer.
+    peer: Arc<Peer>,
+    /// The era that the server speaks.
+    pub(super) era: Era,
+    /// What requests to a stateless server declare of the clients, unless they do so themselves.
+    pub(super) offered: Raw,
+    /// The server's process, if it is one on this machine.
+    process: Option<ServerProcess>,
+    /// What became of its launcher, if that may be left out.
+    launcher: OnceLock<LauncherUse>,
+    /// The number of leases. The bit `CLOSED` is set once there may be no more.
+    leases: AtomicUsize,
+    /// When the connection was made.
+    opened: Instant,
+    /// When the connection was last used, in nanoseconds after `opened`.
+    last_activity: AtomicU64,
+    /// Notified when the last lease is returned, if somebody waits for that.
+    unused: Notify,
+    /// Whether somebody waits for the last lease to be returned.
+    awaited: AtomicBool,
+    /// Notified when no more leases are given out.
+    closed: Notify,
+    /// Why the connection ended, if it did so by itself.
+    pub(super) lost: OnceLock<Arc<UpstreamError>>,
+    /// The unreadable messages that belong to no call.
+    pub(super) unreadable: Arc<UnreadableMessages>,
+    /// The first lines that were not meant as messages.
+    pub(super) skipped: Arc<SkippedText>,
+}
+
+/// How long the host may take to send a log. It does not ask the server.
+const READ_LOG_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The bit of `leases` that is set once there may be no more.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+impl LiveConnection {
+    /// Makes a connection without leases. `offered`: what the clients can do.
+    pub(super) fn new(peer: Arc<Peer>, era: Era, process: Option<ServerProcess>, offered: &Raw) -> Arc<Self> {
+        Arc::new(Self {
+            peer,
+            era,
+            // A stateless server knows tasks as an extension.
+            offered: raw::remove(offered, capability::TASKS),
+            process,
+            launcher: OnceLock::new(),
+            leases: AtomicUsize::new(0),
+            opened: Instant::now(),
+            last_activity: AtomicU64::new(0),
+            unused: Notify::new(),
+            awaited: AtomicBool::new(false),
+            closed: Notify::new(),
+            lost: OnceLock::new(),
+            unreadable: Arc::default(),
+            skipped: Arc::default(),
+        })
+    }
+
+    /// Returns a lease, unless the connection is closed.
+    pub(super) fn lease(self: &Arc<Self>) -> Option<Lease> {
+        let one_more = |leases: usize| (leases & CLOSED == 0).then_some(leases + 1);
+        self.leases.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
+        Some(Lease(self.clone()))
+    }
+
+    /// Notes what became of the launcher of the server's process.
+    pub(super) fn set_launcher(&self, used: LauncherUse) {
+        // Nobody else sets it.
+        drop(self.launcher.set(used));
+    }
+
+    /// What became of the launcher of the server's process, if that may be left out.
+    pub(super) fn launcher(&self) -> Option<&LauncherUse> {
+        self.launcher.get()
+    }
+
+    /// The server's process, if it is one on this machine.
+    pub(super) fn process(&self) -> Option<ServerProcess> {
+        self.process
+    }
+
+    /// How many requests of clients are in flight, and when the first of them began.
+    pub(super) fn calls_in_flight(&self) -> (usize, Option<Instant>) {
+        self.peer.calls_in_flight()
+    }
+
+    /// Asks the host for the log of a shared server. `None` if it does not answer.
+    pub(super) async fn read_log(&self, after: Option<LogCursor>) -> Option<LogPage> {
+        let params = Raw::from(json!({ "after": after }).to_string());
+        let reply = self.peer.call(READ_LOG, Some(params), CallOptions::within(READ_LOG_TIMEOUT)).await;
+        serde_json::from_slice(&reply.ok()?.ok()?).ok()
+    }
+
+    fn release(&self) {
+        self.touch();
+        let is_last = self.leases.fetch_sub(1, Ordering::SeqCst) & !CLOSED == 1;
+        if is_last && self.awaited.load(Ordering::SeqCst) && self.awaited.swap(false, Ordering::SeqCst) {
+            self.unused.notify_one();
+        }
+    }
+
+    /// How the connection is used now. If it is in use, `until_unused` will tell when it no longer is.
+    pub(super) fn watch_usage(&self) -> Usage {
+        // First of all, so that no lease is returned unseen in between.
+        self.awaited.store(true, Ordering::SeqCst);
+        let usage = self.usage();
+        if usage.leases == 0 {
+            self.awaited.store(false, Ordering::SeqCst);
+        }
+        usage
+    }
+
+    /// Resolves when the last lease was returned after `watch_usage` had found the connection in use. It may also resolve
+    /// earlier. Never resolves without a connection. Cancel-safe.
+    pub(super) async fn until_unused(connection: Option<&Self>) {
+        match connection {
+            Some(connection) => connection.unused.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn touch(&self) {
+        let elapsed = clock::now().saturating_duration_since(self.opened);
+        let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        self.last_activity.store(elapsed, Ordering::Release);
+    }
+
+    /// How the connection is used now.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            leases: self.leases.load(Ordering::SeqCst) & !CLOSED,
+            last_activity: self.opened + Duration::from_nanos(self.last_activity.load(Ordering::Acquire)),
+        }
+    }
+
+    /// Stops giving out leases, unless one exists. Returns whether the connection is closed now.
+    pub(super) fn close_if_unused(&self) -> bool {
+        self.leases.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Stops giving out leases.
+    pub(super) fn close(&self) {
+        self.leases.fetch_or(CLOSED, Ordering::AcqRel);
+        self.closed.notify_waiters();
+    }
+
+    /// Records why the connection ended, and gives out no more leases.
+    pub(super) fn lose(&self, error: UpstreamError) {
+        drop(self.lost.set(Arc::new(error)));
+        self.close();
+    }
+}
+
+impl std::fmt::Debug for LiveConnection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveConnection").field("usage", &self.usage()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use wire::output::Output;
+
+    fn connection() -> Arc<LiveConnection> {
+        let (output, _writer) = Output::any(tokio::io::sink());
+        LiveConnection::new(Peer::new(output).0, Era::Handshake, None, &Raw::from_static(b"{}"))
+    }
+
+    fn was_notified(connection: &LiveConnection) -> bool {
+        LiveConnection::until_unused(Some(connection)).now_or_never().is_some()
+    }
+
+    #[test]
+    fn the_end_of_a_use_is_told_only_to_those_who_saw_it() {
+        let connection = connection();
+        assert_eq!(connection.watch_usage().leases, 0);
+        drop(connection.lease());
+        assert!(!was_notified(&connection), "a call that nobody saw wakes nobody");
+        let (first, second) = (connection.lease(), connection.lease());
+        assert_eq!(connection.watch_usage().leases, 2);
+        drop(first);
+        assert!(!was_notified(&connection), "it is still in use");
+        drop(second);
+        assert!(was_notified(&connection));
+        drop(connection.lease());
+        assert!(!was_notified(&connection), "nobody has looked since");
+    }
+}

@@ -1,0 +1,390 @@
+//! When a group connects, retries and closes: events and time in, actions out. It has no I/O, clock, task or log.
+//!
+//! ```text
+//!                attempt succeeded                 idle, lost, discovery finished
+//!     Pending ─────────────────────▶ Connected ─────────────────▶ Discovered
+//!        │                              ▲  ▲                          │
+//!        │ attempt failed               │  ╰──────────────────────────╯
+//!        ╰────────────▶ Failed ─────────╯   attempt succeeded
+//! ```
+//!
+//! An attempt can be made in three of the four states, so it is kept beside the state (`Connecting`).
+//!
+//! Failures come in rounds: an attempt and up to three retries at growing intervals. A request that names the group
+//! meanwhile waits for the outcome. After a round, eager groups retry in the background at long intervals, and so do
+//! hybrid groups of which nothing is known. A process that ends at once, twice with the same words, is not waited for:
+//! callers get its words, and the retries go on as those in the background do. A request begins a new round once the last failure is 5 s old.
+
+use super::backoff;
+use super::error::UpstreamError;
+use config::{Mode, ServerConfig};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+mod state;
+
+pub use state::{AttemptFailure, State};
+
+/// A process that ends sooner than this was not worth starting.
+const EARLY_EXIT: Duration = Duration::from_secs(1);
+
+/// The loss of a connection that lived this long is no sign of a crash loop.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
+
+/// The settings that the lifecycle of a group depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// When the group connects.
+    pub mode: Mode,
+    /// How long a connection may be unused; `None`: without limit.
+    pub idle_timeout: Option<Duration>,
+}
+
+impl Policy {
+    /// For a group whose entry in the config is invalid: no attempt is ever made.
+    pub const MISCONFIGURED: Self = Self { mode: Mode::Pure, idle_timeout: None };
+
+    /// The policy that the config asks for.
+    pub fn of(server: &ServerConfig) -> Self {
+        let never = server.common.stateful || server.common.mode == Mode::Eager;
+        Self { mode: server.common.mode, idle_timeout: server.common.idle_timeout.filter(|_| !never) }
+    }
+}
+
+/// Whether the group is being connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Connecting {
+    /// Nothing is done or planned.
+    No,
+    /// An attempt is in progress.
+    Attempting,
+    /// An attempt is planned. Callers wait for one of a round, but not for one in the background.
+    Scheduled { at: Instant, in_round: bool },
+}
+
+/// Something that happened to a group.
+#[derive(Debug)]
+pub enum Event {
+    /// A client is there: groups that connect at start do so.
+    Start,
+    /// A caller waits for a connection.
+    Requested,
+    /// The attempt succeeded.
+    Succeeded,
+    /// The attempt failed. The number is the jitter of the interval that may follow, from -1 to 1.
+    Failed(Arc<UpstreamError>, f64),
+    /// The connection ended by itself.
+    Lost,
+    /// The connection was closed, as an action asked or because the group ends.
+    Closed,
+    /// Somebody has logged in, so the last failure says nothing about the next attempt.
+    LoggedIn,
+    /// The deadline has come, or the use of the connection changed.
+    Tick,
+    /// The config changed the policy. `Start` follows if the new mode connects at start.
+    PolicyChanged(Policy),
+}
+
+/// How the live connection is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// How many leases exist.
+    pub leases: usize,
+    /// When it was last used.
+    pub last_activity: Instant,
+}
+
+/// What the group's task has to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make an attempt.
+    Connect,
+    /// Give every waiting caller a lease.
+    AnswerConnected,
+    /// Tell every waiting caller why there is no connection.
+    AnswerFailed(Arc<UpstreamError>),
+    /// Close the connection, which was idle for this long. `Closed` follows, unless it is used again by then.
+    CloseIdle(Duration),
+    /// Close the connection: its catalog is known and no caller waits. `Closed` follows as above.
+    CloseDiscovered,
+}
+
+/// The state machine of one group.
+#[derive(Debug)]
+pub struct Lifecycle {
+    /// The settings that the lifecycle depends on.
+    policy: Policy,
+    /// The state, as users see it.
+    state: State,
+    /// Whether the group is being connected.
+    connecting: Connecting,
+    /// Whether a caller waits for the connection.
+    requested: bool,
+    /// Whether a catalog is known, from this run or from the cache.
+    discovered: bool,
+    /// Whether somebody logged in after the attempt began. If it fails, another one follows at once.
+    logged_in: bool,
+    /// How many attempts of the current round failed.
+    round_failures: usize,
+    /// How many attempts were made in the background since the last round.
+    background_attempts: u32,
+    /// How many connections in a row were lost before they were stable.
+    early_losses: u32,
+    /// When the current connection was made.
+    connected_at: Option<Instant>,
+    /// When the last attempt began.
+    attempt_began: Option<Instant>,
+}
+
+impl Lifecycle {
+    /// Makes the lifecycle of a group at start. `discovered`: the cache has a catalog.
+    pub fn new(policy: Policy, discovered: bool) -> Self {
+        Self {
+            policy,
+            state: if discovered { State::Discovered } else { State::Pending },
+            connecting: Connecting::No,
+            requested: false,
+            discovered,
+            logged_in: false,
+            round_failures: 0,
+            background_attempts: 0,
+            early_losses: 0,
+            connected_at: None,
+            attempt_began: None,
+        }
+    }
+
+    /// Makes the lifecycle of a group that cannot connect before its config changes.
+    pub fn misconfigured(policy: Policy, error: UpstreamError, now: Instant) -> Self {
+        let failure = AttemptFailure { error: Arc::new(error), at: now, attempts: 0 };
+        Self { state: State::Failed(failure), ..Self::new(policy, false) }
+    }
+
+    /// The state of the group.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// When the next attempt is due without a request.
+    pub fn next_attempt(&self) -> Option<Instant> {
+        match self.connecting {
+            Connecting::Scheduled { at, .. } => Some(at),
+            Connecting::No | Connecting::Attempting => None,
+        }
+    }
+
+    /// Applies an event. This is the only place where a group's state changes.
+    pub fn on(&mut self, event: Event, usage: Option<Usage>, now: Instant) -> Option<Action> {
+        let action = match event {
+            Event::Start => self.start(),
+            Event::Requested => self.request(now),
+            Event::Succeeded => Some(self.succeed(now)),
+            Event::Failed(error, jitter) => self.fail(error, jitter, now),
+            Event::Lost => {
+                self.lose(now);
+                None
+            }
+            Event::Closed => {
+                self.close();
+                None
+            }
+            Event::LoggedIn => self.log_in(),
+            Event::Tick => self.tick(usage, now),
+            Event::PolicyChanged(policy) => {
+                self.policy = policy;
+                if matches!(self.connecting, Connecting::Scheduled { in_round: false, .. })
+                    && !self.retries_in_background()
+                {
+                    self.connecting = Connecting::No;
+                }
+                None
+            }
+        };
+        if action == Some(Action::Connect) {
+            self.attempt_began = Some(now);
+        }
+        action
+    }
+
+    fn close(&mut self) {
+        if matches!(self.state, State::Connected) {
+            self.state = State::Discovered;
+        }
+    }
+
+    /// When `Tick` is due: at the next attempt, or when the connection has been idle for too long.
+    pub fn deadline(&self, usage: Option<Usage>) -> Option<Instant> {
+        if let Some(at) = self.next_attempt() {
+            return Some(at);
+        }
+        let usage = usage.filter(|usage| usage.leases == 0)?;
+        matches!(self.state, State::Connected).then_some(usage.last_activity + self.policy.idle_timeout?)
+    }
+
+    /// Eager and hybrid groups connect. A hybrid group with a fresh cached catalog gets no `Start`.
+    fn start(&mut self) -> Option<Action> {
+        let idle = self.connecting == Connecting::No && !matches!(self.state, State::Connected);
+        (idle && self.policy.mode != Mode::Pure && !self.is_misconfigured()).then(|| self.attempt())
+    }
+
+    fn request(&mut self, now: Instant) -> Option<Action> {
+        self.requested = true;
+        match (&self.state, self.connecting) {
+            (State::Connected, _) => Some(self.answer_connected()),
+            (_, Connecting::Attempting | Connecting::Scheduled { in_round: true, .. }) => None,
+            (State::Failed(failure), _)
+                if self.is_misconfigured() || now < failure.at + cool_down(&failure.error) =>
+            {
+                Some(self.answer_failed())
+            }
+            _ => {
+                self.round_failures = 0;
+                Some(self.attempt())
+            }
+        }
+    }
+
+    /// Makes a new attempt, however young the last failure is; callers wait for it.
+    fn log_in(&mut self) -> Option<Action> {
+        if self.connecting == Connecting::Attempting {
+            self.logged_in = true;
+            return None;
+        }
+        let failed = matches!(self.state, State::Failed(_)) && !self.is_misconfigured();
+        failed.then(|| {
+            self.round_failures = 0;
+            self.attempt()
+        })
+    }
+
+    fn attempt(&mut self) -> Action {
+        self.connecting = Connecting::Attempting;
+        self.logged_in = false;
+        Action::Connect
+    }
+
+    fn succeed(&mut self, now: Instant) -> Action {
+        self.connecting = Connecting::No;
+        self.state = State::Connected;
+        self.discovered = true;
+        (self.round_failures, self.background_attempts) = (0, 0);
+        self.connected_at = Some(now);
+        if self.policy.mode == Mode::Hybrid && !self.requested {
+            return Action::CloseDiscovered;
+        }
+        self.answer_connected()
+    }
+
+    fn fail(&mut self, error: Arc<UpstreamError>, jitter: f64, now: Instant) -> Option<Action> {
+        let attempts = match &self.state {
+            State::Failed(failure) => failure.attempts + 1,
+            _ => 1,
+        };
+        let is_retryable = error.retryable();
+        let crashes_again = self.crashes_again(&error, now);
+        let retry_after = error.retry_after().unwrap_or_default().min(backoff::LONGEST);
+        self.state = State::Failed(AttemptFailure { error, at: now, attempts });
+        self.connecting = Connecting::No;
+        if self.logged_in {
+            self.round_failures = 0;
+            return Some(self.attempt());
+        }
+        if !is_retryable {
+            return Some(self.answer_failed());
+        }
+        // Callers wait for a round, but not for a server that asks to be left alone for longer than its retries take.
+        let is_in_time = retry_after <= backoff::LONGEST_IN_ROUND;
+        if let Some(interval) = backoff::in_round(self.round_failures, jitter).filter(|_| is_in_time) {
+            self.round_failures += 1;
+            if !crashes_again {
+                self.schedule(now + interval.max(retry_after), true);
+                return None;
+            }
+            // Callers get the answer that the next retries would give, too.
+            if self.retries_in_background() {
+                self.schedule(now + interval, false);
+            }
+            return Some(self.answer_failed());
+        }
+        if self.retries_in_background() {
+            let interval = backoff::in_background(self.background_attempts, jitter);
+            self.background_attempts += 1;
+            self.schedule(now + interval.max(retry_after), false);
+        }
+        Some(self.answer_failed())
+    }
+
+    /// Returns whether a process ended at once, or answered with what is not MCP, with the words with which the one before it ended.
+    fn crashes_again(&self, error: &UpstreamError, now: Instant) -> bool {
+        let State::Failed(last) = &self.state else { return false };
+        let is_early = self.attempt_began.is_some_and(|began| now - began < EARLY_EXIT);
+        let is_of_process = matches!(error, UpstreamError::Exited { .. } | UpstreamError::Protocol { .. });
+        is_early && is_of_process && last.error.has_same_words(error)
+    }
+
+    /// Returns whether attempts continue in the background after a round.
+    fn retries_in_background(&self) -> bool {
+        match self.policy.mode {
+            Mode::Eager => true,
+            Mode::Hybrid => !self.discovered,
+            Mode::Pure => false,
+        }
+    }
+
+    /// Eager groups reconnect: at once after a stable connection, else at growing intervals.
+    fn lose(&mut self, now: Instant) {
+        self.close();
+        let lived = self.connected_at.take().map_or(Duration::ZERO, |since| now - since);
+        self.early_losses = if lived >= STABLE_AFTER { 0 } else { self.early_losses + 1 };
+        if self.policy.mode == Mode::Eager {
+            let interval = backoff::after_loss(self.early_losses);
+            // No caller waits for a long interval: a request connects the group at once then.
+            self.schedule(now + interval, interval <= backoff::LONGEST_IN_ROUND);
+        }
+    }
+
+    fn schedule(&mut self, at: Instant, in_round: bool) {
+        self.connecting = Connecting::Scheduled { at, in_round };
+    }
+
+    fn tick(&mut self, usage: Option<Usage>, now: Instant) -> Option<Action> {
+        if self.deadline(usage)? > now {
+            return None;
+        }
+        match self.connecting {
+            Connecting::Scheduled { .. } => Some(self.attempt()),
+            Connecting::No | Connecting::Attempting => Some(Action::CloseIdle(self.policy.idle_timeout?)),
+        }
+    }
+
+    /// Returns whether the group's entry in the config is invalid, so that no attempt is possible.
+    fn is_misconfigured(&self) -> bool {
+        match &self.state {
+            State::Failed(failure) => matches!(*failure.error, UpstreamError::Config(_)),
+            _ => false,
+        }
+    }
+
+    fn answer_connected(&mut self) -> Action {
+        self.requested = false;
+        Action::AnswerConnected
+    }
+
+    fn answer_failed(&mut self) -> Action {
+        self.requested = false;
+        match &self.state {
+            State::Failed(failure) => Action::AnswerFailed(failure.error.clone()),
+            _ => Action::AnswerFailed(Arc::new(UpstreamError::Internal)),
+        }
+    }
+}
+
+/// How long after this failure a request gets the failure instead of a new attempt.
+pub fn cool_down(error: &UpstreamError) -> Duration {
+    error.retry_after().unwrap_or_default().clamp(backoff::COOL_DOWN, backoff::LONGEST)
+}
+
+#[cfg(test)]
+#[path = "lifecycle/tests.rs"]
+mod tests;

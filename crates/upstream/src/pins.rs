@@ -1,0 +1,153 @@
+//! Definitions of tools as they were first seen: notices when a server changes what the user has come to trust.
+//!
+//! # Theory of operation
+//!
+//! For each group of a config there is a record (`record`), a file in the state directory (`files`) that all processes
+//! of the user share. It has a digest of each tool's definition (`definition`) as it was first seen, and the
+//! definitions that were seen to differ since. The first catalog of a server is trusted. `dynamic-mcp approve` accepts
+//! what has changed since then, exactly as it was seen. What was approved before stays approved, within a bound, because
+//! a server may list its tools differently for two clients; only a definition that nobody approved is refused. Of a
+//! pinned group the record has each member of a definition (`members`), and members that are different at each start of
+//! the server can be approved as `varying`.
+//!
+//! Records are read before their groups are created. A group's task compares each catalog that it reads with the
+//! record in memory (`group`) before it publishes the catalog, so that no call reaches a changed tool in between.
+//! [`PinStore::synchronize`] writes what was seen and reads what was approved, on a thread that may block. `changes` is
+//! what the rest of the program sees of it.
+//!
+//! # Invariants
+//!
+//! - The record in a file wins over the one in memory: what was seen is merged into it, under a lock.
+//! - A record that cannot be read refuses every tool of a pinned group. It is never overwritten.
+//! - A record belongs to a group of a config file, so equal names in two configs do not meet. It says which program or
+//!   address it is about; the tools of another one are trusted anew, and `get_status` says so.
+//! - What a server makes us keep is bounded, in number and in size.
+
+use base::blocking;
+use config::{GroupName, ServerConfig};
+use group::{GroupPins, PinJob};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+mod canonical;
+pub mod changes;
+pub mod definition;
+mod files;
+pub mod group;
+mod members;
+pub mod record;
+pub mod varying;
+
+/// How long reading the records may take, before every tool of the pinned groups is refused.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long writing the records may take.
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is remembered of the groups of this instance.
+pub struct PinStore {
+    /// The directory of the files; `None` if there is none, so that nothing outlives the process.
+    dir: Option<PathBuf>,
+    /// The groups by name. An instance has one config, so the names are unique.
+    groups: Mutex<HashMap<GroupName, Arc<GroupPins>>>,
+    /// Notified when a group has something to write or to wait for.
+    touched: Arc<Notify>,
+}
+
+impl PinStore {
+    /// Makes a store with its files in `dir`, which is created when it is needed.
+    pub fn new(dir: Option<PathBuf>) -> Self {
+        Self { dir, groups: Mutex::default(), touched: Arc::default() }
+    }
+
+    /// Reads the records of these servers, on a thread that may block. To be called before their groups are created.
+    pub async fn load<'s>(&self, servers: impl Iterator<Item = (&'s GroupName, &'s ServerConfig)>) {
+        let is_known = |name: &GroupName, server: &ServerConfig| {
+            self.groups.lock().get(name).is_some_and(|known| known.is_about(server))
+        };
+        let new: Vec<_> = servers
+            .filter(|(name, server)| !is_known(name, server))
+            .map(|(name, server)| GroupPins::new(name, server, self.touched.clone()))
+            .collect();
+        let Some(dir) = self.dir.clone().filter(|_| !new.is_empty()) else { return };
+        let groups = new.clone();
+        let read = blocking::run(LOAD_TIMEOUT, move || {
+            let paths = new.iter().map(|group| group.path(&dir));
+            // Most groups of a large config have no record, and an attempt to open each file takes longer.
+            match files::list(&dir) {
+                Some(names) if names.is_empty() => new.iter().map(|_| Ok(None)).collect(),
+                Some(names) => {
+                    let read = |path: PathBuf| {
+                        if names.contains(path.as_os_str()) { files::read(&path) } else { Ok(None) }
+                    };
+                    paths.map(read).collect()
+                }
+                None => paths.map(|path| files::read(&path)).collect::<Vec<_>>(),
+            }
+        });
+        let mut records = read.await.unwrap_or_default().into_iter();
+        for group in groups {
+            let late = || Err(format!("its file could not be read within {} s", LOAD_TIMEOUT.as_secs()));
+            group.set_record(records.next().unwrap_or_else(late));
+            self.groups.lock().insert(group.name.clone(), group);
+        }
+    }
+
+    /// Returns what is remembered of a group.
+    pub fn group(&self, name: &GroupName, server: &ServerConfig) -> Arc<GroupPins> {
+        let mut groups = self.groups.lock();
+        let group = match groups.get(name).filter(|known| known.is_about(server)) {
+            Some(known) => known.clone(),
+            None => GroupPins::new(name, server, self.touched.clone()),
+        };
+        groups.insert(name.clone(), group.clone());
+        drop(groups);
+        group.set_pinned(server.common.pin_tools);
+        group
+    }
+
+    /// Forgets a group that the config removed. Its record stays.
+    pub fn remove(&self, name: &GroupName) {
+        self.groups.lock().remove(name);
+    }
+
+    /// Waits until a group has something to write or to wait for. Cancel-safe.
+    pub async fn touched(&self) {
+        self.touched.notified().await;
+    }
+
+    /// Returns whether a tool is refused until somebody approves it.
+    pub fn is_refusing(&self) -> bool {
+        self.groups.lock().values().any(|group| group.is_refusing())
+    }
+
+    /// Writes what was seen since the last time, and reads what other processes approved, on a thread that may block.
+    /// Returns the groups whose differences changed.
+    pub async fn synchronize(&self) -> Vec<GroupName> {
+        let Some(dir) = self.dir.clone() else { return Vec::new() };
+        let groups: Vec<_> = self.groups.lock().values().cloned().collect();
+        let work = move || {
+            let jobs = groups.into_iter().filter_map(|group| Some((group.next_job()?, group)));
+            let jobs: Vec<(PinJob, Arc<GroupPins>)> = jobs.collect();
+            if jobs.is_empty() {
+                return Vec::new();
+            }
+            let is_merge = |(job, _): &(PinJob, _)| matches!(job, PinJob::Merge { .. });
+            let lock = jobs.iter().any(is_merge).then(|| files::lock(&dir)).transpose();
+            let locked = || lock.as_ref().map(|_| ());
+            let done: Vec<_> =
+                jobs.into_iter().map(|(job, group)| (group.run_job(&dir, job, locked()), group)).collect();
+            let finish =
+                |(outcome, group): (_, Arc<GroupPins>)| group.finish_job(outcome).then(|| group.name.clone());
+            done.into_iter().filter_map(finish).collect()
+        };
+        blocking::run(FILE_TIMEOUT, work).await.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+#[path = "pins/tests.rs"]
+mod tests;

@@ -1,0 +1,59 @@
+//! What to know about the rules of a config entry and the tools of its server: rules that match nothing, and the tools that
+//! they hide.
+
+use super::catalog::Catalog;
+use base::text::{joined_up_to, quoted, shorten};
+use config::glob::Glob;
+use config::nearest::nearest;
+use config::rules::Rules;
+use config::tool_rules::OwnGlob;
+
+/// How many tools a finding names.
+const MAX_NAMED: usize = 5;
+/// How many characters of a name it has.
+const MAX_NAME: usize = 64;
+
+/// A finding for each glob of the entry that matches no tool. It names tools of which `may_name` is true.
+pub(super) fn unused(
+    globs: &[OwnGlob],
+    catalog: &Catalog,
+    rules: &Rules,
+    may_name: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    // A list that lacks tools says nothing about a glob, and neither does a server without any.
+    if catalog.tools.is_empty() || catalog.left_off.text().is_some() {
+        return Vec::new();
+    }
+    let names = || catalog.tools.iter().map(|tool| rules.own_name(&tool.name));
+    let is_unused =
+        |written: &str| Glob::parse(written).is_ok_and(|glob| !names().any(|name| glob.matches(name)));
+    let unused = globs.iter().filter(|glob| is_unused(&glob.written));
+    let finding = |glob: &OwnGlob| {
+        let shown = || names().filter(|name| may_name(name));
+        let instead = match nearest(&glob.written, shown()) {
+            Some(meant) => format!("; did you mean {}?", quoted(meant)),
+            None if shown().next().is_none() => String::new(),
+            None => format!("; the server has {}", named(shown().map(quoted_name))),
+        };
+        format!("`{}`: {} matches no tool{instead}", glob.field, quoted_name(&glob.written))
+    };
+    unused.map(finding).collect()
+}
+
+/// Names the tools that the rules hide, and the rule. Only the owner of the config may know.
+pub(super) fn hidden(catalog: &Catalog, rules: &Rules) -> Option<String> {
+    let names = catalog.tools.iter().map(|tool| rules.own_name(&tool.name));
+    let mut hidden = names
+        .filter_map(|name| Some(format!("{} ({})", quoted_name(name), rules.hides_own(name)?)))
+        .peekable();
+    hidden.peek()?;
+    Some(format!("not used, by the rules in the config: {}", named(hidden)))
+}
+
+fn named(names: impl Iterator<Item = String>) -> String {
+    joined_up_to(MAX_NAMED, names)
+}
+
+fn quoted_name(name: &str) -> String {
+    quoted(&shorten(name, MAX_NAME))
+}

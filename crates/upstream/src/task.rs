@@ -1,0 +1,400 @@
+//! The task that owns one group.
+//!
+//! `next` waits for one thing to happen and returns it as a `TaskEvent`; none of its branches does more than that.
+//! `handle` asks the lifecycle what to do and does it, and `publish` publishes the snapshot. Nothing else changes a
+//! group's state. `refresh` reads the catalog again, and `stopping` ends the task. `spec` is what it starts with, `shared`
+//! what the tasks of all groups share.
+
+use super::backoff::jitter;
+use super::catalog::Catalog;
+use super::connect::{AttemptError, AttemptResult, Connect, Connection, in_slot};
+use super::error::UpstreamError;
+use super::lease::{Lease, LiveConnection};
+use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
+use super::select::{notified_after, optional, until};
+use super::snapshot::Snapshot;
+use super::stats::GroupStats;
+use super::{Command, Grace, GroupHandle, Upstream};
+use crate::pins::group::GroupPins;
+use config::rules::Rules;
+use config::{GroupName, ServerConfig};
+use futures_util::future::BoxFuture;
+use shared::SharedState;
+use spec::GroupSpec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::Instant;
+use tracing::Instrument;
+
+mod measured_close;
+mod refresh;
+pub mod shared;
+pub mod spec;
+mod stopping;
+
+/// How many commands a mailbox holds. Senders wait when it is full.
+const MAILBOX_SIZE: usize = 64;
+/// The shortest interval between two reads of the catalog that the server asks for. Some servers report that their
+/// tools changed each time they list them.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Creates a group: its handle and its task, which the caller spawns. The task ends on `Stop` or `Drain`, or when every
+/// handle is dropped.
+pub fn create(
+    GroupSpec { name, server, cached, pins, predecessor, log, startup }: GroupSpec,
+    connect: impl Connect,
+    shared: SharedState,
+) -> (Upstream, BoxFuture<'static, ()>) {
+    let (mailbox, commands) = mpsc::channel(MAILBOX_SIZE);
+    let (server, lifecycle) = match server {
+        Ok(server) => {
+            let lifecycle = Lifecycle::new(Policy::of(&server), cached.is_some());
+            (Some(server), lifecycle)
+        }
+        Err(error) => {
+            let error = UpstreamError::Config(error);
+            (None, Lifecycle::misconfigured(Policy::MISCONFIGURED, error, Instant::now()))
+        }
+    };
+    let rules = Arc::new(server.as_ref().map_or_else(Rules::default, |server| server.rules()));
+    let span = tracing::info_span!("upstream", group = %name);
+    let stats = Arc::new(GroupStats::default());
+    let lost_state = Arc::new(AtomicBool::new(false));
+    let (publisher, snapshot) = watch::channel(Arc::new(Snapshot {
+        server: server.clone(),
+        rules: rules.clone(),
+        state: lifecycle.state().clone(),
+        connecting: None,
+        starting: None,
+        next_attempt: None,
+        attempted: false,
+        lost: None,
+        catalog: cached.clone(),
+        pins: pins.clone(),
+        live: None,
+    }));
+    let task = Task {
+        name: name.clone(),
+        connect,
+        shared,
+        server,
+        rules,
+        lifecycle,
+        commands,
+        publisher,
+        stats: stats.clone(),
+        lost_state: lost_state.clone(),
+        waiting: Vec::new(),
+        attempt: None,
+        starting: None,
+        attempted: false,
+        urgent: Arc::default(),
+        connection: None,
+        lost: None,
+        closing: predecessor,
+        refresh_not_before: None,
+        refresh: None,
+        refresh_waiting: Vec::new(),
+        catalog: cached,
+        pins,
+    };
+    let upstream =
+        Upstream(Arc::new(GroupHandle { name, mailbox, snapshot, stats, lost_state, log, startup }));
+    // Boxed, because it is large and moved several times before it runs.
+    (upstream, Box::pin(task.run().instrument(span)))
+}
+
+struct Task<C> {
+    /// The group's name.
+    name: GroupName,
+    /// Makes the connections.
+    connect: C,
+    /// What the tasks of all groups share.
+    shared: SharedState,
+    /// The group's configuration. `None`: its entry in the config is invalid.
+    server: Option<Arc<ServerConfig>>,
+    /// The config's rules for the group's tools.
+    rules: Arc<Rules>,
+    /// The state machine.
+    lifecycle: Lifecycle,
+    /// The receiving end of the mailbox.
+    commands: mpsc::Receiver<Command>,
+    /// Publishes snapshots to the handles.
+    publisher: watch::Sender<Arc<Snapshot>>,
+    /// Counts and times of the group's calls, shared with the handles.
+    stats: Arc<GroupStats>,
+    /// Set when a stateful server that had been called was lost, shared with the handles.
+    lost_state: Arc<AtomicBool>,
+    /// Callers that wait for a lease.
+    waiting: Vec<oneshot::Sender<Result<Lease, Arc<UpstreamError>>>>,
+    /// The attempt in progress, and when it began.
+    attempt: Option<(Instant, BoxFuture<'static, AttemptResult>)>,
+    /// When the first attempt began since the group was connected or its callers were answered.
+    starting: Option<Instant>,
+    /// Whether an attempt has ended, in success or failure.
+    attempted: bool,
+    /// Notified when a caller waits for an attempt that began without one: it needs no slot any more.
+    urgent: Arc<Notify>,
+    /// The live connection.
+    connection: Option<Connection>,
+    /// Why the last connection was lost, until another one is made.
+    lost: Option<Arc<UpstreamError>>,
+    /// The end of the last connection. The next attempt begins after it.
+    closing: Option<BoxFuture<'static, ()>>,
+    /// When the catalog may be read again at the server's request.
+    refresh_not_before: Option<Instant>,
+    /// The catalog being read again.
+    refresh: Option<BoxFuture<'static, Result<Catalog, UpstreamError>>>,
+    /// Callers that wait for the catalog to be read again.
+    refresh_waiting: Vec<oneshot::Sender<()>>,
+    /// What is known of the server, with the overrides of the config.
+    catalog: Option<Arc<Catalog>>,
+    /// What is remembered of its tools.
+    pins: Arc<GroupPins>,
+}
+
+/// One thing that happened.
+enum TaskEvent {
+    /// A command came, or (`None`) the last handle was dropped.
+    Command(Option<Command>),
+    /// The attempt in progress succeeded or failed.
+    AttemptEnded(AttemptResult),
+    /// The connection ended by itself.
+    ConnectionEnded,
+    /// The deadline of the lifecycle came, or the use of the connection changed.
+    Tick,
+    /// The server said that one of its lists changed.
+    ListsChanged,
+    /// The catalog was read again, or that failed.
+    Refreshed(Result<Catalog, UpstreamError>),
+    /// The last connection is closed and gone.
+    Closed,
+}
+
+impl<C: Connect> Task<C> {
+    async fn run(mut self) {
+        let grace = loop {
+            match self.next().await {
+                TaskEvent::Command(Some(Command::Stop(grace))) => break grace,
+                TaskEvent::Command(Some(Command::Drain)) => break self.drain().await,
+                TaskEvent::Command(None) => break Grace::Ordinary,
+                event => self.handle(event),
+            }
+            self.publish();
+        };
+        self.stop(grace).await;
+    }
+
+    /// Waits for the next thing to happen.
+    async fn next(&mut self) -> TaskEvent {
+        let usage = self.connection.as_ref().map(|connection| connection.live.watch_usage());
+        let deadline = self.lifecycle.deadline(usage);
+        let Self { commands, attempt, connection, closing, refresh, refresh_not_before, .. } = self;
+        let (ended, live, lists_changed) = match connection {
+            Some(c) => (Some(&mut c.ended), Some(&*c.live), Some(&c.lists_changed)),
+            None => (None, None, None),
+        };
+        tokio::select! {
+            biased;
+            () = optional(ended) => TaskEvent::ConnectionEnded,
+            // The last connection may hold a port or a lock file that its successor needs.
+            () = optional(closing.as_mut()) => TaskEvent::Closed,
+            outcome = optional(attempt.as_mut().map(|(_, future)| future)), if closing.is_none() => {
+                TaskEvent::AttemptEnded(outcome)
+            }
+            outcome = optional(refresh.as_mut()) => TaskEvent::Refreshed(outcome),
+            command = commands.recv() => TaskEvent::Command(command),
+            () = LiveConnection::until_unused(live) => TaskEvent::Tick,
+            // Not while the lists are read: a change may concern a page that was read already.
+            () = notified_after(lists_changed.map(|notify| &**notify), *refresh_not_before), if refresh.is_none() => {
+                TaskEvent::ListsChanged
+            }
+            () = until(deadline) => TaskEvent::Tick,
+        }
+    }
+
+    fn handle(&mut self, event: TaskEvent) {
+        match event {
+            TaskEvent::Command(Some(Command::Acquire(caller))) => {
+                self.waiting.push(caller);
+                self.apply(Event::Requested);
+                self.urgent.notify_one();
+            }
+            TaskEvent::Command(Some(Command::Start)) => self.apply(Event::Start),
+            TaskEvent::Command(Some(Command::LoggedIn)) => self.apply(Event::LoggedIn),
+            TaskEvent::Command(Some(Command::Reconfigure(server))) => {
+                let policy = Policy::of(&server);
+                self.rules = Arc::new(server.rules());
+                self.pins.set_pinned(server.common.pin_tools);
+                let overrides_changed =
+                    self.server.as_ref().is_none_or(|last| last.tools.overrides != server.tools.overrides);
+                self.server = Some(server);
+                if overrides_changed {
+                    self.override_again();
+                }
+                self.apply(Event::PolicyChanged(policy));
+            }
+            TaskEvent::Command(Some(Command::Reconnect)) => self.reconnect(),
+            TaskEvent::Command(Some(Command::Refresh(caller))) => {
+                self.refresh_waiting.push(caller);
+                self.start_refresh();
+            }
+            TaskEvent::Command(_) => {}
+            TaskEvent::AttemptEnded(outcome) => self.attempt_ended(outcome),
+            TaskEvent::ConnectionEnded => self.connection_ended(),
+            TaskEvent::Tick => self.apply(Event::Tick),
+            TaskEvent::ListsChanged => {
+                self.refresh_not_before = Some(Instant::now() + REFRESH_INTERVAL);
+                self.start_refresh();
+            }
+            TaskEvent::Refreshed(outcome) => self.refreshed(outcome),
+            TaskEvent::Closed => self.closing = None,
+        }
+    }
+
+    /// Applies an event to the lifecycle and does what it asks for.
+    fn apply(&mut self, event: Event) {
+        let usage = self.usage();
+        match self.lifecycle.on(event, usage, Instant::now()) {
+            None => {}
+            Some(Action::Connect) => self.start_attempt(),
+            Some(Action::AnswerConnected) => self.answer_connected(),
+            Some(Action::AnswerFailed(error)) => {
+                self.starting = None;
+                for caller in self.waiting.drain(..) {
+                    drop(caller.send(Err(error.clone())));
+                }
+            }
+            Some(Action::CloseIdle(idle)) => self.close_unused(Some(idle)),
+            Some(Action::CloseDiscovered) => self.close_unused(None),
+        }
+    }
+
+    fn start_attempt(&mut self) {
+        let Some(server) = self.server.clone() else { return };
+        let requested = !self.waiting.is_empty();
+        if requested {
+            tracing::info!("Connecting to {} on-demand...", self.name);
+        } else {
+            tracing::debug!("connecting without a request");
+        }
+        self.urgent = Arc::default();
+        let slot = (!requested).then(|| (self.shared.slots.clone(), self.urgent.clone()));
+        let attempt = refresh::connect_and_observe(self.connect.connect(server), self.pins.clone());
+        let attempt = async move {
+            match slot {
+                Some((slots, urgent)) => in_slot(slots, &urgent, Box::pin(attempt)).await,
+                None => attempt.await,
+            }
+        };
+        let now = Instant::now();
+        self.starting.get_or_insert(now);
+        self.attempt = Some((now, Box::pin(attempt)));
+    }
+
+    fn attempt_ended(&mut self, outcome: AttemptResult) {
+        let took = self.attempt.take().map(|(since, _)| since.elapsed());
+        self.attempted = true;
+        match outcome {
+            Ok((connection, mut catalog)) => {
+                catalog.connect_time = took;
+                self.set_catalog(catalog);
+                (self.connection, self.lost, self.starting) = (Some(connection), None, None);
+                self.apply(Event::Succeeded);
+            }
+            Err(AttemptError { error, closing }) => {
+                tracing::warn!(%error, "connect failed");
+                self.closing = closing;
+                self.apply(Event::Failed(Arc::new(error), jitter()));
+            }
+        }
+    }
+
+    /// Gives every waiting caller a lease. If the connection is lost already, they continue to wait.
+    fn answer_connected(&mut self) {
+        let Some(live) = self.connection.as_ref().map(|c| c.live.clone()) else { return };
+        let waiting = std::mem::take(&mut self.waiting);
+        for caller in waiting {
+            match live.lease() {
+                Some(lease) => drop(caller.send(Ok(lease))),
+                None => self.waiting.push(caller),
+            }
+        }
+    }
+
+    fn connection_ended(&mut self) {
+        let Some(connection) = self.connection.take() else { return };
+        self.lost = connection.live.lost.get().cloned();
+        let why = self.lost.as_ref().map(ToString::to_string).unwrap_or_default();
+        tracing::warn!(%why, "connection lost, will reconnect on use");
+        let stateful = self.server.as_ref().is_some_and(|server| server.common.stateful);
+        if stateful && self.stats.calls() > 0 {
+            self.lost_state.store(true, Ordering::Release);
+        }
+        self.closing = Some((connection.close)(Grace::Ordinary));
+        self.end_refresh();
+        self.apply(Event::Lost);
+        if !self.waiting.is_empty() {
+            self.apply(Event::Requested);
+        }
+    }
+
+    /// Closes the connection, unless it is in use again. `idle`: how long it was unused.
+    fn close_unused(&mut self, idle: Option<Duration>) {
+        if !self.connection.as_ref().is_some_and(|c| c.live.close_if_unused()) {
+            return;
+        }
+        let Some(connection) = self.connection.take() else { return };
+        if let Some(idle) = idle {
+            tracing::info!("Server {} idle for {}s, disconnecting...", self.name, idle.as_secs());
+        }
+        tracing::info!("Disconnected {} (lazy mode, will reconnect on use)", self.name);
+        self.closing = Some(Box::pin(measured_close::close(connection, self.stats.clone())));
+        self.end_refresh();
+        self.apply(Event::Closed);
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.connection.as_ref().map(|connection| connection.live.usage())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            server: self.server.clone(),
+            rules: self.rules.clone(),
+            state: self.lifecycle.state().clone(),
+            connecting: self.attempt.as_ref().map(|(since, _)| *since),
+            starting: self.starting,
+            next_attempt: self.lifecycle.next_attempt(),
+            attempted: self.attempted,
+            lost: self.lost.clone(),
+            catalog: self.catalog.clone(),
+            pins: self.pins.clone(),
+            live: self.connection.as_ref().map(|connection| connection.live.clone()),
+        }
+    }
+
+    /// Publishes the snapshot if it changed. Only this function publishes and logs a change of state.
+    fn publish(&self) {
+        let next = self.snapshot();
+        let changed = self.publisher.send_if_modified(|last| {
+            if last.is_same(&next) {
+                return false;
+            }
+            if last.state.name() != next.state.name() {
+                tracing::debug!(from = last.state.name(), to = next.state.name(), "state changed");
+            }
+            *last = Arc::new(next);
+            true
+        });
+        if changed {
+            self.shared.changes.add(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "task/tests.rs"]
+mod tests;

@@ -1,0 +1,148 @@
+//! The catalog: how it comes into use, and how it is read again because the server says that a list changed or a caller
+//! asks for it.
+
+use super::Task;
+use crate::Grace;
+use crate::catalog::{Catalog, CatalogSource};
+use crate::connect::{AttemptError, AttemptResult, Connect};
+use crate::error::UpstreamError;
+use crate::pins::group::GroupPins;
+use crate::{rule_findings, unlistable};
+use base::blocking;
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+use wire::protocol::methods::Method;
+
+impl<C: Connect> Task<C> {
+    /// Starts to read the catalog again, unless that is in progress. Without a connection, callers are answered at once.
+    pub(super) fn start_refresh(&mut self) {
+        match &self.connection {
+            Some(connection) if self.refresh.is_none() => {
+                let (reading, pins) = ((connection.refresh)(), self.pins.clone());
+                self.refresh = Some(Box::pin(async move { observe(pins, reading.await?).await }));
+            }
+            Some(_) => {}
+            None => self.refresh_waiting.clear(),
+        }
+    }
+
+    /// Publishes the catalog that was read, and answers the callers that wait for it.
+    pub(super) fn refreshed(&mut self, outcome: Result<Catalog, UpstreamError>) {
+        match outcome {
+            Ok(catalog) => self.set_catalog(catalog),
+            Err(error) => {
+                tracing::warn!(%error, "failed to read the server's lists again; the last ones stay in use");
+            }
+        }
+        self.publish();
+        self.end_refresh();
+    }
+
+    /// Puts a catalog that was read into use. It was compared with what is remembered of the tools: nobody sees it before.
+    pub(super) fn set_catalog(&mut self, mut catalog: Catalog) {
+        catalog.connect_time = catalog.connect_time.or_else(|| self.catalog.as_ref()?.connect_time);
+        let known = self.catalog.as_ref().map(|known| known.original());
+        if !known.is_some_and(|known| known.is_same(&catalog)) {
+            tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
+        }
+        if let Some(text) = catalog.left_off.text()
+            && known.is_none_or(|known| known.left_off != catalog.left_off)
+        {
+            tracing::warn!("{text}");
+        }
+        let known = known.map(|known| known.findings.as_slice()).unwrap_or_default();
+        for finding in catalog.findings.iter().filter(|finding| !known.contains(finding)) {
+            tracing::warn!("{finding}");
+        }
+        let unlistable = |catalog: &Catalog| {
+            unlistable::finding(catalog.tools.iter().filter(|tool| self.rules.allows(&tool.name)))
+        };
+        let known = self.catalog.as_deref().and_then(unlistable);
+        let original = catalog.tools.len();
+        let catalog = self.overridden(&Arc::new(catalog));
+        if let Some(finding) = unlistable(&catalog).filter(|finding| known.as_ref() != Some(finding)) {
+            tracing::warn!("{finding}");
+        }
+        if catalog.tools.len() < original {
+            let count = original - catalog.tools.len();
+            tracing::warn!("left out {count} tools, because `tools.override` gives their names to others");
+        }
+        self.log_rules(&catalog);
+        self.catalog = Some(catalog);
+    }
+
+    /// Logs which rules of the config match no tool, and which tools they hide, unless a catalog of this run had the same.
+    fn log_rules(&self, catalog: &Arc<Catalog>) {
+        let Some(server) = &self.server else { return };
+        let findings = |catalog: &Arc<Catalog>| {
+            let unused = rule_findings::unused(&server.own_globs, catalog, &self.rules, |_| true);
+            (unused, rule_findings::hidden(catalog, &self.rules))
+        };
+        let is_of_this_run = |known: &&Arc<Catalog>| matches!(known.source, CatalogSource::Live(_));
+        let known = self.catalog.as_ref().filter(is_of_this_run).map(findings).unwrap_or_default();
+        let (unused, hidden) = findings(catalog);
+        unused
+            .iter()
+            .filter(|finding| !known.0.contains(finding))
+            .for_each(|finding| tracing::warn!("{finding}"));
+        if let Some(hidden) = hidden.filter(|hidden| known.1.as_ref() != Some(hidden)) {
+            tracing::info!("{hidden}");
+        }
+    }
+
+    /// Applies the overrides of the config to a catalog.
+    fn overridden(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
+        self.server
+            .as_ref()
+            .map_or_else(|| catalog.clone(), |server| catalog.overridden(&server.tools.overrides))
+    }
+
+    /// Applies the overrides of a changed config to the catalog in use.
+    pub(super) fn override_again(&mut self) {
+        self.catalog = self.catalog.as_ref().map(|catalog| self.overridden(catalog.original()));
+    }
+
+    /// Answers the callers that wait for the catalog, whether or not it was read.
+    pub(super) fn end_refresh(&mut self) {
+        self.refresh = None;
+        for caller in self.refresh_waiting.drain(..) {
+            let _gone = caller.send(());
+        }
+    }
+}
+
+/// Runs an attempt, and compares its catalog with what is remembered of the tools.
+pub(super) async fn connect_and_observe(
+    attempt: BoxFuture<'static, AttemptResult>,
+    pins: Arc<GroupPins>,
+) -> AttemptResult {
+    let (connection, catalog) = attempt.await?;
+    match observe(pins, catalog).await {
+        Ok(catalog) => Ok((connection, catalog)),
+        Err(error) => {
+            let closing = Some((connection.close)(Grace::Ordinary));
+            Err(AttemptError { error, closing })
+        }
+    }
+}
+
+/// Compares a catalog that was read with what is remembered of the tools.
+///
+/// # Errors
+///
+/// It took too long.
+pub(super) async fn observe(pins: Arc<GroupPins>, catalog: Catalog) -> Result<Catalog, UpstreamError> {
+    let observed = blocking::run_on(catalog.bytes, move || {
+        if let Some(definitions) = catalog.definitions() {
+            let tools: Vec<_> =
+                definitions.map(|(tool, raw)| (tool.name.as_str(), &tool.digest, raw)).collect();
+            pins.observe(tools.iter().copied(), catalog.info.version.as_deref());
+        }
+        catalog
+    });
+    observed.await.map_err(|error| UpstreamError::Protocol {
+        step: Method::ToolsList.name(),
+        what: format!("comparing its tools {error}"),
+        stderr: String::new(),
+    })
+}

@@ -1,0 +1,83 @@
+//! The end of a group's task, at once or after its open calls, and of a connection that the user wants replaced.
+
+use super::Task;
+use crate::Grace;
+use crate::connect::{Connect, Connection};
+use crate::lease::LiveConnection;
+use crate::lifecycle::Event;
+use futures_util::future::BoxFuture;
+use std::time::Duration;
+
+/// How long open calls may take after the config changed their group.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl<C: Connect> Task<C> {
+    /// Rejects new callers and waits until every lease is returned. Callers that wait for the attempt are told that
+    /// the group is gone; they turn to its successor, if it has one.
+    pub(super) async fn drain(&mut self) -> Grace {
+        self.commands.close();
+        self.waiting.clear();
+        self.attempt = None;
+        let Some(live) = self.connection.as_ref().map(|connection| connection.live.clone()) else {
+            return Grace::Ordinary;
+        };
+        live.close();
+        let unused = async {
+            while live.watch_usage().leases > 0 {
+                LiveConnection::until_unused(Some(&live)).await;
+            }
+        };
+        if tokio::time::timeout(DRAIN_TIMEOUT, unused).await.is_err() {
+            tracing::warn!(
+                "the config changed this group; calls still open after {} s are cancelled",
+                DRAIN_TIMEOUT.as_secs()
+            );
+        }
+        Grace::Ordinary
+    }
+
+    /// Closes the connection and makes another one.
+    pub(super) fn reconnect(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            tracing::info!("reconnecting, because the user wants that");
+            connection.live.close();
+            let Connection { ended, close, .. } = connection;
+            let closing = close(Grace::Ordinary);
+            // The output is read to its end: open calls may still be answered, and the others fail then.
+            self.closing = Some(Box::pin(async move {
+                tokio::join!(closing, ended);
+            }));
+            self.end_refresh();
+            self.apply(Event::Closed);
+        }
+        // However young the failure of a failed group is.
+        self.apply(Event::LoggedIn);
+        self.apply(Event::Requested);
+    }
+
+    /// Closes the connection and the attempt in progress, and returns when nothing of them is left.
+    pub(super) async fn stop(mut self, grace: Grace) {
+        self.commands.close();
+        // Dropping the senders tells waiting callers that the group is gone.
+        self.waiting.clear();
+        self.attempt = None;
+        let connection = self.connection.take();
+        let closing = connection.map(|Connection { live, ended, close, .. }| -> BoxFuture<'static, ()> {
+            live.close();
+            let closing = close(grace);
+            // The output is read to its end: open calls may still be answered, and the others fail then.
+            Box::pin(async move {
+                tokio::join!(closing, ended);
+            })
+        });
+        self.apply(Event::Closed);
+        self.publish();
+        tokio::join!(done(self.closing.take()), done(closing));
+    }
+}
+
+async fn done(future: Option<BoxFuture<'static, ()>>) {
+    if let Some(future) = future {
+        future.await;
+    }
+}

@@ -1,0 +1,488 @@
+//! Tests the task with scripted connections, in virtual time.
+
+use super::super::AcquireError;
+use super::super::catalog::{OtherLists, ServerInfo};
+use super::super::lease::LiveConnection;
+use super::super::list_limits::LeftOff;
+use super::*;
+use config::tool_rules::ToolRules;
+use config::{CommonConfig, Endpoint, Mode, StdioConfig, Timeouts};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::time::sleep;
+use wire::Raw;
+use wire::output::Output;
+use wire::peer::Peer;
+use wire::protocol::Era;
+
+const WAIT: Duration = Duration::from_secs(20);
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A connector that makes fake connections. The next attempts follow a script; later ones succeed at once.
+#[derive(Clone, Default)]
+struct FakeConnector {
+    /// How long each attempt takes, and whether it succeeds.
+    script: Arc<Mutex<VecDeque<(Duration, bool)>>>,
+    /// The number of attempts so far.
+    attempts: Arc<AtomicU32>,
+    /// The number of connections that were closed.
+    closed: Arc<AtomicU32>,
+    /// Notify it to lose the connection.
+    lose: Arc<Notify>,
+    /// Notified when a connection is closed.
+    shut: Arc<Notify>,
+    /// Notify it to report that a list changed.
+    lists_changed: Arc<Notify>,
+    /// Whether the server reports a change whenever its lists are read.
+    chatty: bool,
+    /// The number of times that the catalog was read again.
+    refreshes: Arc<AtomicU32>,
+}
+
+impl FakeConnector {
+    /// Returns a connector whose next attempts take so many seconds and succeed or fail.
+    fn with_outcomes(outcomes: &[(u64, bool)]) -> Self {
+        let outcomes = outcomes.iter().map(|&(seconds, good)| (Duration::from_secs(seconds), good));
+        Self { script: Arc::new(Mutex::new(outcomes.collect())), ..Self::default() }
+    }
+    fn attempts(&self) -> u32 {
+        self.attempts.load(Ordering::SeqCst)
+    }
+    fn connection(&self) -> Connection {
+        let peer = Peer::new(Output::any(tokio::io::sink()).0).0;
+        let live = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"));
+        let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
+        let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
+        let (shut, shutting) = (self.shut.clone(), self.shut.clone());
+        Connection {
+            live,
+            ended: Box::pin(async move {
+                tokio::select! {
+                    () = lose.notified() => lost.lose(UpstreamError::Internal),
+                    () = shut.notified() => {}
+                }
+            }),
+            lists_changed: self.lists_changed.clone(),
+            refresh: Box::new(move || {
+                refreshes.fetch_add(1, Ordering::SeqCst);
+                let chatter = chatter.clone();
+                Box::pin(async move {
+                    sleep(Duration::from_millis(100)).await;
+                    chatter.inspect(|chatter| chatter.notify_one());
+                    Err(UpstreamError::Internal)
+                })
+            }),
+            close: Box::new(move |_| {
+                closed.fetch_add(1, Ordering::SeqCst);
+                Box::pin(async move {
+                    sleep(Duration::from_secs(1)).await;
+                    shutting.notify_waiters();
+                })
+            }),
+        }
+    }
+}
+
+impl Connect for FakeConnector {
+    fn connect(&self, _: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult> {
+        let fake = self.clone();
+        Box::pin(async move {
+            fake.attempts.fetch_add(1, Ordering::SeqCst);
+            let next = fake.script.lock().pop_front();
+            let (takes, good) = next.unwrap_or((Duration::ZERO, true));
+            sleep(takes).await;
+            let error = UpstreamError::Spawn { message: "scripted".into() };
+            let catalog =
+                Catalog::new(ServerInfo::default(), Vec::new(), OtherLists::default(), LeftOff::default());
+            if good { Ok((fake.connection(), catalog)) } else { Err(AttemptError { error, closing: None }) }
+        })
+    }
+}
+
+fn server_config(mode: Mode) -> ServerConfig {
+    let stdio = StdioConfig {
+        command: "x".into(),
+        args: vec![],
+        env: [].into(),
+        cwd: None,
+        inherit_env: config::InheritEnv::Safe,
+    };
+    ServerConfig {
+        description: None,
+        common: CommonConfig { mode, idle_timeout: Some(IDLE), ..CommonConfig::default() },
+        timeout: Timeouts::default(),
+        tools: ToolRules::default(),
+        launch_text: config::LaunchText::default(),
+        origin: config::ServerOrigin::default(),
+        own_globs: vec![],
+        warnings: vec![],
+        endpoint: Endpoint::Stdio(stdio),
+        secrets: config::secrets::ServerSecrets::default(),
+    }
+}
+
+fn spawn_group(fake: &FakeConnector) -> Upstream {
+    spawn_group_with(fake, server_config(Mode::Pure), &SharedState::new(8))
+}
+
+fn spawn_group_with(fake: &FakeConnector, server: ServerConfig, shared: &SharedState) -> Upstream {
+    let spec = GroupSpec {
+        name: GroupName::new("g"),
+        server: Ok(Arc::new(server)),
+        cached: None,
+        pins: GroupPins::none(&GroupName::new("g")),
+        predecessor: None,
+        log: Default::default(),
+        startup: Default::default(),
+    };
+    let (upstream, task) = create(spec, fake.clone(), shared.clone());
+    tokio::spawn(task);
+    upstream
+}
+
+fn state_name(upstream: &Upstream) -> &'static str {
+    upstream.snapshot().state.name()
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_pending_state_created_on_init() {
+    let fake = FakeConnector::default();
+    for mode in [Mode::Eager, Mode::Hybrid, Mode::Pure] {
+        let upstream = spawn_group_with(&fake, server_config(mode), &SharedState::new(8));
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!((fake.attempts(), state_name(&upstream)), (0, "pending"), "{mode:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_ensure_connected_transitions_pending_to_connected() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
+    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_ensure_connected_noop_if_already_connected() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
+    for _ in 0..3 {
+        assert!(upstream.acquire(WAIT).await.is_ok());
+    }
+    assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_ensure_connected_returns_error_on_max_retries() {
+    let fake = FakeConnector::with_outcomes(&[(0, false); 4]);
+    let upstream = spawn_group(&fake);
+    let started = Instant::now();
+    assert!(matches!(upstream.acquire(WAIT).await, Err(AcquireError::Failed(_))));
+    assert_eq!((fake.attempts(), state_name(&upstream)), (4, "failed"));
+    let took = started.elapsed().as_secs_f64();
+    assert!((5.6..=8.4).contains(&took), "1 + 2 + 4 s, each ± 20 %: {took}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_record_activity_updates_timestamp() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
+    drop(upstream.acquire(WAIT).await);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(upstream.snapshot().idle(), Some(Duration::from_secs(30)));
+    assert_eq!(upstream.snapshot().closes_in(), Some(IDLE - Duration::from_secs(30)));
+    upstream.touch();
+    assert_eq!(upstream.snapshot().idle(), Some(Duration::ZERO));
+    sleep(Duration::from_secs(10)).await;
+    let lease = upstream.try_lease().unwrap();
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!((upstream.snapshot().idle(), upstream.snapshot().closes_in()), (None, None), "it is in use");
+    drop(lease);
+    assert_eq!(upstream.snapshot().idle(), Some(Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_concurrent_ensure_connected_dedupes() {
+    let fake = FakeConnector::with_outcomes(&[(3, true)]);
+    let upstream = spawn_group(&fake);
+    let callers: Vec<_> = (0..100)
+        .map(|_| {
+            let upstream = upstream.clone();
+            tokio::spawn(async move { upstream.acquire(WAIT).await.is_ok() })
+        })
+        .collect();
+    let started = Instant::now();
+    for caller in callers {
+        assert!(caller.await.unwrap());
+    }
+    assert_eq!((fake.attempts(), started.elapsed()), (1, Duration::from_secs(3)));
+    assert_eq!(state_name(&upstream), "connected");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_stops_waiting_does_not_end_the_attempt() {
+    let fake = FakeConnector::with_outcomes(&[(25, true)]);
+    let upstream = spawn_group(&fake);
+    for so_far in [10, 20] {
+        let outcome = upstream.acquire(Duration::from_secs(10)).await;
+        let Err(AcquireError::StillConnecting(progress)) = outcome else { panic!() };
+        assert_eq!(progress.elapsed.as_secs(), so_far);
+        assert!(progress.last_failure.is_none());
+        assert!(upstream.snapshot().connecting.is_some());
+    }
+    assert!(upstream.acquire(Duration::from_secs(10)).await.is_ok());
+    assert_eq!(fake.attempts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_stops_waiting_learns_the_last_failure_or_loss() {
+    let last_failure = async |upstream: &Upstream| match upstream.acquire(WAIT).await {
+        Err(AcquireError::StillConnecting(progress)) => progress.last_failure,
+        Err(other) => panic!("{other:?}"),
+        Ok(_) => panic!("connected"),
+    };
+    // The first attempt fails, and the second one takes longer than the caller waits.
+    let fake = FakeConnector::with_outcomes(&[(12, false), (20, true), (3600, true)]);
+    let upstream = spawn_group(&fake);
+    let failed = last_failure(&upstream).await;
+    assert!(failed.is_some() && upstream.snapshot().connecting.is_some());
+    assert_eq!(upstream.snapshot().last_failure(), failed.as_ref());
+    // A connection forgets earlier failures; its loss is the next one.
+    drop(upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!()));
+    assert_eq!(upstream.snapshot().last_failure(), None);
+    fake.lose.notify_one();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(last_failure(&upstream).await.as_deref(), Some(&UpstreamError::Internal));
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_idle_timeout_disconnects_lazy_server() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
+    let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
+    sleep(IDLE * 10).await;
+    assert_eq!(state_name(&upstream), "connected");
+    drop(lease);
+    sleep(IDLE - Duration::from_millis(1)).await;
+    assert_eq!(state_name(&upstream), "connected");
+    sleep(Duration::from_millis(2)).await;
+    assert_eq!(state_name(&upstream), "discovered");
+    assert!(upstream.try_lease().is_none());
+    assert!(upstream.snapshot().catalog.is_some(), "the catalog outlives the connection");
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_idle_timeout_preserves_eager_servers() {
+    let (mut stateful, mut never) = (server_config(Mode::Pure), server_config(Mode::Pure));
+    stateful.common.stateful = true;
+    never.common.idle_timeout = None;
+    for server in [server_config(Mode::Eager), stateful, never] {
+        let fake = FakeConnector::default();
+        let upstream = spawn_group_with(&fake, server, &SharedState::new(8));
+        drop(upstream.acquire(WAIT).await);
+        sleep(IDLE * 100).await;
+        assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
+        assert_eq!((upstream.snapshot().idle(), upstream.snapshot().closes_in()), (Some(IDLE * 100), None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hybrid_connects_at_start_closes_and_reconnects_on_use() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group_with(&fake, server_config(Mode::Hybrid), &SharedState::new(8));
+    upstream.start().await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((fake.attempts(), state_name(&upstream)), (1, "discovered"));
+    assert!(upstream.snapshot().catalog.is_some());
+    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert_eq!((fake.attempts(), state_name(&upstream)), (2, "connected"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hybrid_keeps_its_discovery_connection_if_a_caller_waits_for_it() {
+    let fake = FakeConnector::with_outcomes(&[(3, true)]);
+    let upstream = spawn_group_with(&fake, server_config(Mode::Hybrid), &SharedState::new(8));
+    upstream.start().await;
+    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn eager_connects_at_start_and_always_reconnects() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group_with(&fake, server_config(Mode::Eager), &SharedState::new(8));
+    upstream.start().await;
+    for attempts in 1..20 {
+        sleep(Duration::from_secs(400)).await;
+        assert_eq!((fake.attempts(), state_name(&upstream)), (attempts, "connected"));
+        fake.lose.notify_one();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connects_at_start_are_bounded_and_hanging_servers_delay_no_others() {
+    let shared = SharedState::new(2);
+    let slow = FakeConnector::with_outcomes(&[(3600, true); 4]);
+    let quick = FakeConnector::default();
+    let hung: Vec<_> =
+        (0..4).map(|_| spawn_group_with(&slow, server_config(Mode::Hybrid), &shared)).collect();
+    let last = spawn_group_with(&quick, server_config(Mode::Hybrid), &shared);
+    for upstream in hung.iter().chain([&last]) {
+        upstream.start().await;
+    }
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((slow.attempts(), quick.attempts()), (2, 0));
+    // Hanging attempts return their slots after 5 s, and there are two rounds of them.
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!((slow.attempts(), state_name(&last)), (4, "discovered"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_requested_group_does_not_wait_for_a_slot() {
+    let shared = SharedState::new(1);
+    let (slow, quick) = (FakeConnector::with_outcomes(&[(3600, true)]), FakeConnector::default());
+    let hung = spawn_group_with(&slow, server_config(Mode::Hybrid), &shared);
+    let asked = spawn_group_with(&quick, server_config(Mode::Hybrid), &shared);
+    hung.start().await;
+    asked.start().await;
+    let started = Instant::now();
+    assert!(asked.acquire(WAIT).await.is_ok());
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_loss_of_a_stateful_server_is_reported_once() {
+    let fake = FakeConnector::default();
+    let mut stateful = server_config(Mode::Pure);
+    stateful.common.stateful = true;
+    let upstream = spawn_group_with(&fake, stateful, &SharedState::new(8));
+    drop(upstream.acquire(WAIT).await);
+    fake.lose.notify_one();
+    sleep(Duration::from_millis(1)).await;
+    assert!(!upstream.take_lost_state(), "without a call there is no state to lose");
+    drop(upstream.acquire(WAIT).await);
+    upstream.stats.record(Duration::ZERO, false);
+    fake.lose.notify_one();
+    sleep(Duration::from_millis(1)).await;
+    assert!(upstream.take_lost_state());
+    assert!(!upstream.take_lost_state());
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_lets_calls_finish_for_ten_seconds_and_rejects_new_ones() {
+    for (held, ends_after) in [(3, 3), (60, 10)] {
+        let fake = FakeConnector::default();
+        let upstream = spawn_group(&fake);
+        let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
+        let started = Instant::now();
+        upstream.drain().await;
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(held)).await;
+            drop(lease);
+        });
+        tokio::task::yield_now().await;
+        assert!(matches!(upstream.acquire(WAIT).await, Err(AcquireError::Gone)));
+        upstream.ended().await;
+        // The fake connection takes a second to close and is never lost.
+        assert_eq!(started.elapsed().as_secs(), ends_after + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_use_postpones_the_idle_close() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
+    drop(upstream.acquire(WAIT).await);
+    for _ in 0..5 {
+        sleep(IDLE / 2).await;
+        drop(upstream.try_lease());
+    }
+    assert_eq!((state_name(&upstream), fake.attempts()), ("connected", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_attempt_begins_after_the_last_connection_closed() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
+    drop(upstream.acquire(WAIT).await);
+    sleep(IDLE + Duration::from_millis(100)).await;
+    let started = Instant::now();
+    assert!(upstream.acquire(WAIT).await.is_ok());
+    // The fake connection takes a second to close, and 100 ms of it are over.
+    assert_eq!(started.elapsed(), Duration::from_millis(900));
+    assert_eq!(fake.attempts(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_is_reconnected_on_the_next_use() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
+    let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
+    fake.lose.notify_one();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(state_name(&upstream), "discovered");
+    assert_eq!(lease.lost().as_deref(), Some(&UpstreamError::Internal));
+    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert_eq!((state_name(&upstream), fake.attempts()), ("connected", 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_soon_after_a_failure_gets_it_and_a_later_one_retries() {
+    let fake = FakeConnector::with_outcomes(&[(0, false); 4]);
+    let upstream = spawn_group(&fake);
+    for _ in 0..3 {
+        let outcome = upstream.acquire(WAIT).await;
+        assert!(matches!(outcome, Err(AcquireError::Failed(_))));
+    }
+    assert_eq!((fake.attempts(), state_name(&upstream)), (4, "failed"));
+    sleep(Duration::from_secs(5)).await;
+    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert_eq!(fake.attempts(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_answers_waiting_callers_and_closes_the_connection() {
+    let slow = FakeConnector::with_outcomes(&[(3600, true)]);
+    let upstream = spawn_group(&slow);
+    let waiting = tokio::spawn({
+        let upstream = upstream.clone();
+        async move { upstream.acquire(WAIT).await.err() }
+    });
+    sleep(Duration::from_secs(1)).await;
+    upstream.stop(Grace::Shutdown).await;
+    let answer = waiting.await.unwrap();
+    assert!(matches!(answer, Some(AcquireError::Gone)));
+
+    let open = FakeConnector::default();
+    let upstream = spawn_group(&open);
+    let lease = upstream.acquire(WAIT).await;
+    upstream.stop(Grace::Shutdown).await;
+    upstream.ended().await;
+    assert_eq!(open.closed.load(Ordering::SeqCst), 1);
+    drop(lease);
+    assert!(matches!(upstream.acquire(WAIT).await, Err(AcquireError::Gone)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_gave_up_holds_no_lease() {
+    let fake = FakeConnector::with_outcomes(&[(5, true)]);
+    let upstream = spawn_group(&fake);
+    drop(upstream.acquire(Duration::from_secs(1)).await);
+    sleep(Duration::from_secs(5) + IDLE).await;
+    assert_eq!(state_name(&upstream), "discovered");
+}
+
+#[path = "tests/refresh.rs"]
+mod refresh;
+
+#[test]
+fn jitter_varies_over_its_range() {
+    let values: Vec<f64> = (0..200).map(|_| jitter()).collect();
+    assert!(values.iter().all(|value| (-1.0..=1.0).contains(value)), "{values:?}");
+    for (what, is_there) in [("below", -1.0..-0.5), ("around", -0.5..0.5), ("above", 0.5..1.01)]
+        .map(|(what, range)| (what, values.iter().any(|value| range.contains(value))))
+    {
+        assert!(is_there, "no value {what} zero: {values:?}");
+    }
+}

@@ -1,0 +1,220 @@
+//! Opens a transport to an upstream: to a process on this machine or to a remote server.
+//!
+//! # Theory of operation
+//!
+//! A transport carries JSON-RPC messages as lines, whatever is at its other end. [`Transport::open`] chooses it by the
+//! server's config and returns an [`OpenTransport`]: a reader of lines, an output for lines, and a [`TransportHandle`],
+//! which watches the connection and ends it.
+//!
+//! - `child` is the transport to a process: `launch` determines what to execute, `warden` spawns and ends the process,
+//!   `stderr` keeps its last lines of stderr, `server_log` those of all processes of a group.
+//! - `remote` is the transport to a server that speaks HTTP.
+//! - `shared` is the transport to a process that other instances use as well; the instance supplies it.
+//! - `secrets` fetches the values that a server's config names, before its transport is opened.
+//! - On Windows, `windows_jobs` takes the place of `warden`, under the same names.
+//! - `connection` is what every transport gives to the code that uses it; `error` says why one cannot be opened, and how
+//!   its connection ended.
+//! - `held_process` holds a process, whatever becomes of its pid; `stop_timeouts` says how long its end may take.
+//!
+//! What starts, ends and reads processes knows none of the other transports (`tests/it/layers.rs`).
+//!
+//! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
+//! last clone of the handle ends the connection in any case.
+
+use config::vars::Env;
+use config::{Endpoint, GroupName, ServerConfig};
+use http_client::credentials::LoginService;
+use http_client::error::RemoteError;
+use process::child::{ChildTransport, RunningChild};
+use process::launch::direct::{DirectLaunches, LauncherUse};
+use process::secrets::SecretResolver;
+use process::server_log::ServerLog;
+use process::warden::{StopTimeouts, Warden};
+use remote::Remote;
+use shared::{AttachShared, SharedHandle};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use wire::Raw;
+
+pub mod connection;
+pub mod error;
+pub mod remote;
+pub mod shared;
+
+pub use connection::{FailedRequest, OpenTransport, RequestFailures, ServerProcess};
+pub use error::{ConnectionEnd, OpenError};
+pub use process::child::ProcessEnd;
+
+/// The upstream's side of an open transport. Clones share it; the connection ends when the last one is dropped.
+#[derive(Clone)]
+pub enum TransportHandle {
+    /// A process on this machine.
+    Child(ChildTransport),
+    /// A remote server.
+    Remote(Remote),
+    /// A process on this machine that other instances use as well.
+    Shared(SharedHandle),
+}
+
+impl TransportHandle {
+    /// Returns the last lines that the upstream wrote to stderr; empty for a remote server and for a shared one that
+    /// runs.
+    pub fn stderr_tail(&self) -> String {
+        match self {
+            Self::Child(child) => child.stderr_tail(),
+            Self::Remote(_) | Self::Shared(_) => String::new(),
+        }
+    }
+
+    /// Returns what to change in the config although the connection works, if something is to be changed.
+    pub fn finding(&self) -> Option<String> {
+        match self {
+            Self::Child(_) | Self::Shared(_) => None,
+            Self::Remote(remote) => remote.finding(),
+        }
+    }
+
+    /// Returns the upstream's process, if it is one on this machine.
+    pub fn process(&self) -> Option<ServerProcess> {
+        match self {
+            Self::Child(child) => Some(ServerProcess { pid: child.pid(), is_shared: false }),
+            Self::Remote(_) => None,
+            Self::Shared(shared) => Some(ServerProcess { pid: shared.pid(), is_shared: true }),
+        }
+    }
+
+    /// Notes how the upstream's process was started, if its launcher may be left out. To be called once it has answered.
+    pub async fn learn_start(&self) -> Option<LauncherUse> {
+        match self {
+            Self::Child(child) => child.learn_start().await,
+            Self::Remote(_) | Self::Shared(_) => None,
+        }
+    }
+
+    /// Forgets how to start the upstream without its launcher. Returns whether it was started so.
+    pub async fn forget_direct_start(&self) -> bool {
+        match self {
+            Self::Child(child) => child.forget_direct_start().await,
+            Self::Remote(_) | Self::Shared(_) => false,
+        }
+    }
+
+    /// Waits until the upstream has ended by itself and its last output has had time to be read.
+    pub async fn drained(&self) {
+        match self {
+            Self::Child(child) => child.drained().await,
+            // A connection of these that ends also ends its input.
+            Self::Remote(_) | Self::Shared(_) => std::future::pending().await,
+        }
+    }
+
+    /// Returns why the connection accepts no more messages, if that is known before its input ends. Always `None` for a
+    /// process.
+    pub fn close_reason(&self) -> Option<ConnectionEnd> {
+        match self {
+            Self::Child(_) | Self::Shared(_) => None,
+            Self::Remote(remote) => remote.end_reason().map(ConnectionEnd::Remote),
+        }
+    }
+
+    /// Returns the id of our request that the upstream's request `id` concerns, if the transport tells.
+    pub fn call_of(&self, id: &Raw) -> Option<Raw> {
+        match self {
+            Self::Child(_) | Self::Shared(_) => None,
+            Self::Remote(remote) => remote.call_of(id),
+        }
+    }
+
+    /// Returns how the connection ended. To be called after the end of its input.
+    pub async fn connection_end(&self) -> ConnectionEnd {
+        match self {
+            Self::Child(child) => ConnectionEnd::Process(child.connection_end().await),
+            Self::Remote(remote) => {
+                let reason = remote.end_reason();
+                ConnectionEnd::Remote(reason.unwrap_or_else(|| RemoteError::connection_lost("it was closed")))
+            }
+            Self::Shared(shared) => ConnectionEnd::Process(shared.connection_end()),
+        }
+    }
+
+    /// Ends the upstream process with its descendants, or the remote session. The caller closes the output first.
+    pub async fn stop(&self, timeouts: StopTimeouts) {
+        match self {
+            Self::Child(child) => child.stop(timeouts).await,
+            Self::Remote(remote) => remote.stop(timeouts.sigterm_after).await,
+            // The host ends the session when the output is closed. The server goes on while others use it.
+            Self::Shared(_) => {}
+        }
+    }
+
+    /// Takes a notification that comes from the transport, not from the upstream. Returns false if it is not one.
+    pub fn take_notification(&self, method: &str, params: Option<&Raw>) -> bool {
+        match self {
+            Self::Child(_) | Self::Remote(_) => false,
+            Self::Shared(shared) => shared.take_notification(method, params),
+        }
+    }
+}
+
+/// Opens transports. Holds what all of them share.
+#[derive(Clone)]
+pub struct Transport {
+    /// Our own environment, of which processes inherit a part.
+    pub process_env: Arc<Env>,
+    /// Spawns and ends the processes.
+    pub warden: Warden,
+    /// Knows which launchers can be left out.
+    pub direct: DirectLaunches,
+    /// Attaches to shared processes. `None`: nothing is shared.
+    pub shared: Option<Arc<dyn AttachShared>>,
+    /// Provides the credentials for remote servers.
+    pub logins: Arc<dyn LoginService>,
+    /// Fetches the values that configs name.
+    pub secrets: SecretResolver,
+}
+
+impl Transport {
+    /// Attaches to the shared process of `server`, at most for `limit`. Returns `None` if it is not shared, or cannot be
+    /// at the moment.
+    pub async fn open_shared(
+        &self,
+        server: &ServerConfig,
+        max_message_bytes: usize,
+        limit: Duration,
+        log: &ServerLog,
+    ) -> Option<OpenTransport<TransportHandle>> {
+        let opened = self.shared.as_ref()?.attach(server, max_message_bytes, limit, log).await?;
+        Some(opened.map_handle(TransportHandle::Shared))
+    }
+
+    /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each received message. `log`
+    /// gets what a process writes to stderr.
+    pub async fn open(
+        &self,
+        group: &GroupName,
+        server: &ServerConfig,
+        max_message_bytes: usize,
+        log: &ServerLog,
+    ) -> Result<OpenTransport<TransportHandle>, OpenError> {
+        let connect_timeout = server.timeout.connect;
+        match &server.endpoint {
+            Endpoint::Stdio(stdio) => {
+                let written = process::launch::prepare(stdio, &self.process_env).await?;
+                let start = self.direct.choose(server.common.launcher, stdio, written).await;
+                let env = &self.process_env;
+                let opening = ChildTransport::open(&self.warden, env, group, stdio, start, log);
+                let opened = timeout(connect_timeout, opening).await;
+                let RunningChild { input, output, writer, handle } =
+                    opened.map_err(|_| OpenError::TimedOut(connect_timeout))??;
+                let (handle, failures) = (TransportHandle::Child(handle), RequestFailures::NONE);
+                Ok(OpenTransport { input, output, writer, handle, failures })
+            }
+            Endpoint::Http(http) => {
+                let credentials = self.logins.credentials(group, http)?;
+                let opened = Remote::start(http, connect_timeout, max_message_bytes, credentials).await?;
+                Ok(opened.map_handle(TransportHandle::Remote))
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Connections to remote servers: Streamable HTTP in all its revisions, and the older HTTP+SSE transport.
+//!
+//! # Theory of operation
+//!
+//! The peer of a remote connection writes and reads lines, like the peer of a child process:
+//!
+//! ```text
+//! peer ──lines──▶ driver ──a task for each message──▶ exchange ──HTTP──▶ server
+//!      ◀──lines── message_reader ◀──bounded queue── exchange, get_stream, http_sse ◀──
+//! ```
+//!
+//! `driver` is the connection's task. It reads the peer's lines and starts an `exchange` for each message, which sends
+//! it by POST and passes on the JSON or the events that come back. `get_stream` reads the stream that belongs to no
+//! request, `http_sse` the single stream of the older transport. All of them share a `connection`. `request_streams` knows
+//! which call a request of the server concerns.
+//!
+//! A request without an answer is reported beside the lines, as a [`FailedRequest`](super::connection::FailedRequest).
+//! An error that concerns the whole connection is stored before the request that met it is reported, so a caller that
+//! repeats the request finds the connection ended.
+//!
+//! Invariants: messages pass byte for byte; a peer that does not read stops the responses that feed it; no message
+//! overtakes `notifications/initialized`; credentials are sent only to the origin of the config's URL.
+
+use super::connection::{OpenTransport, RequestFailures};
+use config::{HttpConfig, HttpTransportKind};
+use connection::RemoteConnection;
+use driver::ConnectionDriver;
+use http_client::client::HttpClient;
+use http_client::credentials::Credentials;
+use http_client::error::RemoteError;
+use message_reader::MessageReader;
+use request_streams::RequestStreams;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use tracing::Instrument;
+use wire::Raw;
+use wire::lines::{LineReader, UNLIMITED};
+use wire::output::Output;
+
+pub mod connection;
+pub mod driver;
+pub mod event_stream;
+pub mod exchange;
+mod exchange_error;
+#[cfg(any(test, fuzzing, feature = "fuzzing"))]
+pub mod fuzz;
+pub mod get_stream;
+pub mod headers;
+pub mod http_sse;
+pub mod message_reader;
+pub mod outgoing;
+pub mod param_headers;
+pub mod request_streams;
+
+/// How many received messages are buffered. Responses are not read on while the buffer is full.
+const MAX_UNREAD_MESSAGES: usize = 2;
+/// How many bytes of the peer's messages are buffered on their way to the driver.
+const UNSENT_BUFFER_BYTES: usize = 64 << 10;
+/// How many failed requests are buffered.
+const MAX_UNREAD_FAILURES: usize = 64;
+
+/// A remote connection. Clones share it; it is aborted when the last one is dropped.
+#[derive(Clone)]
+pub struct Remote(Arc<DriverHandle>);
+
+struct DriverHandle {
+    /// Why nothing more can be sent; set by the driver.
+    end_reason: Arc<OnceLock<RemoteError>>,
+    /// The transport that the server speaks, if the config demands the other one; set by the driver.
+    other_transport: Arc<OnceLock<HttpTransportKind>>,
+    /// The streams that the server's requests came on.
+    request_streams: RequestStreams,
+    /// Stops the driver within the time that is sent. Closed when the driver has ended.
+    stop: watch::Sender<Option<Duration>>,
+    /// The driver's task.
+    driver: AbortHandle,
+}
+
+impl Drop for DriverHandle {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Remote {
+    /// Starts the task of a connection. Nothing is sent yet: the first message opens the connection.
+    /// `max_message_bytes` limits each received message.
+    ///
+    /// # Errors
+    ///
+    /// The config is not valid, or the system's certificate authorities are not read within `connect_timeout`.
+    pub async fn start(
+        config: &HttpConfig,
+        connect_timeout: Duration,
+        max_message_bytes: usize,
+        credentials: Arc<dyn Credentials>,
+    ) -> Result<OpenTransport<Self>, RemoteError> {
+        let http = HttpClient::new(config, connect_timeout, credentials).await?;
+        let (messages, received) = mpsc::channel(MAX_UNREAD_MESSAGES);
+        let (failed_requests, failures) = mpsc::channel(MAX_UNREAD_FAILURES);
+        let connection =
+            RemoteConnection::new(http, config.kind, max_message_bytes, messages, failed_requests);
+        let end_reason = connection.end_reason();
+        let other_transport = connection.other_transport.clone();
+        let request_streams = connection.request_streams.clone();
+        let (peer_end, driver_end) = tokio::io::duplex(UNSENT_BUFFER_BYTES);
+        let (output, writer) = Output::any(peer_end);
+        let (stop, stopped) = watch::channel(None);
+        // No limit: the messages that we send were limited when they were received from a client.
+        let lines = LineReader::new(Box::new(driver_end), UNLIMITED);
+        let driver = ConnectionDriver::new(connection, lines, stopped);
+        let driver = tokio::spawn(driver.run().in_current_span()).abort_handle();
+        Ok(OpenTransport {
+            input: Box::new(MessageReader::new(received)),
+            output,
+            writer,
+            handle: Self(Arc::new(DriverHandle {
+                end_reason,
+                other_transport,
+                request_streams,
+                stop,
+                driver,
+            })),
+            failures: RequestFailures::new(failures),
+        })
+    }
+
+    /// Returns why nothing more can be sent, if that is so.
+    pub fn end_reason(&self) -> Option<RemoteError> {
+        self.0.end_reason.get().cloned()
+    }
+
+    /// Returns what is wrong with the transport that the config demands, if something is.
+    pub fn finding(&self) -> Option<String> {
+        self.0.other_transport.get().map(|found| found.is_not_as_configured().to_owned())
+    }
+
+    /// Returns the id of our request on whose stream the server's request `id` came, if it came on one.
+    pub fn call_of(&self, id: &Raw) -> Option<Raw> {
+        self.0.request_streams.call_of(id)
+    }
+
+    /// Aborts all requests and ends the session, within `time_limit`.
+    pub async fn stop(&self, time_limit: Duration) {
+        self.0.stop.send_replace(Some(time_limit));
+        self.0.stop.closed().await;
+    }
+}

@@ -1,0 +1,172 @@
+//! The state that all tasks of one connection share: how to reach the server, what is known of it, and where its
+//! messages go.
+
+use super::event_stream::{EventStream, ServerSentEvent};
+use super::headers::{LAST_EVENT_ID, MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
+use super::param_headers::ParamHeaders;
+use super::request_streams::RequestStreams;
+use crate::transport::connection::FailedRequest;
+use config::HttpTransportKind;
+use http_client::client::{self, EVENT_STREAM, HttpClient, HttpRequest};
+use http_client::error::RemoteError;
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Method, StatusCode, Url};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use wire::Raw;
+use wire::peer::CallError;
+
+/// The state of one connection. What is known of the server is set once and does not change.
+pub struct RemoteConnection {
+    /// Sends the HTTP requests.
+    pub http: HttpClient,
+    /// The transport that the config demands. `None`: Streamable HTTP, or HTTP+SSE if the server has nothing else.
+    pub transport_kind: Option<HttpTransportKind>,
+    /// The longest message, in bytes.
+    pub max_message_bytes: usize,
+    /// Messages for the peer. Bounded: a peer that does not read stops the responses that feed it.
+    messages: mpsc::Sender<Raw>,
+    /// Requests that have no answer.
+    failed_requests: mpsc::Sender<FailedRequest>,
+    /// Whether the server is of the stateless era. Set by the first request.
+    pub stateless: OnceLock<bool>,
+    /// The `Mcp-Session-Id` of the answer to `initialize`.
+    pub session_id: OnceLock<HeaderValue>,
+    /// The negotiated revision, as the value of `MCP-Protocol-Version`. Not set if the revision has no such header.
+    pub protocol_version: OnceLock<HeaderValue>,
+    /// The transport that the server was found to speak, if the config demands the other one. Also held by the
+    /// connection's handle.
+    pub other_transport: Arc<OnceLock<HttpTransportKind>>,
+    /// Where messages are sent. Set only with HTTP+SSE.
+    pub sse_endpoint: OnceLock<Url>,
+    /// The headers that the server's tools declare. Empty in the handshake era.
+    pub param_headers: ParamHeaders,
+    /// The streams that the server's requests came on.
+    pub request_streams: RequestStreams,
+    /// Why nothing more can be sent. Also held by the connection's handle, which must not hold the rest: `messages`
+    /// has to close when the tasks have ended.
+    end: Arc<OnceLock<RemoteError>>,
+}
+
+impl RemoteConnection {
+    /// A connection on which nothing was sent yet.
+    pub fn new(
+        http: HttpClient,
+        transport_kind: Option<HttpTransportKind>,
+        max_message_bytes: usize,
+        messages: mpsc::Sender<Raw>,
+        failed_requests: mpsc::Sender<FailedRequest>,
+    ) -> Self {
+        Self {
+            http,
+            transport_kind,
+            max_message_bytes,
+            messages,
+            failed_requests,
+            stateless: OnceLock::new(),
+            session_id: OnceLock::new(),
+            protocol_version: OnceLock::new(),
+            other_transport: Arc::default(),
+            sse_endpoint: OnceLock::new(),
+            param_headers: ParamHeaders::default(),
+            request_streams: RequestStreams::default(),
+            end: Arc::default(),
+        }
+    }
+
+    /// Whether the server is known to be of the stateless era.
+    pub fn is_stateless(&self) -> bool {
+        self.stateless.get() == Some(&true)
+    }
+
+    /// Whether the stream of HTTP+SSE has to be opened before the next message can be sent.
+    pub fn needs_sse_stream(&self) -> bool {
+        self.transport_kind == Some(HttpTransportKind::Sse)
+            && self.sse_endpoint.get().is_none()
+            && self.other_transport.get().is_none()
+    }
+
+    /// Notes which transport the server was found to speak.
+    pub fn found_transport(&self, found: HttpTransportKind) {
+        tracing::debug!(?found, "the server speaks this transport");
+        if self.transport_kind.is_some_and(|demanded| demanded != found) {
+            let _first_counts = self.other_transport.set(found);
+        }
+    }
+
+    /// Whether nothing more can be sent.
+    pub fn has_ended(&self) -> bool {
+        self.end.get().is_some()
+    }
+
+    /// The place where the reason is stored when the connection ends.
+    pub fn end_reason(&self) -> Arc<OnceLock<RemoteError>> {
+        self.end.clone()
+    }
+
+    /// The headers of every HTTP request after the handshake.
+    pub fn session_headers(&self) -> HeaderMap {
+        let session_id = self.session_id.get().map(|id| (MCP_SESSION_ID, id.clone()));
+        let version = self.protocol_version.get().map(|version| (MCP_PROTOCOL_VERSION, version.clone()));
+        session_id.into_iter().chain(version).collect()
+    }
+
+    /// Opens an event stream by GET: the server's own stream, or the rest of the stream with this event.
+    pub async fn open_get_stream(
+        &self,
+        last_event_id: Option<&HeaderValue>,
+    ) -> Result<EventStream, RemoteError> {
+        let mut headers = client::accept(EVENT_STREAM);
+        headers.extend(self.session_headers());
+        headers.extend(last_event_id.map(|id| (LAST_EVENT_ID, id.clone())));
+        let (method, url) = (Method::GET, self.http.url.clone());
+        let request = HttpRequest { method, url, headers, body: None, max_retry_after: Duration::MAX };
+        let response = self.http.send(request).await?;
+        match response.status() {
+            StatusCode::OK if client::media_type(&response) == EVENT_STREAM => {
+                Ok(EventStream::new(response, self.max_message_bytes))
+            }
+            StatusCode::OK => Err(RemoteError::invalid_response(
+                "the server answered GET with something other than an event stream",
+            )),
+            _ => Err(self.http.status_error(response, false).await),
+        }
+    }
+
+    /// Ends the session by DELETE. The server may answer 405: it ends sessions by itself.
+    pub async fn delete_session(&self) -> Result<(), RemoteError> {
+        let (method, url, headers) = (Method::DELETE, self.http.url.clone(), self.session_headers());
+        let request = HttpRequest { method, url, headers, body: None, max_retry_after: Duration::ZERO };
+        self.http.send(request).await.map(drop)
+    }
+
+    /// Hands a message to the peer. Does nothing when the connection is closing and the peer is gone.
+    pub async fn deliver(&self, message: Raw) {
+        drop(self.messages.send(message).await);
+    }
+
+    /// Hands the message in an event to the peer, if there is one.
+    pub async fn deliver_event(&self, event: ServerSentEvent) {
+        if let Some(message) = event.into_message() {
+            self.deliver(message).await;
+        }
+    }
+
+    /// Reports a request that has no answer. Does nothing when the connection is closing and the peer is gone.
+    pub async fn report_failure(&self, failed: FailedRequest) {
+        drop(self.failed_requests.send(failed).await);
+    }
+
+    /// The same without waiting. If the queue is full, the request is not reported and runs into its timeout.
+    pub fn try_report_failure(&self, failed: FailedRequest) {
+        drop(self.failed_requests.try_send(failed));
+    }
+
+    /// Ends the connection: nothing more can be sent. `id`: the request that failed with this error, if one did.
+    pub async fn end(&self, error: RemoteError, id: Option<Raw>) {
+        let sent = error.may_have_run();
+        drop(self.end.set(error));
+        self.report_failure(FailedRequest { id, error: CallError::Closed { sent } }).await;
+    }
+}

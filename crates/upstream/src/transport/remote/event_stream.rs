@@ -1,0 +1,160 @@
+//! Reads an SSE response (WHATWG HTML, "Server-sent events"), with a limit on the length of one event.
+
+use super::message_reader::to_single_line;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use http_client::client::SizeError;
+use http_client::reqwest_error::root_cause;
+use parking_lot::Mutex;
+use reqwest::Response;
+use reqwest::header::HeaderValue;
+use sse_stream::SseByteStream;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::Raw;
+use wire::budget::Reservation;
+
+/// How long to wait before a lost stream is opened again, where the server sets no `retry`.
+const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// The wait doubles with each failure in a row, this many times at most.
+const MAX_BACKOFF_DOUBLINGS: u32 = 5;
+
+type ByteStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// An SSE response that is being read.
+pub struct EventStream {
+    events: SseByteStream<ByteStream>,
+    unparsed: Arc<Mutex<UnparsedBytes>>,
+}
+
+/// What was read since the last event.
+#[derive(Default)]
+struct UnparsedBytes {
+    /// Its length in bytes.
+    length: u64,
+    /// Its part of the budget of all messages.
+    reservation: Reservation,
+    /// Why no more of it is read.
+    refused: Option<SizeError>,
+}
+
+impl UnparsedBytes {
+    /// Adds a chunk. Waits for room in the budget.
+    async fn add(unparsed: &Mutex<Self>, chunk: &Bytes, limit: u64) -> io::Result<()> {
+        let (before, mut reservation) = {
+            let mut unparsed = unparsed.lock();
+            let before = unparsed.length;
+            unparsed.length += chunk.len() as u64;
+            (before, std::mem::take(&mut unparsed.reservation))
+        };
+        let length = before + chunk.len() as u64;
+        let has_room = reservation.reserve(usize::try_from(length).unwrap_or(usize::MAX)).await;
+        let mut unparsed = unparsed.lock();
+        unparsed.reservation = reservation;
+        // One chunk may exceed the limit. The next one is not kept.
+        unparsed.refused = match has_room {
+            _ if before > limit => Some(SizeError::TooLong(length)),
+            false => Some(SizeError::OverBudget(length)),
+            true => return Ok(()),
+        };
+        Err(io::ErrorKind::FileTooLarge.into())
+    }
+}
+
+/// One event.
+pub struct ServerSentEvent {
+    /// The `event` field.
+    pub name: Option<String>,
+    /// The data, on one line.
+    pub data: Raw,
+    /// The `id` field.
+    id: Option<String>,
+    /// The `retry` field, in milliseconds.
+    retry: Option<u64>,
+}
+
+/// Why a stream has no next event.
+pub enum StreamEnd {
+    /// The server ended the stream.
+    Closed,
+    /// The connection was lost, for this reason.
+    Interrupted(String),
+    /// The next event is too long.
+    Size(SizeError),
+}
+
+impl ServerSentEvent {
+    /// Returns the JSON-RPC message in the event. `None`: it carries none. Some servers keep a stream alive with events
+    /// of other names, and the first event of a stream may have an id and no data.
+    pub fn into_message(self) -> Option<Raw> {
+        let is_message = matches!(self.name.as_deref(), None | Some("" | "message"));
+        (is_message && !self.data.is_empty()).then_some(self.data)
+    }
+}
+
+impl EventStream {
+    /// Reads the body of `response`. `limit`: the longest event, in bytes.
+    pub fn new(response: Response, limit: usize) -> Self {
+        let (unparsed, limit) = (Arc::<Mutex<UnparsedBytes>>::default(), limit as u64);
+        let shared = unparsed.clone();
+        let bytes = response.bytes_stream().then(move |chunk| {
+            let shared = shared.clone();
+            async move {
+                let chunk = chunk.map_err(|error| io::Error::other(root_cause(&error)))?;
+                UnparsedBytes::add(&shared, &chunk, limit).await.map(|()| chunk)
+            }
+        });
+        Self { events: SseByteStream::new(Box::pin(bytes)), unparsed }
+    }
+
+    /// Returns the next event.
+    pub async fn next(&mut self) -> Result<ServerSentEvent, StreamEnd> {
+        match self.events.next().await {
+            Some(Ok(event)) => {
+                let reservation = std::mem::take(&mut *self.unparsed.lock()).reservation;
+                let data = reservation.hold(to_single_line(event.data.unwrap_or_default().into_bytes()));
+                Ok(ServerSentEvent { name: event.event, data, id: event.id, retry: event.retry })
+            }
+            Some(Err(error)) => {
+                if let Some(error) = self.unparsed.lock().refused {
+                    return Err(StreamEnd::Size(error));
+                }
+                match error {
+                    sse_stream::Error::Body(error) => Err(StreamEnd::Interrupted(error.to_string())),
+                    other => Err(StreamEnd::Interrupted(other.to_string())),
+                }
+            }
+            None => Err(StreamEnd::Closed),
+        }
+    }
+}
+
+/// What a client needs to open a lost stream again: where to continue, and when.
+#[derive(Default)]
+pub struct ReconnectState {
+    /// The id of the last event, for `Last-Event-ID`.
+    pub last_event_id: Option<HeaderValue>,
+    /// The interval that the server set with `retry`.
+    retry_interval: Option<Duration>,
+}
+
+impl ReconnectState {
+    /// Records the id and the `retry` of an event that was received.
+    pub fn record(&mut self, event: &ServerSentEvent) {
+        if let Some(id) = &event.id {
+            // An id that is not a valid header value cannot be sent. An empty id resets it.
+            self.last_event_id = HeaderValue::try_from(id.as_str()).ok().filter(|id| !id.is_empty());
+        }
+        if let Some(retry) = event.retry {
+            self.retry_interval = Some(Duration::from_millis(retry));
+        }
+    }
+
+    /// Waits until the stream may be opened again. `failures`: how many attempts have failed in a row.
+    pub async fn wait(&self, failures: u32) {
+        let interval = self.retry_interval.unwrap_or(DEFAULT_RETRY_INTERVAL);
+        tokio::time::sleep(interval.saturating_mul(1 << failures.min(MAX_BACKOFF_DOUBLINGS))).await;
+    }
+}

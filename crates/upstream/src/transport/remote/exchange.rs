@@ -1,0 +1,386 @@
+//! Sends one message by POST and passes on what the server sends for it.
+//!
+//! A request is answered with a JSON body or with an event stream. A stream that breaks off is resumed in the revisions
+//! that have resumption. Everything that is received goes to the peer unchanged; a request that is not answered is
+//! reported as a [`FailedRequest`], or ends the connection.
+
+use super::connection::RemoteConnection;
+use super::event_stream::{EventStream, ReconnectState, StreamEnd};
+use super::exchange_error::ExchangeError;
+use super::headers::MCP_SESSION_ID;
+use super::http_sse::{self, HttpSseStream};
+use super::message_reader::to_single_line;
+use super::outgoing::{OutgoingMessage, error_code};
+use crate::transport::connection::FailedRequest;
+use base::blocking;
+use base::text;
+use config::HttpTransportKind;
+use http_client::client::{self, EVENT_STREAM, HttpRequest, JSON};
+use http_client::error::{RemoteError, RemoteErrorKind, is_of_other_transport};
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Method, Response, StatusCode};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use wire::malformed::defect;
+use wire::peer::CallError;
+use wire::protocol::code;
+use wire::{Message, MessageError, Raw, raw};
+
+/// The time limit for a message that has no answer: a notification or a response.
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a stream is read on after the answer. A stream that is read to its end leaves its connection for the next
+/// request.
+const STREAM_END_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a call waits for the tool list that says which headers it needs.
+const TOOL_LIST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often in a row a stream is resumed without receiving an event.
+const MAX_RESUMPTIONS: u32 = 5;
+const TOOLS_CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+/// The revisions that have no `MCP-Protocol-Version` header.
+const REVISIONS_WITHOUT_VERSION_HEADER: [&str; 2] = ["2024-11-05", "2025-03-26"];
+/// Error codes that show that a server knows Streamable HTTP.
+const STREAMABLE_HTTP_CODES: [i64; 5] = [
+    code::HEADER_MISMATCH,
+    code::MISSING_CAPABILITY,
+    code::UNSUPPORTED_REVISION,
+    code::METHOD_NOT_FOUND,
+    code::INVALID_PARAMS,
+];
+
+/// One message and its connection.
+pub struct Exchange {
+    /// The connection it is sent on.
+    pub connection: Arc<RemoteConnection>,
+    /// The message to send.
+    pub message: OutgoingMessage,
+}
+
+/// The server speaks HTTP+SSE: its stream is open, and the message is to be sent again to its endpoint.
+pub struct HttpSseFallback {
+    /// The message to send again.
+    pub message: OutgoingMessage,
+    /// The stream that is open.
+    pub stream: HttpSseStream,
+}
+
+impl Exchange {
+    /// Sends a request and passes on what the server sends for it. With `Some` the request is not answered yet.
+    pub async fn send_request(mut self) -> Option<HttpSseFallback> {
+        let connection = self.connection.clone();
+        if connection.has_ended() {
+            let (id, error) = (self.message.id, CallError::Closed { sent: false });
+            connection.report_failure(FailedRequest { id, error }).await;
+            return None;
+        }
+        if connection.needs_sse_stream() {
+            let error = match http_sse::open(&connection).await {
+                Ok(stream) => return Some(HttpSseFallback { message: self.message, stream }),
+                Err(error) => error,
+            };
+            let may_have_other = self.message.is_handshake() && error.may_mean_other_transport();
+            let error = match may_have_other {
+                false => error.into(),
+                true => match self.try_send_request().await {
+                    Ok(()) => return None,
+                    // Neither transport is there.
+                    Err(other) if self.may_need_http_sse(&other) => error.into(),
+                    Err(other) => other,
+                },
+            };
+            self.report(error).await;
+            return None;
+        }
+        let mut result = self.try_send_request().await;
+        if let Err(ExchangeError::Rejected { response, .. }) = &result
+            && let Some(headers) = self.corrected_headers(response).await
+        {
+            self.message.headers = headers;
+            result = self.try_send_request().await;
+        }
+        if let Err(error) = result {
+            if self.may_need_http_sse(&error)
+                && let Ok(stream) = http_sse::open(&connection).await
+            {
+                return Some(HttpSseFallback { message: self.message, stream });
+            }
+            self.report(error).await;
+        }
+        None
+    }
+
+    /// Sends a notification or a response. What the server answers is not passed on.
+    pub async fn send_notification(self) {
+        let outcome = timeout(NOTIFICATION_TIMEOUT, self.post()).await;
+        let question = raw::get(&self.message.line, "id");
+        // The call during which the server asked what this message answers.
+        let call = question.as_ref().and_then(|id| self.connection.request_streams.take(id));
+        let error = match outcome {
+            Ok(Ok(response)) if response.status().is_success() => return,
+            Ok(Ok(response)) => self.error_of(response).await,
+            Ok(Err(error)) => error.into(),
+            Err(_) => RemoteError::connection_lost("no answer in time").into(),
+        };
+        let error = match error {
+            ExchangeError::Remote(error) if error.ends_connection() => {
+                return self.connection.end(error, None).await;
+            }
+            error => error,
+        };
+        match self.message.method.as_str() {
+            "notifications/cancelled" => tracing::debug!(%error, "the server did not accept a cancellation"),
+            "" => {
+                tracing::warn!(%error, "the server did not accept the response to its request");
+                // After a broken connection it is not known whether the server has the response.
+                if question.is_some() && !error.is_connection_lost() {
+                    let error = CallError::AnswerRefused(error.reason());
+                    self.connection.report_failure(FailedRequest { id: call, error }).await;
+                }
+            }
+            method => tracing::warn!(method, %error, "the server did not accept a notification"),
+        }
+    }
+
+    async fn post(&self) -> Result<Response, RemoteError> {
+        let connection = &self.connection;
+        let mut headers = client::accept("application/json, text/event-stream");
+        headers.extend(connection.session_headers());
+        headers.extend(self.message.headers.clone());
+        let url = connection.sse_endpoint.get().unwrap_or(&connection.http.url).clone();
+        let (method, body) = (Method::POST, Some(self.message.line.clone()));
+        let max_retry_after = self.message.max_retry_after();
+        connection.http.send(HttpRequest { method, url, headers, body, max_retry_after }).await
+    }
+
+    async fn try_send_request(&self) -> Result<(), ExchangeError> {
+        let response = self.post().await?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(self.error_of(response).await);
+        }
+        if self.connection.sse_endpoint.get().is_some() {
+            // With HTTP+SSE the answer comes on the stream.
+            return Ok(());
+        }
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            let message = format!("the server answered a request with HTTP {status} and no message");
+            return Err(RemoteError::invalid_response(message).into());
+        }
+        if let ("initialize", Some(id)) =
+            (self.message.method.as_str(), response.headers().get(MCP_SESSION_ID))
+        {
+            let mut id = id.clone();
+            id.set_sensitive(true);
+            drop(self.connection.session_id.set(id));
+        }
+        let media_type = client::media_type(&response);
+        if matches!(media_type.as_str(), JSON | EVENT_STREAM) && self.connection.needs_sse_stream() {
+            // Before the answer is delivered, because the next request may come before its stream ends.
+            self.connection.found_transport(HttpTransportKind::Streamable);
+        }
+        match media_type.as_str() {
+            JSON => self.receive_json(response).await,
+            EVENT_STREAM => self.receive_events(response).await,
+            "" => Err(RemoteError::invalid_response("the server's answer has no Content-Type").into()),
+            client::HTML => {
+                let page = client::read_error_body(response).await;
+                Err(RemoteError::web_page(client::page_title(&page).as_deref(), &self.connection.http.url)
+                    .into())
+            }
+            other => {
+                let other = text::name(other);
+                let message = format!("the server answered with {other} instead of JSON or an event stream");
+                Err(RemoteError::invalid_response(message).into())
+            }
+        }
+    }
+
+    async fn receive_json(&self, response: Response) -> Result<(), ExchangeError> {
+        let (body, reservation) = client::read_body(response, self.connection.max_message_bytes).await?;
+        let body = reservation.hold(to_single_line(body));
+        let message = match Message::parse(&body) {
+            Ok(message) if self.message.is_answered_by(&message) => self.inspect_response(body).await,
+            Err(MessageError::Batch) => body,
+            Err(error @ MessageError::NotJson) => {
+                return Err(ExchangeError::Malformed(defect(&error, &body)));
+            }
+            _ => self.message.error_response(&body).ok_or_else(|| {
+                RemoteError::invalid_response(
+                    "the server answered with JSON that is not a JSON-RPC response to the request",
+                )
+            })?,
+        };
+        self.connection.deliver(message).await;
+        Ok(())
+    }
+
+    /// Delivers events up to the answer.
+    async fn receive_events(&self, response: Response) -> Result<(), ExchangeError> {
+        let mut events = EventStream::new(response, self.connection.max_message_bytes);
+        let (mut reconnect, mut failures) = (ReconnectState::default(), 0);
+        loop {
+            let lost_because = match events.next().await {
+                Ok(event) => {
+                    failures = 0;
+                    reconnect.record(&event);
+                    let Some(line) = event.into_message() else { continue };
+                    match Message::parse(&line) {
+                        Ok(message) if self.message.is_answered_by(&message) => {
+                            self.connection.deliver(self.inspect_response(line).await).await;
+                            self.read_to_end(events).await;
+                            return Ok(());
+                        }
+                        Ok(Message::Request(request)) => {
+                            let call = self.message.id.clone().unwrap_or_default();
+                            self.connection.request_streams.add(request.id, call);
+                        }
+                        Err(error) if self.message.is_answered_by_malformed(&line) => {
+                            return Err(ExchangeError::Malformed(defect(&error, &line)));
+                        }
+                        _ => {}
+                    }
+                    self.connection.deliver(line).await;
+                    continue;
+                }
+                Err(StreamEnd::Size(error)) => return Err(ExchangeError::Size(error)),
+                Err(StreamEnd::Interrupted(reason)) => reason,
+                Err(StreamEnd::Closed) => "the server ended the stream".to_owned(),
+            };
+            let resumed = self.resume(&reconnect, &mut failures).await;
+            events = resumed.ok_or_else(|| RemoteError::connection_lost(&lost_because))?;
+        }
+    }
+
+    /// Delivers what comes after the answer.
+    async fn read_to_end(&self, mut events: EventStream) {
+        let rest = async {
+            while let Ok(event) = events.next().await {
+                self.connection.deliver_event(event).await;
+            }
+        };
+        drop(timeout(STREAM_END_TIMEOUT, rest).await);
+    }
+
+    /// Opens the rest of a stream whose connection was lost. `None`: it cannot be resumed.
+    async fn resume(&self, reconnect: &ReconnectState, failures: &mut u32) -> Option<EventStream> {
+        if self.connection.is_stateless() {
+            return None;
+        }
+        let last_event_id = reconnect.last_event_id.as_ref()?;
+        while *failures < MAX_RESUMPTIONS {
+            reconnect.wait(*failures).await;
+            *failures += 1;
+            match self.connection.open_get_stream(Some(last_event_id)).await {
+                Ok(events) => return Some(events),
+                Err(error) if error.kind == RemoteErrorKind::Unreachable => {}
+                Err(error) => {
+                    tracing::debug!(%error, "could not resume an event stream");
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns other headers for a call that was rejected because its tool declares others than the last tool list
+    /// did. Such a call was not executed: a server checks the headers first.
+    async fn corrected_headers(&self, response: &Raw) -> Option<HeaderMap> {
+        let is_mismatch = error_code(response) == code::HEADER_MISMATCH;
+        if !(self.connection.is_stateless() && is_mismatch && self.message.method == "tools/call") {
+            return None;
+        }
+        let tool_list = self.connection.param_headers.next_complete_list();
+        // Makes the catalog's owner request the list again. The answer passes through `inspect_response`.
+        self.connection.deliver(Raw::from_static(TOOLS_CHANGED)).await;
+        timeout(TOOL_LIST_TIMEOUT, tool_list).await.ok()?;
+        let headers = self.message.stateless_headers(&self.connection.param_headers);
+        (headers != self.message.headers).then_some(headers)
+    }
+
+    /// Whether a failed `initialize` may mean that the server has only HTTP+SSE, whatever the config says.
+    fn may_need_http_sse(&self, error: &ExchangeError) -> bool {
+        if self.connection.sse_endpoint.get().is_some() || self.message.method != "initialize" {
+            return false;
+        }
+        match error {
+            ExchangeError::Remote(error) => error.may_mean_other_transport(),
+            ExchangeError::Rejected { status, response } => {
+                is_of_other_transport(*status) && !STREAMABLE_HTTP_CODES.contains(&error_code(response))
+            }
+            _ => false,
+        }
+    }
+
+    /// The error for a response whose status is not a success.
+    async fn error_of(&self, response: Response) -> ExchangeError {
+        let status = response.status();
+        let body = client::read_error_body(response).await;
+        let detail = client::error_message(&body);
+        let is_stateless = self.connection.is_stateless();
+        if !is_stateless && self.connection.session_id.get().is_some() {
+            // Some servers answer 400 instead of 404 and mention the session.
+            let mentions_session =
+                detail.as_ref().is_some_and(|detail| detail.to_ascii_lowercase().contains("session"));
+            if status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && mentions_session) {
+                return RemoteError::session_ended().into();
+            }
+        }
+        match self.message.error_response(&to_single_line(body.into())) {
+            Some(response) if is_stateless && self.message.revision_was_withdrawn(&response) => {
+                RemoteError::revision_withdrawn().into()
+            }
+            Some(response) if status.is_client_error() => ExchangeError::Rejected { status, response },
+            _ => self.connection.http.error_of_status(status, detail.as_deref(), false).into(),
+        }
+    }
+
+    /// Reports the error that a request failed with, to its caller or for the whole connection.
+    async fn report(self, error: ExchangeError) {
+        let Self { connection, message } = self;
+        let is_handshake = message.is_handshake();
+        let error = match error {
+            ExchangeError::Rejected { response, .. } => return connection.deliver(response).await,
+            ExchangeError::Remote(error) if is_handshake => {
+                let error = error.during_handshake(&connection.http.url);
+                return connection.end(error, message.id).await;
+            }
+            ExchangeError::Remote(error) if error.ends_connection() => {
+                return connection.end(error, message.id).await;
+            }
+            ExchangeError::Size(error) => error.for_caller(connection.max_message_bytes),
+            ExchangeError::Malformed(_) if is_handshake => {
+                return connection.end(RemoteError::invalid_response(error.to_string()), message.id).await;
+            }
+            ExchangeError::Malformed(what) => CallError::Malformed(what),
+            ExchangeError::Remote(error) => {
+                CallError::Failed { why: error.to_string(), hint: error.retry_hint() }
+            }
+        };
+        connection.report_failure(FailedRequest { id: message.id, error }).await;
+    }
+
+    /// Takes from a response what the transport itself needs: the revision, and the headers that tools declare. Returns
+    /// the response for the peer.
+    async fn inspect_response(&self, response: Raw) -> Raw {
+        let connection = &self.connection;
+        if self.message.method == "tools/list" && connection.is_stateless() {
+            let (connection, unread) = (connection.clone(), response.clone());
+            let read = move || {
+                let Some(result) = raw::get(&unread, "result") else { return unread };
+                let valid = connection.param_headers.read_page(&result);
+                if valid == result { unread } else { raw::set(&unread, "result", &valid) }
+            };
+            return blocking::run_on(response.len(), read).await.unwrap_or(response);
+        }
+        if self.message.method == "initialize"
+            && let Some(result) = raw::get(&response, "result")
+        {
+            let revision = raw::get_str(&result, "protocolVersion")
+                .filter(|revision| !REVISIONS_WITHOUT_VERSION_HEADER.contains(&revision.as_str()));
+            if let Some(version) = revision.and_then(|revision| HeaderValue::try_from(revision).ok()) {
+                drop(connection.protocol_version.set(version));
+            }
+        }
+        response
+    }
+}

@@ -1,0 +1,39 @@
+//! The transport to a process that other instances use as well, as `sharing` supplies it. Without it, as on Windows, every
+//! server has a process of its own.
+
+use super::connection::OpenTransport;
+use config::ServerConfig;
+use futures_util::future::BoxFuture;
+use process::child::ProcessEnd;
+use process::server_log::ServerLog;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::Raw;
+
+/// Attaches to shared processes.
+pub trait AttachShared: Send + Sync {
+    /// Attaches to the shared process of `server`, for `limit` at most. Returns `None` if the server is not shared, or
+    /// cannot be at the moment; the reason is in the log.
+    fn attach<'a>(
+        &'a self,
+        server: &'a ServerConfig,
+        max_message_bytes: usize,
+        limit: Duration,
+        log: &'a ServerLog,
+    ) -> BoxFuture<'a, Option<OpenTransport<SharedHandle>>>;
+}
+
+/// A session with a shared process. It ends when its input and its output are closed.
+pub type SharedHandle = Arc<dyn SharedSession>;
+
+/// What an instance knows of its session with a shared process.
+pub trait SharedSession: Send + Sync {
+    /// The pid of the server's process.
+    fn pid(&self) -> u32;
+
+    /// Takes a notification of those who share the process, not of the server. Returns false if it is not one.
+    fn take_notification(&self, method: &str, params: Option<&Raw>) -> bool;
+
+    /// Returns how the session ended. To be called after the end of its input.
+    fn connection_end(&self) -> ProcessEnd;
+}
