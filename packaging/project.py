@@ -10,7 +10,9 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["package"]
+MANIFEST = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+# What the crates share stands in the workspace.
+PACKAGE = MANIFEST["package"] | MANIFEST["workspace"]["package"]
 
 PROGRAM = PACKAGE["name"]
 VERSION = PACKAGE["version"]

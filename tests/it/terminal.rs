@@ -379,12 +379,12 @@ fn only_the_writer_has_stdout_and_stderr() {
     exceptions.sort();
     let expected = [
         "crates/base/src/telemetry.rs",
+        "crates/jq/src/child.rs",
+        "crates/sharing/src/host/process.rs",
+        "crates/terminal/src/lib.rs",
         "crates/wire/src/stdio.rs",
         "src/cli/demo/server.rs",
-        "crates/terminal/src/lib.rs",
         "src/cli/usage.rs",
-        "crates/sharing/src/host/process.rs",
-        "crates/jq/src/child.rs",
     ];
     assert_eq!(exceptions, expected);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Finds out which published servers can be shared among clients without being asked, and writes the list that
-dynamic-mcp uses: src/sharing/tested_packages.json.
+dynamic-mcp uses: crates/sharing/src/tested_packages.json.
 
     tests/real/shareable.py           # runs every candidate and prints what it found
     tests/real/shareable.py --update  # and writes the list
@@ -30,7 +30,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIST = ROOT / "src/sharing/tested_packages.json"
+LIST = ROOT / "crates/sharing/src/tested_packages.json"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "shareable"
 TIMEOUT_S = 60
 SEED = 14
