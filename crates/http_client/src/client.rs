@@ -20,7 +20,7 @@ use rustls::ClientConfig;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wire::budget::Reservation;
-use wire::call_options::CallError;
+use wire::peer::call_options::CallError;
 use wire::{Raw, raw};
 
 /// How long the body of an error response is read.

@@ -50,7 +50,7 @@ use handle::ClientCommand;
 use owner_mark::OwnerId;
 use pool::{BothSilent, WardenPool};
 use protocol::{MAX_FRAME_BYTES, WardenRequest};
-use wire::pipe_size::grow;
+use wire::output::pipe_size::grow;
 
 mod client;
 mod descendants;

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::{self, Receiver, Sender};
-use wire::pipe_size::grow;
+use wire::output::pipe_size::grow;
 
 /// One side's ends of the pipes of a session.
 pub struct SessionPipes {

@@ -2,10 +2,10 @@
 //!
 //! Messages that were read together are handled together, and what that sends is written together (`coalesce`).
 
-use super::coalesce::{coalesced, run_woken};
 use super::lines::LineReader;
 use super::output::Output;
 use super::peer::{Incoming, Peer, Unread};
+use crate::output::coalesce::{coalesced, run_woken};
 use std::pin::pin;
 
 /// What the owner of a connection does with its messages, and what else it waits for.

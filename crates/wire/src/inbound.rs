@@ -5,12 +5,12 @@
 //! and then: the reader of an upstream that has the answer to a call also answers the client. All others continue in the
 //! task of their owner.
 
-use super::cancellation::drop_cancelled;
-use super::coalesce::{self, Woken, coalesced};
-use super::own_ids::OwnIdMap;
 use super::peer::Peer;
 use super::protocol::code;
 use super::{Raw, Reply, error_object, raw};
+use crate::output::coalesce::{self, Woken, coalesced};
+use crate::peer::cancellation::drop_cancelled;
+use crate::peer::own_ids::OwnIdMap;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::task::{ArcWake, waker_ref};

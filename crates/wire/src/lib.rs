@@ -28,35 +28,25 @@ use result_members::ResultMembers;
 use scan::Scanner;
 use std::ops::{Deref, Range};
 
-pub use frame::{Frame, json_string};
+pub use output::frame::{Frame, json_string};
 
 pub mod batch;
 pub mod block;
 pub mod body;
 pub mod budget;
-pub mod call_options;
-mod cancellation;
-pub mod coalesce;
 pub mod connection;
 pub mod fold;
-mod frame;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
 pub mod fuzz;
 pub mod inbound;
-pub mod incoming;
 pub mod lines;
 pub mod log_text;
 pub mod malformed;
 pub mod object;
-mod open_calls;
 pub mod output;
-mod own_ids;
 pub mod params;
 pub mod peer;
 pub mod percent;
-#[cfg(unix)]
-pub mod pipe_size;
-mod pollable_fd;
 pub mod protocol;
 pub mod raw;
 pub mod result_members;

@@ -8,8 +8,8 @@
 //! `HIGH_WATER` plus one message of each task that feeds it, and a slow reader stops only those tasks.
 
 use super::Frame;
-use super::coalesce::{self, Flush};
-pub use super::pollable_fd::PollableFd;
+pub use crate::output::pollable_fd::PollableFd;
+use coalesce::Flush;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -17,6 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, Semaphore};
+
+pub mod coalesce;
+pub mod frame;
+#[cfg(unix)]
+pub mod pipe_size;
+pub mod pollable_fd;
 
 /// The number of queued bytes above which `ready` waits: some hundred small messages. An answer waits behind everything
 /// that is queued, so this is no more than keeps a pipe busy.

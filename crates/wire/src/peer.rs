@@ -6,12 +6,11 @@
 
 use super::batch::Batches;
 use super::body::Body;
-use super::cancellation;
 use super::log_text::LogText;
-use super::open_calls::{CallOutcome, OpenCall, OpenCalls};
 use super::output::Output;
-use super::own_ids::own_id;
 use super::{CallReply, Frame, Raw, Reply, raw};
+use crate::peer::open_calls::{CallOutcome, OpenCall, OpenCalls};
+use crate::peer::own_ids::own_id;
 use crate::protocol::meta;
 use crate::protocol::methods::{Method, notification};
 use base::clock;
@@ -23,9 +22,15 @@ use std::task::Waker;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::call_options::with_progress_token;
-pub use super::call_options::{CallError, CallOptions, Progress, RetryHint};
-pub use super::incoming::{Incoming, Unread};
+use crate::peer::call_options::with_progress_token;
+pub use crate::peer::call_options::{CallError, CallOptions, Progress, RetryHint};
+pub use crate::peer::incoming::{Incoming, Unread};
+
+pub mod call_options;
+pub(crate) mod cancellation;
+pub mod incoming;
+mod open_calls;
+pub(crate) mod own_ids;
 
 /// One end of a JSON-RPC connection.
 pub struct Peer {

@@ -39,7 +39,7 @@ mod platform {
         match StdioKind::of(std::io::stdin())? {
             StdioKind::Pipe(fd) => {
                 let fd = reopen(fd, "/dev/fd/0", false)?;
-                crate::pipe_size::grow(&fd);
+                crate::output::pipe_size::grow(&fd);
                 Some(Box::new(pipe::Receiver::from_owned_fd(fd).ok()?))
             }
             StdioKind::Socket(socket) => Some(Box::new(socket)),
@@ -51,7 +51,7 @@ mod platform {
         let direct = match StdioKind::of(std::io::stdout())? {
             StdioKind::Pipe(fd) => {
                 let fd = reopen(fd, "/dev/fd/1", true)?;
-                crate::pipe_size::grow(&fd);
+                crate::output::pipe_size::grow(&fd);
                 PollableFd::Pipe(pipe::Sender::from_owned_fd(fd).ok()?)
             }
             StdioKind::Socket(socket) => PollableFd::Socket(Arc::new(socket)),

@@ -2,7 +2,7 @@
 
 use super::{CallError, Incoming, Peer, Unread};
 use crate::lines::LineReader;
-use crate::own_ids::own_id;
+use crate::peer::own_ids::own_id;
 use crate::protocol::methods::notification;
 use crate::{CallReply, Message, MessageError, Raw};
 use std::sync::atomic::Ordering;

@@ -3,7 +3,7 @@
 //! A request that is cancelled is dropped, and with it the calls of its future: to servers, and to the user who is asked
 //! about it. Each call cancels its own request, and finds here what to say, so that the reason reaches whom it is for.
 
-use super::Raw;
+use crate::Raw;
 use std::cell::RefCell;
 
 thread_local! {
@@ -12,14 +12,14 @@ thread_local! {
 }
 
 /// Drops what a `notifications/cancelled` with these params cancels.
-pub(super) fn drop_cancelled<T>(cancelled: T, params: Raw) {
+pub(crate) fn drop_cancelled<T>(cancelled: T, params: Raw) {
     // The outer one comes back also if dropping panics.
     let _dropping = Dropping { outer: PARAMS.replace(Some(params)) };
     drop(cancelled);
 }
 
 /// The params of the cancellation for which the caller is being dropped; `None` if it is dropped for another reason.
-pub(super) fn params() -> Option<Raw> {
+pub(crate) fn params() -> Option<Raw> {
     // There are none at the end of a thread.
     PARAMS.try_with(|params| params.borrow().clone()).ok().flatten()
 }

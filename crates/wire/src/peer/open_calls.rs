@@ -1,8 +1,8 @@
 //! The requests of one side that are not answered yet, and what outlives them. Plain state; `peer` has the lock.
 
-use super::call_options::{CallError, Progress};
-use super::own_ids::OwnIdMap;
-use super::{CallReply, Raw};
+use crate::peer::call_options::{CallError, Progress};
+use crate::peer::own_ids::OwnIdMap;
+use crate::{CallReply, Raw};
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -15,15 +15,15 @@ const MAX_TASKS: usize = 256;
 const MAX_ABANDONED: usize = 256;
 
 /// How a call ended.
-pub(super) type CallOutcome = Result<CallReply, CallError>;
+pub(crate) type CallOutcome = Result<CallReply, CallError>;
 
 /// The calls that are not answered yet.
 #[derive(Default)]
-pub(super) struct OpenCalls {
+pub(crate) struct OpenCalls {
     /// The id of the last request, which is also its progress token.
-    pub(super) last_id: u64,
+    pub(crate) last_id: u64,
     /// The calls by id.
-    pub(super) open: OwnIdMap<OpenCall>,
+    pub(crate) open: OwnIdMap<OpenCall>,
     /// How calls ended whose callers have not seen it yet.
     outcomes: OwnIdMap<CallOutcome>,
     /// Where the progress of tasks goes whose calls were answered, the latest last.
@@ -31,35 +31,35 @@ pub(super) struct OpenCalls {
     /// The requests that were cancelled because their caller left, the latest last.
     abandoned: VecDeque<u64>,
     /// Whether the connection ended, so that no answer can come any more.
-    pub(super) ended: bool,
+    pub(crate) ended: bool,
     /// When the deadlines are looked at next; `None` if no call was open when they were looked at last.
     alarm: Option<Instant>,
 }
 
 /// A call that is not answered yet.
-pub(super) struct OpenCall {
+pub(crate) struct OpenCall {
     /// Wakes the caller, if it waits.
-    pub(super) caller: Option<Waker>,
+    pub(crate) caller: Option<Waker>,
     /// Whether the caller was told that its time is over. The call stays open until it has left.
-    pub(super) timed_out: bool,
+    pub(crate) timed_out: bool,
     /// Where progress goes.
-    pub(super) progress: Option<Progress>,
+    pub(crate) progress: Option<Progress>,
     /// Takes the params of the acknowledgement of a `subscriptions/listen`.
-    pub(super) on_acknowledged: Option<watch::Sender<Option<Raw>>>,
+    pub(crate) on_acknowledged: Option<watch::Sender<Option<Raw>>>,
     /// Whether progress may come after the answer.
-    pub(super) may_become_task: bool,
+    pub(crate) may_become_task: bool,
     /// Whether it is a `subscriptions/listen`, which stays open until one side ends it.
-    pub(super) is_subscription: bool,
+    pub(crate) is_subscription: bool,
     /// The caller's own number for it.
-    pub(super) origin: Option<u64>,
+    pub(crate) origin: Option<u64>,
     /// When the call was made.
-    pub(super) started: Instant,
+    pub(crate) started: Instant,
     /// When the call was made, or progress came last.
-    pub(super) last_progress: Instant,
+    pub(crate) last_progress: Instant,
     /// The limit for the answer. Progress restarts it.
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
     /// The limit for the answer, regardless of progress.
-    pub(super) max_total: Duration,
+    pub(crate) max_total: Duration,
 }
 
 impl OpenCall {
@@ -70,7 +70,7 @@ impl OpenCall {
 
 impl OpenCalls {
     /// Adds a call. Returns whether its deadline comes before the deadlines are looked at next.
-    pub(super) fn add(&mut self, id: u64, call: OpenCall) -> bool {
+    pub(crate) fn add(&mut self, id: u64, call: OpenCall) -> bool {
         let deadline = call.deadline();
         self.open.insert(id, call);
         let is_earlier = self.alarm.is_none_or(|alarm| deadline < alarm);
@@ -82,7 +82,7 @@ impl OpenCalls {
 
     /// Gives the calls whose time is over that outcome, and returns when to do so next; `None` if no call is open. They
     /// stay open until their callers have left. Adds to `woken` whom to wake.
-    pub(super) fn expire(&mut self, now: Instant, woken: &mut Vec<Waker>) -> Option<Instant> {
+    pub(crate) fn expire(&mut self, now: Instant, woken: &mut Vec<Waker>) -> Option<Instant> {
         self.alarm = None;
         for (id, call) in self.open.iter_mut().filter(|(_, call)| !call.timed_out) {
             let deadline = call.deadline();
@@ -102,7 +102,7 @@ impl OpenCalls {
     /// # Errors
     ///
     /// Returns the outcome if the call is not open.
-    pub(super) fn answered(&mut self, id: u64, outcome: CallOutcome) -> Result<Option<Waker>, CallOutcome> {
+    pub(crate) fn answered(&mut self, id: u64, outcome: CallOutcome) -> Result<Option<Waker>, CallOutcome> {
         let Some(call) = self.open.remove(&id) else { return Err(outcome) };
         if let Some(progress) = call.progress.filter(|_| call.may_become_task) {
             push_bounded(&mut self.task_progress, (id, progress), MAX_TASKS);
@@ -114,14 +114,14 @@ impl OpenCalls {
     }
 
     /// Ends all calls, because no answer can come any more. Returns whom to wake.
-    pub(super) fn end(&mut self) -> Vec<Waker> {
+    pub(crate) fn end(&mut self) -> Vec<Waker> {
         self.ended = true;
         let open = std::mem::take(&mut self.open);
         open.into_values().filter_map(|call| call.caller).collect()
     }
 
     /// Returns how a call ended, if it has, once. Otherwise its caller is woken when it does.
-    pub(super) fn poll_outcome(&mut self, id: u64, context: &Context<'_>) -> Poll<CallOutcome> {
+    pub(crate) fn poll_outcome(&mut self, id: u64, context: &Context<'_>) -> Poll<CallOutcome> {
         if let Some(outcome) = self.outcomes.remove(&id) {
             return Poll::Ready(outcome);
         }
@@ -133,7 +133,7 @@ impl OpenCalls {
     }
 
     /// Removes a call whose caller left. Returns false if it was answered before.
-    pub(super) fn abandon(&mut self, id: u64) -> bool {
+    pub(crate) fn abandon(&mut self, id: u64) -> bool {
         self.outcomes.remove(&id);
         let was_open = self.open.remove(&id).is_some();
         if was_open {
@@ -143,18 +143,18 @@ impl OpenCalls {
     }
 
     /// Returns whether the caller of request `id` left before the answer, and forgets the request.
-    pub(super) fn take_abandoned(&mut self, id: u64) -> bool {
+    pub(crate) fn take_abandoned(&mut self, id: u64) -> bool {
         let at = self.abandoned.iter().position(|abandoned| *abandoned == id);
         at.and_then(|at| self.abandoned.remove(at)).is_some()
     }
 
     /// Where the progress of a call goes that was answered with a task.
-    pub(super) fn progress_of_task(&self, id: u64) -> Option<&Progress> {
+    pub(crate) fn progress_of_task(&self, id: u64) -> Option<&Progress> {
         self.task_progress.iter().find(|(task, _)| *task == id).map(|(_, progress)| progress)
     }
 
     /// How many calls with an origin are open, and when the first of them began. Subscriptions are not among them.
-    pub(super) fn in_flight(&self) -> (usize, Option<Instant>) {
+    pub(crate) fn in_flight(&self) -> (usize, Option<Instant>) {
         let calls = self.open.values().filter(|call| call.origin.is_some() && !call.is_subscription);
         calls.fold((0, None), |(count, first), call| {
             (count + 1, Some(first.map_or(call.started, |first: Instant| first.min(call.started))))
@@ -162,7 +162,7 @@ impl OpenCalls {
     }
 
     /// The id of the only call with an origin that is open; `None` if there are none or several.
-    pub(super) fn only(&self) -> Option<u64> {
+    pub(crate) fn only(&self) -> Option<u64> {
         let mut calls = self.open.iter().filter(|(_, call)| call.origin.is_some());
         calls.next().map(|(id, _)| *id).filter(|_| calls.next().is_none())
     }

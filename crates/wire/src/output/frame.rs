@@ -1,7 +1,7 @@
 //! Messages on their way out.
 
-use super::block::skip_plain;
-use super::body::{Body, concat};
+use crate::block::skip_plain;
+use crate::body::{Body, concat};
 use bytes::{Buf, Bytes};
 use std::cell::Cell;
 use std::io::IoSlice;
@@ -91,7 +91,7 @@ impl Frame {
     }
 
     /// The bytes that are not written yet, in one piece.
-    pub(super) fn text(&self) -> Bytes {
+    pub(crate) fn text(&self) -> Bytes {
         concat(self.parts())
     }
 

@@ -1,6 +1,6 @@
 //! What a peer receives.
 
-use super::{MessageError, Raw, Reply, Request};
+use crate::{MessageError, Raw, Reply, Request};
 
 /// A message that has come, and that `Peer::read` reads.
 pub enum Unread {

@@ -1,9 +1,9 @@
 //! The options and errors of one outgoing request: its time limits, where its progress goes, and why it failed.
 
-use super::body::Body;
-use super::budget::BUDGET_BYTES;
-use super::output::Output;
-use super::{Raw, raw};
+use crate::body::Body;
+use crate::budget::BUDGET_BYTES;
+use crate::output::Output;
+use crate::{Raw, raw};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,7 +153,7 @@ impl CallOptions {
 }
 
 /// Sets the progress token of a request. The id of the request serves as its token.
-pub(super) fn with_progress_token(params: Option<&Body>, id: u64) -> Body {
+pub(crate) fn with_progress_token(params: Option<&Body>, id: u64) -> Body {
     let params = params.cloned().unwrap_or_else(|| Raw::from_static(b"{}").into());
     let token = Raw::from(id.to_string());
     params

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Parses an id that this side assigned. Some servers return numbers as strings.
-pub(super) fn own_id(id: &[u8]) -> Option<u64> {
+pub(crate) fn own_id(id: &[u8]) -> Option<u64> {
     let digits = match id {
         [b'"', digits @ .., b'"'] => digits,
         number => number,
@@ -16,11 +16,11 @@ pub(super) fn own_id(id: &[u8]) -> Option<u64> {
 }
 
 /// A map by own ids.
-pub(super) type OwnIdMap<T> = HashMap<u64, T, BuildHasherDefault<OwnIdHasher>>;
+pub(crate) type OwnIdMap<T> = HashMap<u64, T, BuildHasherDefault<OwnIdHasher>>;
 
 /// Hashes ids that this side assigned, so that nobody can choose colliding ones.
 #[derive(Default)]
-pub(super) struct OwnIdHasher(u64);
+pub(crate) struct OwnIdHasher(u64);
 
 impl Hasher for OwnIdHasher {
     fn finish(&self) -> u64 {

@@ -13,13 +13,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// An output whose writes are coalesced.
-pub(super) trait Flush {
+pub(crate) trait Flush {
     /// Writes what was sent.
     fn flush(&self);
 }
 
 /// What was waiting for something, and can continue.
-pub(super) trait Woken: Send + Sync {
+pub(crate) trait Woken: Send + Sync {
     /// Continues.
     fn run(self: Arc<Self>);
     /// Leaves it to its owner to continue.
@@ -48,7 +48,7 @@ pub fn coalesced<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Notes that an output has something to write. Returns false if writes are not coalesced now.
-pub(super) fn add(output: &Arc<impl Flush + 'static>) -> bool {
+pub(crate) fn add(output: &Arc<impl Flush + 'static>) -> bool {
     let is_coalesced = DEPTH.get() > 0;
     if is_coalesced {
         OUTPUTS.with_borrow_mut(|outputs| outputs.push(output.clone() as Arc<dyn Flush>));
@@ -57,7 +57,7 @@ pub(super) fn add(output: &Arc<impl Flush + 'static>) -> bool {
 }
 
 /// Notes that something can continue, or leaves it to its owner if writes are not coalesced now.
-pub(super) fn wake(woken: Arc<impl Woken + 'static>) {
+pub(crate) fn wake(woken: Arc<impl Woken + 'static>) {
     match DEPTH.get() > 0 && !RUNNING.get() {
         true => WOKEN.with_borrow_mut(|all| all.push_back(woken as Arc<dyn Woken>)),
         false => woken.leave(),
@@ -65,7 +65,7 @@ pub(super) fn wake(woken: Arc<impl Woken + 'static>) {
 }
 
 /// Continues what was woken since `coalesced` began, in that order.
-pub(super) fn run_woken() {
+pub(crate) fn run_woken() {
     if RUNNING.get() || WOKEN.with_borrow(VecDeque::is_empty) {
         return;
     }

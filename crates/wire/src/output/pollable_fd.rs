@@ -1,7 +1,5 @@
 //! The descriptors that an output writes to without blocking.
 
-use std::io::{self, IoSlice};
-
 #[cfg(unix)]
 pub use unix::PollableFd;
 #[cfg(windows)]
@@ -9,7 +7,7 @@ pub use windows::PollableFd;
 
 #[cfg(unix)]
 mod unix {
-    use super::{IoSlice, io};
+    use std::io::{self, IoSlice};
     use std::sync::Arc;
     use tokio::net::UnixStream;
     use tokio::net::unix::pipe;
@@ -45,7 +43,7 @@ mod unix {
 
 #[cfg(windows)]
 mod windows {
-    use super::{IoSlice, io};
+    use std::io::{self, IoSlice};
     use tokio::net::windows::named_pipe::NamedPipeServer;
 
     /// The number of bytes that are joined to one write.
