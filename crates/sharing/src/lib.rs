@@ -18,6 +18,9 @@
 //! Sharing is an optimization. Whatever is doubtful or takes longer than `ATTACH_TIMEOUT` makes the connection
 //! private: attaching returns `None`, and the caller starts a process of its own.
 
+// Windows has no sockets by which processes prove who they are.
+#![cfg(unix)]
+
 use attach::{AttachRequest, Declined, MAX_MESSAGE_BYTES, SERVER_ENDED, SHARED_ANCESTOR, ServerIdentity};
 use config::vars::Env;
 use config::{Endpoint, ServerConfig, Share, StdioConfig};
