@@ -9,7 +9,7 @@ use config::GroupName;
 use memchr::memmem;
 use serde_json::json;
 use std::sync::OnceLock;
-use upstream::claims::{APP_SCHEME, OLD_APP_KEY, app_of};
+use upstream::catalog::claims::{APP_SCHEME, OLD_APP_KEY, app_of};
 use upstream::groups::GroupManager;
 use wire::{Raw, raw};
 

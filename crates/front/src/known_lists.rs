@@ -4,9 +4,9 @@
 use config::GroupName;
 use upstream::Upstream;
 use upstream::catalog::OtherLists;
-use upstream::entries::ListEntries;
+use upstream::catalog::entries::ListEntries;
+use upstream::catalog::list_limits::CatalogList;
 use upstream::groups::GroupManager;
-use upstream::list_limits::CatalogList;
 use wire::protocol::methods::Method;
 
 /// The entries of one list, by group, in config order.

@@ -7,8 +7,8 @@ use config::GroupName;
 use config::rules::Rules;
 use upstream::Upstream;
 use upstream::catalog::Catalog;
+use upstream::catalog::list_limits::CatalogList;
 use upstream::groups::GroupManager;
-use upstream::list_limits::CatalogList;
 
 /// How many names an error for an unknown name suggests.
 const MAX_SUGGESTIONS: usize = 3;

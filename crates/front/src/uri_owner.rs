@@ -6,8 +6,8 @@
 
 use config::GroupName;
 use std::collections::HashSet;
-use upstream::claims::APP_SCHEME;
-use upstream::entries::{ListEntries, ListEntry, SKILL_SCHEME};
+use upstream::catalog::claims::APP_SCHEME;
+use upstream::catalog::entries::{ListEntries, ListEntry, SKILL_SCHEME};
 use wire::percent::{decode, encode};
 use wire::{Raw, raw};
 
@@ -209,7 +209,7 @@ fn matches_template(template: &str, uri: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use upstream::entries::ListEntry;
+    use upstream::catalog::entries::ListEntry;
 
     fn list(group: &str, uris: &[&str]) -> (GroupName, ListEntries) {
         let listed = uris.iter().map(|uri| ListEntry {

@@ -1,26 +1,43 @@
-//! What is known of an upstream: its server info, its tools and its other lists, as they were last read.
+//! What is known of a server: what it says of itself, its tools and its other lists, as they were last read.
 //!
+//! # Theory of operation
+//!
+//! A [`Catalog`] is immutable. The task of a group replaces it when the lists are read again, and snapshots share it.
 //! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
+//!
+//! `list_reader` reads the pages of a list within the `list_limits`. `tool` is what the program uses of a tool's
+//! definition, `entries` are the resources, templates, prompts and skills, and `server_info` is the server's answer to
+//! the handshake. `overrides` applies the config to a definition. `claims` are the URIs that belong to the group
+//! although no list has them. `rule_findings` and `unlistable` tell the user what is odd about the tools.
 
-use super::entries::{ListEntries, ListEntry};
-use super::list_limits::{CatalogList, LeftOff, MAX_LIST_BYTES};
-use super::list_reader::{read_cached, within_room};
-use super::overrides;
-pub use super::server_info::ServerInfo;
-pub use super::tool::Tool;
 use base::blocking::{self, MAX_INLINE_BYTES};
 use base::files::MAX_CACHED_BYTES;
 use base::private_files::read_private;
 use base::text::{summary, without_digits};
 use config::tool_rules::{ToolOverride, ToolOverrides};
+use entries::{ListEntries, ListEntry};
+use list_limits::{CatalogList, LeftOff, MAX_LIST_BYTES};
+use list_reader::{read_cached, within_room};
 use serde::{Deserialize, Serialize};
+pub use server_info::ServerInfo;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
+pub use tool::Tool;
 use wire::Raw;
+
+pub mod claims;
+pub mod entries;
+pub mod list_limits;
+pub mod list_reader;
+pub mod overrides;
+pub(crate) mod rule_findings;
+pub mod server_info;
+pub mod tool;
+pub(crate) mod unlistable;
 
 /// What is known of an upstream.
 #[derive(Debug)]

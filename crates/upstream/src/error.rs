@@ -1,15 +1,23 @@
 //! Why an upstream cannot be used, distinguished by what the reader can do about it.
+//!
+//! # Theory of operation
+//!
+//! An [`UpstreamError`] is a fragment that follows "group X: ". `server_output` is what a process printed that never became
+//! a server, and `diagnosis` finds the cause and the remedy in it.
 
-use super::server_output::ServerOutput;
 use crate::transport::{ConnectionEnd, OpenError, ProcessEnd};
 use base::text::{quoted_lines, without_digits};
 use config::ConfigError;
 use config::duration::raise_timeout;
 use http_client::error::{RemoteError, RemoteErrorKind};
 use process::launch::LaunchError;
+use server_output::ServerOutput;
 use std::borrow::Cow;
 use std::time::Duration;
 use wire::protocol::code;
+
+mod diagnosis;
+pub mod server_output;
 
 /// Why an upstream cannot be used. The messages are fragments that follow "group X: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,20 +10,18 @@
 //! Requests do not pass through the mailbox. A caller takes a [`Lease`] on the live connection, which is
 //! an atomic count. So requests run concurrently, and an idle timer never closes a connection that is in use.
 //!
-//! `connector` makes connections: it opens the transport, and `handshake` exchanges versions and capabilities in the
-//! server's era. `session` reads the lists into a `catalog`: `tool` is what is used of a definition, `list_reader` reads their pages within the `list_limits`,
-//! `entries` finds what is in them, and `claims` are URIs that belong to a group beside them. `reader` reads what the server sends, `malformed_lines`
-//! handles what is no message, `startup_output` looks at what a process prints that does not answer, `start_progress` is what callers are told meanwhile, and `translate` adapts messages between eras. `connect` is the interface between the task and the connector, so that tests can
-//! replace the latter; `overrides` is what the config makes of a definition, and `clients` is what an upstream knows of the clients in front.
+//! `connection` makes connections and is all that happens on them; `transport` carries their messages. `catalog` is what
+//! is known of a server, `cache` keeps it on disk, and `pins` notice when a tool changes. `groups` are all groups together.
+//! `clients` is what an upstream knows of the client in front.
 
 use config::GroupName;
 use config::ServerConfig;
+use connection::lease::Lease;
+use connection::startup_output::StartupOutput;
 use error::UpstreamError;
-use lease::Lease;
 use process::server_log::{LogCursor, LogPage, ServerLog};
 use snapshot::Snapshot;
 use start_progress::StartProgress;
-use startup_output::StartupOutput;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,39 +32,18 @@ use tokio::time::Instant;
 pub mod backoff;
 pub mod cache;
 pub mod catalog;
-pub mod claims;
 pub mod clients;
-pub mod connect;
-pub mod connector;
-mod diagnosis;
-pub mod entries;
+pub mod connection;
 pub mod error;
 pub mod groups;
-mod handshake;
-pub mod lease;
 pub mod lifecycle;
-pub mod list_limits;
-pub mod list_reader;
-pub mod list_subscription;
-pub mod malformed_lines;
-pub mod overrides;
 pub mod pins;
-pub mod reader;
-mod rule_findings;
 pub mod select;
-pub mod server_info;
-pub mod server_output;
-mod session;
 pub mod snapshot;
 pub mod start_progress;
-pub mod startup_output;
 pub mod stats;
 pub mod task;
-pub mod task_ids;
-pub mod tool;
-pub mod translate;
 pub mod transport;
-mod unlistable;
 
 /// A handle of one group. Cheap to clone.
 #[derive(Clone)]
@@ -183,7 +160,7 @@ impl Upstream {
     /// How far the group has come that a caller waited for this long.
     fn start_progress(&self, waited: Duration) -> StartProgress {
         let snapshot = self.snapshot();
-        let limit = |server: &Arc<ServerConfig>| handshake::first_answer_timeout(server, None);
+        let limit = |server: &Arc<ServerConfig>| connection::handshake::first_answer_timeout(server, None);
         StartProgress {
             elapsed: snapshot.starting.map_or(waited, |since| since.elapsed().max(waited)),
             stderr: self.startup.last_line(),

@@ -15,8 +15,8 @@
 //! hybrid groups of which nothing is known. A process that ends at once, twice with the same words, is not waited for:
 //! callers get its words, and the retries go on as those in the background do. A request begins a new round once the last failure is 5 s old.
 
-use super::backoff;
-use super::error::UpstreamError;
+use crate::backoff;
+use crate::error::UpstreamError;
 use config::{Mode, ServerConfig};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! A group's state at one moment, as its task publishes it.
 
-use super::catalog::Catalog;
-use super::error::UpstreamError;
-use super::lease::LiveConnection;
-use super::lifecycle::{Policy, State};
-use super::malformed_lines::LastUnreadable;
-use super::tool::Tool;
-use super::{rule_findings, unlistable};
+use crate::catalog::Catalog;
+use crate::catalog::tool::Tool;
+use crate::catalog::{rule_findings, unlistable};
+use crate::connection::lease::LiveConnection;
+use crate::connection::malformed_lines::LastUnreadable;
+use crate::error::UpstreamError;
+use crate::lifecycle::{Policy, State};
 use crate::pins::changes::RefusedTools;
 use crate::pins::group::GroupPins;
 use crate::transport::ServerProcess;

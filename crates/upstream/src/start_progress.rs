@@ -1,6 +1,6 @@
 //! How far a group has come that is being connected, for those who wait for it.
 
-use super::error::UpstreamError;
+use crate::error::UpstreamError;
 use config::duration::raise_timeout;
 use std::fmt;
 use std::sync::Arc;

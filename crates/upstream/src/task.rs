@@ -5,17 +5,17 @@
 //! group's state. `refresh` reads the catalog again, and `stopping` ends the task. `spec` is what it starts with, `shared`
 //! what the tasks of all groups share.
 
-use super::backoff::jitter;
-use super::catalog::Catalog;
-use super::connect::{AttemptError, AttemptResult, Connect, Connection, in_slot};
-use super::error::UpstreamError;
-use super::lease::{Lease, LiveConnection};
-use super::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
-use super::select::{notified_after, optional, until};
-use super::snapshot::Snapshot;
-use super::stats::GroupStats;
-use super::{Command, Grace, GroupHandle, Upstream};
+use crate::backoff::jitter;
+use crate::catalog::Catalog;
+use crate::connection::lease::{Lease, LiveConnection};
+use crate::connection::{AttemptError, AttemptResult, Connect, Connection, in_slot};
+use crate::error::UpstreamError;
+use crate::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
 use crate::pins::group::GroupPins;
+use crate::select::{notified_after, optional, until};
+use crate::snapshot::Snapshot;
+use crate::stats::GroupStats;
+use crate::{Command, Grace, GroupHandle, Upstream};
 use config::rules::Rules;
 use config::{GroupName, ServerConfig};
 use futures_util::future::BoxFuture;

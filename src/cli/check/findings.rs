@@ -6,7 +6,7 @@ use front::changed_tools;
 use serde_json::Value;
 use upstream::Upstream;
 use upstream::catalog::Tool;
-use upstream::claims::app_of;
+use upstream::catalog::claims::app_of;
 use wire::Raw;
 
 /// The limit of most clients and model providers for the name of a tool.

@@ -2,7 +2,7 @@
 
 use base::text::quoted;
 use upstream::Upstream;
-use upstream::overrides::hidden_args;
+use upstream::catalog::overrides::hidden_args;
 use wire::raw;
 
 /// One line per override, and one per tool that is left out because its name is given to another one.

@@ -9,10 +9,10 @@ use crate::session::wait_progress::WaitProgress;
 use crate::tool_errors;
 use std::sync::Arc;
 use tokio::time::Instant;
+use upstream::connection::lease::Lease;
 use upstream::error::UpstreamError;
 use upstream::groups::GroupManager;
 use upstream::groups::login_flows::LoginPurpose;
-use upstream::lease::Lease;
 use upstream::{AcquireError, Upstream};
 use wire::peer::Progress;
 

@@ -25,7 +25,7 @@ use base::clock;
 use std::sync::Arc;
 use std::time::Duration;
 use upstream::Upstream;
-use upstream::lease::Lease;
+use upstream::connection::lease::Lease;
 use upstream::snapshot::Snapshot;
 use wire::body::Body;
 use wire::peer::{CallError, CallOptions};

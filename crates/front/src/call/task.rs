@@ -3,9 +3,10 @@
 
 use crate::session::context::RequestContext;
 use config::GroupName;
+use upstream::Upstream;
 use upstream::catalog::Catalog;
-use upstream::lease::Lease;
-use upstream::{Upstream, task_ids};
+use upstream::connection::lease::Lease;
+use upstream::connection::task_ids;
 use wire::body::Body;
 use wire::params::Params;
 use wire::peer::{CallError, CallOptions};

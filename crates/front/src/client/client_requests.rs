@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use upstream::clients::ClientRequest;
-use upstream::task_ids;
+use upstream::connection::task_ids;
 use wire::peer::CallOptions;
 use wire::protocol::methods::Method;
 use wire::protocol::{capability, code};

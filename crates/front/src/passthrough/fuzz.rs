@@ -6,8 +6,8 @@ use crate::origins::{self, Origins};
 use crate::uri_owner;
 use config::GroupName;
 use std::collections::BTreeMap;
-use upstream::entries::{ListEntries, ListEntry};
-use upstream::task_ids;
+use upstream::catalog::entries::{ListEntries, ListEntry};
+use upstream::connection::task_ids;
 use wire::{Raw, raw};
 
 /// Lines of `GROUP NAME`: the name is that of a tool, a resource, a template and a task. Whatever a client sees leads

@@ -12,7 +12,7 @@ use crate::{errors, exposed_names, known_lists, lookup};
 use base::text::quoted;
 use upstream::Upstream;
 use upstream::catalog::Catalog;
-use upstream::list_limits::CatalogList;
+use upstream::catalog::list_limits::CatalogList;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 

@@ -9,7 +9,7 @@ use crate::session::context::SessionState;
 use crate::session::invocation::Invocation;
 use base::text::quoted;
 use config::GroupName;
-use upstream::task_ids;
+use upstream::connection::task_ids;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
-use upstream::task_ids;
+use upstream::connection::task_ids;
 use wire::protocol::meta;
 use wire::protocol::methods::{Method, notification};
 use wire::{Raw, Reply, raw};

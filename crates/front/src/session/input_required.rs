@@ -13,7 +13,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use upstream::clients::ClientRequest;
-use upstream::lease::Lease;
+use upstream::connection::lease::Lease;
 use wire::peer::{CallError, CallOptions};
 use wire::protocol::methods::Method;
 use wire::protocol::{Era, capability, meta};

@@ -20,9 +20,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use upstream::Upstream;
+use upstream::catalog::list_limits::CatalogList;
 use upstream::catalog::{Catalog, CatalogSource, Tool};
 use upstream::groups::GroupManager;
-use upstream::list_limits::CatalogList;
 use wire::Raw;
 
 /// Answers `get_dynamic_tools`.

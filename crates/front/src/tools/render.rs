@@ -267,8 +267,8 @@ impl BoundedText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use upstream::list_limits::CatalogList;
-    use upstream::list_reader::read_cached;
+    use upstream::catalog::list_limits::CatalogList;
+    use upstream::catalog::list_reader::read_cached;
 
     fn tool(name: &str, description: &str) -> (Tool, Raw) {
         let definition =

@@ -25,11 +25,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use upstream::Upstream;
+use upstream::catalog::list_limits::CatalogList;
 use upstream::catalog::{ListHashes, Tool};
 use upstream::error::UpstreamError;
 use upstream::groups::GroupManager;
 use upstream::groups::surface::Note;
-use upstream::list_limits::CatalogList;
 use upstream::pins::definition::HINTS;
 use wire::{Raw, raw};
 

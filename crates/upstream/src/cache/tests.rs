@@ -1,9 +1,9 @@
 //! Tests which key a catalog is cached under, and how damaged files are handled.
 
 use super::*;
+use crate::catalog::list_limits::{CatalogList, LeftOff};
+use crate::catalog::list_reader::read_cached;
 use crate::catalog::{CatalogSource, OtherLists, ServerInfo};
-use crate::list_limits::{CatalogList, LeftOff};
-use crate::list_reader::read_cached;
 use config::fields::{self, AppliesTo, CacheKeyPart, ConfigField};
 use config::file::{ServerEntry, SettingsEntry};
 use config::load::load;

@@ -4,8 +4,8 @@
 //! Most servers list the same under every offer, so a catalog is kept once with all the offers that led to it. An
 //! offer that was never made borrows the catalog that was read last.
 
+use crate::catalog::list_limits::LeftOff;
 use crate::catalog::{Catalog, CatalogSource, ListHashes, ServerInfo, Tool};
-use crate::list_limits::LeftOff;
 use base::clock::unix_time_s;
 use base::digest;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The table of transitions, the retries, and invariants that hold for every sequence of events.
 
 use super::*;
-use crate::server_output::ServerOutput;
+use crate::error::server_output::ServerOutput;
 use http_client::error::RemoteError;
 use proptest::prelude::*;
 use reqwest::StatusCode;

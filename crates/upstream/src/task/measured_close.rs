@@ -1,8 +1,8 @@
 //! How much memory it saves to close a server.
 
 use super::super::Grace;
-use super::super::connect::Connection;
 use super::super::stats::GroupStats;
+use crate::connection::Connection;
 use base::blocking;
 use process::processes::ProcessTree;
 use std::sync::Arc;

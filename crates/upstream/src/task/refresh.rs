@@ -4,10 +4,10 @@
 use super::Task;
 use crate::Grace;
 use crate::catalog::{Catalog, CatalogSource};
-use crate::connect::{AttemptError, AttemptResult, Connect};
+use crate::catalog::{rule_findings, unlistable};
+use crate::connection::{AttemptError, AttemptResult, Connect};
 use crate::error::UpstreamError;
 use crate::pins::group::GroupPins;
-use crate::{rule_findings, unlistable};
 use base::blocking;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;

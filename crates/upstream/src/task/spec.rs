@@ -1,8 +1,8 @@
 //! What a group's task starts with.
 
 use crate::catalog::Catalog;
+use crate::connection::startup_output::StartupOutput;
 use crate::pins::group::GroupPins;
-use crate::startup_output::StartupOutput;
 use config::{ConfigError, GroupName, ServerConfig};
 use futures_util::future::BoxFuture;
 use process::server_log::ServerLog;

@@ -2,8 +2,8 @@
 
 use super::Task;
 use crate::Grace;
-use crate::connect::{Connect, Connection};
-use crate::lease::LiveConnection;
+use crate::connection::lease::LiveConnection;
+use crate::connection::{Connect, Connection};
 use crate::lifecycle::Event;
 use futures_util::future::BoxFuture;
 use std::time::Duration;

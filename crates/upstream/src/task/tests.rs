@@ -2,9 +2,9 @@
 
 use super::super::AcquireError;
 use super::super::catalog::{OtherLists, ServerInfo};
-use super::super::lease::LiveConnection;
-use super::super::list_limits::LeftOff;
 use super::*;
+use crate::catalog::list_limits::LeftOff;
+use crate::connection::lease::LiveConnection;
 use config::tool_rules::ToolRules;
 use config::{CommonConfig, Endpoint, Mode, StdioConfig, Timeouts};
 use parking_lot::Mutex;

@@ -9,7 +9,7 @@ const MAX_NAMED: usize = 5;
 const MAX_NAME: usize = 64;
 
 /// What to know of a server that has such tools.
-pub(super) fn finding<'t>(tools: impl Iterator<Item = &'t Tool>) -> Option<String> {
+pub(crate) fn finding<'t>(tools: impl Iterator<Item = &'t Tool>) -> Option<String> {
     let why = |tool: &Tool| {
         let why = tool.unlistable.as_ref()?;
         Some(format!("{} ({why})", quoted(&shorten(&tool.name, MAX_NAME))))

@@ -1,7 +1,7 @@
 //! The URIs that belong to a group although no list of resources has to have them: those of MCP Apps, which definitions of
 //! tools name, and those of skills.
 
-use super::catalog::Catalog;
+use super::Catalog;
 use super::entries::{ListEntries, ListEntry};
 use memchr::memmem;
 use wire::{Raw, raw};

@@ -1,11 +1,11 @@
 //! Reads what an upstream sends until its connection ends: answers go to their calls, requests and notifications to the
 //! clients.
 
-use super::clients::{ClientRequest, Clients};
 use super::lease::LiveConnection;
 use super::malformed_lines::MalformedLines;
-use super::select::until;
 use super::{task_ids, translate};
+use crate::clients::{ClientRequest, Clients};
+use crate::select::until;
 use crate::transport::{FailedRequest, RequestFailures, TransportHandle};
 use base::text::{quoted, shorten};
 use config::GroupName;

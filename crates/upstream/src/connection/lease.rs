@@ -1,9 +1,9 @@
 //! The live connection of a group, and the leases that keep it open.
 
-use super::error::UpstreamError;
-use super::lifecycle::Usage;
 use super::malformed_lines::{SkippedText, UnreadableMessages};
 use super::translate;
+use crate::error::UpstreamError;
+use crate::lifecycle::Usage;
 use crate::transport::ServerProcess;
 use base::clock;
 use process::launch::direct::LauncherUse;
@@ -85,9 +85,9 @@ pub struct LiveConnection {
     /// The JSON-RPC peer.
     peer: Arc<Peer>,
     /// The era that the server speaks.
-    pub(super) era: Era,
+    pub(crate) era: Era,
     /// What requests to a stateless server declare of the clients, unless they do so themselves.
-    pub(super) offered: Raw,
+    pub(crate) offered: Raw,
     /// The server's process, if it is one on this machine.
     process: Option<ServerProcess>,
     /// What became of its launcher, if that may be left out.
@@ -105,11 +105,11 @@ pub struct LiveConnection {
     /// Notified when no more leases are given out.
     closed: Notify,
     /// Why the connection ended, if it did so by itself.
-    pub(super) lost: OnceLock<Arc<UpstreamError>>,
+    pub(crate) lost: OnceLock<Arc<UpstreamError>>,
     /// The unreadable messages that belong to no call.
-    pub(super) unreadable: Arc<UnreadableMessages>,
+    pub(crate) unreadable: Arc<UnreadableMessages>,
     /// The first lines that were not meant as messages.
-    pub(super) skipped: Arc<SkippedText>,
+    pub(crate) skipped: Arc<SkippedText>,
 }
 
 /// How long the host may take to send a log. It does not ask the server.
@@ -120,7 +120,7 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 
 impl LiveConnection {
     /// Makes a connection without leases. `offered`: what the clients can do.
-    pub(super) fn new(peer: Arc<Peer>, era: Era, process: Option<ServerProcess>, offered: &Raw) -> Arc<Self> {
+    pub(crate) fn new(peer: Arc<Peer>, era: Era, process: Option<ServerProcess>, offered: &Raw) -> Arc<Self> {
         Arc::new(Self {
             peer,
             era,
@@ -141,35 +141,35 @@ impl LiveConnection {
     }
 
     /// Returns a lease, unless the connection is closed.
-    pub(super) fn lease(self: &Arc<Self>) -> Option<Lease> {
+    pub(crate) fn lease(self: &Arc<Self>) -> Option<Lease> {
         let one_more = |leases: usize| (leases & CLOSED == 0).then_some(leases + 1);
         self.leases.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
         Some(Lease(self.clone()))
     }
 
     /// Notes what became of the launcher of the server's process.
-    pub(super) fn set_launcher(&self, used: LauncherUse) {
+    pub(crate) fn set_launcher(&self, used: LauncherUse) {
         // Nobody else sets it.
         drop(self.launcher.set(used));
     }
 
     /// What became of the launcher of the server's process, if that may be left out.
-    pub(super) fn launcher(&self) -> Option<&LauncherUse> {
+    pub(crate) fn launcher(&self) -> Option<&LauncherUse> {
         self.launcher.get()
     }
 
     /// The server's process, if it is one on this machine.
-    pub(super) fn process(&self) -> Option<ServerProcess> {
+    pub(crate) fn process(&self) -> Option<ServerProcess> {
         self.process
     }
 
     /// How many requests of clients are in flight, and when the first of them began.
-    pub(super) fn calls_in_flight(&self) -> (usize, Option<Instant>) {
+    pub(crate) fn calls_in_flight(&self) -> (usize, Option<Instant>) {
         self.peer.calls_in_flight()
     }
 
     /// Asks the host for the log of a shared server. `None` if it does not answer.
-    pub(super) async fn read_log(&self, after: Option<LogCursor>) -> Option<LogPage> {
+    pub(crate) async fn read_log(&self, after: Option<LogCursor>) -> Option<LogPage> {
         let params = Raw::from(json!({ "after": after }).to_string());
         let reply = self.peer.call(READ_LOG, Some(params), CallOptions::within(READ_LOG_TIMEOUT)).await;
         serde_json::from_slice(&reply.ok()?.ok()?).ok()
@@ -184,7 +184,7 @@ impl LiveConnection {
     }
 
     /// How the connection is used now. If it is in use, `until_unused` will tell when it no longer is.
-    pub(super) fn watch_usage(&self) -> Usage {
+    pub(crate) fn watch_usage(&self) -> Usage {
         // First of all, so that no lease is returned unseen in between.
         self.awaited.store(true, Ordering::SeqCst);
         let usage = self.usage();
@@ -196,7 +196,7 @@ impl LiveConnection {
 
     /// Resolves when the last lease was returned after `watch_usage` had found the connection in use. It may also resolve
     /// earlier. Never resolves without a connection. Cancel-safe.
-    pub(super) async fn until_unused(connection: Option<&Self>) {
+    pub(crate) async fn until_unused(connection: Option<&Self>) {
         match connection {
             Some(connection) => connection.unused.notified().await,
             None => std::future::pending().await,
@@ -210,7 +210,7 @@ impl LiveConnection {
     }
 
     /// How the connection is used now.
-    pub(super) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         Usage {
             leases: self.leases.load(Ordering::SeqCst) & !CLOSED,
             last_activity: self.opened + Duration::from_nanos(self.last_activity.load(Ordering::Acquire)),
@@ -218,18 +218,18 @@ impl LiveConnection {
     }
 
     /// Stops giving out leases, unless one exists. Returns whether the connection is closed now.
-    pub(super) fn close_if_unused(&self) -> bool {
+    pub(crate) fn close_if_unused(&self) -> bool {
         self.leases.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Stops giving out leases.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.leases.fetch_or(CLOSED, Ordering::AcqRel);
         self.closed.notify_waiters();
     }
 
     /// Records why the connection ended, and gives out no more leases.
-    pub(super) fn lose(&self, error: UpstreamError) {
+    pub(crate) fn lose(&self, error: UpstreamError) {
         drop(self.lost.set(Arc::new(error)));
         self.close();
     }

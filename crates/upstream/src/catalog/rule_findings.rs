@@ -1,7 +1,7 @@
 //! What to know about the rules of a config entry and the tools of its server: rules that match nothing, and the tools that
 //! they hide.
 
-use super::catalog::Catalog;
+use super::Catalog;
 use base::text::{joined_up_to, quoted, shorten};
 use config::glob::Glob;
 use config::nearest::nearest;
@@ -14,7 +14,7 @@ const MAX_NAMED: usize = 5;
 const MAX_NAME: usize = 64;
 
 /// A finding for each glob of the entry that matches no tool. It names tools of which `may_name` is true.
-pub(super) fn unused(
+pub(crate) fn unused(
     globs: &[OwnGlob],
     catalog: &Catalog,
     rules: &Rules,
@@ -41,7 +41,7 @@ pub(super) fn unused(
 }
 
 /// Names the tools that the rules hide, and the rule. Only the owner of the config may know.
-pub(super) fn hidden(catalog: &Catalog, rules: &Rules) -> Option<String> {
+pub(crate) fn hidden(catalog: &Catalog, rules: &Rules) -> Option<String> {
     let names = catalog.tools.iter().map(|tool| rules.own_name(&tool.name));
     let mut hidden = names
         .filter_map(|name| Some(format!("{} ({})", quoted_name(name), rules.hides_own(name)?)))

@@ -4,7 +4,7 @@
 //! message and belongs to no call is kept for `get_status`; the oldest call is not assumed. Other lines, such as those
 //! of a log, are skipped.
 
-use super::server_output::is_http_server;
+use crate::error::server_output::is_http_server;
 use base::text::{shorten, visible};
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The subscription to changes of a stateless server's lists, kept open while the connection lasts.
 
-use super::catalog::ServerInfo;
 use super::translate;
+use crate::catalog::ServerInfo;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;

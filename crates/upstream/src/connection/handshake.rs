@@ -5,12 +5,12 @@
 //! requests for the lists. A `ping` that the server sends meanwhile is answered; everything else it sends is rejected
 //! or ignored.
 
-use super::catalog::{Catalog, ServerInfo};
-use super::clients::Clients;
-use super::error::UpstreamError;
 use super::session::{
     Session, common_handshake_revision, has_no_common_revision, strings, supported_revisions,
 };
+use crate::catalog::{Catalog, ServerInfo};
+use crate::clients::Clients;
+use crate::error::UpstreamError;
 use base::text::{quoted, quoted_list};
 use config::{Endpoint, ServerConfig};
 use serde_json::json;
@@ -173,7 +173,7 @@ impl Session {
 }
 
 /// The limit for the first answer: that of the config, and `limit` in addition.
-pub(super) fn first_answer_timeout(server: &ServerConfig, limit: Option<Duration>) -> Duration {
+pub(crate) fn first_answer_timeout(server: &ServerConfig, limit: Option<Duration>) -> Duration {
     let default = match server.endpoint {
         Endpoint::Stdio(_) => CHILD_TIMEOUT,
         Endpoint::Http(_) => REMOTE_TIMEOUT,

@@ -1,14 +1,37 @@
-//! The interface between the task that owns a group and the code that makes connections. Tests replace the latter.
+//! One connection to a server, from the attempt to make it until it has ended.
+//!
+//! # Theory of operation
+//!
+//! The task of a group asks a [`Connect`] for a [`Connection`]. `connector` implements it: it opens the transport, and
+//! `handshake` exchanges versions and capabilities in the era of the server. `session` sends the requests that the proxy
+//! makes for itself, and reads the lists of the catalog. Tests of the task implement [`Connect`] without a server.
+//!
+//! From then on the rest of the program uses the connection through `lease`, which counts the users. `reader` reads what
+//! the server sends until the connection ends: answers go to their calls, requests and notifications to the clients.
+//! `translate` adapts messages to the era of their receiver, `task_ids` renames MCP tasks, and `malformed_lines` handles
+//! lines that are no messages. `list_subscription` keeps a stateless server reporting changes of its lists.
+//! `startup_output` looks at what a process prints that does not answer.
 
-use super::Grace;
-use super::catalog::Catalog;
-use super::error::UpstreamError;
-use super::lease::LiveConnection;
+use crate::Grace;
+use crate::catalog::Catalog;
+use crate::error::UpstreamError;
 use config::ServerConfig;
 use futures_util::future::BoxFuture;
+use lease::LiveConnection;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
+
+pub mod connector;
+pub(crate) mod handshake;
+pub mod lease;
+pub mod list_subscription;
+pub mod malformed_lines;
+pub mod reader;
+mod session;
+pub mod startup_output;
+pub mod task_ids;
+pub mod translate;
 
 /// How long an attempt that nobody waits for may hold its slot.
 const SLOT_TIMEOUT: Duration = Duration::from_secs(5);

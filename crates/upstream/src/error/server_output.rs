@@ -27,13 +27,13 @@ impl ServerOutput {
 
     /// The output of a process that ended before it answered. `withheld`: variables that were not passed to it and about
     /// which the error has a line of its own.
-    pub(super) fn of_ended(stderr: String, withheld: &[String]) -> Self {
+    pub(crate) fn of_ended(stderr: String, withheld: &[String]) -> Self {
         let remedy = diagnosis::remedy(&stderr, withheld).map(Into::into);
         Self { stderr: stderr.into(), stdout: Box::default(), remedy }
     }
 
     /// Adds what a program is that ends without an error where a server would answer.
-    pub(super) fn with_clean_exit(mut self) -> Self {
+    pub(crate) fn with_clean_exit(mut self) -> Self {
         self.remedy.get_or_insert_with(|| {
             "a server goes on running and answers on stdout, so this program is no MCP server, or it needs an argument to \
              be one: check \"command\" and \"args\""
@@ -43,7 +43,7 @@ impl ServerOutput {
     }
 
     /// Returns whether a new attempt fails too until somebody changes something.
-    pub(super) fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         self.remedy.is_some()
     }
 
@@ -59,7 +59,7 @@ impl ServerOutput {
     }
 
     /// What to know of a process that has not answered yet and prints what HTTP servers print.
-    pub(super) fn http_server_hint(&self) -> Option<String> {
+    pub(crate) fn http_server_hint(&self) -> Option<String> {
         let line = self.http_server()?;
         Some(format!(
             "it prints {line}, as an HTTP server does; if it is one, start it yourself, and configure its address as \
@@ -69,7 +69,7 @@ impl ServerOutput {
 }
 
 /// The line of stderr in which a server without tools says that it is not configured, in quotes.
-pub(super) fn not_configured(stderr: &str) -> Option<String> {
+pub(crate) fn not_configured(stderr: &str) -> Option<String> {
     const WORDS: [&str; 9] = [
         "not configured",
         "not set",
@@ -109,7 +109,7 @@ impl fmt::Display for ServerOutput {
 }
 
 /// Returns whether a line says that an HTTP server of this machine is ready.
-pub(super) fn is_http_server(line: &str) -> bool {
+pub(crate) fn is_http_server(line: &str) -> bool {
     const WORDS: [&str; 7] =
         ["running", "listening", "listen on", "serving", "started", "available at", "server at"];
     const HOSTS: [&str; 5] = ["127.0.0.1", "localhost", "0.0.0.0", "[::", "*:"];

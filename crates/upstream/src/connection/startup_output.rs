@@ -7,7 +7,7 @@
 
 use super::lease::LiveConnection;
 use super::malformed_lines::SkippedText;
-use super::server_output::ServerOutput;
+use crate::error::server_output::ServerOutput;
 use crate::transport::TransportHandle;
 use base::text::{quoted, shorten};
 use parking_lot::Mutex;

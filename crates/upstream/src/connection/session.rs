@@ -1,14 +1,14 @@
 //! The proxy's own requests on a connection, and the lists that a catalog consists of.
 
-use super::catalog::{Catalog, OtherLists, ServerInfo};
-use super::entries::ListEntry;
-use super::error::UpstreamError;
 use super::lease::LiveConnection;
-use super::list_limits::{CatalogList, LeftOff};
-use super::list_reader::{ListReader, Listed};
-use super::server_output::{ServerOutput, not_configured};
 use super::startup_output::StartupOutput;
 use super::translate;
+use crate::catalog::entries::ListEntry;
+use crate::catalog::list_limits::{CatalogList, LeftOff};
+use crate::catalog::list_reader::{ListReader, Listed};
+use crate::catalog::{Catalog, OtherLists, ServerInfo};
+use crate::error::UpstreamError;
+use crate::error::server_output::{ServerOutput, not_configured};
 use crate::transport::TransportHandle;
 use base::blocking;
 use base::text::{quoted, quoted_list};

@@ -3,17 +3,17 @@
 //! The first attempt uses the era in which the server was last found, the handshake era by default. If the server turns
 //! out to belong to the other era, a second process or connection is opened for that.
 
-use super::Grace;
-use super::catalog::Catalog;
-use super::clients::Clients;
-use super::connect::{AttemptError, AttemptResult, Connect, Connection};
-use super::error::UpstreamError;
 use super::handshake::{self, HandshakeError, OtherEra, PROBE_TIMEOUT};
 use super::lease::LiveConnection;
 use super::list_subscription::keep_subscribed;
 use super::reader::{Reader, ReaderContext};
 use super::session::Session;
 use super::startup_output::StartupOutput;
+use super::{AttemptError, AttemptResult, Connect, Connection};
+use crate::Grace;
+use crate::catalog::Catalog;
+use crate::clients::Clients;
+use crate::error::UpstreamError;
 use crate::transport::{OpenTransport, Transport, TransportHandle};
 use config::{GroupName, ServerConfig};
 use futures_util::future::BoxFuture;
