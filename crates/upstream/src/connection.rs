@@ -12,15 +12,13 @@
 //! lines that are no messages. `list_subscription` keeps a stateless server reporting changes of its lists.
 //! `startup_output` looks at what a process prints that does not answer.
 
-use crate::Grace;
 use crate::catalog::Catalog;
 use crate::error::UpstreamError;
 use config::ServerConfig;
 use futures_util::future::BoxFuture;
 use lease::LiveConnection;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
 pub mod connector;
 pub(crate) mod handshake;
@@ -32,9 +30,6 @@ mod session;
 pub mod startup_output;
 pub mod task_ids;
 pub mod translate;
-
-/// How long an attempt that nobody waits for may hold its slot.
-const SLOT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The outcome of an attempt: a connection and the catalog read from it, or why there is none.
 pub type AttemptResult = Result<(Connection, Catalog), AttemptError>;
@@ -67,16 +62,11 @@ pub struct AttemptError {
     pub closing: Option<BoxFuture<'static, ()>>,
 }
 
-/// Makes an attempt that nobody waits for: it begins when a slot is free, or when `urgent` is notified because a caller
-/// waits now. A slow attempt gives its slot back, so that servers that hang delay no others.
-pub async fn in_slot<T>(slots: Arc<Semaphore>, urgent: &Notify, mut attempt: BoxFuture<'static, T>) -> T {
-    let slot = tokio::select! {
-        slot = slots.acquire_owned() => slot.ok(),
-        () = urgent.notified() => None,
-    };
-    tokio::select! {
-        outcome = &mut attempt => return outcome,
-        () = tokio::time::sleep(SLOT_TIMEOUT) => drop(slot),
-    }
-    attempt.await
+/// How much time a process gets to end after its stdin was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grace {
+    /// One upstream stops while the proxy continues: 2 s before SIGTERM.
+    Ordinary,
+    /// The proxy itself ends. Clients wait two seconds at most, so the grace period is shorter.
+    Shutdown,
 }

@@ -4,9 +4,9 @@
 //! request that started it ends.
 
 use super::manager::GroupManager;
-use crate::Upstream;
 use crate::backoff::COOL_DOWN;
 use crate::error::UpstreamError;
+use crate::handle::Upstream;
 use base::random;
 use config::{Config, Endpoint, GroupName, HttpConfig};
 use http_client::credentials::LoginService;

@@ -1,7 +1,7 @@
 //! Notices logins in other processes, for groups that wait for one.
 
 use super::manager::GroupManager;
-use crate::Upstream;
+use crate::handle::Upstream;
 use crate::lifecycle::State;
 use crate::snapshot::Snapshot;
 use config::{GroupName, Mode};

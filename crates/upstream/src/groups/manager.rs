@@ -3,12 +3,12 @@
 use super::startup::Startup;
 use super::surface::{Note, NoteMap, Surface, SurfaceMap, Surfaces};
 use super::tasks::GroupTasks;
-use crate::Upstream;
 use crate::cache::{Cache, CacheKey, CachedCatalogs};
 use crate::catalog::{Catalog, CatalogSource, Tool};
 use crate::clients::Clients;
 use crate::connection::connector::{Connector, KnownEra};
 use crate::connection::startup_output::StartupOutput;
+use crate::handle::Upstream;
 use crate::pins::PinStore;
 use crate::pins::group::GroupPins;
 use crate::task::shared::SharedState;

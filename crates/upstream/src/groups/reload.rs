@@ -1,10 +1,10 @@
 //! Applies a changed config: which groups stay, which are reconfigured, and which are replaced.
 
 use super::manager::GroupManager;
-use crate::Upstream;
 use crate::cache::CachedCatalogs;
 use crate::clients::LogLevel;
 use crate::groups::surface::{Surface, Surfaces};
+use crate::handle::Upstream;
 use config::{Config, ConfigError, GroupName, ServerConfig};
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;

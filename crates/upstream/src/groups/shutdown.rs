@@ -1,7 +1,7 @@
 //! The end of all groups.
 
 use super::manager::{Environment, GroupManager};
-use crate::Grace;
+use crate::connection::Grace;
 use process::warden::StopTimeouts;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The tasks of all groups, and which of them panicked.
 
-use crate::Upstream;
+use crate::handle::Upstream;
 use config::GroupName;
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -1,8 +1,7 @@
 //! How much memory it saves to close a server.
 
-use super::super::Grace;
-use super::super::stats::GroupStats;
-use crate::connection::Connection;
+use crate::connection::{Connection, Grace};
+use crate::stats::GroupStats;
 use base::blocking;
 use process::processes::ProcessTree;
 use std::sync::Arc;

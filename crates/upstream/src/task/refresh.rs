@@ -2,10 +2,9 @@
 //! asks for it.
 
 use super::Task;
-use crate::Grace;
 use crate::catalog::{Catalog, CatalogSource};
 use crate::catalog::{rule_findings, unlistable};
-use crate::connection::{AttemptError, AttemptResult, Connect};
+use crate::connection::{AttemptError, AttemptResult, Connect, Grace};
 use crate::error::UpstreamError;
 use crate::pins::group::GroupPins;
 use base::blocking;

@@ -1,10 +1,15 @@
 //! What the tasks of all groups share: slots for connecting at start, and the set of changed groups.
 
 use config::GroupName;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
+
+/// How long an attempt that nobody waits for may hold its slot.
+const SLOT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the tasks of all groups share. Cheap to clone.
 #[derive(Clone)]
@@ -20,6 +25,20 @@ impl SharedState {
     pub fn new(slots: usize) -> Self {
         Self { slots: Arc::new(Semaphore::new(slots)), changes: Arc::default() }
     }
+}
+
+/// Makes an attempt that nobody waits for: it begins when a slot is free, or when `urgent` is notified because a caller
+/// waits now. A slow attempt gives its slot back, so that servers that hang delay no others.
+pub async fn in_slot<T>(slots: Arc<Semaphore>, urgent: &Notify, mut attempt: BoxFuture<'static, T>) -> T {
+    let slot = tokio::select! {
+        slot = slots.acquire_owned() => slot.ok(),
+        () = urgent.notified() => None,
+    };
+    tokio::select! {
+        outcome = &mut attempt => return outcome,
+        () = tokio::time::sleep(SLOT_TIMEOUT) => drop(slot),
+    }
+    attempt.await
 }
 
 /// The groups whose snapshot changed since the last look.

@@ -1,9 +1,8 @@
 //! The end of a group's task, at once or after its open calls, and of a connection that the user wants replaced.
 
 use super::Task;
-use crate::Grace;
 use crate::connection::lease::LiveConnection;
-use crate::connection::{Connect, Connection};
+use crate::connection::{Connect, Connection, Grace};
 use crate::lifecycle::Event;
 use futures_util::future::BoxFuture;
 use std::time::Duration;

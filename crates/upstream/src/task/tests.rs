@@ -1,10 +1,10 @@
 //! Tests the task with scripted connections, in virtual time.
 
-use super::super::AcquireError;
-use super::super::catalog::{OtherLists, ServerInfo};
 use super::*;
 use crate::catalog::list_limits::LeftOff;
+use crate::catalog::{OtherLists, ServerInfo};
 use crate::connection::lease::LiveConnection;
+use crate::handle::AcquireError;
 use config::tool_rules::ToolRules;
 use config::{CommonConfig, Endpoint, Mode, StdioConfig, Timeouts};
 use parking_lot::Mutex;

@@ -1,0 +1,224 @@
+//! The handle of one group: what the rest of the program holds of it, and the commands that reach its task.
+
+use crate::connection::lease::Lease;
+use crate::connection::startup_output::StartupOutput;
+use crate::connection::{Grace, handshake};
+use crate::error::UpstreamError;
+use crate::snapshot::Snapshot;
+use crate::start_progress::StartProgress;
+use crate::stats::GroupStats;
+use config::{GroupName, ServerConfig};
+use process::server_log::{LogCursor, LogPage, ServerLog};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+/// A handle of one group. Cheap to clone.
+#[derive(Clone)]
+pub struct Upstream(pub(crate) Arc<GroupHandle>);
+
+/// What the clones of a handle share.
+pub struct GroupHandle {
+    /// The group's name.
+    pub name: GroupName,
+    /// Sends commands to the group's task.
+    pub(crate) mailbox: mpsc::Sender<Command>,
+    /// The state that the group's task published last.
+    pub(crate) snapshot: watch::Receiver<Arc<Snapshot>>,
+    /// Counts and times of the group's calls.
+    pub stats: Arc<GroupStats>,
+    /// Set when a stateful server that had been called was lost.
+    pub(crate) lost_state: Arc<AtomicBool>,
+    /// What the group's processes wrote to stderr.
+    pub(crate) log: ServerLog,
+    /// What the process of the attempt in progress prints.
+    pub(crate) startup: StartupOutput,
+}
+
+/// A command to a group's task. The mailbox is bounded; a sender that finds it full waits.
+pub(crate) enum Command {
+    /// Connects if there is no connection, and answers with a lease.
+    Acquire(oneshot::Sender<Result<Lease, Arc<UpstreamError>>>),
+    /// Reads the catalog again and answers when it is published.
+    Refresh(oneshot::Sender<()>),
+    /// Connects if the group's mode connects at start.
+    Start,
+    /// Connects if the last attempt failed, because somebody has logged in.
+    LoggedIn,
+    /// Closes the connection, if there is one, and connects again.
+    Reconnect,
+    /// Applies settings that do not need a new connection.
+    Reconfigure(Arc<ServerConfig>),
+    /// Closes the connection and ends the task.
+    Stop(Grace),
+    /// Rejects new callers, lets open calls finish, then closes the connection and ends the task.
+    Drain,
+}
+
+/// Why there is no lease.
+#[derive(Debug, Clone)]
+pub enum AcquireError {
+    /// The last attempt to connect failed.
+    Failed(Arc<UpstreamError>),
+    /// The attempt is still in progress, or the next one is planned.
+    StillConnecting(Box<StartProgress>),
+    /// The group has ended: the config changed or removed it, or the proxy shuts down.
+    Gone,
+    /// The group has ended, because the session ends.
+    ShuttingDown,
+}
+
+impl Deref for Upstream {
+    type Target = GroupHandle;
+
+    fn deref(&self) -> &GroupHandle {
+        &self.0
+    }
+}
+
+impl Upstream {
+    /// Returns the state that the group's task published last.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.borrow().clone()
+    }
+
+    /// Returns a lease if there is a live connection now.
+    pub fn try_lease(&self) -> Option<Lease> {
+        self.snapshot.borrow().live.as_ref()?.lease()
+    }
+
+    /// Returns the state and a lease if there is a live connection now.
+    pub fn if_connected(&self) -> Option<(Arc<Snapshot>, Lease)> {
+        let snapshot = self.snapshot();
+        let lease = snapshot.live.as_ref()?.lease()?;
+        Some((snapshot, lease))
+    }
+
+    /// Returns a lease, connecting first if there is no connection. Waits at most `wait`; the attempt continues after
+    /// that.
+    ///
+    /// # Errors
+    ///
+    /// See [`AcquireError`].
+    pub async fn acquire(&self, wait: Duration) -> Result<Lease, AcquireError> {
+        if let Some(lease) = self.try_lease() {
+            return Ok(lease);
+        }
+        let started = Instant::now();
+        let answer = async {
+            let (sender, receiver) = oneshot::channel();
+            self.mailbox.send(Command::Acquire(sender)).await.map_err(|_| AcquireError::Gone)?;
+            receiver.await.map_err(|_| AcquireError::Gone)?.map_err(AcquireError::Failed)
+        };
+        tokio::time::timeout(wait, answer).await.unwrap_or_else(|_| {
+            let waited = started.elapsed();
+            Err(AcquireError::StillConnecting(Box::new(self.start_progress(waited))))
+        })
+    }
+
+    /// How far the group has come that a caller waited for this long.
+    fn start_progress(&self, waited: Duration) -> StartProgress {
+        let snapshot = self.snapshot();
+        let limit = |server: &Arc<ServerConfig>| handshake::first_answer_timeout(server, None);
+        StartProgress {
+            elapsed: snapshot.starting.map_or(waited, |since| since.elapsed().max(waited)),
+            stderr: self.startup.last_line(),
+            hint: self.startup.hint(),
+            wait: snapshot.wait(),
+            attempt_limit: snapshot.server.as_ref().map(limit).unwrap_or_default(),
+            last_failure: snapshot.last_failure().cloned(),
+        }
+    }
+
+    /// Reads the catalog of the live connection again. Returns when that is done, or at once if there is no connection.
+    pub async fn refresh(&self) {
+        let (sender, receiver) = oneshot::channel();
+        if self.mailbox.send(Command::Refresh(sender)).await.is_ok() {
+            // The sender is dropped if there is no connection to read from.
+            drop(receiver.await);
+        }
+    }
+
+    /// Restarts the idle timer of the connection, if there is one.
+    pub fn touch(&self) {
+        drop(self.try_lease());
+    }
+
+    /// Returns whether a stateful server was lost since the last call, and resets that, so that only one caller tells
+    /// the model.
+    pub fn take_lost_state(&self) -> bool {
+        self.lost_state.load(Ordering::Acquire) && self.lost_state.swap(false, Ordering::AcqRel)
+    }
+
+    /// Tells the group that a client has connected: eager and hybrid groups connect.
+    pub async fn start(&self) {
+        drop(self.mailbox.send(Command::Start).await);
+    }
+
+    /// Tells the group that somebody has logged in: a failed group connects at once, and callers wait for that.
+    pub async fn logged_in(&self) {
+        drop(self.mailbox.send(Command::LoggedIn).await);
+    }
+
+    /// Closes the connection, if there is one, and connects again. Open calls fail.
+    pub async fn reconnect(&self) {
+        drop(self.mailbox.send(Command::Reconnect).await);
+    }
+
+    /// Applies settings that do not need a new connection.
+    pub async fn reconfigure(&self, server: Arc<ServerConfig>) {
+        drop(self.mailbox.send(Command::Reconfigure(server)).await);
+    }
+
+    /// Lets open calls finish, then closes the connection and ends the task.
+    pub async fn drain(&self) {
+        drop(self.mailbox.send(Command::Drain).await);
+    }
+
+    /// Closes the connection and ends the task.
+    pub async fn stop(&self, grace: Grace) {
+        drop(self.mailbox.send(Command::Stop(grace)).await);
+    }
+
+    /// Returns what the group's server wrote to stderr, from `after` on. That of a shared server is in the host. It does
+    /// not count as a use of the connection.
+    pub async fn log_page(&self, after: Option<LogCursor>) -> LogPage {
+        let live = self.snapshot.borrow().live.clone();
+        let shared = live.filter(|live| live.process().is_some_and(|process| process.is_shared));
+        let page = match shared {
+            Some(live) => live.read_log(after).await,
+            None => None,
+        };
+        page.unwrap_or_else(|| self.log.after(after))
+    }
+
+    /// What to know of the process of the attempt in progress, which has not answered yet: that it prints what HTTP
+    /// servers print.
+    pub fn startup_hint(&self) -> Option<String> {
+        self.startup.hint()
+    }
+
+    /// The last line that the process of the attempt in progress wrote to stderr, in quotes.
+    pub fn startup_line(&self) -> Option<String> {
+        self.startup.last_line()
+    }
+
+    /// Returns whether both are handles of one task: no reload replaced the group in between.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Returns whether the group's task has ended.
+    pub fn has_ended(&self) -> bool {
+        self.snapshot.has_changed().is_err()
+    }
+
+    /// Resolves when the group's task has ended, and with it every process that it started.
+    pub async fn ended(&self) {
+        let mut snapshot = self.snapshot.clone();
+        while snapshot.changed().await.is_ok() {}
+    }
+}
