@@ -29,8 +29,7 @@ use std::time::Duration;
 use terminal::ProgressLine;
 use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use terminal::table::Layout;
-use upstream::Upstream;
-use upstream::lifecycle::State;
+use upstream::{State, Upstream};
 
 mod as_client;
 mod findings;

@@ -32,7 +32,7 @@ use std::io;
 use std::io::Read;
 use std::process::ExitCode;
 use terminal::outcome::{CommandError, EXIT_FAILURE, EXIT_TOOL_ERROR, EXIT_USAGE};
-use upstream::lifecycle::State;
+use upstream::State;
 use wire::protocol::methods::Method;
 use wire::{Raw, raw};
 

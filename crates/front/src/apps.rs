@@ -9,8 +9,8 @@ use config::GroupName;
 use memchr::memmem;
 use serde_json::json;
 use std::sync::OnceLock;
+use upstream::GroupManager;
 use upstream::catalog::claims::{APP_SCHEME, OLD_APP_KEY, app_of};
-use upstream::groups::GroupManager;
 use wire::{Raw, raw};
 
 /// The URIs under which clients see apps, read when the first one is needed.

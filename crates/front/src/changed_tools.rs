@@ -2,10 +2,8 @@
 
 use base::text::{self, shorten};
 use config::{GroupName, ServerConfig};
-use upstream::Upstream;
-use upstream::catalog::Tool;
 use upstream::pins::changes::WhyRefused;
-use upstream::snapshot::Snapshot;
+use upstream::{Snapshot, Tool, Upstream};
 
 /// How many tools one text names.
 const MAX_NAMED: usize = 20;

@@ -2,11 +2,10 @@
 //! connections, and the URIs that groups claim although no list of resources has to have them.
 
 use config::GroupName;
-use upstream::Upstream;
 use upstream::catalog::OtherLists;
 use upstream::catalog::entries::ListEntries;
 use upstream::catalog::list_limits::CatalogList;
-use upstream::groups::GroupManager;
+use upstream::{GroupManager, Upstream};
 use wire::protocol::methods::Method;
 
 /// The entries of one list, by group, in config order.

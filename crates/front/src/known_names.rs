@@ -6,8 +6,7 @@ use config::rules::Rules;
 use config::{Config, GroupName};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
-use upstream::catalog::Catalog;
-use upstream::groups::GroupManager;
+use upstream::{Catalog, GroupManager};
 
 /// The exposed names of all known tools, kept until a catalog or a rule changes.
 #[derive(Default)]
@@ -22,7 +21,7 @@ struct NamesSource {
 
 impl NamesSource {
     fn of(groups: &GroupManager) -> Self {
-        let of_group = |snapshot: &upstream::snapshot::Snapshot| {
+        let of_group = |snapshot: &upstream::Snapshot| {
             let catalog = snapshot.catalog.as_ref().map(Arc::downgrade).unwrap_or_default();
             (catalog, Arc::downgrade(&snapshot.rules))
         };

@@ -5,10 +5,8 @@ use super::spelling::{self, Match};
 use base::text::{self, quoted, quoted_list};
 use config::GroupName;
 use config::rules::Rules;
-use upstream::Upstream;
-use upstream::catalog::Catalog;
 use upstream::catalog::list_limits::CatalogList;
-use upstream::groups::GroupManager;
+use upstream::{Catalog, GroupManager, Upstream};
 
 /// How many names an error for an unknown name suggests.
 const MAX_SUGGESTIONS: usize = 3;

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
-use upstream::groups::GroupManager;
+use upstream::GroupManager;
 use upstream::select::until;
 use wire::connection::{self, ConnectionHandler};
 use wire::inbound::InboundRequests;

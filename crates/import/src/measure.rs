@@ -30,10 +30,9 @@ use instance::{Instance, InstanceOptions};
 use measure_progress::MeasureProgress;
 use process::processes::ProcessTree;
 use terminal::{VisibleText, counted};
-use upstream::Upstream;
 use upstream::cache::Cache;
 use upstream::groups::startup::Startup;
-use upstream::lifecycle::State;
+use upstream::{State, Upstream};
 
 mod measure_progress;
 

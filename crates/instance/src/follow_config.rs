@@ -5,7 +5,7 @@ use base::blocking;
 use config::load;
 use config::vars::Env;
 use config::watch::ConfigWatcher;
-use upstream::groups::GroupManager;
+use upstream::GroupManager;
 
 /// Reads the config again and applies it each time one of its files changes. Never completes. `watcher`: `None` if the
 /// files could not be read at the start.

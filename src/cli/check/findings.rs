@@ -4,9 +4,8 @@ use base::text::{joined_up_to, quoted, shorten, visible};
 use config::secrets::SecretSource;
 use front::changed_tools;
 use serde_json::Value;
-use upstream::Upstream;
-use upstream::catalog::Tool;
 use upstream::catalog::claims::app_of;
+use upstream::{Tool, Upstream};
 use wire::Raw;
 
 /// The limit of most clients and model providers for the name of a tool.

@@ -8,8 +8,7 @@ use serde_json::Value;
 use std::io;
 use terminal::VisibleText;
 use terminal::outcome::EXIT_FAILURE;
-use upstream::Upstream;
-use upstream::lifecycle::State;
+use upstream::{State, Upstream};
 use wire::Raw;
 
 /// The length of a line about a tool, a resource or a prompt.

@@ -9,11 +9,8 @@ use crate::session::wait_progress::WaitProgress;
 use crate::tool_errors;
 use std::sync::Arc;
 use tokio::time::Instant;
-use upstream::connection::lease::Lease;
-use upstream::error::UpstreamError;
-use upstream::groups::GroupManager;
 use upstream::groups::login_flows::LoginPurpose;
-use upstream::{AcquireError, Upstream};
+use upstream::{AcquireError, GroupManager, Lease, Upstream, UpstreamError};
 use wire::peer::Progress;
 
 /// Returns a lease, connecting the group if there is no connection. If a reload replaces the group meanwhile, its

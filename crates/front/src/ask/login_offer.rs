@@ -7,10 +7,8 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
-use upstream::Upstream;
-use upstream::error::UpstreamError;
-use upstream::groups::GroupManager;
 use upstream::groups::login_flows::{Consent, LoginFlow, LoginFlows, LoginPurpose, LoginStage};
+use upstream::{GroupManager, Upstream, UpstreamError};
 use wire::protocol::Era;
 use wire::raw;
 

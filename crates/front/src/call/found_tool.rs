@@ -9,11 +9,10 @@ use schema::validate::{ArgumentValidator, ArgumentVerdict};
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
-use upstream::Upstream;
+use upstream::catalog::CatalogSource;
 use upstream::catalog::list_limits::CatalogList;
 use upstream::catalog::overrides::{HiddenArg, hidden_args};
-use upstream::catalog::{Catalog, CatalogSource, Tool};
-use upstream::snapshot::Snapshot;
+use upstream::{Catalog, Snapshot, Tool, Upstream};
 use wire::object::Object;
 use wire::{Raw, fold};
 

@@ -7,8 +7,7 @@ use crate::errors::RpcError;
 use crate::request_error::RequestError;
 use crate::session::context::RequestContext;
 use crate::{errors, exposed_names, lookup, tool_errors};
-use upstream::Upstream;
-use upstream::groups::GroupManager;
+use upstream::{GroupManager, Upstream};
 
 /// The group of a tool, and its own name for the tool.
 pub type ResolvedTool = (Upstream, String);

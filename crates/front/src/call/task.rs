@@ -3,10 +3,8 @@
 
 use crate::session::context::RequestContext;
 use config::GroupName;
-use upstream::Upstream;
-use upstream::catalog::Catalog;
-use upstream::connection::lease::Lease;
 use upstream::connection::task_ids;
+use upstream::{Catalog, Lease, Upstream};
 use wire::body::Body;
 use wire::params::Params;
 use wire::peer::{CallError, CallOptions};

@@ -10,7 +10,7 @@ use config::GroupName;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
-use upstream::groups::GroupManager;
+use upstream::GroupManager;
 use url::Url;
 use wire::object::{Object, Value};
 use wire::protocol::methods::{Method, notification};

@@ -10,9 +10,8 @@ use crate::session::context::SessionState;
 use crate::session::invocation::Invocation;
 use crate::{errors, exposed_names, known_lists, lookup};
 use base::text::quoted;
-use upstream::Upstream;
-use upstream::catalog::Catalog;
 use upstream::catalog::list_limits::CatalogList;
+use upstream::{Catalog, Upstream};
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 

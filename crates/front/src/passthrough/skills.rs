@@ -13,7 +13,7 @@ use crate::{known_lists, uri_owner};
 use config::GroupName;
 use std::time::Duration;
 use tokio::time::timeout;
-use upstream::groups::GroupManager;
+use upstream::GroupManager;
 use wire::protocol::code;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};

@@ -18,8 +18,7 @@ use std::cmp::Reverse;
 use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use upstream::Upstream;
-use upstream::groups::GroupManager;
+use upstream::{GroupManager, Upstream};
 use wire::protocol::{capability, code};
 use wire::{Raw, Reply, raw};
 

@@ -8,8 +8,8 @@ use rmcp::model::{
     ToolsCapability,
 };
 use serde_json::json;
+use upstream::GroupManager;
 use upstream::clients::LogLevel;
-use upstream::groups::GroupManager;
 use upstream::groups::startup::log_line;
 use wire::protocol::{
     OLDEST_HANDSHAKE, REVISIONS, SKILLS_EXTENSION, TASKS_EXTENSION, is_stateless, meta, revisions_up_to,

@@ -8,7 +8,7 @@ use crate::tools::tool_list::{self, ToolList};
 use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
-use upstream::groups::GroupManager;
+use upstream::GroupManager;
 use wire::protocol::Era;
 use wire::protocol::methods::Method;
 use wire::{Raw, Request};

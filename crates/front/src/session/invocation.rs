@@ -4,8 +4,7 @@ use super::context::RequestContext;
 use crate::errors::{self, RpcError};
 use crate::lookup;
 use std::borrow::Cow;
-use upstream::Upstream;
-use upstream::groups::GroupManager;
+use upstream::{GroupManager, Upstream};
 use wire::params::Params;
 use wire::{Raw, raw};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use upstream::connection::lease::Lease;
+use upstream::Lease;
 use wire::{Raw, raw};
 
 /// How long a task keeps its group connected if it names no time to live, or a longer one.

@@ -4,9 +4,7 @@ use base::text::{one_line, shorten};
 use config::GroupName;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use upstream::Upstream;
-use upstream::groups::GroupManager;
-use upstream::lifecycle::State;
+use upstream::{GroupManager, State, Upstream};
 
 /// The length of the error of a group that cannot be used.
 const MAX_ERROR: usize = 400;

@@ -19,10 +19,9 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
-use upstream::Upstream;
+use upstream::catalog::CatalogSource;
 use upstream::catalog::list_limits::CatalogList;
-use upstream::catalog::{Catalog, CatalogSource, Tool};
-use upstream::groups::GroupManager;
+use upstream::{Catalog, GroupManager, Tool, Upstream};
 use wire::Raw;
 
 /// Answers `get_dynamic_tools`.

@@ -6,13 +6,11 @@ use base::text::{one_line, shorten};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
-use upstream::Upstream;
 use upstream::catalog::CatalogSource;
 use upstream::groups::login_flows::LoginFlows;
 use upstream::groups::surface::Note;
-use upstream::lifecycle::State;
 use upstream::pins::changes::{PinProblem, ToolChanges};
-use upstream::snapshot::Snapshot;
+use upstream::{Snapshot, State, Upstream};
 
 /// How many changed tools of a group the `structuredContent` has.
 const MAX_CHANGED_TOOLS: usize = 100;

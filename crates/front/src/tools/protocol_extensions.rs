@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use upstream::groups::GroupManager;
+use upstream::GroupManager;
 use wire::protocol::Era;
 use wire::{Raw, Reply, raw};
 

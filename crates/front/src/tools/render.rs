@@ -5,7 +5,7 @@ use base::text::{joined_up_to, name, one_line, quoted, quoted_lines, shorten, vi
 use config::GroupName;
 use schema::signature::{Signature, signature};
 use serde_json::json;
-use upstream::catalog::Tool;
+use upstream::Tool;
 use wire::tokens::Tokens;
 use wire::{Raw, raw};
 

@@ -18,9 +18,8 @@ use search::{Hit, SearchGroup, SearchIndex};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use upstream::catalog::{Catalog, Tool};
-use upstream::groups::GroupManager;
 use upstream::pins::changes::RefusedTools;
+use upstream::{Catalog, GroupManager, Tool};
 use wire::{Raw, raw};
 
 /// The number of results, if the query names none.

@@ -11,11 +11,8 @@ use config::{Config, ConfigError, GroupName};
 use process::processes::duplicates::DuplicateServer;
 use serde_json::{Value, json};
 use std::time::Duration;
-use upstream::Upstream;
-use upstream::groups::GroupManager;
 use upstream::groups::login_flows::LoginFlows;
-use upstream::lifecycle::State;
-use upstream::snapshot::Snapshot;
+use upstream::{GroupManager, Snapshot, State, Upstream};
 use wire::Raw;
 
 /// How many failed groups the first line names.

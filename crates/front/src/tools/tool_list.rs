@@ -24,13 +24,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
-use upstream::Upstream;
+use upstream::catalog::ListHashes;
 use upstream::catalog::list_limits::CatalogList;
-use upstream::catalog::{ListHashes, Tool};
-use upstream::error::UpstreamError;
-use upstream::groups::GroupManager;
 use upstream::groups::surface::Note;
 use upstream::pins::definition::HINTS;
+use upstream::{GroupManager, Tool, Upstream, UpstreamError};
 use wire::{Raw, raw};
 
 /// How long a client may cache `tools/list`, in milliseconds. Listeners are notified of changes earlier.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
-use upstream::groups::GroupManager;
+use upstream::GroupManager;
 use upstream::groups::login_flows::LoginFlows;
 use wire::lines::LineReader;
 
