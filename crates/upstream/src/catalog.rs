@@ -18,10 +18,8 @@ use config::tool_rules::{ToolOverride, ToolOverrides};
 use entries::{ListEntries, ListEntry};
 use list_limits::{CatalogList, LeftOff, MAX_LIST_BYTES};
 use list_reader::{read_cached, within_room};
-use serde::{Deserialize, Serialize};
+pub use other_lists::{ListHashes, OtherLists};
 pub use server_info::ServerInfo;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -33,6 +31,7 @@ pub mod claims;
 pub mod entries;
 pub mod list_limits;
 pub mod list_reader;
+pub mod other_lists;
 pub mod overrides;
 pub(crate) mod rule_findings;
 pub mod server_info;
@@ -341,80 +340,4 @@ fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
         },
     };
     (body.tools.len() == tools).then_some(body)
-}
-
-/// The lists of an upstream beside its tools, as they were last read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OtherLists {
-    /// `resources/list`.
-    pub resources: ListEntries,
-    /// `resources/templates/list`.
-    pub templates: ListEntries,
-    /// `prompts/list`.
-    pub prompts: ListEntries,
-    /// `skills/list`.
-    pub skills: ListEntries,
-}
-
-/// Hashes of the other lists, to notice changes without reading a cached file. 0 stands for an empty list.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListHashes {
-    /// Of the resources and the templates.
-    pub resources: u64,
-    /// Of the prompts.
-    pub prompts: u64,
-}
-
-impl OtherLists {
-    /// Leaves off what exceeds the limit for all definitions of a group.
-    fn within_room(self, room: &mut usize, left_off: &mut LeftOff) -> Self {
-        let mut fitting = |list, entries: ListEntries| match entries.definition_bytes() {
-            bytes if bytes <= *room => {
-                *room -= bytes;
-                entries
-            }
-            _ => within_room(list, entries.to_vec(), room, left_off).into(),
-        };
-        Self {
-            resources: fitting(CatalogList::Resources, self.resources),
-            templates: fitting(CatalogList::Templates, self.templates),
-            prompts: fitting(CatalogList::Prompts, self.prompts),
-            skills: fitting(CatalogList::Skills, self.skills),
-        }
-    }
-
-    /// The bytes of all definitions.
-    pub fn bytes(&self) -> usize {
-        let lists = [&self.resources, &self.templates, &self.prompts, &self.skills];
-        lists.into_iter().map(ListEntries::definition_bytes).sum()
-    }
-
-    fn hashes(&self) -> ListHashes {
-        let hash = |lists: &[&ListEntries]| {
-            if lists.iter().all(|list| list.is_empty()) {
-                return 0;
-            }
-            let mut hasher = DefaultHasher::new();
-            for list in lists {
-                list.iter().map(|entry| &entry.definition[..]).collect::<Vec<_>>().hash(&mut hasher);
-            }
-            hasher.finish()
-        };
-        ListHashes { resources: hash(&[&self.resources, &self.templates]), prompts: hash(&[&self.prompts]) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_that_declares_nothing_may_have_anything() {
-        let may_have = |capabilities: Option<&str>| {
-            ServerInfo { capabilities: capabilities.map(str::to_owned), ..ServerInfo::default() }
-                .may_have("tools")
-        };
-        assert!(may_have(None) && may_have(Some("{}")) && may_have(Some(r#"{"tools":{}}"#)));
-        assert!(!may_have(Some(r#"{"prompts":{}}"#)));
-    }
 }

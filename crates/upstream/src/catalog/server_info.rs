@@ -76,3 +76,18 @@ impl ServerInfo {
         Some(Raw::copy_from_slice(self.capabilities.as_ref()?.as_bytes()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_declares_nothing_may_have_anything() {
+        let may_have = |capabilities: Option<&str>| {
+            ServerInfo { capabilities: capabilities.map(str::to_owned), ..ServerInfo::default() }
+                .may_have("tools")
+        };
+        assert!(may_have(None) && may_have(Some("{}")) && may_have(Some(r#"{"tools":{}}"#)));
+        assert!(!may_have(Some(r#"{"prompts":{}}"#)));
+    }
+}
