@@ -5,9 +5,10 @@
 //! At start every group whose server is in the cache is known at once, without starting the server. One index file
 //! holds what `tools/list` and search need of all groups, so a start costs one read. The definitions of a group are in
 //! a file of their own, which is read when they are asked for. A server is identified by its launch, a hash of its
-//! configuration and its directory, so a server that is configured differently has another entry. What it lists may
-//! depend on the client capabilities that it is offered, too (`variants`). A client that offers others than any client
-//! before *borrows* a catalog, which answers until the server's own is read.
+//! configuration and its directory, so a server that is configured differently has another entry. A server may also
+//! list different things to clients with different capabilities, so an entry has a catalog for each of them
+//! (`variants`). A client with capabilities that no earlier client had *borrows* a catalog, which answers until the
+//! server's own is read.
 //!
 //! # Invariants
 //!
@@ -44,15 +45,16 @@ const VERSION: u32 = 6;
 const INDEX: &str = "index.json";
 /// The capacity of the cache in servers. Beyond it, those that were read longest ago are dropped.
 const MAX_SERVERS: usize = 2000;
-/// The limit for the entry of one server in the index, in bytes, so that no server makes it too large to be read.
+/// The limit for the entry of one server in the index, in bytes, so that no server makes the index too large to be
+/// read.
 const MAX_ENTRY_BYTES: usize = 4 << 20;
 /// How long the files may take to be read or written.
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for another instance that is writing. After that, its entries may be overwritten.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Identifies a catalog: the server by its configuration, regardless of its name and of the file that configures it,
-/// and the client capabilities under which it lists what it has.
+/// Identifies a catalog by the configuration of its server, without name and config file, and by the client
+/// capabilities that the server was offered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey {
     /// A hash of everything that the server's process depends on.
@@ -87,7 +89,7 @@ struct IndexFile<E> {
     version: u32,
     /// The entries by launch.
     servers: BTreeMap<String, E>,
-    /// Why the last attempt to connect failed, in a few words, for the launches of which that is so.
+    /// Why the last attempt to connect failed, in a few words, by launch.
     #[serde(default)]
     failures: BTreeMap<String, String>,
 }
@@ -290,8 +292,8 @@ fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
     Ok(())
 }
 
-/// Drops the servers that exceed the capacity, those that were read longest ago. Returns the names of the files that
-/// are no longer needed.
+/// Drops the servers that were read longest ago if there are more than the capacity. Returns the names of the files
+/// that are no longer needed.
 fn drop_oldest(servers: &mut BTreeMap<String, Box<RawValue>>) -> Vec<String> {
     let surplus = servers.len().saturating_sub(MAX_SERVERS);
     if surplus == 0 {

@@ -2,13 +2,16 @@
 //!
 //! # Theory of operation
 //!
-//! A [`Catalog`] is immutable. The task of a group replaces it when the lists are read again, and snapshots share it.
-//! Definitions are the server's own bytes. Those of a cached catalog stay in a file until they are needed.
+//! A [`Catalog`] is immutable. The task of a group replaces the catalog when it has read the lists again, and snapshots
+//! share it. Definitions are the server's own bytes. A catalog from the cache leaves its definitions in their file
+//! until they are needed.
 //!
-//! `list_reader` reads the pages of a list within the `list_limits`. `tool` is what the program uses of a tool's
-//! definition, `entries` are the resources, templates, prompts and skills, and `server_info` is the server's answer to
-//! the handshake. `overrides` applies the config to a definition. `claims` are the URIs that belong to the group
-//! although no list has them. `rule_findings` and `unlistable` tell the user what is odd about the tools.
+//! - `list_reader` reads the pages of a list, within the limits of `list_limits`.
+//! - `server_info`, `tool`, `entries` and `other_lists` are the parts of a catalog.
+//! - `overrides` applies the config to the definition of a tool.
+//! - `claims` finds the URIs that belong to the group although no list has to have them.
+//! - `rule_findings` and `unlistable` tell the user about rules that match no tool, and about tools that no list can
+//!   have.
 
 use base::blocking::{self, MAX_INLINE_BYTES};
 use base::files::MAX_CACHED_BYTES;
@@ -53,7 +56,7 @@ pub struct Catalog {
     pub findings: Vec<String>,
     /// The bytes of all definitions.
     pub bytes: usize,
-    /// The URIs that the group claims beside its lists, once they were needed.
+    /// The URIs that the group claims beside its lists. Computed when they are first needed.
     pub(super) claims: OnceLock<ListEntries>,
     /// The server's own bytes, or the file that has them.
     body: CatalogBody,
@@ -61,7 +64,7 @@ pub struct Catalog {
     pub source: CatalogSource,
     /// The capabilities of the clients when the connection was made, if it was read from the server.
     pub offered: Option<Raw>,
-    /// How long it took to connect before the catalog was read.
+    /// How long connecting took.
     pub connect_time: Option<Duration>,
     /// Hashes of the other lists.
     pub hashes: ListHashes,
@@ -74,7 +77,7 @@ enum CatalogBody {
     Loaded(Definitions),
     /// In a file of the cache, which is read on demand.
     Cached { file: PathBuf, loaded: OnceLock<Option<Definitions>> },
-    /// In another catalog, whose definitions are altered on demand.
+    /// In another catalog. The overrides are applied on demand.
     Overridden {
         /// The catalog as the server has it.
         original: Arc<Catalog>,
@@ -90,7 +93,7 @@ struct OverriddenTool {
     place: usize,
     /// What the config overrides.
     overrides: ToolOverride,
-    /// The altered definition, once it was needed.
+    /// The definition with the overrides. Made when it is first needed.
     definition: OnceLock<Raw>,
 }
 
@@ -107,10 +110,10 @@ struct Definitions {
 pub enum CatalogSource {
     /// In this process, from the server: a tool that it lacks does not exist.
     Live(Instant),
-    /// By an earlier process: it may answer requests but never refuse them.
+    /// By an earlier process. A cached catalog can answer a request but never reject one.
     Cached(SystemTime),
-    /// By an earlier process that offered the server other client capabilities: it answers like a cached one, until the
-    /// server's own is read.
+    /// By an earlier process that offered the server other client capabilities. A borrowed catalog answers like a
+    /// cached one, until the lists are read from the server.
     Borrowed(SystemTime),
 }
 
@@ -161,8 +164,8 @@ impl Catalog {
         }
     }
 
-    /// Returns the catalog as clients see it: with the overrides of the config. A tool whose name is given to another one is
-    /// left out.
+    /// Returns the catalog as clients see it: with the overrides of the config. If an override gives a tool's name to
+    /// another tool, the catalog lacks the first one.
     pub fn overridden(self: &Arc<Self>, overrides: &ToolOverrides) -> Arc<Self> {
         if overrides.is_empty() {
             return self.clone();
@@ -298,7 +301,7 @@ impl Catalog {
     }
 }
 
-/// Whether findings are the same but for numbers: a server may write the time.
+/// Returns whether findings differ in nothing but numbers, because a server may write the time.
 fn have_same_words(ours: &[String], theirs: &[String]) -> bool {
     let words =
         |findings: &[String]| findings.iter().map(|finding| without_digits(finding)).collect::<Vec<_>>();

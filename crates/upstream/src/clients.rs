@@ -1,4 +1,4 @@
-//! The client in front, as upstreams know it: this interface is all that an upstream needs of the front.
+//! The client in front, as upstreams see it. An upstream needs nothing else of the front.
 
 use config::GroupName;
 use futures_util::future::BoxFuture;
@@ -7,13 +7,13 @@ use wire::peer::Progress;
 use wire::protocol::CLIENT_NAME;
 use wire::{Raw, Reply};
 
-/// The client in front: there is one once its session has begun.
+/// The client in front. There is none before its session begins.
 pub trait Clients: Send + Sync {
     /// Returns whether the client has room for more messages, or there is none.
     fn is_ready(&self) -> bool;
 
-    /// Resolves when `is_ready` is true. A reader awaits it before it reads on, so that a client
-    /// that does not read stops the upstreams that feed it.
+    /// Resolves when `is_ready` is true. A reader awaits this before each message, so that a client that does not read
+    /// slows the upstreams down.
     fn ready(&self) -> BoxFuture<'_, ()>;
 
     /// The capabilities that upstreams are offered, as a JSON object.
@@ -28,8 +28,8 @@ pub trait Clients: Send + Sync {
     /// Sends a log message of dynamic-mcp itself, about a group or all of them, to the client if it wants it.
     fn log(&self, about: Option<&GroupName>, level: LogLevel, message: &str);
 
-    /// Sends a request of an upstream to its client. A client that did not declare the capability does not see it; the
-    /// answer is an error then.
+    /// Sends a request of an upstream to its client. If the client did not declare the capability, the answer is an
+    /// error and the client does not see the request.
     fn request(&self, request: ClientRequest) -> BoxFuture<'static, Reply>;
 }
 

@@ -2,15 +2,16 @@
 //!
 //! # Theory of operation
 //!
-//! The task of a group asks a [`Connect`] for a [`Connection`]. `connector` implements it: it opens the transport, and
-//! `handshake` exchanges versions and capabilities in the era of the server. `session` sends the requests that the proxy
-//! makes for itself, and reads the lists of the catalog. Tests of the task implement [`Connect`] without a server.
+//! The task of a group asks a [`Connect`] for a [`Connection`]. `connector` implements it: it opens the transport,
+//! `handshake` agrees with the server on a revision and capabilities, and `session` reads the lists of the catalog.
+//! Tests of the task implement [`Connect`] without a server.
 //!
-//! From then on the rest of the program uses the connection through `lease`, which counts the users. `reader` reads what
-//! the server sends until the connection ends: answers go to their calls, requests and notifications to the clients.
-//! `translate` adapts messages to the era of their receiver, `task_ids` renames MCP tasks, and `malformed_lines` handles
-//! lines that are no messages. `list_subscription` keeps a stateless server reporting changes of its lists.
-//! `startup_output` looks at what a process prints that does not answer.
+//! Callers use the connection through a `lease`, which keeps it open. `reader` reads what the server sends until the
+//! connection ends: answers go to their calls, requests and notifications to the clients. `translate` adapts messages
+//! to the era of their receiver, `task_ids` renames MCP tasks, and `malformed_lines` handles lines that are no
+//! messages. `list_subscription` asks a stateless server to report changes of its lists.
+//!
+//! `startup_output` watches what a process prints before it answers, so that callers learn why they wait.
 
 use crate::catalog::Catalog;
 use crate::error::UpstreamError;

@@ -2,8 +2,9 @@
 //!
 //! # Theory of operation
 //!
-//! An [`UpstreamError`] is a fragment that follows "group X: ". `server_output` is what a process printed that never became
-//! a server, and `diagnosis` finds the cause and the remedy in it.
+//! Every failure of a group is an [`UpstreamError`]. Its message is a fragment that follows "group X: ", and its
+//! variant decides whether a retry may succeed. `server_output` is what a process printed that failed before it
+//! answered, and `diagnosis` finds the cause and the remedy in the output.
 
 use crate::transport::{ConnectionEnd, OpenError, ProcessEnd};
 use base::text::{quoted_lines, without_digits};
@@ -200,7 +201,7 @@ fn with_source(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// How a process ended that found nothing wrong.
+/// The end of a process that reports no error.
 const CLEAN_EXIT: &str = "its process exited with code 0";
 
 fn before_answer(step: &Option<&'static str>) -> String {

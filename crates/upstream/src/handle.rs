@@ -1,4 +1,4 @@
-//! The handle of one group: what the rest of the program holds of it, and the commands that reach its task.
+//! The handle of one group: all that the rest of the program holds of it, and the commands that its task obeys.
 
 use crate::connection::lease::Lease;
 use crate::connection::startup_output::StartupOutput;
@@ -119,7 +119,7 @@ impl Upstream {
         })
     }
 
-    /// How far the group has come that a caller waited for this long.
+    /// Says how far the group has come while a caller waited for this long.
     fn start_progress(&self, waited: Duration) -> StartProgress {
         let snapshot = self.snapshot();
         let limit = |server: &Arc<ServerConfig>| handshake::first_answer_timeout(server, None);
@@ -183,8 +183,8 @@ impl Upstream {
         drop(self.mailbox.send(Command::Stop(grace)).await);
     }
 
-    /// Returns what the group's server wrote to stderr, from `after` on. That of a shared server is in the host. It does
-    /// not count as a use of the connection.
+    /// Returns what the group's server wrote to stderr, from `after` on. The host of a shared server has its log.
+    /// Reading the log does not count as a use of the connection.
     pub async fn log_page(&self, after: Option<LogCursor>) -> LogPage {
         let live = self.snapshot.borrow().live.clone();
         let shared = live.filter(|live| live.process().is_some_and(|process| process.is_shared));
@@ -195,8 +195,7 @@ impl Upstream {
         page.unwrap_or_else(|| self.log.after(after))
     }
 
-    /// What to know of the process of the attempt in progress, which has not answered yet: that it prints what HTTP
-    /// servers print.
+    /// Warns that the process of the attempt in progress prints what HTTP servers print. `None` if it does not.
     pub fn startup_hint(&self) -> Option<String> {
         self.startup.hint()
     }

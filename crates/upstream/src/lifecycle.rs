@@ -12,8 +12,9 @@
 //!
 //! Failures come in rounds: an attempt and up to three retries at growing intervals. A request that names the group
 //! meanwhile waits for the outcome. After a round, eager groups retry in the background at long intervals, and so do
-//! hybrid groups of which nothing is known. A process that ends at once, twice with the same words, is not waited for:
-//! callers get its words, and the retries go on as those in the background do. A request begins a new round once the last failure is 5 s old.
+//! hybrid groups without a catalog. If a process ends at once twice with the same words, callers get those words
+//! without waiting, and only the retries in the background follow. A request begins a new round once the last failure
+//! is 5 s old.
 
 use crate::backoff;
 use crate::error::UpstreamError;
@@ -245,7 +246,7 @@ impl Lifecycle {
         }
     }
 
-    /// Makes a new attempt, however young the last failure is; callers wait for it.
+    /// Makes a new attempt, however recent the last failure is. Callers wait for the attempt.
     fn log_in(&mut self) -> Option<Action> {
         if self.connecting == Connecting::Attempting {
             self.logged_in = true;
@@ -293,7 +294,7 @@ impl Lifecycle {
         if !is_retryable {
             return Some(self.answer_failed());
         }
-        // Callers wait for a round, but not for a server that asks to be left alone for longer than its retries take.
+        // Callers wait for a round, unless the server asks for a longer pause (`Retry-After`) than a round has.
         let is_in_time = retry_after <= backoff::LONGEST_IN_ROUND;
         if let Some(interval) = backoff::in_round(self.round_failures, jitter).filter(|_| is_in_time) {
             self.round_failures += 1;
@@ -301,7 +302,7 @@ impl Lifecycle {
                 self.schedule(now + interval.max(retry_after), true);
                 return None;
             }
-            // Callers get the answer that the next retries would give, too.
+            // The next retries would give callers the same answer.
             if self.retries_in_background() {
                 self.schedule(now + interval, false);
             }
@@ -315,7 +316,8 @@ impl Lifecycle {
         Some(self.answer_failed())
     }
 
-    /// Returns whether a process ended at once, or answered with what is not MCP, with the words with which the one before it ended.
+    /// Returns whether a process failed at once, by its end or an answer that is not MCP, with the same words as the
+    /// process before it.
     fn crashes_again(&self, error: &UpstreamError, now: Instant) -> bool {
         let State::Failed(last) = &self.state else { return false };
         let is_early = self.attempt_began.is_some_and(|began| now - began < EARLY_EXIT);
@@ -339,7 +341,7 @@ impl Lifecycle {
         self.early_losses = if lived >= STABLE_AFTER { 0 } else { self.early_losses + 1 };
         if self.policy.mode == Mode::Eager {
             let interval = backoff::after_loss(self.early_losses);
-            // No caller waits for a long interval: a request connects the group at once then.
+            // A caller does not wait for a long interval: its request connects the group at once.
             self.schedule(now + interval, interval <= backoff::LONGEST_IN_ROUND);
         }
     }

@@ -1,26 +1,27 @@
-//! Definitions of tools as they were first seen: notices when a server changes what the user has come to trust.
+//! Pins: what is remembered of each tool's definition, to notice when a server changes a tool that the user trusts.
 //!
 //! # Theory of operation
 //!
 //! For each group of a config there is a record (`record`), a file in the state directory (`files`) that all processes
-//! of the user share. It has a digest of each tool's definition (`definition`) as it was first seen, and the
-//! definitions that were seen to differ since. The first catalog of a server is trusted. `dynamic-mcp approve` accepts
-//! what has changed since then, exactly as it was seen. What was approved before stays approved, within a bound, because
-//! a server may list its tools differently for two clients; only a definition that nobody approved is refused. Of a
-//! pinned group the record has each member of a definition (`members`), and members that are different at each start of
-//! the server can be approved as `varying`.
+//! of the user share. It has a digest of each tool's definition (`definition`) as it was first seen, and the changed
+//! definitions that were seen later. The first catalog of a server is trusted. `dynamic-mcp approve` accepts changed
+//! definitions exactly as they were seen. A limited number of earlier definitions stay approved, because a server may
+//! list its tools differently for two clients; only a definition that was never approved is refused. For a pinned group
+//! the record has a hash of each member of a definition (`members`, in the form of `canonical`), and members that are
+//! different at each start of the server can be approved as `varying`.
 //!
-//! Records are read before their groups are created. A group's task compares each catalog that it reads with the
-//! record in memory (`group`) before it publishes the catalog, so that no call reaches a changed tool in between.
-//! [`PinStore::synchronize`] writes what was seen and reads what was approved, on a thread that may block. `changes` is
-//! what the rest of the program sees of it.
+//! Records are read before their groups are created. A group's task compares each catalog that it reads with the record
+//! in memory (`group`) before it publishes the catalog, so that no call reaches a changed tool in between.
+//! [`PinStore::synchronize`] writes what was seen and reads what was approved, on a thread that may block. The rest of
+//! the program sees the differences as `changes`.
 //!
 //! # Invariants
 //!
-//! - The record in a file wins over the one in memory: what was seen is merged into it, under a lock.
+//! - The record in a file wins over the one in memory: new definitions are merged into the file, under a lock.
 //! - A record that cannot be read refuses every tool of a pinned group. It is never overwritten.
-//! - A record belongs to a group of a config file, so equal names in two configs do not meet. It says which program or
-//!   address it is about; the tools of another one are trusted anew, and `get_status` says so.
+//! - A record belongs to a group of a config file, so groups of the same name in two configs have two records. A record
+//!   names the program or address of its server. If the config names another one, its tools are trusted anew, and
+//!   `get_status` says so.
 //! - What a server makes us keep is bounded, in number and in size.
 
 use base::blocking;

@@ -1,4 +1,5 @@
-//! Futures for arms of `select!` whose subject may be absent: such an arm never completes.
+//! Futures for arms of `select!` that wait for something optional. If there is nothing to wait for, the arm never
+//! completes.
 
 use std::future::pending;
 use tokio::sync::Notify;

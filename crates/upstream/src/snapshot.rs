@@ -38,7 +38,7 @@ pub struct Snapshot {
     pub lost: Option<Arc<UpstreamError>>,
     /// What is known of the server. It outlives failures, so that a failed group can still be described.
     pub catalog: Option<Arc<Catalog>>,
-    /// What is remembered of its tools. Unlike the rest it is not of one moment: an approval counts at once.
+    /// What is remembered of its tools. Unlike the rest of a snapshot it changes: an approval counts at once.
     pub pins: Arc<GroupPins>,
     /// The live connection, if there is one.
     pub(super) live: Option<Arc<LiveConnection>>,
@@ -55,12 +55,12 @@ impl Snapshot {
         self.server.as_ref().map(|server| self.pins.refused(server)).unwrap_or_default()
     }
 
-    /// What to know of the server although it works. Tools that may not be called are not named.
+    /// Returns what the user should know of the server although it works. Names no tool that may not be called.
     pub fn findings(&self) -> Vec<String> {
         self.findings_naming(|tool| self.rules.allows_own(tool))
     }
 
-    /// The same for the owner of the config, who may know what the rules hide.
+    /// Returns the findings for the owner of the config, who may know which tools the rules hide.
     pub fn findings_for_owner(&self) -> Vec<String> {
         let hidden = self.catalog.as_ref().and_then(|catalog| rule_findings::hidden(catalog, &self.rules));
         self.findings_naming(|_| true).into_iter().chain(hidden).collect()
@@ -77,7 +77,7 @@ impl Snapshot {
         unlistable.into_iter().chain(catalog.findings.iter().cloned()).chain(unused).collect()
     }
 
-    /// What is doubtful in the group's config entry.
+    /// Returns the warnings about the group's config entry.
     pub fn config_warnings(&self) -> impl Iterator<Item = String> {
         let warnings = self.server.iter().flat_map(|server| &server.warnings);
         warnings.map(|warning| format!("config warning: {warning}"))
@@ -94,8 +94,8 @@ impl Snapshot {
         self.server.as_ref().map_or(Duration::ZERO, |server| server.timeout.wait)
     }
 
-    /// Why there is no connection, as far as is known: the failure of the last attempt, else the loss of the last
-    /// connection. `None` if the group was never connected or was closed in order.
+    /// Returns why there is no connection: the failure of the last attempt, else the loss of the last connection.
+    /// `None` if the group was never connected or its connection was closed on purpose.
     pub fn last_failure(&self) -> Option<&Arc<UpstreamError>> {
         match &self.state {
             State::Failed(failure) => Some(&failure.error),
@@ -109,8 +109,8 @@ impl Snapshot {
         (usage.leases == 0).then(|| usage.last_activity.elapsed())
     }
 
-    /// When the connection is closed if it stays unused, from now on. `None` while it is in use, if there is none, and if
-    /// the group keeps it.
+    /// Returns how soon the connection is closed if it stays unused. `None` while it is in use, if there is none, and
+    /// if the group keeps it open.
     pub fn closes_in(&self) -> Option<Duration> {
         let limit = Policy::of(self.server.as_deref()?).idle_timeout?;
         Some(limit.saturating_sub(self.idle()?))
@@ -127,7 +127,7 @@ impl Snapshot {
         self.live.as_ref()?.process()
     }
 
-    /// What became of the launcher of the server's process, if that may be left out.
+    /// What `"launcher": "direct"` did for the server's process, if the config has it.
     pub fn launcher(&self) -> Option<&LauncherUse> {
         self.live.as_ref()?.launcher()
     }

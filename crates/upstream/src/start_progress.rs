@@ -1,4 +1,4 @@
-//! How far a group has come that is being connected, for those who wait for it.
+//! How far the connecting of a group has come, for callers that wait for it.
 
 use crate::error::UpstreamError;
 use config::duration::raise_timeout;
@@ -9,11 +9,11 @@ use std::time::Duration;
 /// What is known of a group that is being connected.
 #[derive(Debug, Clone, Default)]
 pub struct StartProgress {
-    /// How long it has been starting, all attempts since the last success or answer included.
+    /// How long the group has been connecting: all attempts since the last success or answer.
     pub elapsed: Duration,
     /// The last line that its process wrote to stderr, in quotes.
     pub stderr: Option<String>,
-    /// What its process prints that says why it does not answer.
+    /// Why its process does not answer, if its output says so.
     pub hint: Option<String>,
     /// How long a call waits for it.
     pub wait: Duration,
@@ -40,7 +40,7 @@ impl fmt::Display for StartProgress {
             self.attempt_limit.as_secs_f32(),
         )?;
         match &self.last_failure {
-            // It says what to write if it is about a limit.
+            // An error about a limit says how to raise it.
             Some(error) => write!(f, ".\nIts last failure: {error}"),
             None => write!(f, "; if it needs longer, {}.", raise_timeout("initialize", self.attempt_limit)),
         }

@@ -1,22 +1,18 @@
-//! Opens a transport to an upstream: to a process on this machine or to a remote server.
+//! Opens a transport to a server: to a process on this machine or to a remote server.
 //!
 //! # Theory of operation
 //!
 //! A transport carries JSON-RPC messages as lines, whatever is at its other end. [`Transport::open`] chooses it by the
 //! server's config and returns an [`OpenTransport`]: a reader of lines, an output for lines, and a [`TransportHandle`],
-//! which watches the connection and ends it.
+//! which watches the connection and ends it. There are three transports:
 //!
-//! - `child` is the transport to a process: `launch` determines what to execute, `warden` spawns and ends the process,
-//!   `stderr` keeps its last lines of stderr, `server_log` those of all processes of a group.
-//! - `remote` is the transport to a server that speaks HTTP.
-//! - `shared` is the transport to a process that other instances use as well; the instance supplies it.
-//! - `secrets` fetches the values that a server's config names, before its transport is opened.
-//! - On Windows, `windows_jobs` takes the place of `warden`, under the same names.
-//! - `connection` is what every transport gives to the code that uses it; `error` says why one cannot be opened, and how
-//!   its connection ended.
-//! - `held_process` holds a process, whatever becomes of its pid; `stop_timeouts` says how long its end may take.
+//! - to a process, which `process::child` starts and ends;
+//! - to a server that speaks HTTP (`remote`);
+//! - to a process that other instances use as well (`shared`): this crate has its interface, and the crate `sharing`
+//!   implements it.
 //!
-//! What starts, ends and reads processes knows none of the other transports (`tests/it/layers.rs`).
+//! `connection` is what every transport gives to its users. `error` says why a transport cannot be opened, and how its
+//! connection ended.
 //!
 //! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
 //! last clone of the handle ends the connection in any case.
@@ -67,7 +63,7 @@ impl TransportHandle {
         }
     }
 
-    /// Returns what to change in the config although the connection works, if something is to be changed.
+    /// Returns advice to change the config although the connection works, if there is any.
     pub fn finding(&self) -> Option<String> {
         match self {
             Self::Child(_) | Self::Shared(_) => None,
@@ -84,7 +80,8 @@ impl TransportHandle {
         }
     }
 
-    /// Notes how the upstream's process was started, if its launcher may be left out. To be called once it has answered.
+    /// Notes how to start the upstream's process without its launcher, if that is possible. Called once the server has
+    /// answered.
     pub async fn learn_start(&self) -> Option<LauncherUse> {
         match self {
             Self::Child(child) => child.learn_start().await,
@@ -92,7 +89,7 @@ impl TransportHandle {
         }
     }
 
-    /// Forgets how to start the upstream without its launcher. Returns whether it was started so.
+    /// Forgets how to start the upstream without its launcher. Returns whether it was started without it.
     pub async fn forget_direct_start(&self) -> bool {
         match self {
             Self::Child(child) => child.forget_direct_start().await,
@@ -104,7 +101,7 @@ impl TransportHandle {
     pub async fn drained(&self) {
         match self {
             Self::Child(child) => child.drained().await,
-            // A connection of these that ends also ends its input.
+            // These connections end their input when they end.
             Self::Remote(_) | Self::Shared(_) => std::future::pending().await,
         }
     }
@@ -143,12 +140,12 @@ impl TransportHandle {
         match self {
             Self::Child(child) => child.stop(timeouts).await,
             Self::Remote(remote) => remote.stop(timeouts.sigterm_after).await,
-            // The host ends the session when the output is closed. The server goes on while others use it.
+            // The host ends the session when the output is closed. The server keeps running while others use it.
             Self::Shared(_) => {}
         }
     }
 
-    /// Takes a notification that comes from the transport, not from the upstream. Returns false if it is not one.
+    /// Handles a notification of the transport itself. Returns false if the notification is the upstream's.
     pub fn take_notification(&self, method: &str, params: Option<&Raw>) -> bool {
         match self {
             Self::Child(_) | Self::Remote(_) => false,
@@ -175,8 +172,8 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Attaches to the shared process of `server`, at most for `limit`. Returns `None` if it is not shared, or cannot be
-    /// at the moment.
+    /// Attaches to the shared process of `server`, at most for `limit`. Returns `None` if it is not shared, or cannot
+    /// be at the moment.
     pub async fn open_shared(
         &self,
         server: &ServerConfig,
@@ -188,8 +185,8 @@ impl Transport {
         Some(opened.map_handle(TransportHandle::Shared))
     }
 
-    /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each received message. `log`
-    /// gets what a process writes to stderr.
+    /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each received message.
+    /// `log` gets what a process writes to stderr.
     pub async fn open(
         &self,
         group: &GroupName,

@@ -56,7 +56,7 @@ struct Variant {
     bytes: usize,
 }
 
-/// The member by which servers and files are cleaned up, without the rest.
+/// The members of a variant that the cleanup of servers and files needs.
 #[derive(Deserialize)]
 pub(super) struct VariantSummary {
     /// When the catalog was read, in seconds since 1970.
@@ -72,7 +72,7 @@ pub(super) fn definitions_file(launch: &str, content: &str) -> String {
 }
 
 impl Variants {
-    /// The catalog that was read under this offer, else the one that was read last.
+    /// Returns the catalog that was read under this offer, else the last one that was read.
     pub(super) fn into_catalog(self, dir: &Path, launch: &str, offer: &str) -> Option<Arc<Catalog>> {
         let own = self.0.iter().position(|variant| variant.was_offered(offer));
         let variant = self.0.into_iter().nth(own.unwrap_or_default())?;

@@ -1,5 +1,5 @@
-//! The URIs that belong to a group although no list of resources has to have them: those of MCP Apps, which definitions of
-//! tools name, and those of skills.
+//! The URIs that belong to a group although no list of resources has to have them: the URIs of MCP Apps, which the
+//! definitions of tools name, and the URIs of the files of skills.
 
 use super::Catalog;
 use super::entries::{ListEntries, ListEntry};
@@ -8,7 +8,7 @@ use wire::{Raw, raw};
 
 /// The scheme of MCP Apps, which hosts look for.
 pub const APP_SCHEME: &str = "ui://";
-/// The key of `_meta` that older servers name the app of a tool with.
+/// The key of `_meta` by which older servers name the app of a tool.
 pub const OLD_APP_KEY: &str = "ui/resourceUri";
 
 impl Catalog {

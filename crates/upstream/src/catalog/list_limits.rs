@@ -1,7 +1,8 @@
-//! The limits for what a server lists, which no honest server meets, and what is left off the lists.
+//! The limits for the lists of a server, which no honest server meets, and what is left off the lists.
 //!
-//! An entry that exceeds a limit or has no name is left off the lists and named. Nothing is cut. Whatever walks over a catalog may rely
-//! on the limits: they are checked once, when a list is read, before anything else is done with an entry.
+//! An entry that exceeds a limit or has no name is left off and named in a finding; entries are never cut. The limits
+//! are checked once, when a list is read, before anything else is done with an entry. So the rest of the program may
+//! rely on them.
 
 use base::text::{quoted_list, shorten};
 use serde::{Deserialize, Serialize};
@@ -64,7 +65,7 @@ impl CatalogList {
         }
     }
 
-    /// What its entries are called in sentences.
+    /// The noun for the entries of the list.
     fn noun(self) -> &'static str {
         match self {
             Self::Templates => "resource templates",
@@ -92,7 +93,7 @@ pub enum LeftOffReason {
 }
 
 impl LeftOffReason {
-    /// Why a definition is left off whatever else the list has: the limit that it exceeds.
+    /// Returns the limit that a definition exceeds by itself, whatever else the list has.
     pub fn of(definition: &[u8]) -> Option<Self> {
         match definition.len() {
             // A level takes two bytes.
@@ -102,7 +103,7 @@ impl LeftOffReason {
         }
     }
 
-    /// What is left off, after the number and the noun.
+    /// The reason as text that follows the number and the noun.
     fn text(self) -> String {
         match self {
             Self::Count => "after the first 10,000".to_owned(),

@@ -1,7 +1,7 @@
 //! Reads the pages of one list of a server, within the limits.
 //!
-//! A page of more than a few definitions is read on a thread that may block. What is kept of it is copied, so that the
-//! message need not be kept.
+//! A large page is read on a thread that may block. The reader copies the definitions that it keeps, so that the
+//! message can be freed.
 
 use super::entries::ListEntry;
 use super::list_limits::{CatalogList, LeftOff, LeftOffReason, MAX_LIST_BYTES, MAX_PAGES, MAX_TOOLS};
@@ -12,7 +12,7 @@ use wire::{Raw, raw};
 
 /// An entry as it is kept.
 pub trait Listed: Sized + Send + 'static {
-    /// Reads an entry, which the page need not outlive. `None` if it lacks what identifies it.
+    /// Reads an entry from its definition. `None` if the definition lacks the name or URI that identifies it.
     fn read(list: CatalogList, definition: Raw) -> Option<Self>;
     /// The definition.
     fn definition(&self) -> &Raw;
@@ -59,7 +59,7 @@ pub struct ListReader<E> {
 }
 
 impl<E: Listed> ListReader<E> {
-    /// Has read nothing yet.
+    /// Makes a reader that has read nothing yet.
     pub fn new(list: CatalogList) -> Self {
         let (entries, left_off, cursors) = (Vec::new(), LeftOff::default(), HashSet::new());
         Self { list, entries, bytes: 0, left_off, pages: 0, page_bytes: 0, cursors }
@@ -78,7 +78,7 @@ impl<E: Listed> ListReader<E> {
         read.await.unwrap_or_else(|error| Err(format!("reading a page {error}")))
     }
 
-    /// What was read.
+    /// Returns the entries that were read, and what was left off.
     pub fn into_parts(self) -> (Vec<E>, LeftOff) {
         (self.entries, self.left_off)
     }
@@ -106,7 +106,7 @@ impl<E: Listed> ListReader<E> {
         Ok(Some(next))
     }
 
-    /// Returns whether further pages have nothing that would be kept.
+    /// Returns whether no entry of a further page would be kept.
     fn is_full(&self) -> bool {
         self.pages >= MAX_PAGES || self.page_bytes >= MAX_LIST_BYTES || self.has_enough(self.entries.len())
     }
@@ -148,7 +148,8 @@ impl<E: Listed> ListReader<E> {
     }
 }
 
-/// Leaves off what exceeds the limit for all definitions of a group. `room`: the bytes that other lists leave.
+/// Leaves off the entries that exceed the limit for all definitions of a group. `room`: how many bytes are left for
+/// them.
 pub fn within_room<E: Listed>(
     list: CatalogList,
     entries: Vec<E>,

@@ -8,12 +8,12 @@ use wire::{Raw, raw};
 pub struct HiddenArg {
     /// Its name.
     pub name: String,
-    /// What the server gets for it, if the tool requires it.
+    /// The value that the server gets, if the tool requires the argument.
     pub value: Option<Raw>,
 }
 
-/// Returns the arguments that an override hides. One that the tool requires is hidden only if its schema says what to
-/// pass: its `const`, else its `default`.
+/// Returns the arguments that an override hides. A required argument is hidden only if its schema has a value to pass:
+/// its `const`, else its `default`.
 pub fn hidden_args(definition: &Raw, tool: &ToolOverride) -> Vec<HiddenArg> {
     if tool.hidden_args.is_empty() {
         return Vec::new();
@@ -31,7 +31,7 @@ pub fn hidden_args(definition: &Raw, tool: &ToolOverride) -> Vec<HiddenArg> {
     tool.hidden_args.iter().filter_map(hide).collect()
 }
 
-/// Applies an override to a definition. Members that it does not concern keep their bytes.
+/// Applies an override to a definition. Members without an override keep their bytes.
 pub fn apply(definition: &Raw, tool: &ToolOverride) -> Raw {
     let mut shown = definition.clone();
     for (member, text) in [("name", &tool.name), ("description", &tool.description)] {

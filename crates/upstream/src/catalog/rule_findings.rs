@@ -1,5 +1,4 @@
-//! What to know about the rules of a config entry and the tools of its server: rules that match nothing, and the tools that
-//! they hide.
+//! Findings about the rules of a config entry: rules that match no tool of the server, and tools that the rules hide.
 
 use super::Catalog;
 use base::text::{joined_up_to, quoted, shorten};
@@ -10,17 +9,18 @@ use config::tool_rules::OwnGlob;
 
 /// How many tools a finding names.
 const MAX_NAMED: usize = 5;
-/// How many characters of a name it has.
+/// How many characters of a name a finding has.
 const MAX_NAME: usize = 64;
 
-/// A finding for each glob of the entry that matches no tool. It names tools of which `may_name` is true.
+/// Returns a finding for each glob of the entry that matches no tool. Findings name only tools of which `may_name` is
+/// true.
 pub(crate) fn unused(
     globs: &[OwnGlob],
     catalog: &Catalog,
     rules: &Rules,
     may_name: impl Fn(&str) -> bool,
 ) -> Vec<String> {
-    // A list that lacks tools says nothing about a glob, and neither does a server without any.
+    // If the list is empty or incomplete, a glob without a match is no mistake.
     if catalog.tools.is_empty() || catalog.left_off.text().is_some() {
         return Vec::new();
     }
@@ -40,7 +40,7 @@ pub(crate) fn unused(
     unused.map(finding).collect()
 }
 
-/// Names the tools that the rules hide, and the rule. Only the owner of the config may know.
+/// Names the tools that the rules hide, each with its rule. Only the owner of the config may see this.
 pub(crate) fn hidden(catalog: &Catalog, rules: &Rules) -> Option<String> {
     let names = catalog.tools.iter().map(|tool| rules.own_name(&tool.name));
     let mut hidden = names

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use wire::protocol::{Era, capability};
 use wire::{Raw, raw};
 
-/// The limit for the declared capabilities, in bytes. Each request looks at them. Larger ones count as missing.
+/// The limit for the declared capabilities, in bytes, because each request looks at them. Larger capabilities count as
+/// missing.
 const MAX_CAPABILITIES: usize = 64 << 10;
 /// How many characters of the instructions are kept. A model sees fewer.
 const MAX_INSTRUCTIONS: usize = 64 << 10;

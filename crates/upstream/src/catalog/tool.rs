@@ -33,16 +33,16 @@ pub struct Tool {
     /// Whether only the app of the tool may call it, and no model: `_meta.ui.visibility` (MCP Apps).
     #[serde(default, rename = "app_only")]
     pub app_only: bool,
-    /// Whether apps may call it: it has `_meta.ui`, which does not say otherwise.
+    /// Whether apps may call the tool: `_meta.ui` exists and does not forbid it.
     #[serde(default, rename = "app")]
     pub for_apps: bool,
-    /// Why no list can have it: the invalid member of its definition. `None`: lists have it.
+    /// The invalid member of its definition, because of which lists leave the tool out. `None`: lists have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlistable: Option<Box<str>>,
 }
 
 impl Tool {
-    /// A tool that the server does not list, or whose definition is left off. It declares nothing.
+    /// Makes a tool without a definition, because the server does not list it or the definition is left off.
     pub fn unlisted(name: &str) -> Self {
         Self {
             name: name.to_owned(),

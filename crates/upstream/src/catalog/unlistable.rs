@@ -1,14 +1,14 @@
-//! Tools whose definitions no list can have, because clients would reject the whole list.
+//! Tools with a definition that MCP does not allow. Lists leave them out, because clients would reject the whole list.
 
 use super::tool::Tool;
 use base::text::{joined_up_to, quoted, shorten};
 
-/// How many of them the finding names.
+/// How many tools the finding names.
 const MAX_NAMED: usize = 5;
-/// How many characters of a name it has.
+/// How many characters of a name the finding has.
 const MAX_NAME: usize = 64;
 
-/// What to know of a server that has such tools.
+/// Returns a finding that names the tools which lists leave out; `None` if there are none.
 pub(crate) fn finding<'t>(tools: impl Iterator<Item = &'t Tool>) -> Option<String> {
     let why = |tool: &Tool| {
         let why = tool.unlistable.as_ref()?;

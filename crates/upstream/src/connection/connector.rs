@@ -47,7 +47,7 @@ pub struct Connector {
     pub private_next: Arc<AtomicBool>,
     /// Gets what its processes write to stderr.
     pub log: ServerLog,
-    /// Watches what they print while they do not answer.
+    /// Watches what its processes print before they answer.
     pub startup: StartupOutput,
 }
 
@@ -92,7 +92,7 @@ impl From<UpstreamError> for EraError {
 }
 
 impl Connector {
-    /// Fetches the values that the config names, and connects.
+    /// Fetches the secrets that the config names, and connects.
     async fn open_with_secrets(self, server: Arc<ServerConfig>) -> AttemptResult {
         let secrets = self.transport.secrets.clone();
         let resolved = secrets.resolve(server.clone()).await;
@@ -140,7 +140,7 @@ impl Connector {
             }
             Err(error) => error,
         };
-        // A server that asks for a login in this era belongs to it.
+        // A server that asks for a login in the second era belongs to that era.
         let needs_person = matches!(&failed.error, UpstreamError::Remote(error) if error.needs_person());
         match hint {
             _ if needs_person => Err(failed),
@@ -159,8 +159,8 @@ impl Connector {
     }
 
     /// Connects in one era, to a shared process if there may be one. `limit` bounds the first answer in addition to the
-    /// config; what the shared process takes counts. `is_certain`: the server counts as belonging to this era, regardless
-    /// of the revision that it names.
+    /// config, and includes the attempt with a shared process. `is_certain`: the server counts as belonging to this
+    /// era, regardless of the revision that it names.
     async fn open_in(
         &self,
         era: Era,
@@ -212,7 +212,7 @@ impl Connector {
         outcome
     }
 
-    /// Connects to a process or connection of its own. Returns the outcome of the handshake, and what it was made with.
+    /// Connects without sharing. Returns the outcome of the handshake and the handle of the transport.
     async fn open_private(
         &self,
         era: Era,

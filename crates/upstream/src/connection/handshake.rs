@@ -1,9 +1,8 @@
-//! The first exchange with an upstream: `initialize` in the handshake era, `server/discover` in the stateless one, and
-//! the lists after that.
+//! The first exchange with a server: `initialize` in the handshake era, `server/discover` in the stateless one.
 //!
-//! Nothing but that request is sent before its answer. Then follow `notifications/initialized` (handshake era) and the
-//! requests for the lists. A `ping` that the server sends meanwhile is answered; everything else it sends is rejected
-//! or ignored.
+//! The proxy sends nothing else before the answer. Then it sends `notifications/initialized` (handshake era) and reads
+//! the lists. It answers a `ping` of the server meanwhile, and rejects or ignores everything else that the server
+//! sends.
 
 use super::session::{
     Session, common_handshake_revision, has_no_common_revision, strings, supported_revisions,
@@ -42,11 +41,11 @@ pub(super) struct HandshakeError {
 /// Whether a server may belong to the other era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OtherEra {
-    /// It belongs to this era, or the other one would not help.
+    /// The server belongs to this era, or the other era would not help.
     No,
-    /// Its answer does not tell.
+    /// The answer leaves it open.
     Maybe,
-    /// It says so, although it would continue in this era.
+    /// The server names the other era, although it would continue in this one.
     Preferred,
 }
 
@@ -140,8 +139,7 @@ impl Session {
         }
     }
 
-    /// Sends `server/discover`. A server that was stateless once and no longer is does not know the method, or does not
-    /// answer at all.
+    /// Sends `server/discover`. A server that is no longer stateless may reject the method or not answer at all.
     async fn discover(&self) -> Result<Catalog, HandshakeError> {
         let step = Method::ServerDiscover.name();
         let other_era = |error| HandshakeError { error, other: OtherEra::Maybe };
@@ -151,7 +149,7 @@ impl Session {
         if let Err(error) = &reply
             && supported_revisions(error).iter().any(|revision| revision == STATELESS)
         {
-            // It names the revision of the request as supported, so asking again may succeed.
+            // The server rejects a revision that it names as supported, so a second request may succeed.
             reply = ask().await.map_err(other_era)?;
         }
         let is_final = reply.as_ref().is_err_and(has_no_common_revision);
@@ -172,7 +170,7 @@ impl Session {
     }
 }
 
-/// The limit for the first answer: that of the config, and `limit` in addition.
+/// Returns the limit for the first answer: the one of the config, or `limit` if that is shorter.
 pub(crate) fn first_answer_timeout(server: &ServerConfig, limit: Option<Duration>) -> Duration {
     let default = match server.endpoint {
         Endpoint::Stdio(_) => CHILD_TIMEOUT,

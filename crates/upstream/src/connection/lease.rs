@@ -86,11 +86,11 @@ pub struct LiveConnection {
     peer: Arc<Peer>,
     /// The era that the server speaks.
     pub(crate) era: Era,
-    /// What requests to a stateless server declare of the clients, unless they do so themselves.
+    /// The capabilities of the clients, for requests to a stateless server that declare none.
     pub(crate) offered: Raw,
     /// The server's process, if it is one on this machine.
     process: Option<ServerProcess>,
-    /// What became of its launcher, if that may be left out.
+    /// What `"launcher": "direct"` did for the process, if the config has it.
     launcher: OnceLock<LauncherUse>,
     /// The number of leases. The bit `CLOSED` is set once there may be no more.
     leases: AtomicUsize,
@@ -112,14 +112,14 @@ pub struct LiveConnection {
     pub(crate) skipped: Arc<SkippedText>,
 }
 
-/// How long the host may take to send a log. It does not ask the server.
+/// How long the host may take to send a log. It has the log and does not ask the server.
 const READ_LOG_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The bit of `leases` that is set once there may be no more.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 impl LiveConnection {
-    /// Makes a connection without leases. `offered`: what the clients can do.
+    /// Makes a connection without leases. `offered`: the capabilities of the clients.
     pub(crate) fn new(peer: Arc<Peer>, era: Era, process: Option<ServerProcess>, offered: &Raw) -> Arc<Self> {
         Arc::new(Self {
             peer,
@@ -147,13 +147,13 @@ impl LiveConnection {
         Some(Lease(self.clone()))
     }
 
-    /// Notes what became of the launcher of the server's process.
+    /// Notes what `"launcher": "direct"` did for the server's process.
     pub(crate) fn set_launcher(&self, used: LauncherUse) {
         // Nobody else sets it.
         drop(self.launcher.set(used));
     }
 
-    /// What became of the launcher of the server's process, if that may be left out.
+    /// What `"launcher": "direct"` did for the server's process, if the config has it.
     pub(crate) fn launcher(&self) -> Option<&LauncherUse> {
         self.launcher.get()
     }
@@ -183,9 +183,9 @@ impl LiveConnection {
         }
     }
 
-    /// How the connection is used now. If it is in use, `until_unused` will tell when it no longer is.
+    /// Returns how the connection is used now. If it is in use, `until_unused` resolves when that ends.
     pub(crate) fn watch_usage(&self) -> Usage {
-        // First of all, so that no lease is returned unseen in between.
+        // Before the usage is read, so that no lease is returned unnoticed in between.
         self.awaited.store(true, Ordering::SeqCst);
         let usage = self.usage();
         if usage.leases == 0 {
@@ -194,8 +194,8 @@ impl LiveConnection {
         usage
     }
 
-    /// Resolves when the last lease was returned after `watch_usage` had found the connection in use. It may also resolve
-    /// earlier. Never resolves without a connection. Cancel-safe.
+    /// Resolves when the last lease is returned after `watch_usage` found the connection in use. It may also resolve
+    /// earlier, so the task checks the usage again. Without a connection it never resolves. Cancel-safe.
     pub(crate) async fn until_unused(connection: Option<&Self>) {
         match connection {
             Some(connection) => connection.unused.notified().await,

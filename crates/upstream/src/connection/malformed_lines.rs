@@ -1,8 +1,8 @@
 //! Lines of one upstream that are not messages.
 //!
-//! A call whose answer cannot be read fails at once. A message over several lines is joined. What was meant as a
-//! message and belongs to no call is kept for `get_status`; the oldest call is not assumed. Other lines, such as those
-//! of a log, are skipped.
+//! If a line is an unreadable answer to a known call, that call fails at once. The lines of a message that was written
+//! over several lines are joined. A broken message that names no call is kept for `get_status`; no call is guessed.
+//! Other lines, such as lines of a log, are skipped.
 
 use crate::error::server_output::is_http_server;
 use base::text::{shorten, visible};
@@ -23,12 +23,12 @@ use wire::{MessageError, Raw, error_object};
 #[derive(Debug, Default)]
 pub struct UnreadableMessages(Mutex<Option<LastUnreadable>>);
 
-/// The last one of them.
+/// The last unreadable message that belongs to no call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastUnreadable {
-    /// How many there were so far.
+    /// The number of such messages so far.
     pub count: u64,
-    /// What is wrong with the last one, and its beginning, on one line.
+    /// The defect of the last message, and its beginning, on one line.
     pub what: String,
     /// When it came.
     pub at: Instant,
@@ -48,15 +48,15 @@ impl UnreadableMessages {
     }
 }
 
-/// The first lines of one connection that are not meant as messages, such as those of a log. They say why a server that
-/// never speaks MCP does not.
+/// The first lines of one connection that are not meant as messages, such as lines of a log. If the server never speaks
+/// MCP, they say why.
 #[derive(Debug, Default)]
 pub struct SkippedText {
     /// The lines, each with hidden characters made visible.
     lines: Mutex<Vec<String>>,
-    /// Whether one of them says where an HTTP server listens.
+    /// Whether a line says where an HTTP server listens.
     has_http_server: AtomicBool,
-    /// Notified when one does.
+    /// Notified when a line says where an HTTP server listens.
     http_server: Notify,
 }
 
@@ -123,8 +123,7 @@ impl MalformedLines {
         self.unfinished.as_ref().map(UnfinishedMessage::deadline)
     }
 
-    /// Handles the message whose lines are being joined as one that is cut off: its next line did not come in time, or
-    /// another message came.
+    /// Gives up joining the lines of a message, because its next line did not come in time or another message came.
     pub(super) fn expire(&mut self) {
         if let Some(unfinished) = self.unfinished.take() {
             self.reject(&MessageError::NotJson, &unfinished.into_text());
@@ -134,7 +133,7 @@ impl MalformedLines {
     /// Handles a line that is not a message. A message that the line completes is put back into `lines`.
     pub(super) fn add(&mut self, error: &MessageError, line: &Raw, lines: &mut LineReader) {
         if lines.at_end() {
-            // The end of the connection, which comes next, says more than a message that it has cut off.
+            // The connection ends next, and its end says more than the message that was cut off.
             if !line.starts_with(b"{") && !line.starts_with(b"[") {
                 self.skipped.add(line);
             }
@@ -158,7 +157,7 @@ impl MalformedLines {
         }
     }
 
-    /// Fails what the line was to answer, and reports the line.
+    /// Fails the call that the line was to answer, and reports the line.
     fn reject(&mut self, error: &MessageError, line: &Raw) {
         let what = defect(error, line);
         let outlines = outlines(line);

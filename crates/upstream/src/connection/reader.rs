@@ -28,7 +28,7 @@ use wire::{Raw, Reply, Request, error_object, raw};
 const MAX_OPEN_REQUESTS: usize = 256;
 /// The longest message of a server that an error repeats, in characters.
 const MAX_REASON: usize = 300;
-/// How many requests of one upstream are remembered, to recognize an error that refuses the answer to one.
+/// How many requests of one upstream are remembered, to recognize an error by which it refuses our answer.
 const MAX_ASKED: usize = 256;
 
 /// The connection that a reader serves, and where its messages go.
@@ -87,7 +87,7 @@ impl Reader {
         // A server that closed its stdin may still answer.
         tasks.spawn(async { drop(writer.run().await) });
         tasks.spawn(deadlines.run());
-        // A set polls its future when that was woken, and not each time that a message comes.
+        // A `FuturesUnordered` polls the future only when it was woken, not whenever a message comes.
         let mut drained = FuturesUnordered::from_iter([handle.drained()]);
         tokio::select! {
             biased;
@@ -98,8 +98,9 @@ impl Reader {
         peer.end();
     }
 
-    /// Handles an answer that no call takes. A task that it announces is cancelled, because nobody will ask for its
-    /// result. An error may refuse the answer to a question of the server, whose call would wait without end.
+    /// Handles an answer that belongs to no open call. If the answer announces a task, the task is cancelled, because
+    /// nobody will ask for its result. If it is an error about an answer of ours, the call that needed that answer
+    /// fails, because it would wait without end.
     fn unmatched(&self, id: &Raw, reply: &Reply, was_abandoned: bool) {
         match reply {
             Ok(result) if was_abandoned => {
@@ -122,7 +123,7 @@ impl Reader {
         }
     }
 
-    /// Fails the call during which the server asked, if there is only one that it can be.
+    /// Fails the call for which the server asked. If several calls are open, it is not known which one, and none fails.
     fn answer_refused(&self, error: CallError) {
         match self.context.peer.only_call() {
             Some(id) => self.context.peer.fail(&id, error),
@@ -130,8 +131,8 @@ impl Reader {
         }
     }
 
-    /// Closes the connection to new callers before the call fails: a caller that repeats its request must not find the
-    /// same connection.
+    /// Fails a call. If the connection has ended, it is closed first, so that a caller that repeats its request does
+    /// not find the same connection.
     fn request_failed(&self, FailedRequest { id, error }: FailedRequest) {
         if let Some(ending) = self.context.handle.close_reason() {
             self.context.live.lose(ending.into());
@@ -174,7 +175,7 @@ impl Reader {
 
     fn notification(&mut self, method: &str, params: Option<Raw>) {
         match method {
-            // The lists are read again. Clients are told once they are known to differ.
+            // The task reads the lists again, and notifies clients only if they differ.
             notification::TOOLS_LIST_CHANGED
             | notification::RESOURCES_LIST_CHANGED
             | notification::PROMPTS_LIST_CHANGED => self.context.lists_changed.notify_one(),

@@ -1,4 +1,4 @@
-//! The proxy's own requests on a connection, and the lists that a catalog consists of.
+//! The requests that the proxy sends for itself on a connection, among them the requests for the lists of the catalog.
 
 use super::lease::LiveConnection;
 use super::startup_output::StartupOutput;
@@ -20,7 +20,7 @@ use wire::protocol::methods::Method;
 use wire::protocol::{Era, HANDSHAKE_REVISIONS, REVISIONS, SKILLS_EXTENSION, capability, code};
 use wire::{Raw, Reply, raw};
 
-/// A connection on which the proxy asks on its own behalf.
+/// A connection as the proxy uses it for its own requests.
 pub(super) struct Session {
     /// The JSON-RPC peer of the connection.
     pub(super) peer: Arc<Peer>,
@@ -79,7 +79,7 @@ impl Session {
         let bytes = tools.iter().map(|(_, definition)| definition.len()).sum::<usize>() + lists.bytes();
         let made = blocking::run_on(bytes, || {
             let catalog = Catalog::new(info, tools, lists, left_off);
-            // Made here, because somebody will need them where nobody may wait.
+            // Computed on this thread, because later callers may not wait for it.
             catalog.claims();
             catalog
         });
@@ -160,7 +160,8 @@ impl Session {
         })
     }
 
-    /// Makes the error for a `step` that was not answered. `setting`: what limits it, unless it was ended early.
+    /// Makes the error for a `step` that was not answered. `setting` names the timeout; `None` if the attempt ended
+    /// early.
     pub(super) fn timed_out(
         &self,
         step: &'static str,
@@ -214,7 +215,7 @@ pub(super) fn common_handshake_revision(error: &Raw) -> Option<&'static str> {
     HANDSHAKE_REVISIONS.into_iter().rev().find(|known| supported.iter().any(|name| name == known))
 }
 
-/// Returns whether an error of the stateless era says that there is no common revision. Then the other era does not
+/// Returns whether an error of the stateless era says that there is no common revision. If so, the other era does not
 /// help.
 pub(super) fn has_no_common_revision(error: &Raw) -> bool {
     let supported = supported_revisions(error);

@@ -1,9 +1,9 @@
-//! What the process of an attempt prints before it answers.
+//! What a process prints before it answers.
 //!
-//! An HTTP server that is run as a program prints where it listens, and never answers. If it prints that on stdout, where
-//! an MCP server prints nothing but messages, the attempt is ended early, so that nobody waits a minute for the error.
-//! Nothing is certain: the server may have a second port for people, and answer late. So only the first attempt is ended
-//! early, and the next one waits as long as it may. A line on stderr ends nothing; `get_status` shows it.
+//! An HTTP server that is run as a program prints where it listens, and never answers. If it prints that on stdout,
+//! where an MCP server prints nothing but messages, the attempt is ended early, so that callers need not wait a minute
+//! for the error. The server may also have a second port for people, and answer late. So only the first attempt of a
+//! group is ended early. A line on stderr ends no attempt; `get_status` shows it.
 
 use super::lease::LiveConnection;
 use super::malformed_lines::SkippedText;
@@ -63,7 +63,7 @@ impl StartupOutput {
         Some(quoted(&shorten(line, MAX_LINE)))
     }
 
-    /// What to know of the process of the attempt in progress: that it prints what HTTP servers print.
+    /// Warns that the process of the attempt in progress prints what HTTP servers print. `None` if it does not.
     pub fn hint(&self) -> Option<String> {
         let current = self.0.current.lock();
         let (handle, live) = current.as_ref()?;

@@ -52,7 +52,8 @@ pub fn created(era: Era, result: &Raw) -> Option<Raw> {
 }
 
 fn rename_related(body: &Raw, new_id: impl Fn(&str) -> Option<String>) -> Raw {
-    // It is rare, and parsing a large body for it would be slow. With escapes, it may be written in other ways.
+    // A related task is rare, and parsing a large body for it would be slow. A body with escapes may write the key in
+    // another way.
     if memmem::find(body, meta::RELATED_TASK.as_bytes()).is_none() && memchr(b'\\', body).is_none() {
         return body.clone();
     }

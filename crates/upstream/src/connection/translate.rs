@@ -4,8 +4,8 @@ use wire::protocol::{Era, STATELESS, meta};
 use wire::{Raw, raw};
 
 /// Translates the params of a request from the era `from` to the era `to`. A stateless server gets the revision, the
-/// client info and the clients' capabilities (`offered`) in `_meta`, unless the request has its own. A server of the
-/// handshake era got them with `initialize`, so they are removed.
+/// client info and the clients' capabilities (`offered`) in `_meta`, unless the request has its own. They are removed
+/// for a server of the handshake era, which got them with `initialize`.
 pub fn request(params: Option<Raw>, from: Era, to: Era, offered: &Raw) -> Option<Raw> {
     match (from, to) {
         (Era::Handshake, Era::Handshake) => params,
@@ -23,12 +23,12 @@ pub fn with_log_level(params: &Raw, level: &str) -> Raw {
     raw::set_in(params, "_meta", meta::LOG_LEVEL, serde_json::Value::from(level).to_string().as_bytes())
 }
 
-/// Removes the id of a subscription from the params of a notification. It is only known on this connection.
+/// Removes the id of a subscription, which only this connection knows, from the params of a notification.
 pub fn without_subscription(params: &Raw) -> Raw {
     without(params, &[meta::SUBSCRIPTION])
 }
 
-/// Adds what a stateless request has to carry.
+/// Adds the members of `_meta` that a stateless request has to carry.
 fn with_client_meta(params: Raw, offered: &Raw) -> Raw {
     let given = raw::get(&params, "_meta");
     let given = given.filter(|meta| meta.first() == Some(&b'{')).unwrap_or(Raw::from_static(b"{}"));

@@ -1,15 +1,15 @@
-//! The cause of a failed start that a process names on its stderr, with what to do about it.
+//! Finds the cause of a failed start in the stderr of a process, and the remedy.
 //!
-//! Only causes that stay until somebody changes something are known here: the words of launchers and interpreters, and
-//! those that servers use for what is not configured.
+//! It knows only causes that last until somebody changes something: the messages of launchers and interpreters, and the
+//! usual messages of servers that are not configured.
 
 use base::text::{last_line_with, quoted, shorten};
 
 /// The longest line that a remedy repeats, in characters.
 const MAX_LINE: usize = 200;
 
-/// What the process says is wrong, and what to do about it. `passed_over`: variables that were not passed to it, about
-/// which the error has a line of its own.
+/// Returns the cause and the remedy. `passed_over`: variables that were not passed to the process; the error has a line
+/// of its own about them.
 pub(super) fn remedy(stderr: &str, passed_over: &[String]) -> Option<String> {
     needs_older_mcp(stderr)
         .or_else(|| missing_package(stderr))

@@ -1,4 +1,4 @@
-//! What a process printed that never became a server, and what that says about it.
+//! The output of a process that failed before it answered, and what the output says about the failure.
 
 use super::diagnosis;
 use base::text::{last_line_with, quoted, quoted_lines, shorten};
@@ -14,7 +14,7 @@ pub struct ServerOutput {
     stderr: Box<str>,
     /// The first lines of its stdout that are not MCP.
     stdout: Box<str>,
-    /// What is wrong until somebody changes it, and what to do about it.
+    /// A cause that lasts until somebody changes something, and the remedy.
     remedy: Option<Box<str>>,
 }
 
@@ -25,14 +25,14 @@ impl ServerOutput {
         Self { stderr: stderr.into(), stdout: stdout.into(), remedy }
     }
 
-    /// The output of a process that ended before it answered. `withheld`: variables that were not passed to it and about
-    /// which the error has a line of its own.
+    /// The output of a process that ended before it answered. `withheld`: variables that were not passed to the
+    /// process; the error has a line of its own about them.
     pub(crate) fn of_ended(stderr: String, withheld: &[String]) -> Self {
         let remedy = diagnosis::remedy(&stderr, withheld).map(Into::into);
         Self { stderr: stderr.into(), stdout: Box::default(), remedy }
     }
 
-    /// Adds what a program is that ends without an error where a server would answer.
+    /// Adds that the program may be no server, because it ended without an error where a server would answer.
     pub(crate) fn with_clean_exit(mut self) -> Self {
         self.remedy.get_or_insert_with(|| {
             "a server goes on running and answers on stdout, so this program is no MCP server, or it needs an argument to \
@@ -42,7 +42,7 @@ impl ServerOutput {
         self
     }
 
-    /// Returns whether a new attempt fails too until somebody changes something.
+    /// Returns whether every new attempt fails until somebody changes something.
     pub(crate) fn is_final(&self) -> bool {
         self.remedy.is_some()
     }
@@ -58,7 +58,7 @@ impl ServerOutput {
         Some(quoted(&shorten(line.trim(), MAX_LINE)))
     }
 
-    /// What to know of a process that has not answered yet and prints what HTTP servers print.
+    /// Warns that the process prints what HTTP servers print. `None` if it does not.
     pub(crate) fn http_server_hint(&self) -> Option<String> {
         let line = self.http_server()?;
         Some(format!(

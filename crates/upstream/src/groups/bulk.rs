@@ -1,11 +1,11 @@
-//! Work on what all groups list.
+//! Runs work on the catalogs of all groups where it blocks no other work.
 
 use super::manager::GroupManager;
 use base::blocking::{self, BlockingError};
 use std::sync::Arc;
 
 impl GroupManager {
-    /// Does work on what the groups list: here if that is little, else on a thread that may block.
+    /// Does work on the catalogs of all groups: here if they are small, else on a thread that may block.
     ///
     /// # Errors
     ///

@@ -19,13 +19,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// The limit for finding the authorization server and registering there. Each request of it has its own limit.
+/// The limit for finding the authorization server and registering there. Each HTTP request also has its own limit.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a login waits for the browser.
 const BROWSER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How long a user who declined a login is not asked again.
 const DECLINED_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// How long no other login is started after one ended, even if the server does not accept its outcome.
+/// After a login has ended, how long no other one is started, even if the server rejects the new token.
 const ENDED_INTERVAL: Duration = Duration::from_secs(60);
 /// The interval between checks for a login in another process.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -51,7 +51,7 @@ pub struct LoginFlow {
     pub purpose: LoginPurpose,
     /// How far the login has come.
     stage: watch::Sender<LoginStage>,
-    /// Whether the user was asked to agree to it.
+    /// Whether the user was asked to agree to the login.
     consent: watch::Sender<Consent>,
 }
 
@@ -171,8 +171,9 @@ impl LoginFlows {
         Some(flow)
     }
 
-    /// Starts a login like [`start`](Self::start), for an answer that has the address only in its text. `None` for a server
-    /// with a fixed redirect port: that text also names `dynamic-mcp login`, which needs the port.
+    /// Starts a login like [`start`](Self::start), for an answer that names the address only in its text. Returns
+    /// `None` for a server with a fixed redirect port, because the text also names `dynamic-mcp login`, which needs the
+    /// port.
     pub fn start_for_text(
         &self,
         groups: &Arc<GroupManager>,
@@ -200,7 +201,7 @@ impl GroupManager {
         remote_config(&self.config(), group)
     }
 
-    /// Returns the config of a remote group with the values that are fetched. `config`: what it is without them.
+    /// Returns the config of a remote group with its secrets. `config`: the same without them.
     async fn fetched_remote_config(
         &self,
         group: &GroupName,
@@ -319,7 +320,7 @@ async fn log_in(
         Ok(Ok(Some(login))) => login,
         Ok(Ok(None)) => return LoginStage::Impossible,
         Ok(Err(error)) if error.kind == RemoteErrorKind::Config => {
-            // The group's own error asked for this login. Another attempt finds the one that counts now.
+            // The group's last error asked for this login. A new attempt shows whether it is still needed.
             group.logged_in().await;
             return LoginStage::Blocked(Arc::new(UpstreamError::Remote(error)), Instant::now());
         }
@@ -335,7 +336,7 @@ async fn log_in(
     match timeout(BROWSER_TIMEOUT, login.done).await {
         Ok(Ok(())) => {
             tracing::info!(group = %group.name, "the user has logged in, connecting");
-            // The group comes first, so that requests that are told of the login wait for this attempt.
+            // The group is told first, so that requests that learn of the login wait for this attempt.
             group.logged_in().await;
             LoginStage::LoggedIn(Instant::now())
         }

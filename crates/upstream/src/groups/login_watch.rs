@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 /// The interval between two checks while a group waits for a login.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// A login that is younger than this may have come after the group's last attempt began.
+/// A login that is more recent than this may have come after the group's last attempt began.
 const RECENT_LOGIN_AGE: Duration = Duration::from_secs(15);
 /// The limit for one check, so that a slow disk delays nothing else.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -25,12 +25,12 @@ pub(super) struct LoginWatch {
     next_check: Option<Instant>,
 }
 
-/// When the stored login of a group had changed, as of the last check.
+/// What the last check saw of the stored login of a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LastSeen {
     /// There was no check yet.
     Unchecked,
-    /// At this time, or never.
+    /// The login last changed at this time, or never.
     Changed(Option<SystemTime>),
 }
 
@@ -42,7 +42,7 @@ impl LoginWatch {
                 Some(snapshot) if waits_for_login(&snapshot) => {
                     self.groups.entry(name.clone()).or_insert(LastSeen::Unchecked);
                 }
-                // The attempt may fail, and must not be repeated for the same login.
+                // Stays in the set, so that a failed attempt is not repeated for the same login.
                 Some(snapshot) if snapshot.connecting.is_some() => {}
                 _ => drop(self.groups.remove(name)),
             }
@@ -82,8 +82,7 @@ impl LoginWatch {
 }
 
 impl GroupManager {
-    /// Lets a group that failed because a login was missing try again, if somebody has logged in since. Returns whether
-    /// it did.
+    /// Connects a group that failed for lack of a login, if somebody has logged in since. Returns whether it does so.
     pub async fn retry_if_logged_in(&self, group: &Upstream) -> bool {
         let failed = match &group.snapshot().state {
             State::Failed(failure) => SystemTime::now().checked_sub(failure.at.elapsed()),
@@ -113,7 +112,7 @@ async fn login_changed(manager: &GroupManager, name: &GroupName) -> Option<Syste
     manager.login_service().last_changed(name, &manager.remote_config(name)?).await
 }
 
-/// Returns whether a login that changed last at `now` was not tried yet.
+/// Returns whether the group has not yet tried a login that last changed at `now`.
 fn is_new_login(before: LastSeen, now: Option<SystemTime>) -> bool {
     match (before, now) {
         (_, None) => false,

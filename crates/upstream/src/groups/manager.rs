@@ -1,4 +1,4 @@
-//! The manager: creates groups, hands out their handles, and shuts them down.
+//! The manager: creates groups and hands out their handles.
 
 use super::startup::Startup;
 use super::surface::{Note, NoteMap, Surface, SurfaceMap, Surfaces};
@@ -194,7 +194,7 @@ impl GroupManager {
         self.shutting_down.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the catalog of a group is unknown but about to be read.
+    /// Returns whether the catalog of a group is not known yet but about to be read.
     pub fn expects_catalog(&self, group: &Upstream) -> bool {
         let snapshot = group.snapshot();
         let is_coming = snapshot.connecting.is_some() || self.lists.surfaces.lock().is_expected(&group.name);
@@ -360,8 +360,8 @@ impl GroupManager {
         self.groups.insert(name.clone(), group);
     }
 
-    /// Returns the key under which the cache has the server's catalog. `offered`: the capabilities of the clients when it
-    /// was read; `None`: those of now.
+    /// Returns the key under which the cache has the server's catalog. `offered`: the capabilities of the clients when
+    /// it was read; `None`: those of now.
     pub(super) fn cache_key(&self, server: &ServerConfig, offered: Option<&Raw>) -> CacheKey {
         let cwd = match &server.endpoint {
             Endpoint::Stdio(stdio) => launch::working_dir(stdio, &self.environment.transport.process_env),

@@ -1,4 +1,4 @@
-//! Keeps what is remembered of the tools in step with other processes: writes what was seen, and notices approvals.
+//! Keeps the pins in step with other processes: writes what was seen, and notices approvals.
 
 use super::manager::GroupManager;
 use crate::select::until;
@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 /// The interval between two looks for an approval, while a tool is refused.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long `get_status` waits for such a look.
+/// How long `get_status` waits while approvals are looked up.
 const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl GroupManager {
@@ -19,7 +19,7 @@ impl GroupManager {
         self.environment.pins.load(servers).await;
     }
 
-    /// Writes what was seen and notices approvals. Runs until it is dropped. It wakes up by itself only while a tool is
+    /// Writes what was seen and notices approvals. Runs until it is dropped. Polls the files only while a tool is
     /// refused.
     pub(super) async fn follow_pins(&self) {
         let mut check_at = None;

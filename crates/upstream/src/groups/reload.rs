@@ -43,8 +43,8 @@ impl Change {
 }
 
 impl GroupManager {
-    /// Puts a config that was read again into force. A file that cannot be read changes nothing and is reported. So is
-    /// an entry that is invalid now and was valid before; its group keeps the last valid one.
+    /// Puts a config into force that was read again. A file that cannot be read is reported and changes nothing. An
+    /// entry that has become invalid is reported too, and its group keeps the last valid entry.
     pub async fn apply(&self, mut config: Config) {
         if !config.errors.is_empty() {
             for error in &config.errors {
@@ -80,8 +80,8 @@ impl GroupManager {
         }
         if !self.started.load(Ordering::Relaxed) {
             tracing::info!("the config changed before a client came");
-            // There are no groups yet, and the notes are about the old servers. Nothing is awaited before the new config is
-            // in force, because a client may come meanwhile.
+            // There are no groups yet, and the notes are about the old servers. No await before the new config is in
+            // force, because a client could connect meanwhile.
             *self.lists.surfaces.lock() = Surfaces::default();
             self.config.send_replace(Arc::new(config));
             self.check_commands(&self.config()).await;
@@ -146,8 +146,8 @@ impl GroupManager {
         starting
     }
 
-    /// Creates the group called `name`. It begins when its predecessor has ended, which rejects new callers and lets
-    /// its open calls finish.
+    /// Creates the group called `name`. Its first attempt begins when its predecessor has ended, which rejects new
+    /// callers and lets open calls finish.
     async fn replace_group(
         &self,
         name: &GroupName,
@@ -177,7 +177,7 @@ impl GroupManager {
     }
 }
 
-/// Replaces each entry that is invalid now and was valid before by the old one. Returns what is wrong.
+/// Replaces each entry that has become invalid by the old one. Returns the errors.
 fn keep_valid_entries(old: &Config, new: &mut Config) -> Vec<ConfigError> {
     let mut errors = Vec::new();
     for (name, server) in &mut new.servers {

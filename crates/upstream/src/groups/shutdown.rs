@@ -13,13 +13,13 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1400);
 const CACHE_TIMEOUT: Duration = Duration::from_millis(400);
 
 impl GroupManager {
-    /// Closes every upstream at once. Returns when nothing of them is left and new tokens are stored, or when the time
-    /// is up; the warden ends what is left as soon as this process is gone.
+    /// Closes all upstreams at the same time. Returns when all processes have ended and new tokens are stored, or when
+    /// the time is up. The warden ends remaining processes as soon as this process is gone.
     pub async fn shutdown(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
         let mut running = self.tasks.take();
         let Environment { transport, cache, pins, .. } = &self.environment;
-        // Catalogs that are not written by then are read again.
+        // A catalog that is not written in time is read again at the next start.
         let save = || async { tokio::join!(timeout(CACHE_TIMEOUT, cache.flush()), pins.synchronize()) };
         let closing = async {
             for group in self.all() {
@@ -33,7 +33,7 @@ impl GroupManager {
         };
         let all = async { tokio::join!(closing, save()) };
         let all = timeout(SHUTDOWN_TIMEOUT, all);
-        // A token request may take longer. Then the process waits for it once the client has its last answers.
+        // If a token request takes longer, the process waits for it once the client has its last answers.
         let logins = timeout(SHUTDOWN_TIMEOUT, transport.logins.flush());
         if tokio::join!(all, logins).0.is_err() {
             tracing::warn!("not everything ended in time; the rest is killed");

@@ -1,9 +1,8 @@
-//! What `tools/list` shows of each group, and when that may change. Pure: events and time in.
+//! What `tools/list` shows of each group (its *surface*), and when that may change. Pure: events and time in.
 //!
-//! The bytes of the list stay equal while nothing changes, because clients' prompt caches depend on them, and they
-//! never depend on calls that were made. So the surface of a group comes from the cache or from start-up discovery. The
-//! findings of discovery enter the list together, at few moments. Later, a surface changes only when the upstream's
-//! tools change.
+//! Clients cache prompts by the bytes of the list, so the bytes change as rarely as possible, and never because of a
+//! call. The surface of a group comes from the cache or from start-up discovery. The findings of discovery enter the
+//! list together, at few moments. Later, a surface changes only when the tools of the server change.
 
 use crate::catalog::Catalog;
 use crate::pins::changes::RefusedTools;
@@ -32,8 +31,8 @@ pub struct Surface {
 }
 
 impl Surface {
-    /// Makes the surface of a group with this catalog and these rules. A refused tool is left out: even its name may be
-    /// meant to mislead.
+    /// Makes the surface of a group with this catalog and these rules. Leaves out refused tools, because even the name
+    /// of a changed tool may mislead a model.
     pub fn of(catalog: &Catalog, rules: &Rules, refused: &RefusedTools) -> Self {
         let info = &catalog.info;
         let names = catalog.tools.iter().filter(|tool| !tool.app_only).map(|tool| &tool.name);
@@ -45,10 +44,10 @@ impl Surface {
     }
 }
 
-/// Why a group cannot be used, as lists say it.
+/// Why a group cannot be used, as `tools/list` says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// The reason in a few words, none of which are those of an upstream.
+    /// The reason in a few words, without any text of a server.
     pub reason: Cow<'static, str>,
     /// Whether this is what an earlier run found.
     pub is_of_last_run: bool,
@@ -83,7 +82,8 @@ pub struct Surfaces {
     notes: NoteMap,
     /// The findings of the current discovery, which are not shown yet.
     found: BTreeMap<GroupName, Arc<Surface>>,
-    /// What its attempts found, which is not shown yet either: why a group failed, or that it did not.
+    /// The outcomes of the attempts of discovery, which are not shown yet: the note of a failed group; `None` of
+    /// another.
     found_notes: BTreeMap<GroupName, Option<Note>>,
     /// The discovery in progress.
     discovery: Option<DiscoveryRound>,
@@ -166,8 +166,9 @@ impl Surfaces {
         }
     }
 
-    /// Handles the end of a group's attempt: `note` is why it failed, if it did. After discovery a failure changes nothing
-    /// here, because the list must not depend on calls. Returns whether the list changes now, or its discovery is over.
+    /// Handles the end of a group's attempt. `note`: why the attempt failed; `None` if it succeeded. After discovery a
+    /// failure changes nothing, because the list must not depend on calls. Returns whether the list changes now, or
+    /// discovery is over.
     pub fn attempt_ended(&mut self, group: &GroupName, note: Option<Note>) -> bool {
         let Some(discovery) = &mut self.discovery else { return false };
         if discovery.members.contains(group) {
@@ -223,7 +224,7 @@ impl Surfaces {
         self.show(found) || noted
     }
 
-    /// Shows these surfaces. Their groups work.
+    /// Shows these surfaces, and removes the notes of their groups, which can be used.
     fn show(&mut self, surfaces: impl IntoIterator<Item = (GroupName, Arc<Surface>)>) -> bool {
         let before = self.shown.clone();
         for (group, surface) in surfaces {

@@ -55,7 +55,7 @@ pub struct PinnedTool {
     pub description: String,
     /// The hints of `annotations`: `true`, `false` or `other`.
     hints: BTreeMap<String, String>,
-    /// What a tool of a pinned group has in addition. Records of earlier versions of this program lack it.
+    /// The details for a pinned group. Records of earlier versions of this program lack them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) details: Option<PinnedDetails>,
 }
@@ -75,7 +75,7 @@ impl PinnedTool {
     pub fn new(digest: DefinitionDigest, definition: &Raw) -> Self {
         let mut parts: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
         for (name, value) in raw::entries(definition).unwrap_or_default() {
-            // The name is what the tool is remembered by.
+            // The name is the key of the record.
             if name == "name" {
                 continue;
             }
@@ -156,8 +156,8 @@ impl PinnedTool {
     }
 }
 
-/// Puts the definitions of a name together that a catalog has several of: a change of any of them is one of the tool.
-/// The rest of what is remembered is that of the first one, which is the one that is called.
+/// Combines the definitions that a catalog has under one name, so that a change of any of them is a change of the tool.
+/// Only the digest covers all of them; the details are those of the first definition, which is the one that is called.
 pub fn by_name<T>(
     tools: impl Iterator<Item = (String, T)>,
     digest: impl Fn(&mut T) -> &mut DefinitionDigest,

@@ -72,8 +72,8 @@ pub(super) fn write(dir: &Path, path: &Path, record: &PinRecord) -> Result<(), S
     replace(path, &bytes, true).map_err(|error| unwritable(error.to_string()))
 }
 
-/// Removes the records of config files that do not exist any more, if there are many records. Those of other configs stay,
-/// because without its record a changed tool would be trusted.
+/// Removes the records of config files that do not exist any more, if there are many records. Those of other configs
+/// stay, because without its record a changed tool would be trusted.
 fn forget_deleted_configs(dir: &Path) {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let records: Vec<_> = entries.filter(|path| path.extension().is_some_and(|ext| ext == "json")).collect();

@@ -30,10 +30,10 @@ pub struct GroupPins {
     origin: ServerOrigin,
     /// The group and server of the record, once they were needed. Most groups have no record.
     target: OnceLock<PinTarget>,
-    /// What changes. It may be locked for as long as work on many tools takes.
+    /// The state that changes. Its lock may be held for as long as work on many tools takes.
     state: Mutex<PinState>,
-    /// Whether changed tools are refused, and how tools differ, as they were when `state` was last unlocked. It is
-    /// locked for a moment only, because calls ask for it.
+    /// Whether changed tools are refused, and how tools differ: a copy from when `state` was last unlocked. This lock
+    /// is held for a moment only, because calls take it.
     published: Mutex<(bool, Arc<ToolChanges>)>,
     /// Notified when there is something to write or to wait for.
     touched: Arc<Notify>,
@@ -144,14 +144,15 @@ impl GroupPins {
         }
     }
 
-    /// Compares a catalog from the cache. Nothing of it is remembered.
+    /// Compares a catalog from the cache, and remembers nothing of it.
     pub fn observe_cached<'t>(&self, tools: impl Iterator<Item = (&'t str, &'t DefinitionDigest)>) {
         let mut state = self.state.lock();
         state.seen = by_name(tools.map(|(name, digest)| (name.to_owned(), digest.clone())), |digest| digest);
         self.update(&mut state);
     }
 
-    /// Compares a catalog that was read from the server, and remembers what is new in it. `version`: that of the server.
+    /// Compares a catalog that was read from the server, and remembers what is new in it. `version`: that of the
+    /// server.
     pub fn observe<'t>(
         &self,
         tools: impl Iterator<Item = (&'t str, &'t DefinitionDigest, &'t Raw)> + Clone,
@@ -281,7 +282,8 @@ impl GroupPins {
         };
         let lacks_one = |record: &PinRecord| record.lacks_one_of(&state.differing, pinned);
         if state.unsaved.is_none() && state.record.as_ref().is_some_and(lacks_one) {
-            // Somebody approved the definition that another client is shown. Ours waits for an approval of its own.
+            // Somebody approved a definition that the server lists to another client. The one in our catalog is still
+            // refused.
             state.unsaved = Some(Arc::new(state.differing.clone()));
             self.touched.notify_one();
         }

@@ -1,4 +1,5 @@
-//! The members of a definition, each with a hash of its value, so that a change can be named by the member that differs.
+//! The members of a definition, each with a hash of its value, so that a change can be named by the member that
+//! differs.
 
 use super::canonical::canonical;
 use base::digest;
@@ -15,7 +16,7 @@ const MAX_MEMBERS: usize = 128;
 const MAX_DEPTH: usize = 16;
 /// The longest path of a member, in bytes.
 const MAX_PATH: usize = 256;
-/// Where all members are that are not told apart.
+/// The path of all members that are not told apart.
 const OTHERS: &str = "…";
 
 /// The innermost members of a definition by their paths, such as `inputSchema.properties.a.default`.
@@ -23,7 +24,7 @@ const OTHERS: &str = "…";
 #[serde(transparent)]
 pub(super) struct DefinitionMembers(BTreeMap<String, MemberHash>);
 
-/// A hash of a member's value, and one on which the order of its parts has no influence, separated by a space.
+/// A hash of a member's value, a space, and a hash that does not depend on the order of its parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 struct MemberHash(Box<str>);
@@ -37,7 +38,7 @@ impl MemberHash {
         })
     }
 
-    /// The hash on which the order has no influence.
+    /// The hash that does not depend on the order.
     fn unordered(&self) -> Option<&str> {
         self.0.split_once(' ').map(|(_, unordered)| unordered)
     }
@@ -67,7 +68,7 @@ fn sorted_parts(value: &Raw) -> Option<Vec<String>> {
 }
 
 impl DefinitionMembers {
-    /// Reads a definition. Its name is what the tool is remembered by, and no member.
+    /// Reads a definition. The name of the tool is not a member, because it is the key of the record.
     pub(super) fn of(definition: &Raw) -> Self {
         let mut members = BTreeMap::new();
         for (name, value) in raw::entries(definition).unwrap_or_default() {
@@ -84,15 +85,15 @@ impl DefinitionMembers {
         Self(members)
     }
 
-    /// The paths of the members that differ from those of `earlier`, or that only one of both has.
+    /// Returns the paths of the members that differ from `earlier`, or that only one of both has.
     pub(super) fn differing<'m>(&'m self, earlier: &'m Self) -> Vec<&'m str> {
         let paths: BTreeSet<_> = self.0.keys().chain(earlier.0.keys()).collect();
         let differs = |path: &&String| self.0.get(*path) != earlier.0.get(*path);
         paths.into_iter().filter(differs).map(String::as_str).collect()
     }
 
-    /// Returns the part of a path that these members have, too. What is behind it may be text that nobody approved, which no
-    /// model may read.
+    /// Returns the longest beginning of a path that these members have, too. The rest of the path may be text that
+    /// nobody approved, which no model may read.
     pub(super) fn known<'p>(&self, path: &'p str) -> Option<&'p str> {
         let mut ends = path.match_indices(['.', '[']).map(|(end, _)| end).chain([path.len()]).rev();
         let is_known = |end: usize| {
@@ -115,7 +116,7 @@ pub(super) fn is_single(path: &str) -> bool {
     path != OTHERS
 }
 
-/// A key as a part of a path. Two keys are never written alike.
+/// Writes a key as a part of a path. Different keys are written differently.
 fn segment(key: &str) -> String {
     let is_plain = !key.is_empty()
         && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'$'));

@@ -11,7 +11,7 @@ pub const VERSION: u32 = 1;
 const MAX_TOOLS: usize = 1000;
 /// How many definitions of a tool stay approved beside the one that was approved last.
 const MAX_EARLIER: usize = 9;
-/// The same for a tool with varying members. Each process of the server may have another definition.
+/// How many definitions stay approved of a tool with varying members. Each process of the server may have another one.
 const MAX_VARIANTS: usize = 100;
 /// The longest name of a tool that is remembered, in bytes.
 const MAX_NAME: usize = 256;
@@ -30,8 +30,8 @@ pub struct PinRecord {
     group: String,
     /// A hash of the program or the address that the config names.
     server: String,
-    /// When the config named another program or address than before, in seconds since 1970. Its tools were trusted as
-    /// they were then. `None` if that has never happened, or was approved.
+    /// When the config named another program or address than before, in seconds since 1970. The tools of that server
+    /// were trusted as they were first seen. `None` if that has never happened, or was approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_s: Option<u64>,
     /// The tools as they were first seen or approved last.
@@ -105,9 +105,9 @@ impl PinRecord {
         self
     }
 
-    /// Returns the record after these tools were seen. The first tools that are ever seen of a server are trusted. Later,
-    /// a tool that differs counts as changed. So does a new tool if the group is `pinned`; otherwise it is trusted as it
-    /// is now. Returns `None` if no tool has ever been seen.
+    /// Returns the record after these tools were seen. The first tools that are ever seen of a server are trusted.
+    /// Later, a tool that differs counts as changed. So does a new tool if the group is `pinned`; otherwise it is
+    /// trusted as it is now. Returns `None` if no tool has ever been seen.
     pub fn observe(
         previous: Option<Self>,
         target: &PinTarget,
@@ -147,8 +147,8 @@ impl PinRecord {
         Some(record)
     }
 
-    /// Returns whether a tool may be used with this definition: it was first seen with it or approved, or it is a new tool
-    /// of a group that is not `pinned`.
+    /// Returns whether a tool may be used with this definition: it was first seen with it or approved, or it is a new
+    /// tool of a group that is not `pinned`.
     pub fn accepts(&self, name: &str, digest: &DefinitionDigest, pinned: bool) -> bool {
         let Some(approved) = self.approved.get(name) else { return !pinned };
         approved.digest == *digest || self.earlier.get(name).is_some_and(|earlier| earlier.contains(digest))

@@ -18,11 +18,11 @@ pub enum Varying {
 /// The varying members of a tool, by their paths.
 pub type VaryingMembers = BTreeMap<String, Varying>;
 
-/// Returns the members in which a tool differs from the approved one, as varying ones.
+/// Returns the members in which a tool differs from the approved definition, to be approved as varying.
 ///
 /// # Errors
 ///
-/// The difference may be another one. Says why.
+/// The difference cannot be approved as varying. Says why.
 pub(super) fn of_difference(approved: &PinnedTool, now: &PinnedTool) -> Result<VaryingMembers, String> {
     let (Some(old), Some(new)) = (&approved.details, &now.details) else {
         return Err(
@@ -50,7 +50,7 @@ pub(super) fn of_difference(approved: &PinnedTool, now: &PinnedTool) -> Result<V
     Ok(varying)
 }
 
-/// Returns whether a tool differs from the approved one only in what varies.
+/// Returns whether a tool differs from the approved definition in varying members only.
 pub(super) fn explains(varying: &VaryingMembers, approved: &PinnedTool, now: &PinnedTool) -> bool {
     let (Some(old), Some(new)) = (&approved.details, &now.details) else { return false };
     let varies = |path: &str| match varying.get(path) {

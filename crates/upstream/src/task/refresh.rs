@@ -1,5 +1,5 @@
-//! The catalog: how it comes into use, and how it is read again because the server says that a list changed or a caller
-//! asks for it.
+//! The catalog of a group: how a new one comes into use, and how it is read again because the server reports a change
+//! or a caller asks for it.
 
 use super::Task;
 use crate::catalog::{Catalog, CatalogSource};
@@ -13,7 +13,8 @@ use std::sync::Arc;
 use wire::protocol::methods::Method;
 
 impl<C: Connect> Task<C> {
-    /// Starts to read the catalog again, unless that is in progress. Without a connection, callers are answered at once.
+    /// Starts to read the catalog again, unless that is in progress. Without a connection, callers are answered at
+    /// once.
     pub(super) fn start_refresh(&mut self) {
         match &self.connection {
             Some(connection) if self.refresh.is_none() => {
@@ -37,7 +38,7 @@ impl<C: Connect> Task<C> {
         self.end_refresh();
     }
 
-    /// Puts a catalog that was read into use. It was compared with what is remembered of the tools: nobody sees it before.
+    /// Puts a catalog into use that was read, and compared with the pins.
     pub(super) fn set_catalog(&mut self, mut catalog: Catalog) {
         catalog.connect_time = catalog.connect_time.or_else(|| self.catalog.as_ref()?.connect_time);
         let known = self.catalog.as_ref().map(|known| known.original());
@@ -70,7 +71,8 @@ impl<C: Connect> Task<C> {
         self.catalog = Some(catalog);
     }
 
-    /// Logs which rules of the config match no tool, and which tools they hide, unless a catalog of this run had the same.
+    /// Logs which rules of the config match no tool, and which tools they hide. Findings that an earlier catalog of
+    /// this run had are not logged again.
     fn log_rules(&self, catalog: &Arc<Catalog>) {
         let Some(server) = &self.server else { return };
         let findings = |catalog: &Arc<Catalog>| {

@@ -27,8 +27,8 @@ impl SharedState {
     }
 }
 
-/// Makes an attempt that nobody waits for: it begins when a slot is free, or when `urgent` is notified because a caller
-/// waits now. A slow attempt gives its slot back, so that servers that hang delay no others.
+/// Makes an attempt that no caller waits for. It begins when a slot is free, or when `urgent` is notified because a
+/// caller waits now. A slow attempt returns its slot, so that servers that hang do not delay others.
 pub async fn in_slot<T>(slots: Arc<Semaphore>, urgent: &Notify, mut attempt: BoxFuture<'static, T>) -> T {
     let slot = tokio::select! {
         slot = slots.acquire_owned() => slot.ok(),

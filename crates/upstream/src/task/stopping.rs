@@ -11,8 +11,8 @@ use std::time::Duration;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl<C: Connect> Task<C> {
-    /// Rejects new callers and waits until every lease is returned. Callers that wait for the attempt are told that
-    /// the group is gone; they turn to its successor, if it has one.
+    /// Rejects new callers and waits until every lease is returned. Callers that wait for an attempt get
+    /// `AcquireError::Gone`, and turn to the group that replaces this one, if there is one.
     pub(super) async fn drain(&mut self) -> Grace {
         self.commands.close();
         self.waiting.clear();
@@ -49,7 +49,7 @@ impl<C: Connect> Task<C> {
             self.end_refresh();
             self.apply(Event::Closed);
         }
-        // However young the failure of a failed group is.
+        // Unlike a request alone, this connects even if the last attempt has just failed.
         self.apply(Event::LoggedIn);
         self.apply(Event::Requested);
     }

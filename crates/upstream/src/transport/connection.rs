@@ -1,4 +1,4 @@
-//! What every kind of transport gives to the code that uses it. Knows none of them.
+//! What every transport gives to its users. Nothing here depends on the kind of transport.
 
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
@@ -12,7 +12,7 @@ pub struct OpenTransport<H> {
     pub input: Box<dyn AsyncRead + Send + Unpin>,
     /// Accepts the lines for the upstream.
     pub output: Output,
-    /// Writes the lines that `output` accepted. It has to be run.
+    /// Writes the lines that `output` accepted. The user of the transport has to run it.
     pub writer: Writer,
     /// Watches the connection and ends it.
     pub handle: H,
@@ -50,10 +50,11 @@ pub struct FailedRequest {
 pub struct RequestFailures(Option<mpsc::Receiver<FailedRequest>>);
 
 impl RequestFailures {
-    /// For a transport that does not know what became of a single request. Its requests fail when the connection ends.
+    /// Makes the failures of a transport that cannot tell what became of a single request. Its requests fail when the
+    /// connection ends.
     pub const NONE: Self = Self(None);
 
-    /// The failures that are sent to `receiver`.
+    /// Makes the failures that come from `receiver`.
     pub fn new(receiver: mpsc::Receiver<FailedRequest>) -> Self {
         Self(Some(receiver))
     }

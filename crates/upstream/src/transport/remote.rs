@@ -11,8 +11,9 @@
 //!
 //! `driver` is the connection's task. It reads the peer's lines and starts an `exchange` for each message, which sends
 //! it by POST and passes on the JSON or the events that come back. `get_stream` reads the stream that belongs to no
-//! request, `http_sse` the single stream of the older transport. All of them share a `connection`. `request_streams` knows
-//! which call a request of the server concerns.
+//! request, `http_sse` the single stream of the older transport; `event_stream` parses all streams. All tasks share a
+//! `connection`. `request_streams` knows which call a request of the server concerns. `outgoing` is a message on its
+//! way to the server, with its `headers` and `param_headers`.
 //!
 //! A request without an answer is reported beside the lines, as a [`FailedRequest`](super::connection::FailedRequest).
 //! An error that concerns the whole connection is stored before the request that met it is reported, so a caller that

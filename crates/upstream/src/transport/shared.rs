@@ -1,5 +1,5 @@
-//! The transport to a process that other instances use as well, as `sharing` supplies it. Without it, as on Windows, every
-//! server has a process of its own.
+//! The interface of the transport to a process that other instances use as well. The crate `sharing` implements it.
+//! Without an implementation, as on Windows, every server has a process of its own.
 
 use super::connection::OpenTransport;
 use config::ServerConfig;
@@ -31,7 +31,7 @@ pub trait SharedSession: Send + Sync {
     /// The pid of the server's process.
     fn pid(&self) -> u32;
 
-    /// Takes a notification of those who share the process, not of the server. Returns false if it is not one.
+    /// Handles a notification of the host. Returns false if the notification is the server's.
     fn take_notification(&self, method: &str, params: Option<&Raw>) -> bool;
 
     /// Returns how the session ended. To be called after the end of its input.

@@ -158,7 +158,7 @@ impl RemoteConnection {
         drop(self.failed_requests.send(failed).await);
     }
 
-    /// The same without waiting. If the queue is full, the request is not reported and runs into its timeout.
+    /// Reports a request that has no answer, without waiting. If the queue is full, the request runs into its timeout.
     pub fn try_report_failure(&self, failed: FailedRequest) {
         drop(self.failed_requests.try_send(failed));
     }

@@ -30,7 +30,7 @@ const IN_FLIGHT_GRACE: Duration = Duration::from_secs(1);
 /// How long ending the session may take if the connection was not stopped with a time limit.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the answer to a cancelled request is awaited that may name a task, which has to be cancelled then.
+/// How long to wait for the answer to a cancelled request that may name a task, so that the task can be cancelled too.
 const TASK_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The state of the task.
@@ -178,8 +178,8 @@ impl ConnectionDriver {
         })
     }
 
-    /// Aborts the task of a request, which closes its HTTP request. If the request may create a task at the server, its
-    /// answer is awaited a while.
+    /// Aborts the task of a request, which closes its HTTP request. If the server may answer the request with an MCP
+    /// task, the answer is awaited for a while first.
     fn abort_request(&mut self, request: &Raw) {
         let task = self.in_flight.iter().find(|(_, known)| known.id == request).map(|(task, _)| *task);
         let Some(request) = task.and_then(|task| self.in_flight.remove(&task)) else { return };

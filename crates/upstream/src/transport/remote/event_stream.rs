@@ -86,7 +86,7 @@ pub enum StreamEnd {
 }
 
 impl ServerSentEvent {
-    /// Returns the JSON-RPC message in the event. `None`: it carries none. Some servers keep a stream alive with events
+    /// Returns the JSON-RPC message in the event; `None` if it has none. Some servers keep a stream alive with events
     /// of other names, and the first event of a stream may have an id and no data.
     pub fn into_message(self) -> Option<Raw> {
         let is_message = matches!(self.name.as_deref(), None | Some("" | "message"));

@@ -27,12 +27,12 @@ impl OutgoingMessage {
         matches!(self.method.as_str(), "initialize" | "server/discover")
     }
 
-    /// Returns the headers that it has by the parameter headers that are known now. For a stateless server.
+    /// Returns the headers of the message for a stateless server, with the parameter headers that are known now.
     pub fn stateless_headers(&self, param_headers: &ParamHeaders) -> HeaderMap {
         headers::stateless(&self.method, raw::get(&self.line, "params").as_ref(), param_headers)
     }
 
-    /// Whether this error response says that the server no longer accepts the revision that it was found to accept.
+    /// Whether this error response says that the server no longer accepts the revision that it once accepted.
     pub fn revision_was_withdrawn(&self, response: &Raw) -> bool {
         !self.is_handshake() && error_code(response) == code::UNSUPPORTED_REVISION
     }
