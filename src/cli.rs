@@ -1,9 +1,15 @@
 //! The command line, as clap types. Their doc comments are the help texts.
 //!
-//! [`usage`] parses the command line. A file beside this one runs each command: [`login`] and logout, [`approve`], [`import`], [`servers`] (add, remove, enable, disable), [`check`], [`shell`] (tools,
-//! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`secrets`], [`completions`], [`cache`], and
-//! [`demo`]. `main` calls them with the parsed command line and the environment, which is read once. Each returns the
-//! exit code, or an error that `main` prints. [`terminal`] is the only one that writes to stdout and stderr.
+//! # Theory of operation
+//!
+//! [`usage`] parses the command line, and `main` reads the environment, once, and calls the command's function with
+//! both. Each function returns the exit code, or an error that `main` prints. A file beside this one has each command:
+//! [`login`] (and logout), [`approve`], [`servers`] (add, remove, enable, disable), [`check`], [`shell`] (tools,
+//! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`secrets`], [`completions`], [`cache`] and
+//! [`demo`]. The crate `import` has `import`. Without a command, `instance::serve` serves the client.
+//!
+//! [`config_files`] names the config files that a command reads, and `running_instances` asks the running instances
+//! over their sockets. Every command prints by the crate `terminal`, which alone writes to stdout and stderr.
 
 use clap::builder::{BoolishValueParser, NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Parser, Subcommand};

@@ -2,20 +2,35 @@
 //!
 //! # Theory of operation
 //!
-//! An `Account` is the login at one server. The transport asks it for a token with every request, and reports each 401
-//! and 403 (`credentials`).
+//! An [`Account`] is the login at one server. The HTTP transport asks it for a token with every request, and reports
+//! each 401 and 403 to it, by the traits of `http_client::credentials`, which `credentials` implements. [`OAuthLogins`]
+//! has the accounts of all servers of an instance.
 //!
-//! - `discovery` finds the authorization server, `scopes` chooses what to ask it for.
-//! - `login` gets the first tokens: the user agrees in a browser (`browser`), which returns to `callback`.
+//! - `discovery` finds the authorization server. `scopes` chooses which scopes to request there.
+//! - `login` gets the first tokens: the user agrees in a `browser`, which returns to `callback`.
 //! - `refresh` gets the next tokens without the user, by refresh token or by client credentials (`assertion`).
 //! - `challenge` decides what to do about a refused request. `revocation` ends a login.
 //! - `token_store` shares logins between the processes of the user, in the system's `keyring` where there is one.
 //!   `secret_store` has the values of `{keyring:NAME}` in the same keyring.
 //!
-//! rmcp speaks the protocol; this module adds what rmcp leaves open. It upholds three invariants: every request of a
-//! login passes `egress`, which decides where it may go; one process at a time refreshes a login, under the lock of
-//! the token store; and a refresh that was sent is completed, because its answer has the only refresh token that
-//! still works (`shutdown_guard`).
+//! rmcp speaks the protocol; this crate adds what rmcp leaves open.
+//!
+//! # Invariants
+//!
+//! - Every request of a login passes `egress`, which decides where it may go by the rules of `addresses`.
+//! - One process at a time refreshes a login: it holds the lock of the token store.
+//! - A refresh that was sent is completed, because its answer has the only refresh token that still works
+//!   (`shutdown_guard`).
+//!
+//! ```no_run
+//! # async fn example(account: &std::sync::Arc<auth::Account>) -> Result<(), auth::AuthError> {
+//! if let auth::LoginStart::Waiting(login) = account.start_login().await? {
+//!     println!("Open {}", login.url());
+//!     login.finish().await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod account;
 mod addresses;

@@ -1,10 +1,27 @@
-//! What every other crate may use, and what knows nothing of MCP.
+//! The tools of every other crate. Nothing here knows MCP, servers or the config.
+//!
+//! # Theory of operation
 //!
 //! - `text` makes text of others safe to show, and `telemetry` writes the log.
-//! - `files` reads files that may block or never end, `private_files` checks who may read and write our own, and
-//!   `blocking` runs what may block, with a deadline.
-//! - `procfs` reads what the system tells about processes.
-//! - `clock` is the time of day, `random` and `digest` wrap the cryptography, and `memory` configures the allocator.
+//! - `files` reads files that may block or never end, and `private_files` reads and writes our own files, after it has
+//!   checked who else may. `blocking` runs work that may block, with a deadline.
+//! - `procfs` reads what Linux tells about processes.
+//! - `clock` is the time, `random` and `digest` wrap the cryptography, and `memory` configures the allocator.
+//!
+//! # Invariants
+//!
+//! - Nothing that may block runs on a task: a network mount that is gone, or a FIFO, would stop every other task.
+//! - A file of ours is trusted only if nobody else can change it.
+//! - Text of others reaches a person, a model or the log only with every character visible.
+//!
+//! ```no_run
+//! # async fn example(path: std::path::PathBuf) -> Result<(), base::blocking::BlockingError> {
+//! let limit = std::time::Duration::from_secs(2);
+//! let content = base::blocking::run(limit, move || base::files::read(&path, 1 << 20)).await?;
+//! println!("{} bytes", content.map_or(0, |bytes| bytes.len()));
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod blocking;
 pub mod clock;

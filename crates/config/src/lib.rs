@@ -3,19 +3,31 @@
 //! # Theory of operation
 //!
 //! There are two sets of types. `file` has the shape of a file as users write it: every field is optional, other
-//! clients' names are accepted, and the doc comments become the descriptions in `config-schema.json`. This module has
-//! what the program uses: validated, with variables expanded and durations resolved. [`load`] is the only way from one
-//! to the other. It parses each file with the position of every value, reads the entries with the deserializer in `de`
-//! (which expands the variables of [`vars`]), merges the files and applies the defaults. `object` makes the struct of an
-//! object of the file, the table of its fields and the struct that the program uses from one definition. [`watch`]
-//! reports when a file may have changed; [`referenced`] has the files that the config names.
+//! clients' names are accepted, and the doc comments become the descriptions in `config-schema.json`. The root of this
+//! crate, `server` and [`tool_rules`] have what the program uses: validated, with variables expanded and durations
+//! resolved. [`load`] is the only way from one to the other. It parses each file with the position of every value,
+//! reads the entries with the deserializer in `de` (which expands the variables of [`vars`]), merges the files and
+//! applies the defaults. `object` makes the struct of an object of the file, the table of its fields and the struct
+//! that the program uses from one definition.
+//!
+//! [`watch`] reports when a file may have changed, and [`referenced`] has the files that the config names. [`rules`]
+//! compiles the rules for a group's tools. [`env`](mod@env) is the environment of the process, and [`dirs`] names the
+//! directories of our own files.
 //!
 //! # Invariants
 //!
 //! - Loading never fails as a whole. A wrong server is an error of that server only, a wrong setting counts as not
 //!   given, and a wrong file has no servers.
 //! - No message repeats a value, because any value may be a secret.
-//! - Everything here is compared with `PartialEq`, so that a reload can tell what has changed.
+//! - A reload finds what has changed by `PartialEq`, so every type of the config has it.
+//!
+//! ```no_run
+//! let env = config::env::Env::of_process();
+//! let config = config::load::load(&["servers.json".into()], &env, &config::Overrides::default());
+//! for (name, server) in &config.servers {
+//!     println!("{name:?}: {}", server.as_ref().map_or_else(ToString::to_string, |_| "valid".to_owned()));
+//! }
+//! ```
 
 use base::text;
 use std::collections::{BTreeMap, BTreeSet};

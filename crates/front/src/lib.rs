@@ -2,11 +2,12 @@
 //!
 //! # Theory of operation
 //!
-//! A session serves one client on one pair of streams. Static state answers the handshake and `tools/list`, so they
-//! never wait for an upstream. Every other request runs as a future of its own, and only a request that names a group
-//! waits for that group.
+//! A session (`server::ClientSession`) serves one client on one pair of streams. The config, the cache and the groups'
+//! snapshots answer the handshake and `tools/list`, so these never wait for an upstream. Every other request runs as a
+//! future of its own, and only a request that names a group waits for that group.
 //!
 //! The modules build on each other, from the top down:
+//!
 //! - `server` reads messages, enforces the phases of a session, and routes each request to its handler;
 //! - `tools` has the proxy's own tools and the lists of tools;
 //! - `passthrough` forwards requests to the group that they belong to, and merges the lists of all groups;
@@ -16,10 +17,24 @@
 //! - `session` is the state of a client's session, and the context of each request;
 //! - `client` is the client itself: what it declares, what it is told, and how upstreams ask it for input.
 //!
-//! `errors` and `tool_errors` have all errors of the proxy itself; `request_error` has the causes for which a request has no
-//! answer. `arguments` reads what a model writes, in every form that models use. `lookup`, `exposed_names`, `known_names`, `known_lists`,
-//! `uri_owner` and `origins` find what a name or a URI belongs to; `apps` gives the URIs of user interfaces; `own_tools` has the
-//! names of our tools. `results` keeps results that are too large for the client.
+//! The files beside these folders serve all of them. `errors`, `tool_errors` and `changed_tools` have the texts of all
+//! errors of the proxy itself; `request_error` has the causes for which a request has no answer. `arguments` reads what
+//! a model writes, in every form that models use. `lookup`, `spelling`, `exposed_names`, `known_names`, `known_lists`,
+//! `uri_owner` and `origins` find what a name or a URI belongs to. `apps` gives the URIs of user interfaces, and
+//! `own_tools` the names of our tools. `results` keeps results that are too large for the client.
+//!
+//! # Invariants
+//!
+//! - Reading never waits for a request, so a cancellation and the end of the stream are always seen.
+//! - Params and results pass as bytes: only members that name a tool, a URI or a task are replaced.
+//! - A request is sent to a server again at most once, and only if it did not run or may be repeated (`call`).
+//!
+//! ```ignore
+//! let (peer, deadlines) = Peer::new(output);
+//! tokio::spawn(deadlines.run());
+//! let session = ClientSession::new(groups, &front_client, peer, SessionOptions::default());
+//! session.run(&mut lines, signals.next(), logins.shutdown()).await;
+//! ```
 
 pub mod apps;
 pub mod arguments;

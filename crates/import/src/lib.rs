@@ -2,20 +2,23 @@
 //!
 //! # Theory of operation
 //!
-//! `clients` knows the files of each client and what their entries mean, `rules` the rules for tools in them, and `files`
-//! reads, edits and writes them. On these stand the parts of an import, in the order in which they act:
+//! `clients` knows the files of each client and what their entries mean, `rules` knows the rules for tools in them, and
+//! `files` reads, edits and writes them. On these stand the parts of an import, in the order in which they act:
 //!
 //! 1. `merge` finds the servers of all clients, and puts them together with those of servers.json.
-//! 2. `profiles` decides which servers and tools each client may use, so that each goes on to see what it saw.
-//! 3. `plan` puts together what is written, shows it, asks, and writes servers.json; with `--write-client` also the
-//!    clients' files, with our entry in place of their servers. `--secrets` moves secrets to the system's keyring there.
-//! 4. `measure` starts the servers before anything is written, for `--measure`.
+//! 2. `profiles` decides which servers and tools each client may use, so that each client still sees what it saw
+//!    before.
+//! 3. `measure` starts the servers before anything is written, for `--measure`.
+//! 4. `plan` puts together what is written, shows it, asks, and writes servers.json. With `--write-client` it also
+//!    writes the clients' files, with our entry in place of their servers. `--secrets` moves secrets to the system's
+//!    keyring.
 //!
-//! `undo` goes through the records of `files` and takes the changes of clients' files back. `ask` puts the questions of all
-//! parts to the person at the terminal, and `mode` is what the command line asks for.
+//! `undo` goes through the records of `files` and takes the changes of clients' files back. `ask` puts the questions of
+//! all parts to the person at the terminal, and `mode` is what the command line asks for.
 //!
 //! A folder imports only folders before it in this list: `clients`, `rules`, `files`, `merge`, `profiles`, `measure`,
-//! `plan`, `undo`.
+//! `plan`, `undo`. `src/main.rs` calls [`import`](fn@import) for the command. Other commands use what is public beside
+//! it: `add` and `remove` edit servers.json as an import does, and `check` finds our entry in a client's file.
 //!
 //! # Invariants
 //!
@@ -26,6 +29,11 @@
 //!   client turns it off.
 //! - Nothing is written without a yes: at the terminal, or as `--yes`.
 //! - A signal ends the command where it waits, never within the write of a file.
+//!
+//! ```ignore
+//! let Some(Command::Import(args)) = &cli.command else { return };
+//! import::import(args, &cli.instance_options(&env), &env).await?;
+//! ```
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,15 +2,32 @@
 //!
 //! # Theory of operation
 //!
-//! [`InstanceOptions`] say which config files an instance reads and what overrides them. [`Instance`] puts the parts
-//! together: logins, secrets, transport, groups, and the client that upstreams know. Nothing is started yet.
+//! [`InstanceOptions`] say which config files an instance reads and what overrides them. [`Instance`] makes the parts
+//! of the crates below (logins, secrets, transport, groups, and the client that upstreams know) and connects them. It
+//! starts nothing.
 //!
-//! `serve` runs an instance for the client on stdin and stdout. `embedded` runs one for a command in the same process,
-//! so that `dynamic-mcp call` and `check` obey the same rules as a client. `import --measure` starts the groups alone.
-//! `follow_config` applies changes of the config files. `control` is the socket on which commands reach a running
-//! instance. `nesting` recognizes an instance that would start itself. `stores` opens the user's logins and secrets.
-//! `signals` receives the signals that end the process. `program_client` starts this program once more and is its MCP
-//! client, for `demo` and `import --measure`.
+//! - `serve` runs an instance for the client on stdin and stdout. `embedded` runs one for a command in the same
+//!   process, so that `dynamic-mcp call` and `check` obey the same rules as a client. `import --measure` starts the
+//!   groups alone.
+//! - `follow_config` applies changes of the config files. `control` is the socket on which commands reach a running
+//!   instance.
+//! - `nesting` recognizes an instance that would start itself. `signals` receives the signals that end the process.
+//! - `stores` opens the user's logins and secrets.
+//! - `program_client` starts this program once more and is its MCP client, for `demo` and `import --measure`.
+//!
+//! # Invariants
+//!
+//! - A signal is received from the first moment on, and every wait at the start also ends by it.
+//! - An instance ends in order, within a deadline: first the session, then the groups, then their processes.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! let env = config::env::Env::of_process();
+//! let options = instance::InstanceOptions { files: vec!["servers.json".into()], ..Default::default() };
+//! instance::serve::serve(&options, &env, upstream::groups::startup::Startup::default()).await?;
+//! # Ok(())
+//! # }
+//! ```
 
 use auth::OAuthLogins;
 use base::text;

@@ -2,19 +2,27 @@
 //!
 //! # Theory of operation
 //!
-//! [`launch`] determines what to execute: the program, its arguments and its environment. The [`warden`] starts, signals
-//! and reaps every child process, and ends it however our own process ends; on Windows, `windows_jobs` does that, under
-//! the same names. [`child`] is a running server: its pipes and its end. [`stderr`] keeps the last lines that a process
-//! wrote to stderr, [`server_log`] those of all processes of a group. [`secrets`] fetches the values that a server's
-//! config names, such as the output of a command. [`processes`] reads what the system tells of processes.
+//! [`launch`] determines what to execute: the program, its arguments and its environment. The [`warden`] starts,
+//! signals and reaps every child process, and ends it however our own process ends; on Windows, `windows_jobs` does
+//! that, under the same names. [`child`] is a running server: its pipes and its end. [`stderr`] keeps the last lines
+//! that a process wrote to stderr, and [`server_log`] those of all processes of a group. [`secrets`] fetches the values
+//! that a server's config names, such as the output of a command.
 //!
-//! `held_process` holds a process, whatever becomes of its pid. `stop_timeouts` says how long its end may take.
-//! `own_program` runs this program in one of its other modes.
+//! [`own_program`] runs this program in one of its other modes. [`processes`] reads the trees of the user's processes,
+//! to show their memory. `held_process` refers to a process by a pidfd, so that a reused pid is never taken for it.
+//! [`stop_timeouts`] says how long the end of a process may take.
+//!
+//! # Invariants
+//!
+//! - No child process outlives us, however we end. Only the warden signals and reaps.
+//! - A process is named by a handle or an id of ours, never by a remembered pid.
+//! - No message and no log shows the value of a variable other than PATH, or an argument: they may be secrets.
 //!
 //! ```no_run
-//! # async fn example(stdio: &config::StdioConfig, env: &process::launch::ProcessEnv) -> anyhow::Result<()> {
+//! # async fn example(stdio: &config::StdioConfig, env: &config::env::Env) -> anyhow::Result<()> {
 //! let launch = process::launch::prepare(stdio, env).await?;
-//! println!("{}", launch.program.display());
+//! let server = process::warden::Warden::new().spawn(launch).await?;
+//! println!("{}", server.pid);
 //! # Ok(())
 //! # }
 //! ```

@@ -2,18 +2,29 @@
 //!
 //! # Theory of operation
 //!
-//! A tool's definition is JSON in the form of MCP's `Tool`, and its parameters are a JSON Schema. This module reads
+//! A tool's definition is JSON in the form of MCP's `Tool`, and its parameters are a JSON Schema. This crate reads
 //! definitions and does no I/O:
 //!
 //! - `signature` writes a definition in the manner of TypeScript, which takes a model fewer tokens. `types` writes a
-//!   schema as a type (`type_names` names those that are declared), `comments` writes the rest of it as comments, and
-//!   `reference` follows references.
-//!   `exact_numbers` keeps the digits of large numbers. A signature says whether anything of the schema is missing in it.
+//!   schema as a type, `type_names` names the types that are declared, `comments` writes the rest of the schema as
+//!   comments, and `reference` follows references. `exact_numbers` keeps the digits of large numbers.
 //! - `validate` checks a call's arguments before the server is asked.
 //! - `definition` mends what clients reject in a definition.
 //!
-//! Definitions come from servers and may be invalid or hostile. So every recursion has a limit, and a schema that
-//! cannot be read makes a signature incomplete or a check undecided, never an error.
+//! # Invariants
+//!
+//! - Definitions come from servers and may be invalid or hostile: every recursion has a limit.
+//! - A schema that cannot be read makes a signature incomplete (`Signature::lossless`) or a check undecided, never an
+//!   error.
+//! - A check refuses arguments only if they certainly break a rule.
+//!
+//! ```no_run
+//! let definition = wire::Raw::from_static(br#"{"inputSchema": {"properties": {"id": {"type": "integer"}}}}"#);
+//! println!("{}", schema::signature::signature(&definition));
+//! let validator = schema::validate::ArgumentValidator::default();
+//! let verdict = validator.validate("get_item", &definition, br#"{"id": "x"}"#);
+//! assert!(matches!(verdict, schema::validate::ArgumentVerdict::Misfit(_)));
+//! ```
 
 use wire::{Raw, raw};
 

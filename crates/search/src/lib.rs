@@ -1,17 +1,28 @@
-//! Ranked search for tools by a description of what they do.
+//! Ranked search for tools by a description of their purpose.
 //!
 //! # Theory of operation
 //!
 //! The search is lexical and in memory: no model, no network, no clock. A tool is a [`document`] of five fields: its
-//! name, its description and its parameters, and its group's name and description. The `tokenizer` cuts their texts into
-//! terms (folded, stemmed, identifiers split), and the `inverted_index` maps terms to tools, weighted by BM25F.
+//! name, its description and its parameters, and its group's name and description. The `tokenizer` cuts their texts
+//! into terms (folded, stemmed, identifiers split), and the `inverted_index` maps terms to tools, weighted by BM25F.
 //!
-//! A `query` is split into clauses, because it may name several steps of a task, and `stop_words` are dropped. Each of
-//! its terms is expanded by `synonyms` or, if no tool has it, by prefixes, compound parts and similar spellings. The
-//! `ranking` picks tools one by one, so that every clause is answered. Tools that the query calls by name come first.
-//! The weights are in `tuning`; `cargo bench --bench search` measures the result.
+//! A `query` is split into clauses, because it may name several `steps` of a task, and `stop_words` are dropped. Each
+//! of its terms is expanded by `synonyms` or, if no tool has it, by a `prefix`, by compound parts, or by similar
+//! spellings (`fallback`). The `ranking` picks tools one by one, so that every clause is answered. Tools that the query
+//! calls by name come first. The weights are in `tuning`; `cargo bench --bench search` measures the result.
 //!
-//! Tools with equal scores keep the order of the config.
+//! # Invariants
+//!
+//! - The result depends only on the tools and the query. Tools with equal scores keep the order of the config.
+//! - A large catalog or a long query is cut at a limit and never refused.
+//!
+//! ```no_run
+//! let definition = br#"{"name": "create_issue", "description": "Opens an issue"}"#.as_slice();
+//! let tools = vec![("create_issue", definition)];
+//! let group = search::SearchGroup { name: "github", description: String::new(), tools };
+//! let hits = search::SearchIndex::new(&[group]).search("report a bug", None, 5);
+//! println!("{hits:?}");
+//! ```
 
 use document::{Analyzer, Document, Field};
 use inverted_index::InvertedIndex;

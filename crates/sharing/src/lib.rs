@@ -1,22 +1,35 @@
-//! Servers whose process several instances of the same user share: both ends.
+//! Servers whose process several instances of the same user share: both ends. Unix only.
 //!
 //! # Theory of operation
 //!
-//! A shared server runs in the *host*, a process of our own program that `crate::host` implements. An instance attaches
-//! to a server by connecting to the host's socket and describing the server as a [`ServerIdentity`]; the host starts
-//! the server unless it runs already. From then on two pipes carry JSON-RPC lines, as the stdin and stdout of a private
-//! process do.
+//! A shared server runs in the *host*, a process of our own program, which [`host`] implements. An instance attaches to
+//! a server by connecting to the host's socket and describing the server as a `ServerIdentity`; the host starts the
+//! server unless it runs already. From then on two pipes carry JSON-RPC lines, as the stdin and stdout of a private
+//! process do. [`SharedServers`] is the instance's end: it implements the trait by which the transport in `upstream`
+//! attaches.
 //!
-//! - `scope` decides which servers are shared, and `tested_packages` lists those that are shared without being asked.
+//! - `scope` decides which servers are shared, and `tested_packages` lists those that are shared by default.
 //! - `runtime_dir` is the directory of the socket, and `host_process` connects to the host, or starts it.
-//! - `confinement` compares two processes: a host must not be a way out of a sandbox. `cgroup_limits` compares the limits
-//!   of their control groups.
-//! - `attach_helper` is the process by which an instance connects, and shows itself to the host; `challenge` proves to
-//!   both that the process that they have looked at is the one at the other end.
+//! - `confinement` compares what two processes may do: a host must not be a way out of a sandbox. `cgroup_limits`
+//!   compares the limits of their control groups.
+//! - `attach_helper` is the process by which an instance connects, and by which the host sees the rights of the
+//!   instance. `challenge` proves to each end that the process whose rights it has read is really at the other end.
 //! - `attach` has the messages of attaching, and `pipes` passes the pipes.
 //!
-//! Sharing is an optimization. Whatever is doubtful or takes longer than `ATTACH_TIMEOUT` makes the connection
-//! private: attaching returns `None`, and the caller starts a process of its own.
+//! # Invariants
+//!
+//! - Sharing is an optimization. If anything is doubtful or takes longer than `ATTACH_TIMEOUT`, attaching returns
+//!   `None`, and the caller starts a private process.
+//! - A host has exactly the rights of the instances that use it.
+//! - No session sees or cancels the requests of another one.
+//!
+//! ```ignore
+//! let shared = SharedServers::new(process_env);
+//! let transport = match shared.attach(&server, max_message_bytes, timeout, &log).await {
+//!     Some(shared) => shared,
+//!     None => start_private_process().await?,
+//! };
+//! ```
 
 // Windows has no sockets by which processes prove who they are.
 #![cfg(unix)]

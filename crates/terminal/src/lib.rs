@@ -2,17 +2,30 @@
 //!
 //! # Theory of operation
 //!
-//! Names, paths and messages come from configs, directories, servers and other processes, and a terminal takes some of
-//! their characters for commands. So everything that is printed is one of two kinds:
+//! Names, paths and messages come from configs, directories, servers and other processes, and a terminal interprets
+//! some of their characters as commands. So everything that is printed is one of two kinds:
 //!
-//! - `VisibleText`, tables and sentences of ours: every character in it is visible, wherever it goes. Messages on stderr
-//!   and questions are made visible the same way.
-//! - A `payload`, such as the result of a tool, a log or JSON: its bytes, for the program that reads the pipe or the
+//! - [`VisibleText`], tables and sentences of ours: every character in it is visible, wherever it goes. Messages on
+//!   stderr and questions are made visible the same way.
+//! - A [`payload`], such as the result of a tool, a log or JSON: its bytes, for the program that reads the pipe or the
 //!   file, and visible characters if stdout is a terminal.
 //!
-//! Colors and movements of the cursor are added here, after the text was made visible. A lint (`clippy.toml`) forbids
-//! every other way to stdout and stderr. Nothing fails for a message: the terminal may be closed, or the reader of a pipe
-//! gone, where `eprintln!` would panic.
+//! [`table`] lays out columns, [`outcome`] has the exit codes and the error of a command, and [`hidden_input`] reads a
+//! secret without showing it.
+//!
+//! # Invariants
+//!
+//! - A lint (`clippy.toml`) forbids every other way to stdout and stderr.
+//! - Colors and movements of the cursor are added here, after the text was made visible.
+//! - A message that cannot be written is dropped, where `eprintln!` would panic: the terminal may be closed, or the
+//!   reader of a pipe gone.
+//!
+//! ```no_run
+//! let (name, mut text) = ("a server", terminal::VisibleText::default());
+//! text.line(format_args!("{name} is ready"));
+//! terminal::print(&text)?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
 #![expect(clippy::disallowed_methods, reason = "this is the writer")]
 
 pub mod hidden_input;

@@ -3,23 +3,44 @@
 //! # Theory of operation
 //!
 //! A message is one line. `lines` cuts a stream into lines, and [`Message::parse`] checks a line in one pass (`scan`):
-//! `id`, `method`, `params`, `result` and `error` stay slices of it. The members of the params of a request are found in
-//! the same pass (`params`, `object`), so that no handler reads it again. Of a response it is known whether it may have a
-//! member that somebody looks for (`result_members`). A body is never serialized again, so that nothing in it can change.
-//! What a proxy has to replace becomes a part of its own between slices of the line (`body`), or is replaced in a copy
-//! (`raw`). `output` queues the messages (`frame`) in order and never waits. Messages that were read together are handled
-//! together (`connection`), and what that sends is written at once (`coalesce`); the output's writer writes everything else.
+//! `id`, `method`, `params`, `result` and `error` stay slices of it. The same pass finds the members of a request's
+//! params (`params`, `object`), so that no handler reads them again, and notes which members a result may have
+//! (`result_members`).
 //!
-//! `peer` is one end of a connection and the same for both sides: it assigns ids, matches answers, enforces timeouts, and
-//! cancels requests that are dropped. A client's cancellation passes from `front/server.rs` to `inbound`, which drops the
-//! request's future, and so to `peer`, which cancels the request to the server; `cancellation` has the client's params for
-//! it. `call_options` has the options and errors of one outgoing request, `open_calls` the requests that are not answered,
-//! `inbound` serves the requests of the other side, and `batch` handles messages that come in one array. `malformed` says
-//! what is wrong with a line that is no message, and `unfinished` joins a message that is written over several lines; both
-//! pass over text that may not be JSON with `tokens`.
-//! `budget` limits the memory that the messages of all connections take together. `stdio` opens the process's own stdin and
-//! stdout, `log_text` makes text of the other side safe for the log, and `fold` compares keys as programs do that ignore
-//! case.
+//! A body is never serialized again, so nothing in it can change. A member that a proxy has to replace becomes a part
+//! of its own between slices of the line (`body`), or is replaced in a copy (`raw`). `output` queues the messages
+//! (`frame`) in order and never waits. Messages that were read together are handled together (`connection`), and the
+//! messages that this sends are written at once (`coalesce`); the output's writer writes everything else.
+//!
+//! `peer` is one end of a connection and the same type for both sides: it assigns ids, matches answers, enforces
+//! timeouts, and cancels requests that are dropped. `call_options` has the options and errors of one outgoing request,
+//! and `open_calls` the requests that are not answered. `inbound` serves the requests of the other side: a cancellation
+//! drops the future of its request, and the peer of the other connection then cancels the request that the future was
+//! waiting for, with the client's params (`cancellation`).
+//!
+//! - `batch` handles messages that come in one array. `malformed` says what is wrong with a line that is no message,
+//!   and `unfinished` joins a message that is written over several lines; both use `tokens`, which passes over text
+//!   that may not be JSON.
+//! - `budget` limits the memory that the messages of all connections take together.
+//! - `stdio` opens the process's own stdin and stdout. `log_text` makes text of the other side safe for the log.
+//! - `fold` compares keys as programs do that ignore case. `protocol` has the methods, revisions and keys of MCP.
+//!
+//! # Invariants
+//!
+//! - A line is checked once and completely, so whatever is passed on is JSON.
+//! - `Output::send` never waits. A reader waits for `Output::ready` before it reads more.
+//! - Every request of ours has a deadline, and every line, queue and batch a limit.
+//!
+//! ```no_run
+//! # use wire::{Raw, call_options::CallOptions, output::Output, peer::Peer};
+//! # async fn example(output: Output) {
+//! let (peer, deadlines) = Peer::new(output);
+//! tokio::spawn(deadlines.run());
+//! let options = CallOptions::within(std::time::Duration::from_secs(10));
+//! let reply = peer.call("tools/list", None::<Raw>, options).await;
+//! # drop(reply);
+//! # }
+//! ```
 
 use crate::protocol::methods::Method;
 use bytes::{Buf, Bytes};
