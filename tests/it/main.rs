@@ -85,6 +85,6 @@ mod support;
 #[cfg(unix)]
 mod terminal;
 mod upstreams;
-// Windows has no warden: `transport/windows_jobs/tests.rs` has the tests of what takes its place.
+// Windows has no warden: `process/windows_jobs/tests.rs` has the tests of what takes its place.
 #[cfg(unix)]
 mod warden;

@@ -1,5 +1,5 @@
 //! What is known of a config field beside its type: its names, the kind of server that it belongs to, and its part in the
-//! key of the catalog cache. [`object`](super::object) makes a table of the fields of each object.
+//! key of the catalog cache. `object` makes a table of the fields of each object.
 //!
 //! A field is read under its name and its aliases, and each of these both in snake_case and in camelCase.
 

@@ -218,7 +218,7 @@ mod tests {
         } else {
             assert!(
                 schema == SCHEMA.replace("\r\n", "\n"),
-                "config-schema.json is out of date: run `UPDATE_SCHEMA=1 cargo test config::file` and commit it"
+                "config-schema.json is out of date: run `UPDATE_SCHEMA=1 cargo test -p dynamic-mcp-config` and commit it"
             );
         }
     }

@@ -1,7 +1,7 @@
 //! The notation of variables in the strings of a config: `${VAR}`, `${VAR:-default}`, `${env:VAR}`, `{env:VAR}`,
 //! `{file:PATH}`, `{keyring:NAME}` and `{command:…}`.
 //!
-//! [`parts`] reads a string and [`write`] writes one. Text in which one of these stands is escaped: `$${` stands for
+//! [`parts`] reads a string and [`write`](fn@write) writes one. Text in which one of these stands is escaped: `$${` stands for
 //! `${`, `$$` for `$`, and doubled braces before `env:`, `file:`, `keyring:` and `command:` for single ones, so that
 //! `{{file:` stands for `{file:`. `${:-text}` stands for `text`.
 
@@ -89,7 +89,7 @@ pub fn literal(text: &str) -> Option<String> {
     }
 }
 
-/// Returns the string as [`write`] writes it, so that strings of one meaning are equal.
+/// Returns the string as [`write`](fn@write) writes it, so that strings of one meaning are equal.
 pub fn canonical(text: &str) -> String {
     parts(text).map_or_else(|Malformed| text.to_owned(), |parts| write(&parts))
 }

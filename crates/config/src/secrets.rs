@@ -1,6 +1,6 @@
 //! Values that a config names instead of having them: `{keyring:NAME}` and `{command:PROGRAM ARG…}`.
 //!
-//! They are fetched when the server starts, by `transport::secrets`. Until then the fields of the config have the text as
+//! They are fetched when the server starts, by `process::secrets`. Until then the fields of the config have the text as
 //! it is written, and [`ServerSecrets`] says what takes its place.
 
 use super::referenced::FileStamp;

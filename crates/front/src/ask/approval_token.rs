@@ -2,7 +2,7 @@
 //!
 //! `requestState` is a token that says what was asked or approved, signed with a key of this process, so that it holds
 //! only for this tool with these arguments, and for ten minutes. The upstream's own state for later rounds travels
-//! inside it. The proxy keeps only the token's nonce (`session/unspent_nonces`), which is spent before the call is sent.
+//! inside it. The proxy keeps only the token's nonce (`session::unspent_nonces`), which is spent before the call is sent.
 //! So each token lets one request pass, whether that succeeds or not.
 
 use crate::session::input_required::needs_input;
