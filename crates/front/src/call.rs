@@ -306,7 +306,7 @@ fn replace_hidden(
     Ok(repaired)
 }
 
-/// Returns who wants the user to approve the call, if somebody does.
+/// Returns which rule or server demands that the user approves the call; `None` if none does.
 fn approval_demand(call: &ToolCall, tool: &FoundTool) -> Option<ApprovalDemand> {
     match tool.snapshot.rules.asks(&tool.name) {
         Some(source) => Some(ApprovalDemand::Config(source)),

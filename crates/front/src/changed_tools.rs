@@ -1,4 +1,5 @@
-//! The texts about tools that changed since they were first seen, and about those that are refused for it.
+//! The texts about tools that changed since they were first seen, and about tools that are refused because they
+//! changed.
 
 use base::text::{self, shorten};
 use config::{GroupName, ServerConfig};

@@ -24,8 +24,8 @@ pub struct ExposedNames {
 }
 
 impl ExposedNames {
-    /// Builds the table from all pairs of a group and a name. `groups`: all groups, in config order, including those of
-    /// which no names are known.
+    /// Builds the table from all pairs of a group and a name. `groups`: all groups, in config order, including groups
+    /// without known names.
     pub fn new<'a>(groups: &[GroupName], pairs: impl Iterator<Item = (&'a GroupName, &'a str)>) -> Self {
         let mut names = Self::default();
         let prefixes = prefixes(groups);

@@ -1,5 +1,5 @@
-//! What the lists of all groups have beside tools, as far as it is known without asking a server: the lists of the last
-//! connections, and the URIs that groups claim although no list of resources has to have them.
+//! The resources, templates, prompts and skills of all groups that are known without asking a server: the lists of the
+//! last connections, and the URIs that groups claim although no list of resources has to have them.
 
 use config::GroupName;
 use upstream::catalog::OtherLists;
@@ -59,7 +59,7 @@ pub fn last_known(group: &Upstream, kind: &ListKind) -> ListEntries {
     catalog.as_ref().and_then(|catalog| catalog.lists()).map(kind.known).unwrap_or_default()
 }
 
-/// The URIs that the groups claim, as far as is known.
+/// Returns the URIs that the groups are known to claim.
 pub fn claims(groups: &GroupManager) -> GroupEntries {
     groups.all().iter().map(|group| (group.name.clone(), claims_of(group))).collect()
 }

@@ -26,7 +26,7 @@ pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
     groups.get_by_name(name).map_or_else(|| misspelled_group(groups, name), Ok)
 }
 
-/// Finds a group whose name differs from this one, as far as a [spelling] may.
+/// Finds a group whose name is this one in another [spelling].
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub fn tool(group: &GroupName, catalog: &Catalog, rules: &Rules, name: &str) -> 
         return if rules.allows(name) { Match::One(exact) } else { Match::None };
     }
     if catalog.left_off.concerns(CatalogList::Tools) {
-        // The name may be that of a tool which is left off the list, so nothing else is meant by it.
+        // The list may have left off a tool of this name, so the name is not taken as the spelling of another one.
         return Match::None;
     }
     let known = catalog.tools.iter().enumerate().map(|(index, tool)| (index, tool.name.as_str()));
@@ -165,7 +165,7 @@ pub fn split<'g, 'n>(groups: &'g [Upstream], name: &'n str) -> Option<(&'g Upstr
     fitting.min_by_key(|(_, tool)| tool.len())
 }
 
-/// Returns the groups to which a tool or prompt exposed as `name` may belong, whatever is known of them.
+/// Returns the groups to which a tool or prompt exposed as `name` may belong, by the prefix of the name alone.
 pub fn with_prefix(groups: &[Upstream], name: &str) -> Vec<Upstream> {
     let names: Vec<_> = groups.iter().map(|group| group.name.clone()).collect();
     let fitting = exposed_names::groups_of(&names, name);

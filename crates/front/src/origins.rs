@@ -1,5 +1,5 @@
-//! Remembers which groups named a URI in a result, so that one that is in no list can be read from its group. The ids of
-//! elicitations are remembered in the same way, so that a group cannot end the question of another one.
+//! Remembers which groups named a URI in a result, so that a URI that is in no list can be read from its group. The ids
+//! of elicitations are remembered in the same way, so that a group cannot end the question of another one.
 
 use config::GroupName;
 use memchr::memmem;
@@ -23,7 +23,7 @@ pub struct Origins(BTreeMap<GroupName, RecentNames>);
 struct RecentNames {
     /// The names.
     known: HashSet<Arc<str>>,
-    /// The same, the oldest first.
+    /// The URIs, the oldest first.
     order: VecDeque<Arc<str>>,
 }
 

@@ -61,7 +61,8 @@ pub fn rewrite(group: &GroupName, uri: &str) -> String {
     }
 }
 
-/// Returns the URI that means `uri` of `group`, whatever groups list. Clients may use it for every URI.
+/// Returns the URI that names `uri` of `group` explicitly, whether or not a group lists it. Clients may use it for
+/// every URI.
 pub fn explicit(group: &GroupName, uri: &str) -> String {
     at_group(&encode(group.as_str()), uri)
 }
@@ -128,8 +129,8 @@ impl Affinity {
     }
 }
 
-/// Returns whether a URI has an authority, which is not empty. `file:///x` and `memo:1` have none that could belong to
-/// somebody.
+/// Returns whether a URI has an authority, which is not empty. `file:///x` and `memo:1` have no authority that could
+/// belong to a group.
 pub fn has_authority(uri: &str) -> bool {
     scheme_and_authority(uri).is_some_and(|(_, authority)| !authority.is_empty())
 }

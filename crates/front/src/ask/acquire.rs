@@ -27,7 +27,7 @@ pub async fn acquire(
     wait_for_lease(groups, group, &mut WaitProgress::new(progress)).await
 }
 
-/// Does the same for a request of the user, who is offered the login that the group needs.
+/// Connects the group for a request of the user, and offers the user the login that the group needs.
 ///
 /// # Errors
 ///

@@ -66,7 +66,7 @@ fn ask_through_result(
         ApprovalState::NotAsked => None,
     };
     if let Some(nonce) = nonce {
-        // Before anything is sent: whatever becomes of the call, the approval is used.
+        // Before anything is sent: the approval is used even if the call fails.
         return match nonces.spend(nonce) {
             true => Ok(ApprovalOutcome::Approved),
             false => Err(tool_errors::approval_used(group, tool)),

@@ -28,8 +28,8 @@ pub(super) struct ResolvedArguments {
     pub(super) misfit: Option<Box<Violations>>,
 }
 
-/// Decides what becomes of `args`, of which `verdict` says how they fit. The catalog is read again before a call is refused
-/// or repaired, because the server may have changed the schema without a notification.
+/// Decides whether `args` are sent, repaired or refused. `verdict` says how they fit the schema. The catalog is read
+/// again before a call is refused or repaired, because the server may have changed the schema without a notification.
 ///
 /// # Errors
 ///

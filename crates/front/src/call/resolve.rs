@@ -1,5 +1,5 @@
 //! Finds the group of a tool, and the group's own name for it, by what a request calls the tool: its exposed name, its
-//! name with that of a group before it, or its bare name in any [spelling](crate::spelling).
+//! name after the name of a group, or its bare name in any [spelling](crate::spelling).
 
 use super::found_tool;
 use crate::ask::acquire::{acquire, acquire_for_user};
@@ -22,7 +22,7 @@ enum KnownOwner {
     Several(Vec<Upstream>),
 }
 
-/// Returns the name of a tool without that of its group, which some models write before it.
+/// Removes the name of the group from the name of a tool: some models write it first.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ pub async fn by_direct_name(
     }
 }
 
-/// Finds a tool by its exposed name, as far as that is known.
+/// Finds a tool by its exposed name. Returns `None` if no known tool has the name.
 async fn exposed(context: &RequestContext, name: &str) -> Result<Option<ResolvedTool>, RpcError> {
     let names = context.session.names.get(&context.session.groups).await;
     let owner = names.map_err(|_| errors::lists_took_too_long())?.resolve(name);
@@ -112,7 +112,7 @@ fn known_owner(all: &[Upstream], name: &str) -> Result<KnownOwner, String> {
     })
 }
 
-/// The same for a tool that a request names directly.
+/// Finds the group of a tool that a request names directly.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! Names the group in every question and notification of an upstream, because the client knows only the proxy.
 //!
-//! A question begins with the name of its group, and a URL in it must be that of a web page. A notification that names
-//! another group is marked or dropped. Clients may ignore the case of keys, so a message that has a key twice, or in the
-//! wrong case, is refused: the client could read another value than was checked here.
+//! A question begins with the name of its group, and a URL in it must lead to a web page. A notification that names
+//! another group is marked or dropped. Clients may ignore the case of keys, so a message that has a key twice, or in
+//! the wrong case, is refused: the client could read another value than was checked here.
 
 use crate::origins::Origins;
 use base::text::{visible, visible_lines};

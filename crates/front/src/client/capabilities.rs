@@ -14,7 +14,7 @@ const STATELESS_CAPABILITIES: [&str; 5] = [
     capability::EXTENSIONS,
     capability::EXPERIMENTAL,
 ];
-/// The capabilities of which upstreams are offered each member by itself.
+/// The capabilities whose members are offered to upstreams one by one.
 const OFFERED_BY_MEMBER: [&str; 2] = [capability::EXTENSIONS, capability::EXPERIMENTAL];
 
 /// The capabilities of a client.
@@ -30,8 +30,8 @@ pub struct ClientCapabilities {
 struct DeclaredCapabilities {
     /// The era in which the client declared them; `None` if it has declared nothing yet.
     era: Option<Era>,
-    /// What `initialize` declared. For a stateless client, the union of what its requests declared of
-    /// `STATELESS_CAPABILITIES`.
+    /// What `initialize` declared. For a stateless client, all of `STATELESS_CAPABILITIES` that any of its requests
+    /// declared.
     all: Raw,
 }
 
@@ -78,8 +78,8 @@ impl ClientCapabilities {
         raw::get(&self.declared.lock().all, capability)
     }
 
-    /// What an upstream is offered: the client's declarations of `names`, and its extensions except those that are about
-    /// the proxy itself.
+    /// What an upstream is offered: the client's declarations of `names`, and its extensions without the ones about the
+    /// proxy itself.
     pub fn offered(&self, names: &[&str]) -> Raw {
         let declared = names.iter().filter_map(|name| Some((*name, self.get(name)?)));
         let by_member = OFFERED_BY_MEMBER.iter().filter_map(|name| {

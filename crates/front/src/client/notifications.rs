@@ -181,7 +181,7 @@ impl Notifications {
             observer(task);
         }
         let mut wanted = self.wanted.lock();
-        // A client of both eras gets what it asked for in one of them only in that one.
+        // A client that uses both eras gets a notification only in the era in which it asked for it.
         let is_listened_to = match (method, params) {
             (notification::RESOURCES_UPDATED, Some(params)) => {
                 let uri = raw::get_str(params, "uri").unwrap_or_default();

@@ -10,8 +10,8 @@ use upstream::catalog::entries::{ListEntries, ListEntry};
 use upstream::connection::task_ids;
 use wire::{Raw, raw};
 
-/// Lines of `GROUP NAME`: the name is that of a tool, a resource, a template and a task. Whatever a client sees leads
-/// back to the group and the name that it was made of.
+/// Lines of `GROUP NAME`: the name is that of a tool, a resource, a template and a task. Checks that every name and URI
+/// that a client sees leads back to the group and the name that it was made of.
 pub fn routing(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let pairs: Vec<(GroupName, &str)> = text

@@ -63,7 +63,7 @@ async fn read_stored(invocation: &Invocation, id: &str, uri: &str) -> Option<Rep
     let is_of_group = uri_owner::parse_rewritten(uri)
         .is_some_and(|(group, _)| invocation.groups().get(&GroupName::new(&group)).is_some());
     let names_group = invocation.params.get("group").is_some();
-    // Nobody else has it, so nobody else is asked.
+    // No other group has it, so no other group is asked.
     (!is_of_group && !names_group).then(|| Err(errors::resource_not_found(uri).into()))
 }
 

@@ -2,9 +2,10 @@
 //!
 //! A URI that a group lists, or that a template covers, belongs to that group. If neither is so, the scheme and the
 //! authority decide: where a group lists others with the same ones, it does not help another group to name the URI in a
-//! result. Otherwise the URI goes to the group that did; if several did, the request is refused. But a server may serve what it does not list or name. Any other URI is tried at the groups that
-//! offer resources, in turn: first where the scheme and the authority are those of what the group lists. With one group
-//! there is nothing to find: it gets every request, and its answer is the answer.
+//! result. Otherwise the URI goes to the group that did; if several did, the request is refused. But a server may serve
+//! what it does not list or name. Any other URI is tried at the groups that offer resources, in turn: first the groups
+//! that list URIs with the same scheme and authority. With one group there is nothing to find: it gets every request,
+//! and its answer is the answer.
 
 use crate::ask::acquire::acquire;
 use crate::errors::{LACKS_CAPABILITY, RpcError, UNAVAILABLE};
@@ -99,7 +100,8 @@ async fn await_catalog(invocation: &Invocation, group: &Upstream) -> bool {
     is_expected
 }
 
-/// Returns whether a group can be asked for resources, as far as is known.
+/// Returns whether a group can be asked for resources. A group that never connected can, unless its config turns
+/// resources off.
 fn may_offer_resources(group: &Upstream) -> bool {
     let snapshot = group.snapshot();
     let is_configured = snapshot.server.as_ref().is_some_and(|server| server.common.features.resources);
@@ -247,7 +249,7 @@ struct Contender {
     affinity: Affinity,
     /// Whether a result of the group named the URI.
     has_named: bool,
-    /// Whether a template of the group covers this URI and those of every other scheme.
+    /// Whether a template of the group covers this URI and every other one, of any scheme.
     is_catch_all: bool,
 }
 

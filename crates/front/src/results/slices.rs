@@ -87,8 +87,8 @@ fn line_start(text: &str, line: usize) -> Option<usize> {
     (start < text.len()).then_some(start)
 }
 
-/// Finds `words` in the text, whatever the case of ASCII letters, and describes each match on a line: its line, its byte
-/// and what is around it. The answer has about `limit` bytes at most.
+/// Finds `words` in the text, ignoring the case of ASCII letters, and describes each match on a line: its line, its
+/// byte and what is around it. The answer has about `limit` bytes at most.
 pub fn search(text: &str, words: &str, limit: usize) -> String {
     let (haystack, needle) = (text.to_ascii_lowercase(), words.to_ascii_lowercase());
     let (mut matches, mut shown) = (0_usize, String::new());

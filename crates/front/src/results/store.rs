@@ -182,7 +182,7 @@ mod tests {
         let stored = store.get(&large_id).await.unwrap();
         assert!(stored.result == large && stored.part_bytes == 8);
         assert_eq!(store.size(), (2, large.len() + 2));
-        // On Windows they have one until they are closed, and nobody else can open them.
+        // On Windows they have one until they are closed, and no other process can open them.
         let files =
             || std::fs::read_dir(dir.path().join("results")).unwrap().map(|file| file.unwrap().path());
         assert_eq!(files().count(), usize::from(cfg!(windows)));

@@ -55,7 +55,7 @@ impl Invocation {
         self.str(key).map(Cow::into_owned)
     }
 
-    /// Does the same without copying it.
+    /// Returns a string member of the params, without copying it.
     ///
     /// # Errors
     ///

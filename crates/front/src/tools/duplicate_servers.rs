@@ -10,7 +10,8 @@ use upstream::Upstream;
 /// How long the search may take. After that, no server is named.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Returns the servers of these groups that run more than once, except those that the config keeps private. Reads /proc.
+/// Returns the servers of these groups that run more than once, without the ones that the config keeps private. Reads
+/// /proc.
 pub async fn find(groups: &[Upstream]) -> Vec<DuplicateServer> {
     let private = groups.iter().filter_map(|group| {
         let snapshot = group.snapshot();

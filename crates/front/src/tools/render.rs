@@ -11,7 +11,7 @@ use wire::{Raw, raw};
 
 /// The length of a stub's text: about eight tokens, enough to tell tools apart.
 const MAX_STUB: usize = 46;
-/// The width of a character outside ASCII, of which a token has one rather than four.
+/// The width of a character outside ASCII: a token has one of these, or four ASCII characters.
 const WIDE_CHARACTER: usize = 3;
 /// The length of the text about a group.
 const MAX_GROUP_LINE: usize = 160;
@@ -186,7 +186,7 @@ fn by_name(group: &GroupName) -> String {
     format!("get_dynamic_tools {}", visible(&arguments.to_string()))
 }
 
-/// Inserts line ends between the members of long objects, in one pass whatever their nesting.
+/// Inserts line ends between the members of long objects, in one pass at any nesting.
 fn split_lines(json: &Raw) -> String {
     let text = String::from_utf8_lossy(json);
     if text.len() <= MAX_LINE {

@@ -60,7 +60,8 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
         .into()
 }
 
-/// Reports the states of `groups`, of which `duplicates` run more than once. `status` and `error` are about all groups.
+/// Reports the states of `groups`. `duplicates` are the servers among them that run more than once. `status` and
+/// `error` are about all groups.
 pub fn report(
     groups: &[Upstream],
     manager: &GroupManager,

@@ -268,8 +268,8 @@ pub fn instructions(groups: &GroupManager) -> String {
     with_group_lines(groups, |lines| definitions::instructions(lines, has_problems))
 }
 
-/// Calls `use_lines` with the groups as the config, their surfaces and the notes about those that cannot be used
-/// describe them.
+/// Calls `use_lines` with a line for each group: its description in the config, its surface, and a note if it cannot be
+/// used.
 fn with_group_lines<T>(groups: &GroupManager, use_lines: impl FnOnce(&[GroupLine<'_>]) -> T) -> T {
     let (config, surfaces, notes) = (groups.config(), groups.surfaces(), groups.notes());
     let lines = config.servers.iter().map(|(name, server)| {
