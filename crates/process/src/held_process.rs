@@ -1,7 +1,7 @@
 //! A process that is held by a descriptor, a pidfd (pidfd_open(2)).
 //!
-//! A pid names another process as soon as its process has ended and was reaped. A pidfd never does. So what is read in
-//! /proc/PID, or said about a pid, is about the held process if that one still runs afterwards.
+//! A pid names another process as soon as its process has ended and was reaped. A pidfd never does. So a value read in
+//! /proc/PID is about the held process if that process still runs after the read.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -35,8 +35,8 @@ impl HeldProcess {
     /// Holds the process at the other end of a Unix socket: the one that connected, or the one that called listen(2). Its
     /// pid in the credentials of the socket is `pid`.
     ///
-    /// Linux before 6.5 cannot tell that process but by its pid. There it is the process that has this pid now, which the
-    /// caller must not take for the one at the other end before that one has proved it.
+    /// Linux before 6.5 cannot tell that process but by its pid. There it is the process that has this pid now. The
+    /// caller must not trust it before it has proved that it is at the other end.
     ///
     /// # Errors
     ///

@@ -309,7 +309,7 @@ pub fn working_dir(stdio: &StdioConfig, process_env: &Env) -> PathBuf {
     }
 }
 
-/// Returns whether our working directory is that of the system's programs on Windows.
+/// Returns whether our working directory is the directory of the system's programs (on Windows).
 fn is_system_dir(process_env: &Env) -> bool {
     let system = process_env.var("SystemRoot").filter(|_| cfg!(windows));
     system.is_some_and(|root| {

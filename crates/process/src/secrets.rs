@@ -76,7 +76,7 @@ impl SecretResolver {
         Self::with_command_timeout(keyring, process_env, warden, COMMAND_TIMEOUT)
     }
 
-    /// The same with another deadline for commands.
+    /// Creates a resolver with another deadline for commands.
     pub fn with_command_timeout(
         keyring: Option<Arc<dyn SecretKeyring>>,
         process_env: Arc<Env>,

@@ -19,7 +19,7 @@ const MAX_BYTES: usize = 64 << 10;
 pub struct ServerLog(Arc<Mutex<LogRing>>);
 
 struct LogRing {
-    /// Tells this log from others, such as that of the next process of a shared server.
+    /// Tells this log from others, such as the log of the next process of a shared server.
     id: u64,
     lines: VecDeque<String>,
     /// The bytes of `lines`, each counted with a line ending.

@@ -12,14 +12,13 @@
 //! ```
 //!
 //! - In our process: [`Warden`] starts the warden process on the first spawn, and again after it was killed. `pool` has
-//!   the warden processes, of which there are two only if one was silent. `client` is the task that owns our end of
-//!   a socket. `handle` is the handle of one upstream.
+//!   the warden processes, two of them only if one was silent. `client` is the task that owns our end of a socket.
+//!   `handle` is the handle of one upstream.
 //! - `protocol` defines the messages on the socket.
 //! - In the warden process: `supervisor` is its loop, `setup` prepares its descriptors and signals, `ipc` is its end of
 //!   the socket, `waiting` waits, `spawn` starts an upstream, `supervised` is one, `descendants` finds and signals
-//!   processes, `orphans` ends those that an earlier warden left behind, `stopped_wardens` ends warden processes that
-//!   cannot end by themselves.
-//!   `owner_mark` and `rlimit_mark` tell whose a process is.
+//!   processes, `orphans` ends processes that an earlier warden left behind, `stopped_wardens` ends warden processes
+//!   that cannot end by themselves. `owner_mark` and `rlimit_mark` tell whose a process is.
 //!
 //! Invariants: only the warden process signals and reaps upstreams, because a pid that we remember may belong to
 //! another process by now. We address an upstream by an id of our own, which is never reused. The warden process never
@@ -76,7 +75,7 @@ mod supervised;
 mod supervisor;
 mod waiting;
 
-/// Other systems have no such limit, nor a way to read that of another process.
+/// Other systems have no such limit, or no way to read another process's limit.
 #[cfg(not(target_os = "linux"))]
 mod rlimit_mark {
     pub(super) fn encode(_owner_pid: i32, _id: u64) -> u64 {
@@ -156,7 +155,7 @@ impl Warden {
         Self::with_reply_timeout(program, args, REPLY_TIMEOUT)
     }
 
-    /// The same with another time that a warden process may be silent.
+    /// Creates a warden whose processes may be silent for `reply_timeout`.
     pub fn with_reply_timeout(program: PathBuf, args: Vec<OsString>, reply_timeout: Duration) -> Self {
         Self(Arc::new(WardenInner { program, args, reply_timeout, pool: Mutex::default() }))
     }
@@ -169,9 +168,9 @@ impl Warden {
 
     /// Starts an upstream.
     pub async fn spawn(&self, launch: Launch) -> Result<SpawnedProcess, SpawnError> {
-        // The warden process may have been killed before we noticed. Whatever it spawned was killed with it, so a
-        // second attempt does not start the upstream twice. Or it was silent: if it ever begins this spawn, the client
-        // task stops the upstream.
+        // The warden process may have been killed before we noticed. Every process that it spawned was killed with it,
+        // so a second attempt does not start the upstream twice. Or it was silent: if it ever begins this spawn, the
+        // client task stops the upstream.
         match self.try_spawn(&launch).await {
             Err(SpawnAttemptError::Retry(_)) => {}
             spawned => return spawned.map_err(SpawnError::from),
@@ -249,7 +248,8 @@ impl Warden {
     }
 }
 
-/// Kills those of our warden processes that are stopped, and ends what they leave behind. The others go on without us.
+/// Kills our warden processes that are stopped (SIGSTOP), and ends the processes that they leave behind. The others go
+/// on without us.
 async fn end_stopped(mut processes: Vec<(u32, HeldProcess)>) {
     processes.retain(|(pid, process)| stopped_wardens::is_stopped(*pid, process));
     if processes.is_empty() {
@@ -285,7 +285,8 @@ impl From<SpawnAttemptError> for SpawnError {
 }
 
 impl WardenInner {
-    /// Returns the commands of a warden process that works as far as is known, and the id of the next upstream.
+    /// Returns the command channel of a warden process that is not known to have failed, and the id of the next
+    /// upstream.
     fn commands_and_next_id(
         self: &Arc<Self>,
     ) -> Result<(mpsc::UnboundedSender<ClientCommand>, u64), SpawnError> {

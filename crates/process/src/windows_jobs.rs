@@ -40,7 +40,7 @@ mod sys;
 const TERMINATE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long callers wait beyond what a stop may take.
 const SLACK: Duration = Duration::from_millis(400);
-/// The interval at which a stop looks whether a job has processes. A job notifies nobody that waits for it.
+/// The interval at which a stop looks whether a job has processes. A job cannot be waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A running upstream and our ends of its pipes.

@@ -1,6 +1,6 @@
 //! The environment variables that a child process gets.
 //!
-//! A child inherits a safe subset of our variables and those that its config entry asks for in `inherit_env`. The
+//! A child inherits a safe subset of our variables, and the variables that `inherit_env` in its config entry names. The
 //! entry's own `env` overrides both.
 
 use std::ffi::OsStr;
@@ -147,9 +147,9 @@ fn is_safe(name: &str) -> bool {
         || cfg!(windows) && SAFE_WINDOWS_VARS.iter().any(|safe| is_same_var(name, safe))
 }
 
-/// Returns the names of our variables that the child of `group` did not inherit and that it may have wanted: those that
-/// its stderr mentions, and credentials whose name begins like the server's, such as `GITHUB_TOKEN` for a server that is
-/// named github.
+/// Returns the names of our variables that the child of `group` did not inherit and that it may have wanted: variables
+/// that its stderr mentions, and credentials whose name begins like the server's, such as `GITHUB_TOKEN` for a server
+/// that is named github.
 ///
 /// Such a variable is the likely cause of a failed start. The user can pass it on with `inherit_env` or `env`.
 pub fn withheld_vars(process_env: &Env, group: &str, stdio: &StdioConfig, stderr_tail: &str) -> Vec<String> {

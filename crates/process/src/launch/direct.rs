@@ -14,8 +14,8 @@
 //!    none of these files has changed. The process is the one that the launcher would have started, because it is made
 //!    from what the launcher once gave to it.
 //!
-//! Whatever is doubtful is started as written: nothing that the user sees depends on a guess. A direct start that does
-//! not get as far as a connection is forgotten, and the server is started through its launcher.
+//! A server is started as written if anything is doubtful: nothing that the user sees depends on a guess. A direct
+//! start that does not get as far as a connection is forgotten, and the server is started through its launcher.
 
 use config::StdioConfig;
 pub use effect::LauncherUse;

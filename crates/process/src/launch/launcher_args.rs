@@ -4,7 +4,7 @@
 use super::LaunchError;
 use std::path::Path;
 
-/// Launchers, what each needs as its first arguments, and those of its options that have no value.
+/// Launchers, the first arguments that each needs, and the options of each that have no value.
 const LAUNCHERS: [(&str, &[&str], &str, &[&str]); 7] = [
     ("npx", &[], r#""-y", "PACKAGE""#, &["-y", "--yes", "-q", "--quiet"]),
     ("pnpx", &[], r#""PACKAGE""#, &[]),

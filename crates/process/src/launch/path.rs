@@ -148,7 +148,7 @@ fn own_path(process_env: &Env) -> PathList {
     PathList::parse(process_env.var("PATH").unwrap_or_default())
 }
 
-/// Returns the existing directories of [`TOOL_DIRS`], and that of the newest Node that nvm installed.
+/// Returns the existing directories of [`TOOL_DIRS`], and the directory of the newest Node that nvm installed.
 fn tool_dirs(process_env: &Env) -> impl Iterator<Item = PathBuf> {
     let home = process_env.home();
     let node = home.as_ref().and_then(|home| newest_node_bin(&home.join(".nvm/versions/node")));

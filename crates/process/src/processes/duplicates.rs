@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The prefix of the variables that dynamic-mcp itself sets. They keep nobody apart.
+/// The prefix of the variables that dynamic-mcp itself sets. Servers that differ only in these are equal.
 const OWN_PREFIX: &[u8] = b"DYNAMIC_MCP_";
 
 /// A running server of one instance.
@@ -38,8 +38,7 @@ pub struct DuplicateServer {
     is_configured: bool,
 }
 
-/// Returns those of these servers, of several instances, that run more than once with the same command line under the
-/// same name.
+/// Returns the servers that several instances run with the same command line under the same name.
 pub fn among(servers: impl IntoIterator<Item = PrivateServer>, tree: &ProcessTree) -> Vec<DuplicateServer> {
     let mut by_command: BTreeMap<(String, Vec<OsString>), Vec<PrivateServer>> = BTreeMap::new();
     for server in servers {
@@ -54,7 +53,7 @@ pub fn among(servers: impl IntoIterator<Item = PrivateServer>, tree: &ProcessTre
     found.collect()
 }
 
-/// Returns those of these servers, of one instance, whose command line other instances run as well.
+/// Returns one instance's servers whose command line other instances run as well.
 pub fn of_instance(servers: &[PrivateServer], tree: &ProcessTree) -> Vec<DuplicateServer> {
     let running: Vec<_> = tree.private_servers().filter_map(|pid| Some((pid, command_line(pid)?))).collect();
     let found = servers.iter().filter_map(|server| {

@@ -1,7 +1,7 @@
 //! The descendants of the warden process: which upstream each belongs to, and how they are signalled.
 //!
-//! On Linux the warden process is a subreaper: a descendant whose parent exits becomes its child. Whatever an upstream
-//! starts therefore stays in the subtree of the warden process, and no other process has to be searched.
+//! On Linux the warden process is a subreaper: a descendant whose parent exits becomes its child. Every process that an
+//! upstream starts therefore stays in the subtree of the warden process, and no other process has to be searched.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -30,8 +30,8 @@ pub(super) struct Descendant {
 
 /// Signals every process group that has one of `processes`, and continues stopped processes.
 ///
-/// The signal goes to groups because killpg(2) is atomic against fork(2). A group never contains a process of somebody
-/// else, because every upstream has a session of its own. Our own group and session are skipped.
+/// The signal goes to groups because killpg(2) is atomic against fork(2). A group never contains another program's
+/// process, because every upstream has a session of its own. Our own group and session are skipped.
 pub(super) fn signal_groups<'a>(processes: impl IntoIterator<Item = &'a ProcStat>, signal: Signal) {
     let (own_group, own_session) = (getpgrp().as_raw(), getsid(None).map_or(0, Pid::as_raw));
     let is_foreign = |process: &&ProcStat| {

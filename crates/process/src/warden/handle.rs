@@ -103,8 +103,8 @@ impl ProcessHandle {
 
     /// Ends the process and every process that it started, with signals as `timeouts` says.
     ///
-    /// The caller closes the process's stdin first. Returns as soon as no process is left, or when those that are left
-    /// survived SIGKILL for 3 s.
+    /// The caller closes the process's stdin first. Returns as soon as no process is left, or when the remaining ones
+    /// have survived SIGKILL for 3 s.
     pub async fn stop(&self, timeouts: StopTimeouts) {
         let Some(commands) = self.commands.upgrade() else { return };
         if commands.send(ClientCommand::Stop { id: self.id, timeouts }).is_err() {

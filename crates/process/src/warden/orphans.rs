@@ -38,7 +38,7 @@ enum OrphanScope<'a> {
     Owned,
 }
 
-/// Ends every process of a dead owner, and those of `owner` whose upstream was lost.
+/// Ends every process of a dead owner, and the processes of `owner` whose upstream was lost.
 pub(super) fn end_orphans(owner: &OwnerId, lost: &LostUpstreams) {
     end(owner, OrphanScope::Lost(lost));
 }
@@ -154,7 +154,7 @@ fn started_after(pid: i32, process: &ProcStat) -> bool {
 
 /// Processes that must not be ended although their owner is dead: those that we were started from.
 ///
-/// An upstream of a dead owner may have left a shell behind that somebody uses, and started us from it.
+/// An upstream of a dead owner may have left a shell behind, in which the user has started us.
 #[cfg(target_os = "linux")]
 struct Protected {
     /// The pids of the owners of our ancestors.

@@ -4,8 +4,8 @@
 //! `DYNAMIC_MCP_OWNER` in its environment names the owner completely. A resource limit (`rlimit_mark`) survives an
 //! emptied environment, but has room for two numbers only.
 //!
-//! A warden process has its mark as an argument: its environment cannot be read, and its limit is that of the upstream
-//! that it is a part of, if our process is one itself.
+//! A warden process has its mark as an argument: its environment cannot be read, and if our process is an upstream
+//! itself, its limit is the mark of that upstream.
 
 use std::ffi::OsString;
 

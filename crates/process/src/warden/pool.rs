@@ -25,7 +25,7 @@ pub(super) struct WardenPool {
     pub(super) is_shut_down: bool,
 }
 
-/// A warden process that lives as far as is known.
+/// A warden process that is not known to have ended.
 #[derive(Debug)]
 struct WardenProcess {
     /// To its client task, which ends if this is dropped. Unbounded, because its senders are bounded: each waits for

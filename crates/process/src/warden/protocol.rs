@@ -4,7 +4,7 @@
 //! [`WardenRequest::Spawn`] accompany its first bytes (`SCM_RIGHTS`).
 //!
 //! Both ends are the same program, so no other version has to be supported. Each end only compares the versions,
-//! because an upgrade may have replaced our executable between our start and that of the warden process.
+//! because an upgrade may have replaced our executable before the warden process was started.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -39,7 +39,7 @@ pub(super) fn wait_for<'a>(
     ppoll(&mut descriptors, deadline.map(time_until), Some(SigSet::empty())).ok();
 }
 
-/// The same. Other systems have no ppoll(2), and select(2) supports 1024 descriptors, so pipes are polled.
+/// Waits as on Linux. Other systems have no ppoll(2), and select(2) supports 1024 descriptors, so pipes are polled.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn wait_for<'a>(
     socket: BorrowedFd<'a>,

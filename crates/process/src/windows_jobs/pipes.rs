@@ -1,7 +1,7 @@
 //! The three pipes of an upstream. Our ends are overlapped, so that no thread waits for them; the child's ends are
 //! ordinary ones, which every program can use.
 //!
-//! Windows has no anonymous pipes with an overlapped end. These have names that nobody can guess, admit one connection,
+//! Windows has no anonymous pipes with an overlapped end. Their names cannot be guessed. Each admits one connection,
 //! which is ours, and none from the network.
 
 use std::fs::File;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// The largest package.json that is read, in bytes.
 const MAX_PACKAGE_JSON: u64 = 1 << 20;
 
-/// Returns the files that decide what the launcher starts: those of the package, and those that configure the launcher.
-/// Some need not exist. `program` is that of the server, `cwd` its directory, `env` its environment.
+/// Returns the files that decide what the launcher starts: the files of the package, and the files that configure the
+/// launcher. Some need not exist. `program` is that of the server, `cwd` its directory, `env` its environment.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Recognizes the command lines of `npx` and `uvx` that name one package in one exact version. Whatever is not understood
-//! completely is refused.
+//! Recognizes the command lines of `npx` and `uvx` that name one package in one exact version. An option or a file that
+//! is not understood completely is refused.
 
 use config::StdioConfig;
 use std::fmt;
@@ -103,7 +103,7 @@ struct LauncherOptions {
     flags: &'static [&'static str],
     /// Those that name the package.
     package: &'static [&'static str],
-    /// Others with a value. What they say is part of what is learned.
+    /// Others with a value. Their values are part of the learned record.
     other: &'static [&'static str],
     /// Those that name further packages of the registry.
     with: &'static [&'static str],

@@ -39,8 +39,8 @@ impl DirectLaunches {
         Self { dir: dir.map(Arc::new) }
     }
 
-    /// Returns what is to be executed for a server whose config says `written`, and, if it may start directly, how it
-    /// was decided.
+    /// Returns the command to execute for a server whose config says `written`, and a record of the choice if the
+    /// server may start directly.
     pub async fn choose(
         &self,
         launcher: Launcher,
