@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn only_a_limit_that_is_stricter_than_the_hosts_counts() {
         let (window, above) = ("/sys/fs/cgroup/a/window", "/sys/fs/cgroup/a");
-        // A file of the window's group, its content, that of the host's group, and what is stricter.
+        // A file of the window's group, its content, the content in the host's group, and which limit is stricter.
         let table = [
             ("pids.max", "max", "max", None),
             ("pids.max", "100", "100", None),

@@ -8,9 +8,9 @@
 //! has answered.
 //!
 //! A process with CAP_SYS_ADMIN may be in a Landlock sandbox that neither `no_new_privs` nor anything else in /proc
-//! shows. Such a sandbox keeps it from looking at the processes outside. So the host sends a process with that capability
-//! no challenge but tells where to find one: it is the name of a file that the host has open, and /proc/HOST/fd shows it
-//! to those who may read /proc/HOST/ns/mnt, too (PTRACE_MODE_READ_FSCREDS, ptrace(2)).
+//! shows. Such a sandbox keeps it from looking at the processes outside. So the host sends a process with that
+//! capability no challenge but tells where to find one: it is the name of a file that the host has open, and
+//! /proc/HOST/fd shows it to every process that may read /proc/HOST/ns/mnt (PTRACE_MODE_READ_FSCREDS, ptrace(2)).
 
 use super::pipes;
 use base::random::hex_id;

@@ -1,9 +1,10 @@
-//! What confines a process: its user and groups, its capabilities, its namespaces, and whatever else sandboxes change.
+//! What confines a process: its user and groups, its capabilities, its namespaces, and everything else that sandboxes
+//! change.
 //!
-//! A server in the host runs with the rights of the host. If these were more than those of the instance that uses the
-//! server, the host would be a way out of a sandbox; if they were fewer, the server would fail where a private one
-//! works. So both ends compare each other with themselves and share nothing if anything differs or cannot be read. All
-//! of it is read from /proc (see proc(5)); other systems than Linux share nothing.
+//! A server in the host runs with the rights of the host. If the host had more rights than the instance that uses the
+//! server, it would be a way out of a sandbox; if they were fewer, the server would fail where a private one works. So
+//! both ends compare each other with themselves and share nothing if anything differs or cannot be read. All of it is
+//! read from /proc (see proc(5)); other systems than Linux share nothing.
 //!
 //! Namespaces and the root directory can be read only of a process that is dumpable. The host reads them of the attach
 //! helper (`attach_helper`). Instances cannot read them of the host, which is not dumpable; they compare the rest. With
@@ -83,7 +84,7 @@ impl Confinement {
     }
 
     /// Checks that a process of these rights may share anything: no one has taken rights from it, it has none from a
-    /// set-user-ID program, and its seccomp filters are those of every other process with as many.
+    /// set-user-ID program, and every process with this number of seccomp filters has the same ones.
     ///
     /// # Errors
     ///
@@ -124,8 +125,8 @@ impl Confinement {
         cgroup_limits::check(pid)
     }
 
-    /// Checks that the host has our rights, as far as they can be read. With CAP_SYS_ADMIN all of them must be readable.
-    /// `pid` and `uid` are as above.
+    /// Checks that the host has our rights, by everything that /proc and the socket show of them. With CAP_SYS_ADMIN
+    /// all of them must be readable. `pid` and `uid` are as above.
     ///
     /// # Errors
     ///

@@ -76,7 +76,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// Attaches to shared servers.
 pub struct SharedServers {
-    /// Our environment, of which servers inherit a part.
+    /// Our environment. Servers inherit a part of it.
     process_env: Arc<Env>,
     /// Connects to the host.
     dialer: HostDialer,

@@ -23,7 +23,7 @@ impl RuntimeDir {
         Self::open_or(base, format!("/tmp/dynamic-mcp-{}", nix::unistd::geteuid()).into())
     }
 
-    /// The same with another `fallback` than the directory in /tmp.
+    /// Opens the directory, with `fallback` in place of the directory in /tmp.
     fn open_or(base: Option<&Path>, fallback: PathBuf) -> io::Result<Self> {
         let Some(base) = base else { return Self::open_at(fallback) };
         match check_owner(base) {

@@ -49,7 +49,7 @@ impl HostSocket {
         Ok(Self { dir, path, file: (metadata.dev(), metadata.ino()), socket, lock })
     }
 
-    /// Serves until nobody has needed the host for a while, or a signal comes.
+    /// Serves until no instance has needed the host for a while, or a signal comes.
     pub(super) async fn serve(mut self) -> io::Result<()> {
         warden::raise_nofile();
         let own = Confinement::read_own().map_err(io::Error::other)?;
@@ -66,7 +66,7 @@ impl HostSocket {
         let (mut sessions, mut servers) = (JoinSet::new(), JoinSet::new());
         let mut end_at = Instant::now() + LINGER;
         let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        // Its own session has no terminal; somebody who closes one does not mean the host.
+        // Its own session has no terminal; a user who closes it does not mean to end the host.
         let mut hangup = signal(SignalKind::hangup())?;
         loop {
             tokio::select! {

@@ -85,7 +85,7 @@ impl SharedServer {
         (Arc::new(server), ServerIo { stdout, stderr, writer, deadlines, handle })
     }
 
-    /// Runs until the process has ended by itself, or nobody has used it for a while. Nothing of it is left then.
+    /// Runs until the process has ended by itself, or no session has used it for a while. Nothing of it is left then.
     pub(super) async fn run(&self, process: ServerIo) {
         let ServerIo { stdout, stderr, writer, deadlines, handle } = process;
         let tail = StderrTail::default();
@@ -191,7 +191,7 @@ impl SharedServer {
         is_added
     }
 
-    /// Removes a session and tells the server what nobody wants any more.
+    /// Removes a session, and cancels its subscriptions and tasks at the server unless another session needs them.
     pub(super) fn remove_session(&self, id: SessionId) {
         let Leftovers { unsubscribe, cancel_tasks, level } = self.table.lock().remove(id);
         for uri in unsubscribe {

@@ -196,7 +196,7 @@ impl ConnectionHandler for SessionReader {
 
     async fn ready(&mut self, lines: &mut LineReader) -> bool {
         while !self.is_broken && self.must_wait() {
-            // No longer, because what follows may be the cancellation of what the others wait for.
+            // The wait is bounded, because a later message may cancel the request that the others wait for.
             let ended = timeout(MAX_WAIT_BEHIND, self.requests.ended());
             tokio::select! {
                 ended = ended => if ended.is_err() { break },

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use wire::protocol::LogSeverity;
 
-/// How many tasks the host remembers the owner of. The oldest are forgotten and answer nobody.
+/// How many tasks the host remembers the owner of. The oldest are forgotten: no session may ask about them any more.
 const MAX_TASKS: usize = 4096;
 
-/// A session whose last request is older than this competes with nobody.
+/// A session whose last request is older than this takes no share of the server.
 const ACTIVE_FOR: Duration = Duration::from_secs(1);
 
 /// The number of a session. Never used again.
@@ -59,9 +59,9 @@ pub(super) enum Competition {
 /// What the server has to be told after a session has ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Leftovers {
-    /// The resources that nobody is subscribed to any more.
+    /// The resources without a subscribed session.
     pub(super) unsubscribe: Vec<String>,
-    /// The tasks of the session, which nobody can ask about any more.
+    /// The tasks of the session. No other session can ask about them.
     pub(super) cancel_tasks: Vec<String>,
     /// The log level that is enough for the others.
     pub(super) level: Option<LogSeverity>,

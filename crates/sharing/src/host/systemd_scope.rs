@@ -1,5 +1,5 @@
-//! Moves the host to a systemd scope, a control group of its own. Otherwise it stays in that of the instance that happened
-//! to start it, and ends when that group is killed as a whole.
+//! Moves the host to a systemd scope, a control group of its own. Otherwise it stays in the control group of the
+//! instance that happened to start it, and ends when that group is killed as a whole.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,8 +14,8 @@ const BUS_NAME: &str = "org.freedesktop.systemd1";
 const PATH: &str = "/org/freedesktop/systemd1";
 const INTERFACE: &str = "org.freedesktop.systemd1.Manager";
 
-/// Asks the user's systemd for a scope with these processes: the host, and its warden, of which everything else
-/// descends. `dir` is the runtime directory of the host. Where there is no systemd, nothing changes.
+/// Asks the user's systemd for a scope with these processes: the host and its warden. Every other process descends from
+/// the warden. `dir` is the runtime directory of the host. Where there is no systemd, nothing changes.
 pub(super) async fn enter(dir: PathBuf, pids: Vec<u32>) {
     let Some(bus) = bus_socket(&dir) else { return };
     match timeout(TIMEOUT, start_scope(&bus, pids)).await {
