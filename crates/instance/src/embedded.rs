@@ -179,8 +179,8 @@ async fn answer_questions(peer: Arc<Peer>, mut lines: LineReader, answer: Questi
     peer.end();
 }
 
-/// Waits until no group `is_awaited` any more, but for `limit` at most. `show` gets all groups and those that are awaited,
-/// each time that they are looked at.
+/// Waits until no group `is_awaited` any more, but for `limit` at most. `show` gets all groups and the awaited ones at
+/// each poll.
 pub async fn wait_for_groups(
     groups: &GroupManager,
     limit: Duration,

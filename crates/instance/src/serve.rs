@@ -96,7 +96,8 @@ pub enum ServeOutcome {
     Served,
     /// stdin ended before any request came.
     NoClient,
-    /// The same, or stdin is a terminal, and the config does not have the profile that was named: what is wrong.
+    /// The config does not have the profile that was named, and no request came or stdin is a terminal. Says what is
+    /// wrong.
     WrongProfile(String),
 }
 

@@ -25,13 +25,13 @@ pub fn token_store(
     Some(store.with_command_options(&options.config_args(env)))
 }
 
-/// The secrets of this user, in the system's keyring, whatever the settings say about logins. `None` if the home
+/// The secrets of this user, in the system's keyring. The settings about logins do not matter here. `None` if the home
 /// directory is not known.
 pub fn secret_store(env: &Env) -> Option<SecretStore> {
     Some(SecretStore::new(Keyring::of_system(env, true), secrets::marker_dir(env)?))
 }
 
-/// The same for servers that start. The user may be asked to unlock the keyring.
+/// The secrets of this user for servers that start. The user may be asked to unlock the keyring.
 pub fn secret_keyring(env: &Env) -> Option<Arc<dyn SecretKeyring>> {
     Some(Arc::new(secret_store(env)?))
 }

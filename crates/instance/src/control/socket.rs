@@ -31,7 +31,7 @@ const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What an instance says of itself.
 pub struct InstanceInfo {
-    /// See [`endpoint_base`](super::endpoint_base).
+    /// The directory of the socket, or the prefix of the name of the pipe ([`endpoint_base`](super::endpoint_base)).
     pub endpoint_base: Option<PathBuf>,
     /// The working directory.
     pub cwd: PathBuf,
@@ -65,7 +65,8 @@ pub async fn serve(info: InstanceInfo, groups: Arc<GroupManager>) {
     }
 }
 
-/// The commands that are being answered, at most [`MAX_COMMANDS`]. Whoever only connects keeps nobody out.
+/// The commands that are being answered, at most [`MAX_COMMANDS`]. A process that connects and sends nothing keeps no
+/// other one out.
 #[derive(Default)]
 struct OpenCommands {
     tasks: JoinSet<()>,
