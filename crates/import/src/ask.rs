@@ -19,7 +19,7 @@ pub(crate) enum Replacement {
     Wanted,
     /// The person said no.
     Declined,
-    /// It is read-only, and nobody was asked.
+    /// It is read-only, and the question was not asked.
     ReadOnly,
 }
 
@@ -60,8 +60,8 @@ impl Answers {
         }
     }
 
-    /// Asks whether a file is replaced. `--yes` does not answer for one that is read-only: somebody made it so. That it is
-    /// left then is said here.
+    /// Asks whether a file is replaced. `--yes` does not answer for one that is read-only: the user or a program made
+    /// it so on purpose. That it is left then is said here.
     ///
     /// # Errors
     ///

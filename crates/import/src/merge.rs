@@ -1,4 +1,4 @@
-//! Puts the servers of several clients together, and with those of servers.json.
+//! Merges the servers of several clients with each other and with the servers of servers.json.
 //!
 //! A server is recognized by what it runs or contacts: its command with the arguments, or its URL. Servers of one name
 //! and one program are one server if they are about the same thing (`accounts`); where the clients' entries differ in other
@@ -193,7 +193,7 @@ impl Merger {
 
     /// Notes which clients had the servers of this config file before an import replaced them.
     pub(crate) fn note_earlier_uses(&mut self, config: &Path, env: &Env) {
-        // Whatever writes a client's file says why the records cannot be read.
+        // The step that writes a client's file reports why the records cannot be read.
         let Ok(records) = ChangeRecords::of_user(env) else { return };
         for server in &mut self.servers {
             server.earlier_uses = records.earlier_uses(&server.name, config);

@@ -325,7 +325,7 @@ impl Plan {
         Ok(answer)
     }
 
-    /// Takes the values that moved to the keyring out of what `--undo` keeps, which fetches them from there.
+    /// Removes values that moved to the keyring from the records: `--undo` fetches them from the keyring.
     fn remove_values_from_records(&self, env: &Env) -> anyhow::Result<()> {
         let values: Vec<_> =
             self.moves.iter().map(|secret| (secret.name(), secret.value().expose())).collect();

@@ -85,7 +85,7 @@ impl Profile {
         ServerPattern::choose(patterns.collect::<Vec<_>>().iter(), server)
     }
 
-    /// Chooses the wanted servers too, and leaves out those that may be left out and are not wanted. `None` if that is
+    /// Adds the wanted servers, and removes servers that are not wanted and may be left out. `None` if that is
     /// impossible because a glob excludes a wanted server, or because it chooses one that may not be left out.
     pub(crate) fn adapted(&self, candidates: &[ProfileCandidate<'_>]) -> Option<Self> {
         let mut adapted = self.clone();

@@ -47,7 +47,7 @@ struct Undo<'a> {
     files: UndoneFiles,
     /// The records that keep something.
     kept: Vec<u32>,
-    /// Whether something stands in the place of what they keep.
+    /// Whether the file has other content where the kept content would go.
     is_blocked: bool,
     /// Whether everything that was wanted is done.
     is_complete: bool,

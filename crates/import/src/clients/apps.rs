@@ -106,7 +106,7 @@ impl ClientApp {
         }
     }
 
-    /// The files of the user, of which some may exist.
+    /// The files of the user, whether or not they exist.
     pub fn user_files(self, env: &Env, os: HostOs) -> Vec<PathBuf> {
         let home = |path: &str| env.home().map(|home| home.join(path));
         let below = |variable: &str, default: &str| {

@@ -445,7 +445,7 @@ mod tests {
         }
     }
 
-    /// Strings of what means something to one of the clients, or to us.
+    /// Generates strings from characters and notations that mean something to one of the clients, or to us.
     fn any_string() -> impl Strategy<Value = String> {
         let whole = r"(~/?)?([$]|[{]|[}]|[$][{]|:-|env:|keyring:k|command:id|input:i|A|B_2|low|workspaceFolder|userHome|x|-|é|[$]A|[$]low|[$][{]A[}]|[$][{]C:-d[}]|[$][{]env:A[}]|[{]env:A[}]|[{]file:token[}]|[{]command:id[}]|[{]keyring:k[}]|[$][{]input:i[}]|[$][{]workspaceFolder[}]|[$][{]/[}]){0,7}";
         prop_oneof![whole, "[$]UNSET|[$][{]UNSET[}]|[{]env:UNSET[}]|[$][{]env:UNSET[}]"]

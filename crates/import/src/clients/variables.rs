@@ -42,7 +42,7 @@ impl StringTranslator<'_> {
         write(&self.parts(field, text, used))
     }
 
-    /// Does the same with every string in a value.
+    /// Translates the variables in every string of a value.
     pub(crate) fn translate_all(&self, field: &str, value: &Value, used: &mut UsedVariables) -> Value {
         match value {
             Value::String(text) => self.translate(field, text, used).into(),
@@ -264,7 +264,7 @@ pub(crate) fn comparable(text: &str) -> String {
     write(&parts)
 }
 
-/// The names of the variables of the environment in the strings of a value, but for those that every client passes.
+/// Returns the environment variables that the strings of a value name, without the ones that every client passes.
 pub(crate) fn names_in(value: &Value) -> BTreeSet<String> {
     match value {
         Value::String(text) => {
@@ -292,8 +292,8 @@ impl UsedVariables {
     }
 }
 
-/// Our name for what only the client knows: `DYN_GITHUB_TOKEN` for `${input:github-token}`. Inputs whose names have the same
-/// words, and those of a project's own file, are other ones: their names have a digest.
+/// Our name for what only the client knows: `DYN_GITHUB_TOKEN` for `${input:github-token}`. Inputs whose names have the
+/// same words get different names, and so do inputs of a project's own file: their names have a digest.
 fn own_name(body: &str, project: Option<&Path>) -> String {
     let input = body.strip_prefix("input:");
     let mut words: Vec<String> = Vec::new();

@@ -30,7 +30,7 @@ pub(crate) struct ChangeRecord {
     /// The permission bits of the file before, on Unix.
     #[serde(default)]
     pub mode: Option<u32>,
-    /// The text before; `None` if there was no file. Of an incomplete record, the text of what is not back.
+    /// The text before; `None` if there was no file. In an incomplete record, the text that has not been put back.
     pub before: Option<String>,
     /// The SHA-256 of the bytes after, in base64; `None` if the record is incomplete.
     #[serde(default)]

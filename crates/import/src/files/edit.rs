@@ -35,7 +35,7 @@ pub fn edit(path: &Path, text: &str, edits: &[ObjectEdit]) -> Result<String, Str
     edited_text(path, text, edits, false)
 }
 
-/// Does the same, and removes these comments of JSON, so that they can come back with their members.
+/// Edits like [`edit`], and removes these comments of JSON, so that `--undo` can put them back with their members.
 ///
 /// # Errors
 ///

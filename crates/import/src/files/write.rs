@@ -30,7 +30,7 @@ fn without_verbatim_prefix(path: PathBuf) -> PathBuf {
     }
 }
 
-/// Whether nobody may write a file, by its mode or attribute.
+/// Returns whether a file is read-only by its mode or attribute.
 pub fn is_read_only(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.permissions().readonly())
 }
@@ -60,7 +60,7 @@ pub fn mode(_path: &Path) -> Option<u32> {
     None
 }
 
-/// Does the same, and takes the permissions that are not in `mode` from the file.
+/// Replaces a file like [`replace`], and takes the permissions that are not in `mode` from the file.
 ///
 /// # Errors
 ///

@@ -73,7 +73,7 @@ const HARMLESS_ENDS: &[&[&str]] = &[
     &["verbose"],
     &["verbosity"],
 ];
-/// The least length of a secret of which the last four characters may be shown, in characters.
+/// A secret with fewer characters is never shown. Of any other one, the last four may be.
 const MIN_SHOWN: usize = 20;
 /// How much of a value that is no secret is shown, in characters.
 const MAX_SHOWN: usize = 60;

@@ -73,7 +73,8 @@ impl FieldDifference {
         format!("{} is {}", base::text::visible(&self.path.join(".")), values.join(", "))
     }
 
-    /// The same, and which value counts. `file`: the name of servers.json, if it has the server already.
+    /// Describes the differences, and which value is used. `file`: the name of servers.json, if it has the server
+    /// already.
     pub(crate) fn describe_outcome(&self, file: Option<&str>) -> String {
         let described = self.describe();
         if let Some(file) = file {
@@ -143,7 +144,7 @@ pub(crate) fn prefer(server: &mut PlannedServer, origin: usize) {
     }
 }
 
-/// The fields of entries that are compared, with the members of those that have some.
+/// The fields of entries that are compared. A field that is an object is compared member by member.
 fn paths<'e>(entries: impl Iterator<Item = &'e Map<String, Value>>) -> Vec<Vec<String>> {
     let compared = entries.flatten().filter(|(field, _)| !NOT_COMPARED.contains(&field.as_str()));
     let all = compared.flat_map(|(field, value)| match value {

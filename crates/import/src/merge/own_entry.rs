@@ -62,8 +62,8 @@ pub fn find(app: ClientApp, env: &Env) -> Result<Option<OwnEntry>, String> {
 }
 
 impl OwnEntry {
-    /// The variables of the entry with their values, and what is to be known of those that have none. `client_env` is the
-    /// environment of the client, `env` ours, which may have what only the client knows.
+    /// Returns the variables of the entry with their values, and a note for each variable without a value. `client_env`
+    /// is the environment of the client, `env` ours, which may have what only the client knows.
     pub fn variables(
         &self,
         app: ClientApp,

@@ -1,4 +1,4 @@
-//! Which values are probably secrets: by the name of what holds them, and by their shape.
+//! Which values are probably secrets: by the name of the variable, header or option that has them, and by their shape.
 
 use std::collections::BTreeSet;
 

@@ -150,8 +150,8 @@ impl ProfileInput<'_> {
             || self.is_of_others(used, index)
     }
 
-    /// Adapts the profiles that are a client's by their name and in no entry that was read, such as those of other projects:
-    /// they leave out new servers of others, and get the client's rules for its own.
+    /// Adapts the profiles that have the name of a client and are in no entry that was read, such as the profiles of
+    /// other projects: they leave out new servers of others, and get the client's rules for its own.
     fn adapt_unused(
         &self,
         users: &BTreeMap<ClientScope, Option<String>>,

@@ -84,7 +84,7 @@ pub struct RuleFile {
 }
 
 impl ClientRule {
-    /// Returns whether it is about the tools of every server, and so about those of dynamic-mcp too.
+    /// Returns whether the rule is about the tools of every server, and so about the tools of dynamic-mcp too.
     pub fn is_policy(&self, app: ClientApp) -> bool {
         self.globs(app, NO_SERVER) == ["*"]
     }
@@ -160,7 +160,7 @@ impl ClientRule {
     }
 }
 
-/// The rules of a client for one of its servers, and those of them that have exceptions that cannot be said here.
+/// Returns the rules of a client for one of its servers, and the rules whose exceptions servers.json cannot express.
 pub(crate) fn rules_for<'r>(
     app: ClientApp,
     server: &str,

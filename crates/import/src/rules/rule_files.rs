@@ -172,7 +172,7 @@ impl RuleFile {
         }
     }
 
-    /// Reads `tools`, `permission` and `permissions`, in the order in which they count, and those of single agents.
+    /// Reads `tools`, `permission` and `permissions`, in the order in which they count, and the rules of single agents.
     fn read_opencode(&mut self, root: &Value) {
         self.read_opencode_object("", root);
         for key in ["agent", "agents", "mode"] {

@@ -1,7 +1,7 @@
 //! What a client may do with the tools of a server: the rules of its file, as globs of ours over the server's own names.
 //!
-//! Clients put the name of the server before that of a tool, and a rule is a pattern over both. [`globs_after`] returns
-//! the part of a pattern that is about the tools of one server.
+//! Clients put the name of the server before the name of a tool, and a rule is a pattern over both. [`globs_after`]
+//! returns the part of a pattern that is about the tools of one server.
 
 use std::collections::BTreeSet;
 
@@ -158,7 +158,7 @@ fn list(globs: Option<&Value>) -> BTreeSet<String> {
     globs.filter_map(|glob| Some(glob.as_str()?.to_owned())).collect()
 }
 
-/// Whether a glob matches all that another one does, as far as that is certain.
+/// Returns whether a glob certainly matches every name that another one matches.
 fn covers(glob: &str, other: &str) -> bool {
     let is_name = !other.contains(['*', '?', '[', '{', '\\']);
     glob == other || (is_name && Glob::parse(glob).is_ok_and(|glob| glob.matches(other)))

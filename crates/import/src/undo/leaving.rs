@@ -24,8 +24,8 @@ use terminal::{VisibleText, counted};
 /// The files that an undo changes, with their clients and their text afterwards; `None` if there is no file.
 pub(super) type UndoneFiles = BTreeMap<PathBuf, (ClientApp, Option<String>)>;
 
-/// What is to be done after an undo that changed these files, and those of these projects. `configs`: the config files
-/// of the clients. `imported`: the names of the servers in it that came from clients.
+/// Returns the steps that are left to the user after an undo changed these files and projects. `configs`: the config
+/// files of the clients. `imported`: the names of the servers in it that came from clients.
 pub(super) async fn after_undo(
     files: &UndoneFiles,
     projects: &BTreeSet<PathBuf>,
@@ -121,7 +121,7 @@ fn own_content(config: &Path) -> Result<ConfigContent, String> {
 #[derive(Default)]
 struct ClientServers {
     names: BTreeSet<String>,
-    /// Their entries in our form, as far as they have one.
+    /// Their entries in our form, without the ones that have none.
     entries: Vec<Map<String, Value>>,
 }
 

@@ -1,5 +1,6 @@
 //! What servers.json has of the servers that came back to the clients, and the clients' entries have not: a secret that
-//! was changed since, a tool that was denied since. `--undo` names it, so that nobody goes on with what is old.
+//! was changed since, a tool that was denied since. `--undo` names it, so that the user does not continue with old
+//! settings.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
