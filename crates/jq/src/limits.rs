@@ -13,8 +13,8 @@ pub(super) const CPU_TIME: Duration = Duration::from_secs(2);
 /// The time from the start to the last output. Only a busy machine takes longer than `CPU_TIME`.
 pub(super) const WALL_TIME: Duration = Duration::from_secs(10);
 
-/// Limits this process: memory, time, and no files, processes or core dumps. It ends by itself even if nobody is left to
-/// end it. On Windows, the job that it is started in has the limits, and `watchdog` looks at them.
+/// Limits this process: memory, time, and no files, processes or core dumps. It ends by itself even if no process is
+/// left to end it. On Windows, the job that it is started in has the limits, and `watchdog` looks at them.
 ///
 /// # Errors
 ///

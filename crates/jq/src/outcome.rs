@@ -1,4 +1,4 @@
-//! The first byte of what the process writes, after which a text follows.
+//! The outcome of a program: the first byte that the process writes. A text follows it.
 
 /// The outputs of the program.
 pub(super) const OUTPUTS: u8 = b'o';

@@ -140,7 +140,7 @@ fn parse(answer: &[u8], exit: JqExit) -> Result<String, JqError> {
         (_, JqExit::TimedOut) => Err(JqError::TimedOut),
         (_, JqExit::Panicked) => Err(JqError::Panicked),
         (_, JqExit::OutOfMemory) => Err(JqError::OutOfMemory),
-        // It answers whatever it can, and ends with an error if it cannot even begin.
+        // It answers every program and input, and ends with an error only if it cannot begin.
         (_, JqExit::Success) => Err(JqError::NotStarted("it ended without an answer".to_owned())),
         (_, JqExit::Failed(how)) => Err(JqError::NotStarted(how)),
     }

@@ -38,7 +38,7 @@ pub(super) fn start() -> io::Result<()> {
     thread::Builder::new().stack_size(64 << 10).spawn(watch).map(drop)
 }
 
-/// Ends this process at once, whatever its other threads do.
+/// Ends this process at once, without waiting for its other threads.
 fn end(code: i32) {
     // SAFETY: the handle is that of this process.
     unsafe { TerminateProcess(GetCurrentProcess(), code.cast_unsigned()) };
