@@ -52,7 +52,8 @@ impl EgressPolicy {
         }
     }
 
-    /// Whether a URL's host is allowed, as far as that is known before its name is resolved.
+    /// Returns whether a URL's host is allowed. A name is allowed unless it means this machine; its addresses are
+    /// checked when it is resolved.
     pub(super) fn allows_host(self, url: &Url) -> bool {
         match ip_literal(url) {
             Some(address) => self.allows_address(address),

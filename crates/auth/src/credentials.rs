@@ -89,7 +89,7 @@ fn is_authorization(header: &str) -> bool {
 
 /// For a server whose config sets the `Authorization` header.
 struct ConfigCredentials {
-    /// The variable that the header has literally, because it was written like those of a shell.
+    /// The variable that the header has literally, because it was written in the notation of a shell.
     unexpanded: Option<String>,
 }
 

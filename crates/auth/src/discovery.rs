@@ -25,7 +25,7 @@ pub(super) struct AuthorizationServer {
     pub(super) egress: Arc<Egress>,
     /// What the server says about itself.
     pub(super) metadata: AuthorizationMetadata,
-    /// Whether there is no metadata, so that the endpoints are those that MCP 2025-03-26 assumes.
+    /// Whether there is no metadata, so that the endpoints are the defaults of MCP 2025-03-26.
     is_assumed: bool,
 }
 
@@ -137,8 +137,8 @@ impl Account {
         }
     }
 
-    /// Fails if the server that refused a request has nothing to log in to, or if nobody can log in because its
-    /// authorization server has no registration of clients. `challenge`: its `WWW-Authenticate` header.
+    /// Fails if the server that refused a request has nothing to log in to, or if its authorization server has no
+    /// registration of clients, so that no login can succeed. `challenge`: its `WWW-Authenticate` header.
     pub(super) async fn check_may_log_in(&self, challenge: Option<&str>) -> Result<(), AuthError> {
         if self.oauth.client_id.is_some() {
             return Ok(());

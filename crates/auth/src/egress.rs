@@ -3,7 +3,8 @@
 //! A server can name any address in its metadata, so each destination is checked, whichever document it came from. A
 //! request passes if it uses https, or if it goes from a server on this machine to this machine. A public server cannot
 //! lead to a private address (`addresses`), neither by a literal nor by a name that resolves to one. Redirects are not
-//! followed here; rmcp follows those of metadata within one origin, and each of them is checked like any request.
+//! followed here; rmcp follows the redirects of metadata within one origin, and each of them is checked like any
+//! request.
 
 use super::addresses::{self, EgressPolicy};
 use super::error::AuthError;
@@ -73,7 +74,7 @@ impl Egress {
         Ok(Arc::new(Self { client, allowed, last_error: Mutex::default(), last_refusal: Mutex::default() }))
     }
 
-    /// Checks that a request may go to `url`, as far as that is known before its host is resolved.
+    /// Checks that a request may go to `url`. The addresses of a host name are checked when it is resolved.
     pub(super) fn check(&self, url: &Url) -> Result<(), AuthError> {
         let refuse = |why: &str| {
             let shown = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());

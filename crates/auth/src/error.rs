@@ -11,7 +11,7 @@ pub enum AuthError {
     /// The server wants a key that the config has to name: there is nothing to log in to.
     #[error("{0}")]
     KeyNeeded(String),
-    /// The authorization server registers no client, so the config has to name one: nobody can log in before.
+    /// The authorization server registers no client, so the config has to name one: no login can succeed before.
     #[error("{0}")]
     ClientNeeded(String),
     /// A server cannot be reached or reports an internal error. A later attempt may succeed.

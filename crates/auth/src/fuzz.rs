@@ -26,8 +26,8 @@ fn egress(server: usize) -> &'static Arc<Egress> {
     &clients[server]
 }
 
-/// A metadata document, and the same bytes as a challenge: whatever passes the checks may be requested. The first byte
-/// chooses the server.
+/// A metadata document, and the same bytes as a challenge: a URL that passes the checks may be requested. The first
+/// byte chooses the server.
 pub fn oauth_metadata(data: &[u8]) {
     let (variant, data) = split_first_byte(data);
     let server = variant % SERVERS.len();

@@ -18,7 +18,7 @@ pub enum LogoutOutcome {
     Revoked,
     /// The login is removed here, but its tokens work until they expire. The text says why.
     NotRevoked(String),
-    /// The same, and its entry may still be in the keyring, which cannot be asked.
+    /// The login was removed, but its entry may still be in the keyring, which cannot be asked.
     EntryLeft(KeyringError),
 }
 

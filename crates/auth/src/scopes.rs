@@ -7,8 +7,8 @@ use super::discovery::AuthorizationServer;
 const OFFLINE_ACCESS: &str = "offline_access";
 
 impl Account {
-    /// The scopes of the config, or else those that the server names, and the `missing` ones that it refused requests
-    /// for.
+    /// Returns the scopes of the config, or else the scopes that the server names, together with the `missing` ones for
+    /// which it refused requests.
     pub(super) async fn scopes_to_request(
         &self,
         server: &AuthorizationServer,

@@ -35,7 +35,7 @@ pub(super) fn sanitize(text: &str, secrets: &[&str]) -> String {
     shorten(&one_line(&without_secrets(text, secrets)), MAX_CHARS)
 }
 
-/// The same in quotation marks, for text that stands in a sentence of ours.
+/// Sanitizes text and puts it in quotation marks, for a sentence of ours.
 pub(super) fn quote_sanitized(text: &str, secrets: &[&str]) -> String {
     quoted(&shorten(&folded(&without_secrets(text, secrets)), MAX_CHARS))
 }
