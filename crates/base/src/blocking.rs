@@ -91,8 +91,8 @@ pub async fn run<T: Send + 'static>(
     }
 }
 
-/// Does `work` on so many bytes of what servers list: here if they are few, else on a thread that may block, so that no
-/// server's list delays what concerns another server. The work takes at most n log n for n bytes.
+/// Runs `work`, which processes `bytes` bytes of servers' lists: on this thread if they are few, else on a thread that
+/// may block, so that no server's list delays another server. The work takes at most n log n for n bytes.
 ///
 /// # Errors
 ///

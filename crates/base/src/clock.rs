@@ -8,7 +8,7 @@ use tokio::time::Instant;
 #[derive(Clone, Copy)]
 enum Clock {
     Running,
-    /// It stands still, at this time once somebody has asked for it.
+    /// It stands still at this time. `None`: the time has not been asked for yet.
     Stopped(Option<Instant>),
 }
 
@@ -29,8 +29,8 @@ pub fn now() -> Instant {
     }
 }
 
-/// Makes [`now`] stand still on this thread, for work that asks for the time often and does not wait: a look at the clock
-/// takes longer than most of what a message needs.
+/// Makes [`now`] stand still on this thread, for work that asks for the time often and does not wait: reading the clock
+/// takes longer than most steps of handling a message.
 #[must_use = "the clock goes on when it is dropped"]
 pub fn stop() -> StoppedClock {
     CLOCK.set(Clock::Stopped(None));

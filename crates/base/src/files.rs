@@ -1,10 +1,10 @@
 //! Reading files that others may have put in our way: a FIFO, a device, a file that never ends.
 //!
-//! A file is opened without blocking and without a descriptor that children inherit. [`read`] accepts regular files and,
-//! because password managers mount secrets as FIFOs, FIFOs: these are read for at most `FIFO_TIMEOUT` and
-//! `FIFO_BYTES`. [`read_regular`] accepts regular files only; `private_files` uses the last part
-//! of it for those that only this program writes. All have a limit on the size. They block for as long as the file
-//! system does, so they are called through [`crate::blocking`].
+//! A file is opened without blocking and without a descriptor that children inherit. [`read`] accepts regular files
+//! and, because password managers mount secrets as FIFOs, FIFOs: these are read for at most `FIFO_TIMEOUT` and
+//! `FIFO_BYTES`. [`read_regular`] accepts regular files only; `private_files` uses only the last check, for files that
+//! only this program writes. All have a limit on the size. They block for as long as the file system does, so they are
+//! called through [`crate::blocking`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};

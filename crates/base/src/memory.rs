@@ -2,9 +2,9 @@
 //!
 //! A message of 1 MB needs buffers of that size. If they were returned each time, each such message would pay for its
 //! pages again: a quarter of its CPU time. So some freed memory stays for the next messages. After a burst of larger
-//! ones it goes back: glibc would raise the size from which it maps blocks by themselves to that of the largest block
-//! that was freed, up to 32 MB, and from then on one small block in its heaps would keep everything below it. With fixed
-//! values every larger buffer is returned as soon as it is freed. Other allocators need no advice.
+//! ones it goes back: glibc would raise its threshold for blocks with a mapping of their own to the size of the largest
+//! block that was freed, up to 32 MB. From then on one small block in its heaps would keep everything below it. With
+//! fixed values every larger buffer is returned as soon as it is freed. Other allocators need no advice.
 
 /// The size from which a block is mapped by itself, and is returned when it is freed, in bytes.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

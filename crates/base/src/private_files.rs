@@ -3,8 +3,9 @@
 //! A file counts only if it is a regular file of the user that we run as, and no other user can read or write it (mode
 //! 0600). Its directory has to be the user's own too, and not writable by others (0700 if we make it). On Windows the
 //! owners and the access lists are checked, and what we make admits the user and the system only. A file is never
-//! opened through a symbolic link; a directory may be one that the user made. Whatever else is found there is refused,
-//! and the error says how to repair it: another user may have put it there to feed us a forged login or a forged tool.
+//! opened through a symbolic link; a directory may be one that the user made. Anything else that is found there is
+//! refused, and the error says how to repair it: another user may have put it there to feed us a forged login or a
+//! forged tool.
 //!
 //! Files are replaced atomically: written to a temporary file beside them and renamed. A process that is killed leaves
 //! its temporary file, which [`remove_stale_temporaries`] removes later. An [`anonymous`] file leaves nothing.

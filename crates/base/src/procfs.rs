@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// More than exec accepts as arguments and environment, 6 MB (execve(2)), and than the other files have.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Executes the file that our process was started from, whatever has taken its place since.
+/// Executes the file that our process was started from, even if another file has taken its place since.
 pub const OWN_EXE: &str = "/proc/self/exe";
 
 /// The fields of /proc/PID/stat that are used, with the names of proc_pid_stat(5).
@@ -69,14 +69,14 @@ pub fn stat(pid: i32) -> Option<ProcStat> {
     ProcStat::parse(pid, &read(pid, "stat").ok()?)
 }
 
-/// Returns every process, including those that have exited and were not reaped.
+/// Returns every process, including zombies.
 pub fn processes() -> impl Iterator<Item = ProcStat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| stat(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// Returns the pids of a process's children, including those that have exited and were not reaped. Empty if the kernel
-/// keeps no such lists ([`lists_children`]).
+/// Returns the pids of a process's children, including zombies. Empty if the kernel keeps no such lists
+/// ([`lists_children`]).
 pub fn children(pid: impl Display) -> Vec<i32> {
     // Each thread has the children that it forked.
     let threads = fs::read_dir(path(pid, "task")).into_iter().flatten().flatten();
@@ -135,7 +135,7 @@ impl Environ {
 ///
 /// # Errors
 ///
-/// Fails if it may not be read, or is empty as that of a process that has exited.
+/// Fails if the environment may not be read, or is empty, as it is after the process has exited.
 pub fn environ(pid: impl Display) -> io::Result<Environ> {
     match read(pid, "environ")? {
         bytes if bytes.is_empty() => Err(ErrorKind::UnexpectedEof.into()),

@@ -106,7 +106,7 @@ pub fn quoted_lines(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The text without its digits, to compare messages of which only the numbers differ.
+/// Returns the text without its digits, to compare messages that differ only in numbers.
 pub fn without_digits(text: &str) -> String {
     text.replace(|c: char| c.is_ascii_digit(), "")
 }

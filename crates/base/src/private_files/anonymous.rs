@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A file of ours without a name: nobody can open it by a path, and it is gone with its last handle, however the process
-/// ends.
+/// A file of ours without a name: no process can open it by a path, and it is gone with its last handle, however the
+/// process ends.
 #[derive(Debug)]
 pub struct AnonymousFile {
     file: File,

@@ -1,8 +1,8 @@
 //! Owners and access lists.
 //!
-//! What we make gets a list of its own, which inherits nothing: full access for the user and for the system. What is
-//! there is trusted if it belongs to the user and its list gives nobody else what matters. The system and the
-//! administrators do not count, because they can read and change everything anyway.
+//! What we make gets a list of its own, which inherits nothing: full access for the user and for the system. A file or
+//! directory is trusted if it belongs to the user and its list gives no other user a right to change it. The system and
+//! the administrators do not count, because they can read and change everything anyway.
 #![expect(unsafe_code, reason = "the calls that read and make access lists have no safe wrapper")]
 
 use super::access::Access;
@@ -337,8 +337,8 @@ pub fn own_sid() -> io::Result<String> {
     unsafe { sid_text((*user.as_ptr().cast::<TOKEN_USER>()).User.Sid) }
 }
 
-/// The security descriptor of what we make: full access for the user and for the system, nothing inherited. What is made
-/// in such a directory inherits it.
+/// The security descriptor of the files and directories that we create: full access for the user and for the system,
+/// nothing inherited. What is made in such a directory inherits it.
 pub struct OwnerOnly {
     attributes: SECURITY_ATTRIBUTES,
     _descriptor: LocalMemory,
