@@ -31,7 +31,7 @@ pub fn state_dir(env: &Env) -> Option<PathBuf> {
     }
 }
 
-/// The directory of what is remembered of the servers' tools.
+/// The directory of the pinned definitions of tools.
 pub fn pins_dir(env: &Env) -> Option<PathBuf> {
     Some(state_dir(env)?.join("pins"))
 }

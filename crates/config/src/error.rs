@@ -20,7 +20,7 @@ pub struct ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl ConfigError {
-    /// The same error, with the name of the server that it is about.
+    /// Returns this error with the name of the server that it is about.
     pub fn of_server(&self, server: &str) -> Self {
         Self { message: format!("server {server:?}: {}", self.message), ..self.clone() }
     }

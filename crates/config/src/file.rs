@@ -4,10 +4,10 @@
 //!
 //! These types have one field for each field of the file, all optional. The deserializer and `config-schema.json` are
 //! both derived from them, so the doc comments here are what users read in their editors. `keys` has the keys with a
-//! default, which also say what the program uses; `choices` has the values that are one of several words, `values` those
-//! that can be written in more than one way. A server entry is one flat struct rather than an enum of local and remote
-//! servers, because serde's errors for untagged enums say nothing useful. Which fields go together, and what the program
-//! makes of those without a default, is settled in `load`.
+//! default, which also say what the program uses; `choices` has the values that are one of several words, and `values`
+//! has values that can be written in more than one way. A server entry is one flat struct rather than an enum of local
+//! and remote servers, because serde's errors for untagged enums say nothing useful. Which fields go together, and what
+//! the program makes of those without a default, is settled in `load`.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Globs over names of tools: `*`, `?`, `[a-z]`, `[!a-z]`, `{one,other}`, and `\` before a character that stands for itself.
 //!
-//! A glob must match the whole name. No character is special in a name: `*` also matches `/`. The time for a match is at
-//! most the length of the glob times that of the name, whatever the glob is.
+//! A glob must match the whole name. No character is special in a name: `*` also matches `/`. The time for a match is
+//! at most the length of the glob times the length of the name, for any glob.
 
 use std::iter::Peekable;
 use std::str::Chars;

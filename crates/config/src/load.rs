@@ -9,8 +9,8 @@
 //! it checks rules that concern several fields, reads the `env_file`, and applies the command line, the settings and
 //! the built-in defaults.
 //!
-//! Loading never fails as a whole. Whatever is wrong with a file, a setting or a server becomes a [`ConfigError`] with
-//! its position, and everything else still counts. Only the config files and the files they name are read.
+//! Loading never fails as a whole. A mistake in a file, a setting or a server becomes a [`ConfigError`] with its
+//! position, and everything else still counts. Only the config files and the files they name are read.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;

@@ -75,7 +75,7 @@ pub fn write<'p, 't: 'p>(parts: impl IntoIterator<Item = &'p StringPart<'t>>) ->
     out
 }
 
-/// Writes a string that stands for this text, whatever is in it.
+/// Writes a string that stands for exactly this text, with everything escaped that would be a variable.
 pub fn escape(text: &str) -> String {
     write(&[StringPart::Text(text.into())])
 }

@@ -1,9 +1,10 @@
 //! Objects of a config file: one definition makes the struct, the table of its fields, how it is read, and how two of
 //! them are merged.
 //!
-//! [`config_object!`] defines an object, [`config_keys!`] one whose keys have defaults, together with the struct of what
-//! the program uses. A field is written as in a struct. Its doc comment is what users read in their editors. Brackets
-//! after the type say what else is known of it, in the methods of [`ConfigField`](super::fields::ConfigField).
+//! [`config_object!`] defines an object. [`config_keys!`] defines an object whose keys have defaults, together with the
+//! struct that the program uses. A field is written as in a struct. Its doc comment is what users read in their
+//! editors. Brackets after the type say what else is known of it, in the methods of
+//! [`ConfigField`](super::fields::ConfigField).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -136,7 +137,7 @@ macro_rules! config_object {
 }
 pub(super) use config_object;
 
-/// Defines an object of a config file, and the struct of what the program uses: `key: written => used = default`.
+/// Defines an object of a config file, and the struct that the program uses: `key: written => used = default`.
 macro_rules! config_keys {
     (
         $(#[$entry_meta:meta])*

@@ -28,7 +28,7 @@ pub struct Rules {
     deny: Vec<Glob>,
     /// `tools.ask`: the user confirms each call.
     ask: Vec<Glob>,
-    /// The same, from the profile in use.
+    /// `ask` of the profile in use.
     profile_ask: Vec<Glob>,
     /// `tools.read_only`: the tools count as read-only.
     read_only: Vec<Glob>,

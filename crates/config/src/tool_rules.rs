@@ -12,15 +12,15 @@ pub struct ToolRules {
     pub deny: Vec<String>,
     /// Tools whose calls the user confirms one by one.
     pub ask: Vec<String>,
-    /// The same, from the profile in use.
+    /// `ask` of the profile in use.
     pub profile_ask: Vec<String>,
-    /// Tools that count as read-only whatever their annotations say.
+    /// Tools that count as read-only even if their annotations say otherwise.
     pub read_only: Vec<String>,
     /// What clients see of single tools.
     pub overrides: ToolOverrides,
 }
 
-/// A glob for tools that the entry of a server itself has, as opposed to those of `settings` and of the profile.
+/// A glob for tools in the entry of a server, as opposed to globs in `settings` and in the profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnGlob {
     /// Its field, such as `tools.deny`.
@@ -65,8 +65,8 @@ impl ToolOverrides {
         self.0.get(own)
     }
 
-    /// The name that the server gives the tool which clients see as `shown`. A name that an override gives away belongs to
-    /// that tool alone, whatever else the server has.
+    /// The name that the server gives the tool which clients see as `shown`. A name that an override assigns belongs to
+    /// the overridden tool alone, even if the server has another tool of that name.
     #[inline(always)]
     pub fn own_name<'n>(&'n self, shown: &'n str) -> &'n str {
         // Usually there are none, and each call asks several times.

@@ -143,7 +143,8 @@ pub fn expand(text: &str, context: ExpandContext<'_>) -> Result<String, VarError
     }))
 }
 
-/// Does the same, and returns what stands in the braces of `{keyring:…}` and `{command:…}` by itself.
+/// Expands like [`expand`], and returns the content of the braces of `{keyring:…}` and `{command:…}` as pieces of their
+/// own.
 pub(super) fn expand_pieces<'t>(
     text: &'t str,
     context: ExpandContext<'_>,

@@ -50,7 +50,8 @@ struct Converter<'t> {
 }
 
 impl<'t> Converter<'t> {
-    /// Converts a table. `around` is the position of what contains it: a table that is written in parts has none.
+    /// Converts a table. `around` is the position of the table or array that contains it: a table that is written in
+    /// parts has none.
     fn table(&self, table: &dyn TableLike, around: Span<usize>) -> Object<'t> {
         let member = |(name, item): (&str, &Item)| {
             let key =

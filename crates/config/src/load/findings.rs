@@ -159,8 +159,8 @@ pub fn name_error(name: &str, is_disabled: bool) -> Option<(String, Option<Strin
     (name == OWN_GROUP && !is_disabled).then(|| (message, Some("rename the server".to_owned())))
 }
 
-/// Reads an entry, and whatever is right in it if it has errors. Each error is found by reading the entry again
-/// without the value that had the one before.
+/// Reads an entry. If it has errors, its valid fields are returned beside them. Each error is found by reading the
+/// entry again without the value that had the one before.
 pub(super) fn read_entry<T: DeserializeOwned>(
     value: &Value<'_>,
     text: &SourceText,

@@ -98,7 +98,7 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
     parser.file
 }
 
-/// The JSON file whose name is nearest to that of a file that does not exist, in its directory.
+/// Returns the JSON file in the same directory whose name is nearest to the name of a missing file.
 fn nearest_file(missing: &Path) -> Option<PathBuf> {
     let name = missing.file_name()?.to_str().filter(|_| !missing.exists())?;
     let entries = missing.parent()?.read_dir().ok()?.take(MAX_NEIGHBORS).flatten();

@@ -83,7 +83,7 @@ fn error_at(offset: usize, message: impl ToString, hint: Option<&str>) -> Profil
 ///
 /// # Errors
 ///
-/// Whatever is wrong is an error, also an unknown field: a field that is misspelled may be what hides servers or tools.
+/// Fails at any mistake, also at an unknown field: a field that is misspelled may be what hides servers or tools.
 fn read_profile(member: &ObjectProp<'_>, context: ExpandContext<'_>) -> Result<ProfileContent, ProfileError> {
     let value = &member.value;
     if member.name.as_str().trim().is_empty() {

@@ -75,8 +75,8 @@ impl Profiles {
         self.0.iter().map(|profile| profile.name.clone()).collect()
     }
 
-    /// A warning for whatever is about no server. Clients see warnings, so with a profile in use only those about it are
-    /// made, and they name no server that it may leave out.
+    /// Returns a warning for each glob and each rule of a profile that is about no server. Clients see warnings. So
+    /// with a profile in use only its own warnings are made, and they name no server that it may leave out.
     pub(super) fn warnings(&self, servers: &[NamedEntry], in_use: Option<&str>) -> Vec<ConfigError> {
         let profiles = self.0.iter().filter(|profile| in_use.is_none_or(|name| profile.name == name));
         profiles.flat_map(|profile| profile.warnings(servers, in_use.is_none())).collect()

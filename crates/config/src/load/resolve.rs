@@ -94,8 +94,8 @@ pub(super) fn resolve_server(
     })
 }
 
-/// The server's own keys, else those of the settings. The mode of the command line overrides both, and its idle timeout
-/// that of the settings.
+/// The server's own keys, else those of the settings. The mode of the command line overrides both. The idle timeout of
+/// the command line overrides the one in the settings.
 fn resolve_common(entry: &ServerEntry, defaults: &ServerDefaults<'_>) -> CommonConfig {
     let (settings, overrides) = (&defaults.settings, defaults.overrides);
     let (own, of_settings) =

@@ -1,6 +1,6 @@
 //! Finds `{keyring:…}` and `{command:…}` in an entry, and decides whether they count there.
 //!
-//! They count in `env`, `headers` and the credentials in `oauth` of the user's own `servers.json`, if nobody else can
+//! They count in `env`, `headers` and the credentials in `oauth` of the user's own `servers.json`, if no other user can
 //! change that file. Anywhere else the text stays as it is, with a warning: a file that came with a project, or that a
 //! client writes, must not run programs or read secrets by a value.
 

@@ -82,7 +82,7 @@ fn is_tool_name(name: &str) -> bool {
     (1..=128).contains(&name.len()) && name.chars().all(is_allowed)
 }
 
-/// The globs for tools of an entry, without those of `settings`, which are for the tools of all servers.
+/// Returns the globs for tools that an entry itself has. The globs of `settings` are for the tools of all servers.
 pub(super) fn own_globs(entry: &ServerEntry) -> Vec<OwnGlob> {
     let tools = entry.tools.as_ref();
     let lists = [
