@@ -237,7 +237,7 @@ impl HttpClient {
         self.error_of_status(status, error_message(&body).as_deref(), is_logged_in)
     }
 
-    /// The same for a response whose body was read and says `detail`.
+    /// Returns the error for a status, for a response whose body was read and says `detail`.
     pub fn error_of_status(
         &self,
         status: StatusCode,
