@@ -23,7 +23,7 @@ pub struct Batches {
     open: Vec<OpenBatch>,
 }
 
-/// A batch of which not every request is answered.
+/// A batch with requests that are not answered yet.
 #[derive(Default)]
 struct OpenBatch {
     /// The ids of the requests that are not answered yet.
@@ -106,7 +106,7 @@ impl Batches {
         }
     }
 
-    /// Does the same for the answer to a malformed message, which is the last one that `next_unread` returned.
+    /// Holds the answer to a malformed message, the last one that `next_unread` returned.
     pub fn hold_error(&mut self, id: &Raw, error: Raw) -> Result<Option<Frame>, Raw> {
         match self.open.last_mut().filter(|_| self.reading) {
             None => Err(error),

@@ -21,7 +21,7 @@ impl Block {
         Self { plain: (special | 1 << BLOCK).trailing_zeros() as usize, not_ascii }
     }
 
-    /// Looks only at the last bytes, of which there are `len`, from 1 to 16.
+    /// Looks at the last `len` bytes, from 1 to 16.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn of_last(bytes: &[u8; BLOCK], len: usize) -> Self {
@@ -38,7 +38,7 @@ impl Block {
         Self { plain, not_ascii }
     }
 
-    /// Looks only at the last bytes, of which there are `len`, from 1 to 16.
+    /// Looks at the last `len` bytes, from 1 to 16.
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
     fn of_last(bytes: &[u8; BLOCK], len: usize) -> Self {
@@ -168,7 +168,7 @@ mod words {
         (plain, not_ascii)
     }
 
-    /// Does the same for the last `len` bytes, of which there is at least one.
+    /// Looks at the last `len` bytes, at least one.
     #[inline(always)]
     pub(super) fn look_at_last(bytes: u128, len: usize) -> (usize, u32) {
         // The bytes that follow then are 0, a control character.

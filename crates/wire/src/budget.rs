@@ -1,12 +1,12 @@
 //! The memory that messages may take: one budget for all connections of the process.
 //!
 //! A message that is large counts from its first bytes in a buffer until its last slice is dropped, wherever it is: in
-//! the queue to a client that does not read, in an answer that nobody took yet, in a call that waits. For that, the
-//! reservation is a part of its bytes ([`Reservation::hold`]), and no holder has to count. Small messages do not
-//! count: they are bounded by the number of open requests.
+//! the queue to a client that does not read, in an answer that its caller has not taken yet, in a call that waits. For
+//! that, the reservation is a part of its bytes ([`Reservation::hold`]), and no holder has to count. Small messages do
+//! not count: they are bounded by the number of open requests.
 //!
-//! A message may grow to half of what all others leave free. So the largest messages are refused first and small ones
-//! pass until the end, and a message that is alone may take half of the budget. A message that is refused waits a
+//! A message may take half of the bytes that all others leave free. So the largest messages are refused first and small
+//! ones pass until the end, and a message that is alone may take half of the budget. A message that is refused waits a
 //! moment for room, because a client that reads makes some.
 
 use bytes::Bytes;
@@ -42,7 +42,8 @@ impl ByteBudget {
         Self { used: AtomicUsize::new(0), limit, room: Notify::const_new() }
     }
 
-    /// Raises a reservation of `old` bytes to `new` bytes, if half of what the others leave free is as much.
+    /// Raises a reservation of `old` bytes to `new` bytes, if that is at most half of the bytes that the others leave
+    /// free.
     fn try_raise(&self, old: usize, new: usize) -> bool {
         let raise = |used: usize| {
             let free = self.limit.saturating_sub(used - old);

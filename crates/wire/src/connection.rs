@@ -16,7 +16,7 @@ pub trait ConnectionHandler: Send {
     /// Waits until a message can be handled, if `is_ready` returns false. Returns false if no more are to be read.
     fn ready(&mut self, lines: &mut LineReader) -> impl Future<Output = bool> + Send;
 
-    /// Waits for a message. Continues the open requests meanwhile, and whatever else the connection needs; returns `None`
+    /// Waits for a message. Continues the open requests and the other work of the connection meanwhile; returns `None`
     /// after that, so that `ready` is asked again.
     fn wait_for<T: Send>(
         &mut self,

@@ -209,8 +209,8 @@ fn check_edits(body: &Raw) {
     }
 }
 
-/// A batch: its messages are those that serde_json finds, and each request gets one answer, in arrays, whatever the
-/// order of the answers. The first byte of the data has the order.
+/// A batch: its messages are the ones that serde_json finds, and each request gets one answer, in arrays, in whichever
+/// order the requests are answered. The first byte of the data has the order.
 pub fn batches(data: &[u8]) {
     let (order, data) = split_first_byte(data);
     let line = Bytes::copy_from_slice(data);

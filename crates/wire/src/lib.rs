@@ -27,7 +27,7 @@
 //!
 //! # Invariants
 //!
-//! - A line is checked once and completely, so whatever is passed on is JSON.
+//! - A line is checked once and completely, so every text that is passed on is JSON.
 //! - `Output::send` never waits. A reader waits for `Output::ready` before it reads more.
 //! - Every request of ours has a deadline, and every line, queue and batch a limit.
 //!
@@ -219,7 +219,7 @@ impl Message {
         Self::parse_line(line.clone()).map_err(|(error, _)| error)
     }
 
-    /// Does the same, and takes the line, of which the message becomes a part.
+    /// Parses a line like [`Message::parse`], and takes it: the parts of the message are slices of it.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memmem};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// A stream that lines are read from. Its type is not known, so that there is one copy of what reads it.
+/// A stream that lines are read from. The type is erased, so that the code that reads it is compiled once.
 pub type Input = Box<dyn AsyncRead + Send + Unpin>;
 
 /// The first size of a buffer in bytes. A buffer doubles while a message needs it, so that idle connections stay small.
@@ -256,8 +256,8 @@ impl OversizedLine {
     }
 }
 
-/// Finds the id of a message of which only the ends are known. SDKs write it either first or last. Nothing in the
-/// middle is considered, because a wrong id would fail another call.
+/// Finds the id of a message whose first and last bytes alone are known. SDKs write it either first or last. Nothing in
+/// the middle is considered, because a wrong id would fail another call.
 fn find_id(head: &[u8], tail: &[u8]) -> Option<Raw> {
     let first = || {
         let before_body = memmem::find(head, b"\"result\"").or_else(|| memmem::find(head, b"\"error\""));

@@ -13,7 +13,7 @@ use serde_json::error::Category;
 /// What Python and JavaScript write for numbers that JSON does not have.
 const NOT_NUMBERS: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
 
-/// The members of one outermost object, as far as they can be made out.
+/// The members of one outermost object that can be recognized.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     /// The values of `id` that can be read.
@@ -238,7 +238,7 @@ mod tests {
 
         #[test]
         fn an_id_in_a_body_is_never_taken(body in "[a-z{}\\[\\]:,\"\\\\ ]{0,40}") {
-            // The body is a valid string, whatever is in it, so that only the NaN breaks the message.
+            // The body is a valid string with any content, so that only the NaN breaks the message.
             let body = serde_json::Value::from(format!("{body}\"id\":9,"));
             let line = format!(r#"{{"jsonrpc":"2.0","result":{{"x":NaN,"t":{body}}},"id":4}}"#);
             prop_assert_eq!(answered(&line), [Some("4".to_owned())]);

@@ -266,7 +266,7 @@ impl Object {
     }
 }
 
-/// Decodes a string of which it is known whether it has escapes. `None` if it is not Unicode text.
+/// Decodes a string, if the caller knows whether it has escapes. `None` if it is not Unicode text.
 pub fn written_str(text: &[u8], escaped: bool) -> Option<Cow<'_, str>> {
     Value { text, escaped }.as_str()
 }
@@ -278,7 +278,7 @@ pub fn str(text: &[u8]) -> Option<Cow<'_, str>> {
     Value { text, escaped: skip_plain(content, 0).0 < content.len() }.as_str()
 }
 
-/// Does the same, and copies the content.
+/// Decodes a string, and copies its content.
 pub fn string(text: &[u8]) -> Option<String> {
     str(text).map(Cow::into_owned)
 }

@@ -42,7 +42,7 @@ struct Shared {
     is_full: AtomicBool,
     /// Wakes the writer.
     more: Notify,
-    /// Wakes the task whose turn it is in `ready`, and those that wait in `overflowed`.
+    /// Wakes the task whose turn it is in `ready`, and the tasks that wait in `overflowed`.
     room: Notify,
     /// Whose turn it is in `ready`. The others wait for it in the order in which they came. If all were woken together, the
     /// one that is first each time could fill the queue before the others run.
@@ -53,7 +53,7 @@ struct Shared {
 struct Queue {
     /// The frames that the writer has not taken.
     frames: VecDeque<Frame>,
-    /// The number of bytes that are not written, including those that the writer has taken.
+    /// The number of bytes that are not written, including the frames that the writer has taken.
     bytes: usize,
     /// Whether frames are being written that are no longer in `frames`.
     writing: bool,
@@ -235,7 +235,7 @@ impl Shared {
 }
 
 impl Flush for Shared {
-    /// Writes what is queued, as far as the descriptor takes it at once. The writer gets the rest, and every error.
+    /// Writes as much of the queue as the descriptor takes at once. The writer gets the rest, and every error.
     fn flush(&self) {
         let mut queue = self.queue.lock();
         let Queue { frames, direct, writing, .. } = &mut *queue;

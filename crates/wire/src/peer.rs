@@ -41,7 +41,7 @@ pub struct Peer {
     batches: Mutex<Batches>,
     /// Whether there ever was a batch. Most connections have none.
     has_batches: AtomicBool,
-    /// Notified when a call is made whose deadline comes before those of all others.
+    /// Notified when a call is made whose deadline comes before all other deadlines.
     earlier_deadline: Notify,
 }
 
@@ -101,7 +101,7 @@ impl Peer {
         self.output.send(Frame::request(id, method, Some(&params.into())));
     }
 
-    /// Answers a request. If it came in a batch, the answer is sent with those of the rest of the batch.
+    /// Answers a request. If it came in a batch, the answer is sent together with the other answers of the batch.
     pub fn reply(&self, id: &Raw, reply: Reply) {
         // A scrutinee of `match` would hold the lock during the write.
         let held = match self.has_batches() {

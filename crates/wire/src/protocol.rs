@@ -40,8 +40,8 @@ pub fn is_stateless(revision: &str) -> bool {
         && revision >= STATELESS
 }
 
-/// All revisions, newest first, for `supportedVersions`. It names those of the handshake era too, because an SDK falls
-/// back to `initialize` only if one of them is named.
+/// All revisions, newest first, for `supportedVersions`. It names the revisions of the handshake era too, because an
+/// SDK falls back to `initialize` only if one of them is named.
 pub const REVISIONS: [&str; HANDSHAKE_REVISIONS.len() + 1] = {
     let [a, b, c, d] = HANDSHAKE_REVISIONS;
     [STATELESS, d, c, b, a]

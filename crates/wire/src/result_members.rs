@@ -1,8 +1,7 @@
-//! Which members a result may have, as far as somebody looks for them, so that nobody has to search a large result for
-//! those that it does not have.
+//! Notes which members a result may have, so that a large result is not searched for members that it lacks.
 
-/// What members there may be in the objects of a result, at any depth. They are noted for the whole message, and a key with
-/// escapes may be any, so there may be fewer.
+/// The members that the objects of a result may have, at any depth. A noted member may be missing: members are noted
+/// for the whole message, and a key with escapes counts as every member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResultMembers {
     /// One is called `isError`, and is `true`.
@@ -12,7 +11,7 @@ pub struct ResultMembers {
 }
 
 impl ResultMembers {
-    /// Those of a message of which nothing is known.
+    /// The members of a message that was not scanned.
     pub const ANY: Self = Self { is_error: true, uri: true };
 
     /// Notes a member: its key without the quotes, whether that has escapes, and the first byte of the value.

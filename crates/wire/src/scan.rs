@@ -19,7 +19,7 @@ pub struct Scanner<'a> {
     not_ascii: u32,
     /// Whether there was a string with escapes since this was last set to false.
     has_escapes: bool,
-    /// The members so far that somebody looks for.
+    /// The members so far that are looked for later.
     pub(super) noted: ResultMembers,
 }
 
@@ -75,8 +75,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Does the same for an object whose first bytes are known: its brace, or also members with a comma after each. These
-    /// are left out.
+    /// Moves past the rest of an object whose first bytes are known: its brace, or also members with a comma after
+    /// each.
     #[inline(always)]
     pub fn members_after(
         &mut self,
@@ -331,7 +331,7 @@ fn number(text: &[u8], mut at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// Returns where the digits at `at` end, of which there is at least one.
+/// Returns where the digits at `at` end. There must be at least one.
 fn digits(text: &[u8], at: usize) -> Option<usize> {
     let mut end = at;
     while let Some(b'0'..=b'9') = text.get(end) {

@@ -66,7 +66,7 @@ pub enum CallError {
         BUDGET_BYTES >> 20
     )]
     OverBudget {
-        /// The length of the answer in bytes, or of what was read of it.
+        /// The length of the answer in bytes, or the number of its bytes that were read.
         bytes: u64,
     },
     /// The transport failed to deliver this request; the connection stays open.

@@ -18,7 +18,7 @@ pub(crate) fn own_id(id: &[u8]) -> Option<u64> {
 /// A map by own ids.
 pub(crate) type OwnIdMap<T> = HashMap<u64, T, BuildHasherDefault<OwnIdHasher>>;
 
-/// Hashes ids that this side assigned, so that nobody can choose colliding ones.
+/// Hashes ids that this side assigned, so that the other side cannot choose colliding ones.
 #[derive(Default)]
 pub(crate) struct OwnIdHasher(u64);
 

@@ -206,7 +206,7 @@ impl Method {
         Self::of_bytes(name.as_bytes())
     }
 
-    /// The same, of a name in bytes.
+    /// Finds the method of a name in bytes.
     pub fn of_bytes(name: &[u8]) -> Option<Self> {
         METHODS.iter().find(|info| info.name.as_bytes() == name).map(|info| info.method)
     }
