@@ -154,7 +154,7 @@ impl InvertedIndex {
         matches
     }
 
-    /// Adds the term and its synonyms, as far as they are indexed.
+    /// Adds the term and its synonyms that are indexed.
     fn add_synonyms(&self, term: &str, weight: f32, matches: &mut Vec<(TermId, f32)>) {
         let own = self.ids.get(term);
         matches.extend(own.map(|&id| (id, weight)));

@@ -15,7 +15,7 @@ pub const DATA_WEIGHT: f32 = 0.55;
 pub const PROPER_NOUN_WEIGHT: f32 = 0.7;
 /// The weight of an indexed term that begins with the query's term.
 pub const PREFIX_WEIGHT: f32 = 0.5;
-/// The same for a term of the query that is indexed itself, or has synonyms that are.
+/// The weight of a prefix match for a term of the query that is indexed itself, or has indexed synonyms.
 pub const KNOWN_PREFIX_WEIGHT: f32 = 0.25;
 /// The weight of an indexed term that is spelled like the query's term.
 pub const MISSPELLING_WEIGHT: f32 = 0.55;
