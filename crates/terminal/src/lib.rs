@@ -1,4 +1,4 @@
-//! The only writer of what commands show to a person, on stdout and stderr.
+//! The only writer to stdout and stderr, for everything that commands show to a person.
 //!
 //! # Theory of operation
 //!
@@ -84,7 +84,7 @@ impl TextStyle {
 }
 
 impl VisibleText {
-    /// Adds one line, whatever is in it: a line break in a name becomes `\n`.
+    /// Adds one line, even if `line` has line ends: a line break in a name becomes `\n`.
     pub fn line(&mut self, line: impl Display) {
         self.0.push_str(&visible(&line.to_string()));
         self.0.push('\n');
@@ -217,7 +217,7 @@ pub fn paragraph(line: impl Display) -> io::Result<()> {
     print(&text)
 }
 
-/// Prints lines on stdout. On a terminal they take the place of what it shows.
+/// Prints lines on stdout. On a terminal they replace its content.
 ///
 /// # Errors
 ///

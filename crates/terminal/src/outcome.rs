@@ -40,7 +40,7 @@ impl CommandError {
         self.exit_code.into()
     }
 
-    /// Prints the error on stderr, after the name of what it is about, and returns the exit code.
+    /// Prints the error on stderr after `name`, the server or file that it is about, and returns the exit code.
     pub fn print(&self, name: &str) -> ExitCode {
         crate::message(format_args!("{}: {self}", text::name(name)));
         self.exit_code()
@@ -55,7 +55,7 @@ impl fmt::Display for CommandError {
     }
 }
 
-/// Returns whether a command ended early because nobody reads stdout any more, as in `dynamic-mcp tools | head`.
+/// Returns whether a command ended early because the reader of stdout has ended, as in `dynamic-mcp tools | head`.
 pub fn is_end_of_reader(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
