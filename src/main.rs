@@ -80,7 +80,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
         no_color: env.get("NO_COLOR").is_some_and(|value| !value.is_empty()),
     });
     usage_errors.extend(log.errors.iter().map(UsageError::new));
-    // A client that starts us shows these to nobody, so it is served nevertheless, and is told.
+    // A client that starts us does not show these to the user, so it is served nevertheless, and is told.
     if !usage_errors.is_empty() && (!serves || io::stdin().is_terminal()) {
         return Ok(usage_exit(&usage_errors));
     }

@@ -3,8 +3,8 @@
 //! # Theory of operation
 //!
 //! The servers are started as an instance starts them (`instance::embedded`), so their errors, with what to do about
-//! them, are those that a client would get. `findings` looks at the tools of the servers that work, `as_client` finds
-//! out how a client starts us, and `table` prints.
+//! them, are the ones that a client would get. `findings` looks at the tools of the servers that work, `as_client`
+//! finds out how a client starts us, and `table` prints.
 //!
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 

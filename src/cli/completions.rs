@@ -5,7 +5,8 @@
 //! The script of a shell is a few lines that ask this program, `dynamic-mcp __complete -- WORD…`, each time the user
 //! presses Tab. `typed_line` finds out from clap's definition of the command line what stands at the cursor, and
 //! `candidates` has what may stand there: commands, options, and the names of servers, tools, profiles and secrets, as
-//! they are in the config and in what earlier sessions left on disk. Nothing is started, and nobody is asked.
+//! they are in the config and in what earlier sessions left on disk. No server is started, and no running instance is
+//! asked.
 //!
 //! The answer has one candidate per line, followed by a tab and what it is about. Without one the shell completes the
 //! names of files.

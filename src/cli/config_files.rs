@@ -17,7 +17,7 @@ pub(super) fn load_config(options: &InstanceOptions, env: &Env) -> Result<Config
     load_config_with(Overrides::default(), options, env)
 }
 
-/// The same, for a command that overrides settings.
+/// Loads the config like [`load_config`], for a command that overrides settings.
 ///
 /// # Errors
 ///

@@ -7,8 +7,8 @@
 //! every rule, repair, approval and search is the same. `forms` asks the person at the terminal what the instance asks
 //! its client. `run` starts and ends the instance, and `print` writes the answers.
 //!
-//! Only servers that a command needs are started: that of the call, those whose tools are not in the cache, and for
-//! resources and prompts, which are not cached, all or the named one.
+//! Only servers that a command needs are started: the server of the call, or the servers whose tools are not in the
+//! cache. Resources and prompts are not cached, so they need all servers or the named one.
 
 use anyhow::{Context, bail};
 use clap::Args;

@@ -136,7 +136,7 @@ fn group_report(
     group
 }
 
-/// The servers that do not run, and the memory that they had when they ran last, as far as that is known.
+/// Returns the servers that do not run, and the memory that they had when they ran last, where it is known.
 fn saved_by_laziness<'a>(groups: impl Iterator<Item = &'a Value>) -> Value {
     let groups: Vec<_> = groups.filter(|group| group["state"] != "connected").collect();
     let bytes: u64 =

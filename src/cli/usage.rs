@@ -42,7 +42,7 @@ impl UsageError {
     }
 }
 
-/// Prints an error, help or the version as clap does, in its colors. It fails silently if nobody reads it.
+/// Prints an error, help or the version as clap does, in its colors. It fails silently if stderr has no reader.
 pub fn print(error: &Error) {
     #[expect(clippy::disallowed_methods, reason = "`shown_error` and `shown_variables` make it visible")]
     error.print().ok();

@@ -39,7 +39,7 @@ const SESSION_VARS: [&str; 10] = [
 const SESSION_PREFIX: &str = "XDG_";
 /// What every client passes on beside these.
 const TERMINAL_VARS: [&str; 4] = ["PATH", "TERM", "TZ", "LC_ALL"];
-/// Parts of names that Gemini CLI takes for those of secrets, which it does not pass on.
+/// Parts of names by which Gemini CLI recognizes secrets. It does not pass secrets on.
 const SECRET_NAMES: [&str; 6] = ["TOKEN", "KEY", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"];
 
 /// How a client starts us.

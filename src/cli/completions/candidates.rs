@@ -19,7 +19,7 @@ use std::time::Duration;
 use upstream::cache::{Cache, CacheKey};
 use upstream::pins::group::remembered_tools;
 
-/// How long the files may take to be read. Some are on a slow disk, or are FIFOs that nobody writes.
+/// How long the files may take to be read. Some are on a slow disk, or are FIFOs without a writer.
 const FILE_TIMEOUT: Duration = Duration::from_millis(500);
 /// The longest description, in characters.
 const MAX_ABOUT: usize = 70;
@@ -145,7 +145,8 @@ impl ConfigFiles<'_> {
             .collect()
     }
 
-    /// The servers that the files have, also those that are disabled, if `is_meant` says so of whether they are.
+    /// Returns the servers in the files for which `is_meant` returns true. Its argument says whether the server is
+    /// disabled.
     async fn written(&self, is_meant: impl Fn(bool) -> bool) -> Vec<CompletedWord> {
         let (Some(options), env) = (self.options(), self.env.clone()) else { return Vec::new() };
         let read = move || servers::written(&options, &env);

@@ -58,8 +58,8 @@ impl Forms {
         }
     }
 
-    /// Asks what an elicitation wants to know. Returns its result. `None` if there is nobody to ask, or if it is not a
-    /// form.
+    /// Asks what an elicitation wants to know. Returns its result. `None` if there is no terminal to ask at, or if it
+    /// is not a form.
     async fn ask(&self, params: &Value) -> Option<Value> {
         let is_form = params["mode"].as_str().is_none_or(|mode| mode == "form");
         if !self.has_terminal || !is_form {
