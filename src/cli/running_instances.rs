@@ -13,7 +13,7 @@ use terminal::outcome::{CommandError, EXIT_USAGE};
 ///
 /// Fails if the directory of the endpoints cannot be used.
 pub(super) async fn running_instances(env: &Env) -> io::Result<Vec<RunningInstance>> {
-    let instances = query::all(env).await?;
+    let instances = query::ask_all(env).await?;
     instances.silent.iter().for_each(terminal::message);
     Ok(instances.answering)
 }

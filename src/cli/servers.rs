@@ -196,7 +196,7 @@ fn is_disabled(entry: &Map<String, Value>) -> bool {
 }
 
 /// The servers that the config files have, and whether each is disabled. None if a file cannot be read.
-pub(super) fn written(options: &InstanceOptions, env: &Env) -> BTreeMap<String, bool> {
+pub(super) fn servers_in_files(options: &InstanceOptions, env: &Env) -> BTreeMap<String, bool> {
     let mut servers = BTreeMap::new();
     for file in read_files(options, env).unwrap_or_default() {
         let entries = file.servers().into_iter().flatten();

@@ -48,8 +48,8 @@ impl ListKind {
         Self { method: Method::TasksList, list: CatalogList::Tasks, known: |_| ListEntries::default() };
 }
 
-/// The lists of the last connections.
-pub fn known(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
+/// Returns the entries of one list of all groups, as their last connections had them.
+pub fn entries(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
     groups.all().iter().map(|group| (group.name.clone(), last_known(group, kind))).collect()
 }
 
@@ -66,7 +66,7 @@ pub fn claims(groups: &GroupManager) -> GroupEntries {
 
 /// The resources that the groups list, and then what they claim beside those, for each group in config order.
 pub fn resources_and_claims(groups: &GroupManager) -> GroupEntries {
-    let resources = known(groups, &ListKind::RESOURCES).into_iter();
+    let resources = entries(groups, &ListKind::RESOURCES).into_iter();
     resources.zip(claims(groups)).flat_map(|(resources, claims)| [resources, claims]).collect()
 }
 

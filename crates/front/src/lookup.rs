@@ -40,7 +40,7 @@ pub fn misspelled_group(groups: &GroupManager, name: &str) -> Result<Upstream, S
 pub fn disabled(groups: &GroupManager, name: &str) -> Option<String> {
     let config = groups.config();
     let known = config.disabled.iter().map(|server| (server, server.name.as_str()));
-    let server = spelling::find(known, name).one()?;
+    let server = spelling::find(known, name).unique()?;
     Some(format!("Group {} is {server}. Tell the user.", server.name))
 }
 
@@ -51,7 +51,7 @@ pub fn disabled(groups: &GroupManager, name: &str) -> Option<String> {
 /// Suggests the nearest names.
 pub fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
     let known = groups.iter().map(|group| (group, group.name.as_str()));
-    spelling::find(known, name).one().ok_or_else(|| {
+    spelling::find(known, name).unique().ok_or_else(|| {
         let names = groups.iter().map(|group| group.name.as_str());
         match groups.is_empty() {
             true => "There are no groups: the config has no server that can be used; get_status says why."

@@ -19,8 +19,8 @@ pub enum Match<T> {
 }
 
 impl<T> Match<T> {
-    /// The name, if it is certain.
-    pub fn one(self) -> Option<T> {
+    /// Returns the match if there is exactly one.
+    pub fn unique(self) -> Option<T> {
         match self {
             Self::One(found) => Some(found),
             Self::None | Self::Several(_) => None,

@@ -82,7 +82,7 @@ impl Profile {
     /// Returns whether it chooses a server.
     pub(crate) fn chooses(&self, server: &str) -> bool {
         let patterns = self.servers.iter().filter_map(|glob| ServerPattern::try_from(text(glob)).ok());
-        ServerPattern::choose(patterns.collect::<Vec<_>>().iter(), server)
+        ServerPattern::choose_server(patterns.collect::<Vec<_>>().iter(), server)
     }
 
     /// Adds the wanted servers, and removes servers that are not wanted and may be left out. `None` if that is

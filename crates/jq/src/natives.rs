@@ -157,7 +157,7 @@ fn groups(given: &Val, regex: &Regex, captures: &Captures<'_>, position: &mut Ch
     let of = |(group, name): (Option<regex_lite::Match<'_>>, Option<&str>)| {
         let group = group?;
         let mut members = vec![
-            (key("offset"), integer(position.of(group.start()))),
+            (key("offset"), integer(position.characters_before(group.start()))),
             (key("length"), integer(group.as_str().chars().count())),
             (key("string"), given.as_sub_str(group.as_str().as_bytes())),
         ];
@@ -179,7 +179,8 @@ struct CharPosition<'t> {
 }
 
 impl CharPosition<'_> {
-    fn of(&mut self, byte: usize) -> usize {
+    /// Returns the number of characters before the byte at `byte`.
+    fn characters_before(&mut self, byte: usize) -> usize {
         if byte < self.byte {
             (self.byte, self.characters) = (0, 0);
         }

@@ -159,5 +159,5 @@ async fn spawn(
     };
     start.forget().await;
     start.is_direct = false;
-    warden.spawn(start.written()).await
+    warden.spawn(start.configured_launch()).await
 }

@@ -133,7 +133,7 @@ impl SecretResolver {
             SecretSource::Command(_) => &self.0.command_turn,
         };
         let _turn = turn.acquire().await.map_err(|_| "dynamic-mcp is shutting down".to_owned())?;
-        if let Some(known) = self.known(source) {
+        if let Some(known) = self.cached(source) {
             return known;
         }
         tracing::debug!(%source, "fetching a value");
@@ -146,8 +146,8 @@ impl SecretResolver {
         value
     }
 
-    /// What was fetched before, unless it is an old failure.
-    fn known(&self, source: &SecretSource) -> Option<Result<String, String>> {
+    /// Returns the value that was fetched before, unless it is an old failure.
+    fn cached(&self, source: &SecretSource) -> Option<Result<String, String>> {
         let mut fetched = self.0.fetched.lock();
         fetched.retain(|fetched| fetched.value.is_ok() || fetched.at.elapsed() < FAILURE_AGE);
         fetched.iter().find(|fetched| fetched.source == *source).map(|fetched| fetched.value.clone())

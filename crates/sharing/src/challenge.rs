@@ -52,7 +52,7 @@ impl PeerProcess {
     }
 }
 
-/// What the other end has to find out.
+/// A challenge that the other end has to find out and send back.
 pub struct Question {
     /// The answer.
     challenge: String,
@@ -61,18 +61,18 @@ pub struct Question {
 }
 
 impl Question {
-    /// The question that everybody can answer who gets it.
-    pub fn sent() -> Self {
+    /// Creates a challenge that is sent: every process that receives it can answer.
+    pub fn sent_directly() -> Self {
         Self { challenge: hex_id(), named: None }
     }
 
-    /// The question that only a process can answer that may look at this one.
+    /// Creates a challenge that is the name of an open file of ours: only a process that may read our /proc can answer.
     ///
     /// # Errors
     ///
     /// Fails if there are too many open files.
     #[cfg(target_os = "linux")]
-    pub fn named() -> io::Result<Self> {
+    pub fn in_a_file_name() -> io::Result<Self> {
         use nix::sys::memfd::{MFdFlags, memfd_create};
         let challenge = hex_id();
         let file = memfd_create(challenge.as_str(), MFdFlags::MFD_CLOEXEC)?;
@@ -85,7 +85,7 @@ impl Question {
     ///
     /// Always fails.
     #[cfg(not(target_os = "linux"))]
-    pub fn named() -> io::Result<Self> {
+    pub fn in_a_file_name() -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -221,7 +221,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_process_that_connected_must_answer_itself() {
-        for question in [Question::sent(), Question::named().unwrap()] {
+        for question in [Question::sent_directly(), Question::in_a_file_name().unwrap()] {
             let (host, helper) = pair();
             let answering = std::thread::spawn(move || answer(&helper).map(|()| helper));
             challenge(&host, &PeerProcess::of(&host).unwrap(), &question).await.unwrap();
@@ -240,7 +240,7 @@ mod tests {
         let mut child =
             Command::new("head").args(["-c", "32"]).stdin(socket()).stdout(socket()).spawn().unwrap();
         let peer = PeerProcess::of(&host).unwrap();
-        let refused = challenge(&host, &peer, &Question::sent()).await.unwrap_err();
+        let refused = challenge(&host, &peer, &Question::sent_directly()).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         child.wait().unwrap();
     }
@@ -254,7 +254,7 @@ mod tests {
         ended.wait().unwrap();
         let peer = PeerProcess { held, ..PeerProcess::of(&host).unwrap() };
         let answering = std::thread::spawn(move || answer(&helper));
-        let refused = challenge(&host, &peer, &Question::sent()).await.unwrap_err();
+        let refused = challenge(&host, &peer, &Question::sent_directly()).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         answering.join().unwrap().unwrap();
     }
@@ -263,14 +263,18 @@ mod tests {
     async fn what_was_sent_before_or_sent_back_is_no_answer() {
         let (host, helper) = pair();
         (&helper).write_all(&[b'0'; CHALLENGE_BYTES]).unwrap();
-        assert!(challenge(&host, &PeerProcess::of(&host).unwrap(), &Question::sent()).await.is_err());
+        assert!(
+            challenge(&host, &PeerProcess::of(&host).unwrap(), &Question::sent_directly()).await.is_err()
+        );
         // Who cannot look at the file can only repeat the question.
         let (host, helper) = pair();
-        let question = Question::named().unwrap();
+        let question = Question::in_a_file_name().unwrap();
         (&helper).write_all(question.message().as_bytes()).unwrap();
         assert!(challenge(&host, &PeerProcess::of(&host).unwrap(), &question).await.is_err());
         let (host, helper) = pair();
         drop(helper);
-        assert!(challenge(&host, &PeerProcess::of(&host).unwrap(), &Question::sent()).await.is_err());
+        assert!(
+            challenge(&host, &PeerProcess::of(&host).unwrap(), &Question::sent_directly()).await.is_err()
+        );
     }
 }

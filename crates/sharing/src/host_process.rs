@@ -151,7 +151,7 @@ async fn attach_to(
         };
     }
     // The host answers once it has verified the helper.
-    challenge::challenge(&connection.socket, &host, &Question::sent()).await?;
+    challenge::challenge(&connection.socket, &host, &Question::sent_directly()).await?;
     let mut socket = connection.release().await?;
     let line = serde_json::to_string(request).map_err(io::Error::from)? + "\n";
     let unusable = |error: io::Error| AttachError::Declined(Declined::new(format!("the pipes: {error}")));

@@ -144,7 +144,7 @@ impl AttachShared for SharedServers {
     ) -> BoxFuture<'a, Option<OpenTransport<SharedHandle>>> {
         Box::pin(async move {
             let Endpoint::Stdio(stdio) = &server.endpoint else { return None };
-            let share = scope::of(server, stdio)?;
+            let share = scope::share_of(server, stdio)?;
             if self.paused_until.lock().is_some_and(|until| Instant::now() < until) {
                 return None;
             }

@@ -42,12 +42,12 @@ impl RuntimeDir {
         match DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(at(&dir, error)),
+            Err(error) => return Err(with_path(&dir, error)),
         }
         let metadata = check_owner(&dir)?;
         match metadata.mode() & 0o7777 == 0o700 {
             true => Ok(Self(dir)),
-            false => Err(at(&dir, refused("others may use the directory (its mode is not 0700)"))),
+            false => Err(with_path(&dir, refused("others may use the directory (its mode is not 0700)"))),
         }
     }
 
@@ -85,11 +85,11 @@ impl RuntimeDir {
 
 /// Checks that `path` is a directory of ours, and no symbolic link.
 fn check_owner(path: &Path) -> io::Result<fs::Metadata> {
-    let metadata = fs::symlink_metadata(path).map_err(|error| at(path, error))?;
+    let metadata = fs::symlink_metadata(path).map_err(|error| with_path(path, error))?;
     let is_ours = metadata.uid() == nix::unistd::geteuid().as_raw();
     match metadata.is_dir() && is_ours && metadata.mode() & 0o022 == 0 {
         true => Ok(metadata),
-        false => Err(at(path, refused("not a directory of this user alone"))),
+        false => Err(with_path(path, refused("not a directory of this user alone"))),
     }
 }
 
@@ -98,7 +98,7 @@ fn refused(why: &str) -> io::Error {
 }
 
 /// Puts the path before an error.
-fn at(path: &Path, error: io::Error) -> io::Error {
+fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 

@@ -6,7 +6,7 @@ use config::{ServerConfig, Share, StdioConfig};
 use process::launch::Launch;
 
 /// Returns how a server is shared: by `Directory` or by `User`; `None` if it is not.
-pub(super) fn of(server: &ServerConfig, stdio: &StdioConfig) -> Option<Share> {
+pub(super) fn share_of(server: &ServerConfig, stdio: &StdioConfig) -> Option<Share> {
     match server.effective_share() {
         Share::Client => None,
         Share::Auto => tested_packages::contain(stdio).then_some(Share::Directory),

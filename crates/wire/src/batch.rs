@@ -55,7 +55,7 @@ impl Batches {
     /// # Errors
     ///
     /// Returns why the batch is rejected. None of its messages is read then.
-    pub fn take(&mut self, line: &Raw) -> Result<(), MessageError> {
+    pub fn split_array(&mut self, line: &Raw) -> Result<(), MessageError> {
         if !self.accepted {
             return Err(MessageError::Batch);
         }
@@ -161,19 +161,19 @@ mod tests {
     #[test]
     fn a_rejected_batch_leaves_no_state() {
         let mut batches = batches();
-        assert_eq!(batches.take(&raw("[]")), Err(MessageError::EmptyBatch));
-        assert_eq!(batches.take(&raw("[1")), Err(MessageError::NotJson));
+        assert_eq!(batches.split_array(&raw("[]")), Err(MessageError::EmptyBatch));
+        assert_eq!(batches.split_array(&raw("[1")), Err(MessageError::NotJson));
         let many = format!("[{}]", vec!["1"; MAX_MESSAGES + 1].join(","));
         let too_large = MessageError::LargeBatch { messages: MAX_MESSAGES + 1, limit: MAX_MESSAGES };
-        assert_eq!(batches.take(&many.into()), Err(too_large));
+        assert_eq!(batches.split_array(&many.into()), Err(too_large));
         assert!(batches.open.is_empty() && batches.unread.is_empty());
-        assert_eq!(Batches::default().take(&raw("[1]")), Err(MessageError::Batch));
+        assert_eq!(Batches::default().split_array(&raw("[1]")), Err(MessageError::Batch));
     }
 
     #[test]
     fn answers_above_the_limit_are_sent_in_several_arrays() {
         let mut batches = batches();
-        batches.take(&raw("[1,2,3]")).unwrap();
+        batches.split_array(&raw("[1,2,3]")).unwrap();
         while batches.next_unread().is_some() {}
         for id in ["1", "2", "3"] {
             batches.expect(&raw(id));

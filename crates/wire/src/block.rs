@@ -17,7 +17,7 @@ impl Block {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn new(bytes: &[u8; BLOCK]) -> Self {
-        let (special, not_ascii) = vectors::look(bytes);
+        let (special, not_ascii) = vectors::classify(bytes);
         Self { plain: (special | 1 << BLOCK).trailing_zeros() as usize, not_ascii }
     }
 
@@ -25,7 +25,7 @@ impl Block {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn of_last(bytes: &[u8; BLOCK], len: usize) -> Self {
-        let (special, not_ascii) = vectors::look(bytes);
+        let (special, not_ascii) = vectors::classify(bytes);
         let (special, not_ascii) = (special >> (BLOCK - len), not_ascii >> (BLOCK - len));
         Self { plain: (special | 1 << len).trailing_zeros() as usize, not_ascii }
     }
@@ -34,7 +34,7 @@ impl Block {
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
     pub fn new(bytes: &[u8; BLOCK]) -> Self {
-        let (plain, not_ascii) = words::look(u128::from_le_bytes(*bytes));
+        let (plain, not_ascii) = words::classify(u128::from_le_bytes(*bytes));
         Self { plain, not_ascii }
     }
 
@@ -110,7 +110,7 @@ mod vectors {
 
     /// Returns a bit for each byte that is special, and one for each byte that is not ASCII.
     #[inline(always)]
-    pub(super) fn look(block: &[u8; 16]) -> (u32, u32) {
+    pub(super) fn classify(block: &[u8; 16]) -> (u32, u32) {
         #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
         unsafe {
             let (special, bytes) = compare(block);
@@ -158,7 +158,7 @@ mod words {
 
     /// Returns the fields of a block.
     #[inline(always)]
-    pub(super) fn look(bytes: u128) -> (usize, u32) {
+    pub(super) fn classify(bytes: u128) -> (usize, u32) {
         let (first, second) = (bytes as u64, (bytes >> 64) as u64);
         let plain = match plain_bytes(first) {
             WORD => WORD + plain_bytes(second),
@@ -172,7 +172,7 @@ mod words {
     #[inline(always)]
     pub(super) fn look_at_last(bytes: u128, len: usize) -> (usize, u32) {
         // The bytes that follow then are 0, a control character.
-        look(bytes >> (8 * (size_of::<u128>() - len)))
+        classify(bytes >> (8 * (size_of::<u128>() - len)))
     }
 
     /// Returns not 0 if a byte of several blocks is special, and not 0 if one is not ASCII.
@@ -215,7 +215,7 @@ mod tests {
             let plain = bytes.iter().position(is_special).unwrap_or(BLOCK);
             let block = Block::new(&bytes);
             for (found, not_ascii) in
-                [(block.plain, block.not_ascii), words::look(u128::from_le_bytes(bytes))]
+                [(block.plain, block.not_ascii), words::classify(u128::from_le_bytes(bytes))]
             {
                 prop_assert_eq!(found, plain);
                 prop_assert_eq!(not_ascii == 0, bytes.is_ascii());

@@ -216,9 +216,9 @@ pub fn batches(data: &[u8]) {
     let line = Bytes::copy_from_slice(data);
     let elements = serde_json::from_slice::<Vec<&RawValue>>(&line);
     let mut batches = Batches::default();
-    assert_eq!(batches.take(&line), Err(MessageError::Batch), "not accepted");
+    assert_eq!(batches.split_array(&line), Err(MessageError::Batch), "not accepted");
     batches.accepted = true;
-    let taken = batches.take(&line);
+    let taken = batches.split_array(&line);
     assert_eq!(taken.is_ok(), elements.as_ref().is_ok_and(|all| (1..=1000).contains(&all.len())));
     let (Ok(()), Ok(elements)) = (taken, elements) else {
         return assert!(batches.next_unread().is_none() && batches.end_reading().is_none());

@@ -96,12 +96,12 @@ impl Object {
     /// Moves past an object in a line, and fills this one, which is empty. Returns where it is. `None` if it is not JSON.
     pub(super) fn scan(&mut self, scanner: &mut Scanner<'_>, line: &Bytes) -> Option<Range<usize>> {
         let range = scanner.members(&mut self.members)?;
-        self.end(line, &range);
+        self.set_text(line, &range);
         Some(range)
     }
 
-    /// Sets the text, when all members are known.
-    pub(super) fn end(&mut self, line: &Bytes, range: &Range<usize>) {
+    /// Sets the text of the object, after all its members were found.
+    pub(super) fn set_text(&mut self, line: &Bytes, range: &Range<usize>) {
         self.start = range.start;
         self.text = line.slice(range.clone());
     }

@@ -221,7 +221,7 @@ impl Shared {
     }
 
     /// Notes that so many bytes were written.
-    fn written(&self, mut queue: MutexGuard<'_, Queue>, bytes: usize) {
+    fn note_written(&self, mut queue: MutexGuard<'_, Queue>, bytes: usize) {
         queue.bytes -= bytes;
         let has_room = self.is_full.load(Ordering::Relaxed) && queue.bytes < HIGH_WATER;
         if has_room {
@@ -248,7 +248,7 @@ impl Flush for Shared {
             advance(frames, bytes);
         }
         let is_left = !frames.is_empty();
-        self.written(queue, written);
+        self.note_written(queue, written);
         if is_left {
             self.more.notify_one();
         }
@@ -275,7 +275,7 @@ impl Writer {
                         for part in frame.parts() {
                             sink.write_all(part).await?;
                         }
-                        self.shared.written(self.shared.queue.lock(), frame.len());
+                        self.shared.note_written(self.shared.queue.lock(), frame.len());
                     }
                     sink.flush().await?;
                 }
@@ -304,7 +304,7 @@ async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: 
     while !batch.is_empty() {
         match try_write(direct, batch) {
             Ok(written) => {
-                shared.written(shared.queue.lock(), written);
+                shared.note_written(shared.queue.lock(), written);
                 advance(batch, written);
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => direct.writable().await?,

@@ -86,7 +86,7 @@ impl Params {
             object.members.push(Member { key, key_escaped: false, value, value_escaped: true });
             Some(())
         })?;
-        object.end(line, &range);
+        object.set_text(line, &range);
         Some(Self(params))
     }
 

@@ -289,7 +289,7 @@ impl Peer {
 
     /// Fails every open call and every later one, because no answer can come any more.
     pub fn end(&self) {
-        let callers = self.calls.lock().end();
+        let callers = self.calls.lock().end_all();
         callers.into_iter().for_each(Waker::wake);
     }
 

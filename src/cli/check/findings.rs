@@ -26,7 +26,7 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     let hidden_apps = tools.iter().filter(|(tool, definition)| {
         !tool.app_only && app_of(definition).is_some() && !snapshot.rules.exposes(&tool.name)
     });
-    findings.extend(named(hidden_apps.map(|(tool, _)| tool.name.as_str()), |tools, _| {
+    findings.extend(finding_about(hidden_apps.map(|(tool, _)| tool.name.as_str()), |tools, _| {
         format!(
             "a user interface (MCP Apps), which most clients show only for tools that they list: {tools}; put them into \
              `expose`, unless you use the surface `flat`"
@@ -36,7 +36,7 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     findings.extend(snapshot.findings_for_owner());
     let changes = snapshot.pins.changes();
     let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows_own(tool));
-    findings.extend(named(changed, |tools, _| {
+    findings.extend(finding_about(changed, |tools, _| {
         let approve = changed_tools::approve_command(&group.name, server, None);
         format!("changed since first seen: {tools}; review them, then run `{approve}`")
     }));
@@ -63,19 +63,19 @@ fn of_definitions(group: &str, config: &str, definitions: &[(&str, Value)]) -> V
     let long = select(&|name, _| group.len() + "__".len() + name.len() > MAX_NAME);
     let hidden = select(&|_, definition| has_hidden(definition));
     let found = [
-        named(silent.into_iter(), |tools, _| {
+        finding_about(silent.into_iter(), |tools, _| {
             format!("without a description, so models and search hardly find them: {tools}")
         }),
-        named(vague.into_iter(), |tools, _| {
+        finding_about(vague.into_iter(), |tools, _| {
             format!("an input schema that does not say what to pass: {tools}")
         }),
-        named(long.into_iter(), |tools, _| {
+        finding_about(long.into_iter(), |tools, _| {
             format!(
                 "longer than {MAX_NAME} characters with the server's name before it, so clients see a shortened name: \
                  {tools}; give the server a shorter name in the config"
             )
         }),
-        named(hidden.into_iter(), |tools, _| {
+        finding_about(hidden.into_iter(), |tools, _| {
             format!(
                 "characters in the definition that people do not see and models do: {tools}; read it with `dynamic-mcp \
                  tools {group} TOOL{config}`, and put the tool into `tools.deny` if you do not trust it"
@@ -85,8 +85,8 @@ fn of_definitions(group: &str, config: &str, definitions: &[(&str, Value)]) -> V
     found.into_iter().flatten().collect()
 }
 
-/// A finding about these tools, if there are any.
-fn named<'t>(
+/// Returns a finding about these tools, if there are any.
+fn finding_about<'t>(
     tools: impl Iterator<Item = &'t str>,
     text: impl FnOnce(&str, usize) -> String,
 ) -> Option<String> {
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_finding_names_five_tools_at_most() {
         let names = ["a", "b", "c", "d", "e", "f", "g"];
-        let text = named(names.into_iter(), |tools, count| format!("{count}: {tools}"));
+        let text = finding_about(names.into_iter(), |tools, count| format!("{count}: {tools}"));
         assert_eq!(text.unwrap(), r#"7: "a", "b", "c", "d", "e" and 2 more"#);
     }
 }

@@ -89,9 +89,9 @@ async fn values(argument: &Arg, line: &TypedLine<'_>, env: &Env) -> Vec<Complete
         (_, "tool") => tools(&files, env).await,
         ("login" | "logout", "name") => files.servers(|endpoint| matches!(endpoint, Endpoint::Http(_))).await,
         ("check", "names") | (_, "group") => files.servers(|_| true).await,
-        ("remove", "names") => files.written(|_| true).await,
-        ("enable", "names") => files.written(|is_disabled| is_disabled).await,
-        ("disable", "names") => files.written(|is_disabled| !is_disabled).await,
+        ("remove", "names") => files.servers_in_files(|_| true).await,
+        ("enable", "names") => files.servers_in_files(|is_disabled| is_disabled).await,
+        ("disable", "names") => files.servers_in_files(|is_disabled| !is_disabled).await,
         ("set" | "remove", "name") => match secret_store(env) {
             Some(store) => plain(store.names().await.unwrap_or_default()),
             None => Vec::new(),
@@ -147,9 +147,9 @@ impl ConfigFiles<'_> {
 
     /// Returns the servers in the files for which `is_meant` returns true. Its argument says whether the server is
     /// disabled.
-    async fn written(&self, is_meant: impl Fn(bool) -> bool) -> Vec<CompletedWord> {
+    async fn servers_in_files(&self, is_meant: impl Fn(bool) -> bool) -> Vec<CompletedWord> {
         let (Some(options), env) = (self.options(), self.env.clone()) else { return Vec::new() };
-        let read = move || servers::written(&options, &env);
+        let read = move || servers::servers_in_files(&options, &env);
         let servers = blocking::run(FILE_TIMEOUT, read).await.unwrap_or_default();
         let servers = servers.iter().filter(|(_, is_disabled)| is_meant(**is_disabled));
         servers.map(|(name, _)| CompletedWord::new(name, "")).collect()

@@ -326,8 +326,8 @@ pub struct ServerPattern {
 }
 
 impl ServerPattern {
-    /// Returns whether these choose a server: one matches its name, and none excludes it.
-    pub fn choose<'p>(patterns: impl Iterator<Item = &'p Self> + Clone, server: &str) -> bool {
+    /// Returns whether `patterns` choose a server: one matches its name, and none excludes it.
+    pub fn choose_server<'p>(patterns: impl Iterator<Item = &'p Self> + Clone, server: &str) -> bool {
         let is_matched = |by_exclusion| {
             patterns.clone().any(|pattern| pattern.excludes == by_exclusion && pattern.glob.matches(server))
         };

@@ -65,7 +65,7 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
         "{other}`dynamic-mcp import{named}` makes it from the files of your clients; `--config` names another file"
     );
     let text = match SourceText::read(&absolute, MAX_CONFIG_BYTES, &missing) {
-        Ok(text) => Arc::new(text.named(path)),
+        Ok(text) => Arc::new(text.with_file_name(path)),
         Err(error) => {
             let error = ConfigError { file: path.to_owned(), ..error };
             return ParsedFile { errors: vec![error], ..ParsedFile::default() };

@@ -27,7 +27,7 @@ mod tests;
 impl NamedProfile {
     /// Returns whether a server is used.
     fn chooses(&self, server: &str) -> bool {
-        ServerPattern::choose(self.content.servers.iter().map(|pattern| &pattern.value), server)
+        ServerPattern::choose_server(self.content.servers.iter().map(|pattern| &pattern.value), server)
     }
 
     /// A warning for each glob that matches none of these servers, and for rules that are for none of them.

@@ -56,7 +56,7 @@ impl SourceText {
     }
 
     /// Replaces the name of the file in errors.
-    pub(super) fn named(self, path: &Path) -> Self {
+    pub(super) fn with_file_name(self, path: &Path) -> Self {
         Self { path: path.to_owned(), ..self }
     }
 

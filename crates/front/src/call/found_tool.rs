@@ -36,7 +36,7 @@ enum ToolPlace {
 
 impl FoundTool {
     /// Finds the tool of exactly this name.
-    pub fn named(snapshot: Arc<Snapshot>, name: &str) -> Option<Self> {
+    pub fn find_exact(snapshot: Arc<Snapshot>, name: &str) -> Option<Self> {
         let catalog = snapshot.catalog.clone()?;
         let place = ToolPlace::Listed(catalog.place(name)?);
         Some(Self { snapshot, catalog, place })
@@ -168,7 +168,7 @@ const RULES_HIDE_SOME: &str =
 ///
 /// The text for the model.
 pub async fn find_tool(group: &Upstream, snapshot: Arc<Snapshot>, name: &str) -> Result<FoundTool, String> {
-    if let Some(tool) = FoundTool::named(snapshot, name)
+    if let Some(tool) = FoundTool::find_exact(snapshot, name)
         && tool.snapshot.rules.allows(name)
     {
         return Ok(tool);

@@ -50,7 +50,7 @@ pub(super) async fn resolve(
     group.refresh().await;
     // The error would show the new definition.
     changed_tools::refusal(&group.name, &group.snapshot(), &tool.name).map_or(Ok(()), Err)?;
-    let Some(tool) = FoundTool::named(group.snapshot(), &tool.name) else {
+    let Some(tool) = FoundTool::find_exact(group.snapshot(), &tool.name) else {
         return Ok(ResolvedArguments::default());
     };
     let Some(verdict) = tool.find_misfit(&context.session.validator, &group.name, args) else {
@@ -118,7 +118,7 @@ fn correct(
 /// Returns the arguments with the values repaired that have exactly one repair, if there are any.
 fn repair(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &Raw) -> Option<Raw> {
     let definition = tool.definition()?;
-    let is_harmless = tool.read_only || hint(definition, "destructiveHint") == Some(false);
+    let is_harmless = tool.read_only || annotation(definition, "destructiveHint") == Some(false);
     let drops_nulls = group.snapshot().rules.accepts_claim(&tool.name, is_harmless);
     let validator = &context.session.validator;
     let label = format_args!("{}__{}", group.name.as_str(), tool.name);
@@ -128,8 +128,8 @@ fn repair(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &R
     Some(repaired)
 }
 
-/// A hint in the annotations of a definition.
-fn hint(definition: &Raw, name: &str) -> Option<bool> {
+/// Returns a boolean of the annotations of a definition.
+fn annotation(definition: &Raw, name: &str) -> Option<bool> {
     let value = raw::get(&raw::get(definition, "annotations")?, name)?;
     serde_json::from_slice(&value).ok()
 }

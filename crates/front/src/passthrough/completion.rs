@@ -40,7 +40,7 @@ async fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upst
     if raw::get(&invocation.params, "group").is_none() {
         let template = uri.to_owned();
         let find = move |session: &SessionState| {
-            let lists = known_lists::known(&session.groups, &ListKind::TEMPLATES);
+            let lists = known_lists::entries(&session.groups, &ListKind::TEMPLATES);
             let owner = lists.iter().find(|(_, entries)| entries.has(&template))?;
             session.groups.get(&owner.0)
         };

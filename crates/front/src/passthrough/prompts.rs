@@ -85,7 +85,7 @@ pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(U
 async fn find_known(invocation: &Invocation, name: &str) -> Result<Option<(Upstream, String)>, RpcError> {
     let exposed = name.to_owned();
     let find = move |session: &SessionState| {
-        let names = names_of(&known_lists::known(&session.groups, &ListKind::PROMPTS));
+        let names = names_of(&known_lists::entries(&session.groups, &ListKind::PROMPTS));
         let (group, name) = names.resolve(&exposed)?;
         Some((session.groups.get(&group)?, name))
     };

@@ -280,8 +280,8 @@ impl KnownUris {
     fn new(groups: &GroupManager) -> Self {
         Self {
             claimed: OnceLock::new(),
-            resources: known_lists::known(groups, &ListKind::RESOURCES),
-            templates: known_lists::known(groups, &ListKind::TEMPLATES),
+            resources: known_lists::entries(groups, &ListKind::RESOURCES),
+            templates: known_lists::entries(groups, &ListKind::TEMPLATES),
         }
     }
 

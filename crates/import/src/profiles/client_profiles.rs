@@ -75,18 +75,18 @@ impl ProfileInput<'_> {
         let users: BTreeMap<ClientScope, Option<String>> = own_profiles(self.discovery).collect();
         for (scope, own) in &users {
             if let Some(own) = own {
-                self.keep(*scope, own, &users, &mut known, &mut profiles);
+                self.keep_profile(*scope, own, &users, &mut known, &mut profiles);
             }
         }
         self.adapt_unused(&users, &mut known, &mut profiles);
         for (scope, own) in &users {
             if own.is_none() {
-                self.make(&self.with_known_servers(*scope), &mut known, &mut profiles);
+                self.make_profile(&self.with_known_servers(*scope), &mut known, &mut profiles);
             }
         }
         for client in self.clients {
             if !users.contains_key(&client.scope) {
-                self.make(client, &mut known, &mut profiles);
+                self.make_profile(client, &mut known, &mut profiles);
             }
             let remarks = client.remarks.iter().map(|remark| format!("{} {remark}", client.scope.label()));
             profiles.lines.extend(remarks);
@@ -217,7 +217,7 @@ impl ProfileInput<'_> {
     }
 
     /// Makes the profile of a client that does not use this program yet, if it needs one.
-    fn make(
+    fn make_profile(
         &self,
         client: &ClientAccess,
         known: &mut BTreeMap<String, Profile>,
@@ -272,7 +272,7 @@ impl ProfileInput<'_> {
 
     /// Keeps the profile of a client that uses this program already: it goes on to choose what it chooses, and the new
     /// servers of its clients.
-    fn keep(
+    fn keep_profile(
         &self,
         scope: ClientScope,
         own: &str,

@@ -59,7 +59,7 @@ pub struct RunningInstances {
 /// # Errors
 ///
 /// Fails if the directory of the endpoints cannot be used.
-pub async fn all(env: &Env) -> io::Result<RunningInstances> {
+pub async fn ask_all(env: &Env) -> io::Result<RunningInstances> {
     let mut instances = RunningInstances::default();
     let unusable = |error: io::Error| {
         io::Error::new(error.kind(), format!("the running instances cannot be found: {error}"))

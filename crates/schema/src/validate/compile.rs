@@ -122,7 +122,7 @@ impl<'s> Compiler<'s> {
             // Older drafts ignore the rules beside `$ref`.
             _ if members.contains_key("$ref") && unchecked_types(keyword) != TypeSet::NONE => return None,
             "type" => {
-                node.types = TypeSet::named(value)?;
+                node.types = TypeSet::from_keyword(value)?;
                 // A keyword of OpenAPI, which JSON Schema does not define.
                 if members.get("nullable") == Some(&Value::Bool(true)) {
                     node.types = node.types.union(TypeSet::NULL);

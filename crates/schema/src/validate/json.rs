@@ -64,8 +64,8 @@ impl TypeSet {
     pub(super) const NUMBER: Self = Self(1 << 5 | 1 << 6);
     pub(super) const ALL: Self = Self(0x7f);
 
-    /// The types that the value of the keyword `type` names: one, or a list.
-    pub(super) fn named(value: &Value) -> Option<Self> {
+    /// Reads the value of the keyword `type`: one type, or a list.
+    pub(super) fn from_keyword(value: &Value) -> Option<Self> {
         let names = match value {
             Value::Array(names) => names,
             name => std::slice::from_ref(name),

@@ -126,7 +126,7 @@ async fn verify(socket: &mut UnixStream, own: &Confinement) -> io::Result<Result
     let client = PeerProcess::of(socket)?;
     let verdict = own.check_unconfined().and_then(|()| own.check_client(client.pid, client.uid));
     // A client with the capability has the rights of the host, or is refused.
-    let question = if own.has_sys_admin() { Question::named()? } else { Question::sent() };
+    let question = if own.has_sys_admin() { Question::in_a_file_name()? } else { Question::sent_directly() };
     challenge::challenge(socket, &client, &question).await?;
     challenge::send_back(socket).await?;
     Ok(verdict)
@@ -311,7 +311,7 @@ impl HostSession {
 
     /// Sends a request to the server and waits for the answer.
     async fn forward(&self, method: &str, params: Option<Raw>) -> Reply {
-        let special = params.as_ref().map(SpecialParams::find).unwrap_or_default();
+        let special = params.as_ref().map(SpecialParams::read).unwrap_or_default();
         let progress = special.progress_token.map(|token| Progress::new(self.peer.output().clone(), token));
         let is_task = special.is_task;
         let options = CallOptions { progress, may_become_task: is_task, ..CallOptions::within(MAX_WAIT) };

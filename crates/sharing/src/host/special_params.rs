@@ -13,8 +13,8 @@ pub(super) struct SpecialParams {
 }
 
 impl SpecialParams {
-    /// Looks for what matters in the params.
-    pub(super) fn find(params: &Raw) -> Self {
+    /// Reads the members of the params that the host handles itself.
+    pub(super) fn read(params: &Raw) -> Self {
         // Params may be large, and few have either member. A name may be written with escapes.
         let may_have = |name: &[u8]| memmem::find(params, name).is_some();
         if !may_have(b"progressToken") && !may_have(b"\"task\"") && !may_have(b"\\u") {

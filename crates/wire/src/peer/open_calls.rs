@@ -97,7 +97,7 @@ impl OpenCalls {
         self.alarm
     }
 
-    /// Ends a call, of whose task progress may still come. Returns whom to wake.
+    /// Ends a call, of whose task progress may still come. Returns the wakers of their callers.
     ///
     /// # Errors
     ///
@@ -113,8 +113,8 @@ impl OpenCalls {
         Ok(call.caller)
     }
 
-    /// Ends all calls, because no answer can come any more. Returns whom to wake.
-    pub(crate) fn end(&mut self) -> Vec<Waker> {
+    /// Ends all calls, because no answer can come any more. Returns the wakers of their callers.
+    pub(crate) fn end_all(&mut self) -> Vec<Waker> {
         self.ended = true;
         let open = std::mem::take(&mut self.open);
         open.into_values().filter_map(|call| call.caller).collect()

@@ -48,7 +48,7 @@ impl Peer {
     /// Reads a message: answers and progress go to their calls, everything else is returned.
     pub fn read(&self, unread: Unread) -> Incoming {
         match unread {
-            Unread::Line(line) => self.take(line),
+            Unread::Line(line) => self.receive_line(line),
             Unread::OfBatch(line) => {
                 let incoming = self.deliver(Message::parse_line(line));
                 if let Incoming::Request(request) = &incoming {
@@ -71,7 +71,8 @@ impl Peer {
         self.has_batches() && self.batches.lock().is_reading()
     }
 
-    fn take(&self, line: Result<Raw, MessageError>) -> Incoming {
+    /// Parses a line. A batch is split, and its messages come from the next calls of `next`.
+    fn receive_line(&self, line: Result<Raw, MessageError>) -> Incoming {
         let line = match line {
             Ok(line) => line,
             Err(MessageError::TooLong { id: Some(id), bytes, limit }) if self.is_open(&id) => {
@@ -88,7 +89,7 @@ impl Peer {
             Err((MessageError::Batch, line)) => {
                 // The next calls return its messages.
                 self.has_batches.store(true, Ordering::Release);
-                let taken = self.batches.lock().take(&line);
+                let taken = self.batches.lock().split_array(&line);
                 taken.map_or_else(|what| Incoming::Malformed(what, line), |()| Incoming::Handled)
             }
             message => self.deliver(message),

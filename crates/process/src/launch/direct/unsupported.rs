@@ -34,8 +34,8 @@ impl NoDirectLaunches {
 }
 
 impl NoStartRecord {
-    /// What the config says.
-    pub fn written(&self) -> Launch {
+    /// Returns the launch as the config has it.
+    pub fn configured_launch(&self) -> Launch {
         self.written.clone()
     }
 

@@ -26,7 +26,7 @@ pub struct DirectLaunches {
 pub struct StartRecord {
     package: PinnedPackage,
     file: PathBuf,
-    /// What the config says.
+    /// Returns the launch as the config has it.
     written: Launch,
     /// Whether the server was started without the launcher.
     pub is_direct: bool,
@@ -88,8 +88,8 @@ impl StartRecord {
         LauncherUse::Needed(reason)
     }
 
-    /// What the config says.
-    pub fn written(&self) -> Launch {
+    /// Returns the launch as the config has it.
+    pub fn configured_launch(&self) -> Launch {
         self.written.clone()
     }
 
