@@ -11,6 +11,8 @@ const PERCENTILE_WINDOW: usize = 256;
 /// What is counted and measured of one group.
 #[derive(Default)]
 pub struct GroupStats {
+    /// The number of attempts to connect so far.
+    attempts: AtomicU64,
     /// The number of calls so far.
     calls: AtomicU64,
     /// How many of them failed.
@@ -22,6 +24,11 @@ pub struct GroupStats {
 }
 
 impl GroupStats {
+    /// Counts an attempt to connect, and returns its number.
+    pub fn begin_attempt(&self) -> u64 {
+        self.attempts.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// Adds one call, which may have failed.
     pub fn record(&self, took: Duration, failed: bool) {
         if failed {

@@ -278,11 +278,12 @@ impl<C: Connect> Task<C> {
     fn start_attempt(&mut self) {
         let Some(server) = self.server.clone() else { return };
         let requested = !self.waiting.is_empty();
-        if requested {
-            tracing::info!("Connecting to {} on-demand...", self.name);
-        } else {
-            tracing::debug!("connecting without a request");
-        }
+        // Its lines, and those of the connection that it makes, have its number.
+        let span = tracing::info_span!("attempt", attempt = self.stats.begin_attempt());
+        span.in_scope(|| match requested {
+            true => tracing::info!("Connecting to {} on-demand...", self.name),
+            false => tracing::debug!("connecting without a request"),
+        });
         self.urgent = Arc::default();
         let slot = (!requested).then(|| (self.shared.slots.clone(), self.urgent.clone()));
         let attempt = refresh::connect_and_observe(self.connect.connect(server), self.pins.clone());
@@ -294,7 +295,7 @@ impl<C: Connect> Task<C> {
         };
         let now = Instant::now();
         self.starting.get_or_insert(now);
-        self.attempt = Some((now, Box::pin(attempt)));
+        self.attempt = Some((now, Box::pin(attempt.instrument(span))));
     }
 
     fn attempt_ended(&mut self, outcome: AttemptResult) {
@@ -308,7 +309,6 @@ impl<C: Connect> Task<C> {
                 self.apply(Event::Succeeded);
             }
             Err(AttemptError { error, closing }) => {
-                tracing::warn!(%error, "connect failed");
                 self.closing = closing;
                 self.apply(Event::Failed(Arc::new(error), jitter()));
             }

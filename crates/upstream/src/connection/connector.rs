@@ -73,7 +73,7 @@ impl KnownEra {
 impl Connect for Connector {
     fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult> {
         let connector = self.clone();
-        Box::pin(async move { connector.open_with_secrets(server).await }.in_current_span())
+        Box::pin(async move { connector.open_with_secrets(server).await })
     }
 }
 

@@ -117,14 +117,17 @@ pub(super) async fn connect_and_observe(
     attempt: BoxFuture<'static, AttemptResult>,
     pins: Arc<GroupPins>,
 ) -> AttemptResult {
-    let (connection, catalog) = attempt.await?;
-    match observe(pins, catalog).await {
-        Ok(catalog) => Ok((connection, catalog)),
-        Err(error) => {
-            let closing = Some((connection.close)(Grace::Ordinary));
-            Err(AttemptError { error, closing })
-        }
-    }
+    let outcome = match attempt.await {
+        Ok((connection, catalog)) => match observe(pins, catalog).await {
+            Ok(catalog) => Ok((connection, catalog)),
+            Err(error) => {
+                let closing = Some((connection.close)(Grace::Ordinary));
+                Err(AttemptError { error, closing })
+            }
+        },
+        Err(failed) => Err(failed),
+    };
+    outcome.inspect_err(|AttemptError { error, .. }| tracing::warn!(%error, "connect failed"))
 }
 
 /// Compares a catalog that was read with what is remembered of the tools.
