@@ -11,6 +11,7 @@ use crate::support::{
 mod connection_attempts;
 mod era_bridge;
 mod invalid_configs;
+mod log_spans;
 mod malformed;
 mod many_questions;
 mod stateless;

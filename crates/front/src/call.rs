@@ -25,6 +25,7 @@ use crate::ask::approval_token::{Approval, ApprovalDemand};
 use crate::errors;
 use crate::request_error::RequestError;
 use crate::session::context::RequestContext;
+use crate::session::request_span;
 use crate::{changed_tools, lookup, tool_errors};
 use attempts::{Attempts, LeasedConnection, MAX_TOTAL, PreparedRequest};
 use config::OWN_GROUP;
@@ -124,6 +125,7 @@ async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
         Ok(found) => found,
         Err(error) => return failed(call, error, &arguments.tool),
     };
+    request_span::record_tool(&group.name, &name);
     let mut attempts = Attempts::new(&call.context, group);
     let mut approved = None;
     let (prepared, reply) = loop {

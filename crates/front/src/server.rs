@@ -13,6 +13,7 @@ use crate::client::attribution::Attribution;
 use crate::errors::{self, RpcError};
 use crate::notify::list_changes::{ListChanges, ListContents};
 use crate::session::context::SessionState;
+use crate::session::request_span;
 use crate::tools::tool_list::{self, ToolList};
 use dispatch::Dispatcher;
 use front_client::FrontClient;
@@ -159,6 +160,7 @@ impl ClientSession {
     }
 
     fn request(&mut self, request: Request) {
+        let _span = request_span::new(&request).entered();
         self.was_asked = true;
         let is_ping = request.method.known() == Some(Method::Ping);
         if !is_ping && self.requests.reject_excess(&request.id, self.held.len()) {
@@ -289,7 +291,7 @@ impl ClientSession {
                     Era::Handshake => answer,
                     Era::Stateless => Box::pin(async move { stateless::complete(method, answer.await, 0) }),
                 };
-                self.requests.start(request.id, answer);
+                self.requests.start(request.id, request_span::continued(answer));
             }
             Err(error) => self.reject(&request.id, &error),
         }

@@ -42,6 +42,23 @@ fn a_line_has_time_level_group_and_message() {
 }
 
 #[test]
+fn a_field_that_a_span_gets_later_is_in_both_outputs_once() {
+    let files = [(); 2].map(|()| tempfile::NamedTempFile::new().unwrap());
+    let [first, second] = [0, 1].map(|n| BoxMakeWriter::new(Mutex::new(files[n].reopen().unwrap())));
+    let subscriber =
+        tracing_subscriber::registry().with(Some(layer(first, true))).with(Some(layer(second, false)));
+    tracing::subscriber::with_default(subscriber, || {
+        let span = info_span!("request", id = 1, group = tracing::field::Empty).entered();
+        span.record("group", "github");
+        info!("sent");
+    });
+    for file in &files {
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.contains("id=1 group=\"github\"") && text.matches("group=").count() == 1, "{text}");
+    }
+}
+
+#[test]
 fn a_plain_level_applies_to_us_and_our_upstreams() {
     let events = || {
         debug!("ours");

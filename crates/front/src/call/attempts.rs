@@ -21,6 +21,7 @@ use crate::ask::acquire::acquire_for_user;
 use crate::origins;
 use crate::request_error::{REMOVED, REPLACED, RequestError, Unanswered};
 use crate::session::context::RequestContext;
+use crate::session::request_span;
 use base::clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,6 +210,7 @@ pub async fn forward_method(
     method: Method,
     params: Raw,
 ) -> Reply {
+    request_span::record_group(&group.name);
     let mut attempts = Attempts::new(context, group.clone());
     loop {
         let LeasedConnection { lease, snapshot } = attempts.connect().await?;

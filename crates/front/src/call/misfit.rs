@@ -124,7 +124,7 @@ fn repair(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &R
     let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     let repaired = validator.repair(label, definition, args, drops_nulls)?;
     let changed = changed_members(args, &repaired);
-    tracing::debug!(group = %group.name, tool = tool.name, "repaired arguments that do not fit: {changed}");
+    tracing::debug!("repaired arguments that do not fit: {changed}");
     Some(repaired)
 }
 

@@ -3,6 +3,7 @@
 use super::{ClientSession, stateless};
 use crate::errors;
 use crate::notify::list_changes::{ListChanges, ReadLists};
+use crate::session::request_span;
 use crate::tools::protocol_extensions;
 use crate::tools::tool_list::{self, ToolList};
 use futures_util::FutureExt;
@@ -45,7 +46,7 @@ impl ClientSession {
                         }
                     }
                 };
-                self.requests.start(request.id, Box::pin(complete));
+                self.requests.start(request.id, request_span::continued(Box::pin(complete)));
             }
         }
     }
