@@ -28,7 +28,7 @@ impl Account {
     /// # Errors
     ///
     /// `LoginNeeded` if the user has to log in; other errors if a login would not help, or a refresh failed.
-    pub async fn handle_refusal(
+    pub(crate) async fn handle_refusal(
         self: &Arc<Self>,
         is_forbidden: bool,
         challenge: Option<&str>,

@@ -33,17 +33,17 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Names an entry of the keyring.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyringEntry {
+pub(crate) struct KeyringEntry {
     /// The entry's user name, which is unique among the entries of this program.
     pub username: String,
     /// What the user sees of the entry, after the name of this program: "login to g".
     pub label: String,
     /// The media type of its text.
-    pub content_type: &'static str,
+    pub(crate) content_type: &'static str,
 }
 
 /// A kind of keyring: stores one text for each entry.
-pub trait KeyringBackend: Send + Sync {
+pub(crate) trait KeyringBackend: Send + Sync {
     /// Has the user unlock the keyring, if it is locked. The other methods ask the user for nothing.
     fn unlock<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>>;
     /// Reads an entry. `None` if there is none.

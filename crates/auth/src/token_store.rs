@@ -139,7 +139,7 @@ impl TokenStore {
     }
 
     /// Tries again to write a login that could not be written, unless another process holds the lock.
-    pub async fn retry_unsaved(&self, key: &StoreKey) {
+    pub(crate) async fn retry_unsaved(&self, key: &StoreKey) {
         let Some(login) = self.unsaved.get(key) else { return };
         let Ok(Some(_lock)) = LoginLock::try_acquire(&self.lock_file(key)).await else { return };
         // Drops the unwritten login if another process has logged in or out.
@@ -220,7 +220,7 @@ impl TokenStore {
 
     /// Has the user unlock the keyring, where it may ask one. To be called before `lock`: other processes wait for the
     /// lock less long than a user may take.
-    pub async fn unlock_keyring(&self, key: &StoreKey) {
+    pub(crate) async fn unlock_keyring(&self, key: &StoreKey) {
         if let Ok(entry) = self.keyring_entry(key).await {
             self.keyring.unlock(&entry).await;
         }
@@ -260,7 +260,7 @@ impl TokenStore {
     }
 
     /// Checks that a login could be written, before the user is asked to log in.
-    pub async fn check_writable(&self) -> Result<(), AuthError> {
+    pub(crate) async fn check_writable(&self) -> Result<(), AuthError> {
         let dir = self.dir.clone();
         blocking(move || check_writable(&dir)).await
     }

@@ -62,7 +62,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 ///
 /// Fails if it is larger, or cannot be read.
-pub fn read_to_limit(file: File, limit: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_to_limit(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     // Not trusted: the size of a file may change, and some file systems report 0.
     file.take(limit + 1).read_to_end(&mut content)?;

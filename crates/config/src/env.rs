@@ -104,7 +104,7 @@ impl Env {
 
     /// Our directory in the base directory that `variable` names, else in `below_home` of the home directory. A variable
     /// counts only if it is an absolute path (XDG Base Directory Specification).
-    pub fn app_dir(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+    pub(crate) fn app_dir(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         let base = self.var(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
         let base = base.or_else(|| Some(self.home()?.join(below_home)))?;
         Some(base.join("dynamic-mcp"))

@@ -111,7 +111,7 @@ pub fn find(fields: &'static [ConfigField], name: &str) -> Option<&'static Confi
 }
 
 /// All names of all these fields; their own come before the aliases.
-pub fn all_names(fields: &'static [ConfigField]) -> impl Iterator<Item = &'static str> {
+pub(crate) fn all_names(fields: &'static [ConfigField]) -> impl Iterator<Item = &'static str> {
     all(fields).map(|field| field.name).chain(all(fields).flat_map(|field| field.aliases).copied())
 }
 

@@ -188,7 +188,7 @@ pub struct ProfileInUse {
     /// The enabled servers that it leaves out, in config order.
     pub left_out: Vec<GroupName>,
     /// The number of enabled servers that it uses and for whose tools it has rules.
-    pub restricted: usize,
+    pub(crate) restricted: usize,
 }
 
 impl Config {

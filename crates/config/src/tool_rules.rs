@@ -13,7 +13,7 @@ pub struct ToolRules {
     /// Tools whose calls the user confirms one by one.
     pub ask: Vec<String>,
     /// `ask` of the profile in use.
-    pub profile_ask: Vec<String>,
+    pub(crate) profile_ask: Vec<String>,
     /// Tools that count as read-only even if their annotations say otherwise.
     pub read_only: Vec<String>,
     /// What clients see of single tools.

@@ -37,7 +37,7 @@ impl ExpandContext<'_> {
     /// # Errors
     ///
     /// [`VarError::NoHome`] if the path starts with `~` and there is no home directory.
-    pub fn resolve_path(&self, path: &str) -> Result<PathBuf, VarError> {
+    pub(crate) fn resolve_path(&self, path: &str) -> Result<PathBuf, VarError> {
         let below_home = match path.strip_prefix('~') {
             Some("") => Some(""),
             Some(rest) => rest.strip_prefix('/').or_else(|| rest.strip_prefix(MAIN_SEPARATOR)),
@@ -198,7 +198,7 @@ fn file_content(path: &str, context: ExpandContext<'_>) -> Result<String, VarErr
 }
 
 /// Why a file cannot be read, in words for the user who named it.
-pub fn read_error_reason(error: &io::Error) -> String {
+pub(crate) fn read_error_reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file".to_owned(),
         // A text of `files`.

@@ -14,14 +14,14 @@ use upstream::catalog::claims::{APP_SCHEME, OLD_APP_KEY, app_of};
 use wire::{Raw, raw};
 
 /// The URIs under which clients see apps, read when the first one is needed.
-pub struct AppUris<'g> {
+pub(crate) struct AppUris<'g> {
     groups: &'g GroupManager,
     known: OnceLock<GroupEntries>,
 }
 
 impl<'g> AppUris<'g> {
     /// Reads nothing yet.
-    pub fn new(groups: &'g GroupManager) -> Self {
+    pub(crate) fn new(groups: &'g GroupManager) -> Self {
         Self { groups, known: OnceLock::new() }
     }
 
@@ -32,7 +32,7 @@ impl<'g> AppUris<'g> {
     }
 
     /// Replaces the URI of a definition's app by the one under which clients see it.
-    pub fn set_in(&self, group: &GroupName, definition: &Raw) -> Raw {
+    pub(crate) fn set_in(&self, group: &GroupName, definition: &Raw) -> Raw {
         if memmem::find(definition, APP_SCHEME.as_bytes()).is_none() {
             return definition.clone();
         }
@@ -49,7 +49,7 @@ impl<'g> AppUris<'g> {
     }
 
     /// Names the app of a tool with this definition in a result of the tool, unless the result does so.
-    pub fn name_in_result(&self, group: &GroupName, definition: &Raw, result: &Raw) -> Raw {
+    pub(crate) fn name_in_result(&self, group: &GroupName, definition: &Raw, result: &Raw) -> Raw {
         let Some(uri) = app_of(definition) else { return result.clone() };
         let meta = raw::get(result, "_meta").filter(|meta| meta.starts_with(b"{"));
         if meta.as_ref().is_some_and(|meta| raw::get(meta, "ui").is_some()) {

@@ -19,7 +19,7 @@ pub struct CallArguments<'a> {
     /// The name of the tool.
     pub tool: Cow<'a, str>,
     /// The name as JSON text, if that is a slice of the params of the request.
-    pub tool_as_json: Option<&'a [u8]>,
+    pub(crate) tool_as_json: Option<&'a [u8]>,
     /// The tool's own arguments: a JSON object in the caller's own bytes.
     pub args: Raw,
     /// What to make of the result. Behind a pointer, because few calls have it.
@@ -32,12 +32,12 @@ pub struct SelectArgument {
     /// The jq program.
     pub program: String,
     /// The tool's arguments together with `select`, if they were written beside it: it may be one of them.
-    pub args_with_select: Option<Raw>,
+    pub(crate) args_with_select: Option<Raw>,
 }
 
 /// The arguments of `get_dynamic_tools`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DescribeArguments {
+pub(crate) struct DescribeArguments {
     /// The group whose tools to describe; `None`: the groups themselves are listed.
     pub group: Option<String>,
     /// The tools to describe; `None`: all.
@@ -48,7 +48,7 @@ pub struct DescribeArguments {
 
 /// How much `get_dynamic_tools` says about a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
+pub(crate) enum Detail {
     /// Its name and the beginning of its description.
     Stub,
     /// Its parameters in a short notation.
@@ -112,12 +112,12 @@ impl<'a> CallArguments<'a> {
     }
 
     /// Returns whether `select` was written among the tool's own arguments, so that it may be one of them.
-    pub fn has_flattened_select(&self) -> bool {
+    pub(crate) fn has_flattened_select(&self) -> bool {
         self.select.as_ref().is_some_and(|select| select.args_with_select.is_some())
     }
 
     /// The arguments for the tool as the caller wrote them. `takes_select`: whether `select` is one of them.
-    pub fn args_of_tool(&self, takes_select: bool) -> &Raw {
+    pub(crate) fn args_of_tool(&self, takes_select: bool) -> &Raw {
         let with_select = self.select.as_ref().filter(|_| takes_select);
         with_select.and_then(|select| select.args_with_select.as_ref()).unwrap_or(&self.args)
     }
@@ -164,7 +164,7 @@ impl DescribeArguments {
     /// # Errors
     ///
     /// The text for the model.
-    pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
+    pub(crate) fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
         let members = object(arguments)?;
         let group = string(&members, &["group", "server", "name"])?;
         let tools = members.get("tools").filter(|value| &value[..] != b"null");
@@ -217,7 +217,7 @@ impl SearchQuery {
 /// # Errors
 ///
 /// The text for the model.
-pub fn status_group(arguments: Option<&Raw>) -> Result<Option<String>, String> {
+pub(crate) fn status_group(arguments: Option<&Raw>) -> Result<Option<String>, String> {
     string(&object(arguments)?, &GROUP)
 }
 

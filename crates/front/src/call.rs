@@ -59,7 +59,7 @@ pub struct ToolCall {
     /// Whether only read-only tools may be called.
     pub read_only: bool,
     /// Whether it is a call of one of our tools, which a model makes, and not of the upstream's own, which an app may make.
-    pub by_our_tool: bool,
+    pub(crate) by_our_tool: bool,
 }
 
 /// A call that can be sent on one connection.
@@ -107,7 +107,7 @@ pub async fn call_dynamic_tool(call: &ToolCall) -> Reply {
 }
 
 /// Answers a call of an upstream's tool under a name of its own.
-pub async fn call_directly(context: RequestContext, params: Params, name: &str) -> Reply {
+pub(crate) async fn call_directly(context: RequestContext, params: Params, name: &str) -> Reply {
     let (group, tool) = match Box::pin(resolve::by_direct_name(&context, name, true)).await {
         Ok((group, tool)) => (group.name.as_str().to_owned(), tool),
         Err(error) => return Ok(tool_errors::result(&error.for_model(name)?)),

@@ -11,7 +11,7 @@ const MAX_NAMED: usize = 20;
 /// How many characters of a name a text shows.
 const MAX_NAME: usize = 80;
 /// The description of a refused tool in lists of names.
-pub const STUB: &str = "Changed and not approved by the user: calls are refused.";
+pub(crate) const STUB: &str = "Changed and not approved by the user: calls are refused.";
 
 /// What follows the command that approves a tool which may be different at each start.
 const VARYING_HINT: &str = " (with --varying if it differs at each start of the server)";

@@ -51,7 +51,7 @@ pub struct Client {
     /// Says to the client which group asks or reports something.
     pub attribution: Attribution,
     /// The open calls through which a stateless client can be asked for input.
-    pub input_channels: Arc<InputChannels>,
+    pub(crate) input_channels: Arc<InputChannels>,
     /// The questions that are open to the user.
     pub questions: QuestionLimit,
     /// Tasks that the client created for a group, the latest last.
@@ -84,7 +84,7 @@ impl Client {
     }
 
     /// Adds the capabilities that a stateless request declared. They are ignored once `initialize` was received.
-    pub fn add_capabilities(&self, capabilities: &Raw) {
+    pub(crate) fn add_capabilities(&self, capabilities: &Raw) {
         if self.capabilities.add(capabilities) {
             self.notifications.deliver_on_request();
         }
@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// Calls `observer` with what upstreams report about tasks. See [`Notifications::observe_tasks`].
-    pub fn observe_tasks(&self, observer: impl Fn(&Raw) + Send + Sync + 'static) {
+    pub(crate) fn observe_tasks(&self, observer: impl Fn(&Raw) + Send + Sync + 'static) {
         self.notifications.observe_tasks(observer);
     }
 
@@ -106,12 +106,12 @@ impl Client {
     }
 
     /// Lets log messages of `group` from `level` on reach the client while the guard exists.
-    pub fn add_log_interest(&self, group: &GroupName, level: &str) -> LogInterest {
+    pub(crate) fn add_log_interest(&self, group: &GroupName, level: &str) -> LogInterest {
         self.notifications.add_log_interest(group, level)
     }
 
     /// Passes on a notification of `group` if the client wants it, unless it poses as one of another group.
-    pub fn notify_from(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
+    pub(crate) fn notify_from(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
         let named = params.map(|params| self.attribution.notification(group, method, params)).transpose();
         match named {
             Ok(params) => self.notifications.pass_on(group, method, params.as_ref()),
@@ -128,7 +128,7 @@ impl Client {
     }
 
     /// Returns the group for which the client created a task.
-    pub fn group_of_task(&self, id: &str) -> Option<GroupName> {
+    pub(crate) fn group_of_task(&self, id: &str) -> Option<GroupName> {
         self.tasks.lock().iter().find(|(task, _)| task == id).map(|(_, group)| group.clone())
     }
 }

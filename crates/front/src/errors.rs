@@ -19,7 +19,7 @@ const WRONG_PHASE: i64 = -32005;
 /// The method belongs to a capability that was not negotiated.
 const NOT_NEGOTIATED: i64 = -32004;
 /// The group has no connection.
-pub const UNAVAILABLE: i64 = -31001;
+pub(crate) const UNAVAILABLE: i64 = -31001;
 /// The upstream did not answer in time.
 const TIMED_OUT: i64 = -31002;
 /// The upstream's connection ended before the answer.
@@ -27,13 +27,13 @@ const CLOSED: i64 = -31003;
 /// The proxy shuts down.
 const SHUTTING_DOWN: i64 = -31004;
 /// The group does not have the capability.
-pub const LACKS_CAPABILITY: i64 = -31005;
+pub(crate) const LACKS_CAPABILITY: i64 = -31005;
 
 /// How long to wait before a request to a group whose failure may pass, in milliseconds.
 pub(super) const RETRY_AFTER_MS: u32 = 5000;
 
 /// The text where work on what servers list took too long.
-pub const LISTS_TOOK_TOO_LONG: &str = "the servers list so much that it could not be worked through in time; get_status says which exceed a limit";
+pub(crate) const LISTS_TOOK_TOO_LONG: &str = "the servers list so much that it could not be worked through in time; get_status says which exceed a limit";
 
 /// A JSON-RPC error of the proxy itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +58,7 @@ impl RpcError {
     }
 
     /// Adds the outcome of a login offer to the cause, if there is one.
-    pub fn with_login(mut self, login: Option<String>) -> Self {
+    pub(crate) fn with_login(mut self, login: Option<String>) -> Self {
         if let (Some(login), Some(data)) = (login, &mut self.data) {
             let cause = data["cause"].as_str().unwrap_or_default();
             data["cause"] = Value::from(format!("{cause}\n{login}"));
@@ -74,12 +74,12 @@ impl From<RpcError> for Raw {
 }
 
 /// A request before `initialize`, or too long before `notifications/initialized`.
-pub fn not_initialized() -> RpcError {
+pub(crate) fn not_initialized() -> RpcError {
     RpcError::new(WRONG_PHASE, "not initialized: send initialize, then notifications/initialized")
 }
 
 /// A second `initialize`.
-pub fn already_initialized() -> RpcError {
+pub(crate) fn already_initialized() -> RpcError {
     RpcError::new(WRONG_PHASE, "already initialized")
 }
 
@@ -89,12 +89,12 @@ pub fn shutting_down() -> RpcError {
 }
 
 /// A method of a capability that this session does not advertise.
-pub fn not_negotiated(capability: &'static str) -> RpcError {
+pub(crate) fn not_negotiated(capability: &'static str) -> RpcError {
     RpcError::new(NOT_NEGOTIATED, format!("capability not negotiated: {capability}"))
 }
 
 /// A method that does not exist.
-pub fn unknown_method() -> RpcError {
+pub(crate) fn unknown_method() -> RpcError {
     RpcError::new(code::METHOD_NOT_FOUND, "method not found")
 }
 
@@ -107,23 +107,23 @@ pub fn unsupported_revision(requested: &Raw, latest: &str) -> RpcError {
 }
 
 /// A stateless request whose client lacks a capability that the method needs.
-pub fn missing_capability(required: Value) -> RpcError {
+pub(crate) fn missing_capability(required: Value) -> RpcError {
     RpcError::new(code::MISSING_CAPABILITY, "missing required client capability")
         .with_data(json!({ "requiredCapabilities": required }))
 }
 
 /// Params that are not what the method needs.
-pub fn invalid_params(what: impl Into<Cow<'static, str>>) -> RpcError {
+pub(crate) fn invalid_params(what: impl Into<Cow<'static, str>>) -> RpcError {
     RpcError::new(code::INVALID_PARAMS, what)
 }
 
 /// Params that servers may read in another way than dynamic-mcp does.
-pub fn ambiguous_params(member: &AmbiguousMember) -> RpcError {
+pub(crate) fn ambiguous_params(member: &AmbiguousMember) -> RpcError {
     invalid_params(format!("params are ambiguous: {member}"))
 }
 
 /// A tool that is neither one of ours nor an upstream's.
-pub fn unknown_tool(name: &str) -> RpcError {
+pub(crate) fn unknown_tool(name: &str) -> RpcError {
     let (name, ours) = (quoted(name), own_tools::NAMES.join(", "));
     invalid_params(format!(
         "unknown tool: {name}. The tools of dynamic-mcp are {ours}; the tools of groups are called with \
@@ -132,13 +132,13 @@ pub fn unknown_tool(name: &str) -> RpcError {
 }
 
 /// A resource that no group has.
-pub fn resource_not_found(uri: &str) -> RpcError {
+pub(crate) fn resource_not_found(uri: &str) -> RpcError {
     RpcError::new(code::RESOURCE_NOT_FOUND, "resource not found").with_data(json!({ "uri": uri }))
 }
 
 /// A resource that several groups named in results, and none lists.
 /// `explicit` are the URIs that name one of the groups each.
-pub fn ambiguous_resource(uri: &str, explicit: &[String]) -> RpcError {
+pub(crate) fn ambiguous_resource(uri: &str, explicit: &[String]) -> RpcError {
     let choice = explicit.join(" or ");
     invalid_params(format!("several groups named this resource, and none lists it: request {choice}"))
         .with_data(json!({ "uri": uri, "candidates": explicit }))
@@ -177,35 +177,35 @@ fn timeout_setting(method: &str) -> Option<&'static str> {
 }
 
 /// An answer of an upstream that does not exist in the client's era.
-pub fn untranslatable(group: &GroupName, method: &str, why: &str) -> RpcError {
+pub(crate) fn untranslatable(group: &GroupName, method: &str, why: &str) -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, format!("group {group} did not answer {method}: {why}"))
         .with_data(json!({ "group": group.as_str() }))
 }
 
 /// A capability that the group does not have. `capability` may be a phrase.
-pub fn lacks_capability(group: &GroupName, capability: &str) -> RpcError {
+pub(crate) fn lacks_capability(group: &GroupName, capability: &str) -> RpcError {
     RpcError::new(LACKS_CAPABILITY, format!("group {group} does not support {capability}"))
         .with_data(json!({ "group": group.as_str(), "capability": capability }))
 }
 
 /// More suspended calls of one client than the limit.
-pub fn too_many_suspended_calls() -> RpcError {
+pub(crate) fn too_many_suspended_calls() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "too many calls wait for input; answer or cancel some of them")
 }
 
 /// A question of an upstream to the user, while as many as the limit wait for the user.
-pub fn too_many_questions(group: &GroupName) -> RpcError {
+pub(crate) fn too_many_questions(group: &GroupName) -> RpcError {
     let message = "wait for the user; ask again when some are answered";
     RpcError::new(code::INTERNAL_ERROR, format!("too many questions of group {group} {message}"))
 }
 
 /// A subscription that the upstream did not confirm in time.
-pub fn subscription_timed_out() -> RpcError {
+pub(crate) fn subscription_timed_out() -> RpcError {
     RpcError::new(TIMED_OUT, "the subscription was not confirmed in time")
 }
 
 /// Work on what servers list took too long.
-pub fn lists_took_too_long() -> RpcError {
+pub(crate) fn lists_took_too_long() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, LISTS_TOOK_TOO_LONG)
 }
 

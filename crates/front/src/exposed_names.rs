@@ -64,7 +64,7 @@ impl ExposedNames {
 /// Returns the groups to which an exposed name may belong: the one with the longest name that it begins with. If
 /// several groups have the same prefix, because characters were replaced, the one without replaced characters is first,
 /// then config order counts.
-pub fn groups_of<'g>(groups: &'g [GroupName], exposed: &str) -> Vec<&'g GroupName> {
+pub(crate) fn groups_of<'g>(groups: &'g [GroupName], exposed: &str) -> Vec<&'g GroupName> {
     fitting_groups(&prefixes(groups), exposed)
 }
 

@@ -9,7 +9,7 @@ use upstream::{GroupManager, Upstream};
 use wire::protocol::methods::Method;
 
 /// The entries of one list, by group, in config order.
-pub type GroupEntries = Vec<(GroupName, ListEntries)>;
+pub(crate) type GroupEntries = Vec<(GroupName, ListEntries)>;
 
 /// One of the lists that groups have beside their tools.
 pub struct ListKind {
@@ -29,7 +29,7 @@ impl ListKind {
         known: |lists| lists.resources.clone(),
     };
     /// `resources/templates/list`.
-    pub const TEMPLATES: Self = Self {
+    pub(crate) const TEMPLATES: Self = Self {
         method: Method::ResourceTemplatesList,
         list: CatalogList::Templates,
         known: |lists| lists.templates.clone(),
@@ -41,7 +41,7 @@ impl ListKind {
         known: |lists| lists.prompts.clone(),
     };
     /// `skills/list`.
-    pub const SKILLS: Self =
+    pub(crate) const SKILLS: Self =
         Self { method: Method::SkillsList, list: CatalogList::Skills, known: |lists| lists.skills.clone() };
     /// `tasks/list`. Nothing is known without a connection, because a task does not outlive its server.
     pub const TASKS: Self =
@@ -54,7 +54,7 @@ pub fn entries(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
 }
 
 /// The list of the last connection of a group.
-pub fn last_known(group: &Upstream, kind: &ListKind) -> ListEntries {
+pub(crate) fn last_known(group: &Upstream, kind: &ListKind) -> ListEntries {
     let catalog = group.snapshot().catalog.clone();
     catalog.as_ref().and_then(|catalog| catalog.lists()).map(kind.known).unwrap_or_default()
 }
@@ -65,7 +65,7 @@ pub fn claims(groups: &GroupManager) -> GroupEntries {
 }
 
 /// The resources that the groups list, and then what they claim beside those, for each group in config order.
-pub fn resources_and_claims(groups: &GroupManager) -> GroupEntries {
+pub(crate) fn resources_and_claims(groups: &GroupManager) -> GroupEntries {
     let resources = entries(groups, &ListKind::RESOURCES).into_iter();
     resources.zip(claims(groups)).flat_map(|(resources, claims)| [resources, claims]).collect()
 }

@@ -31,7 +31,7 @@ pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
 /// # Errors
 ///
 /// Suggests the nearest names.
-pub fn misspelled_group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
+pub(crate) fn misspelled_group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
     let found = group_in(&groups.all(), name).cloned();
     found.map_err(|unknown| disabled(groups, name).unwrap_or(unknown))
 }
@@ -49,7 +49,7 @@ pub fn disabled(groups: &GroupManager, name: &str) -> Option<String> {
 /// # Errors
 ///
 /// Suggests the nearest names.
-pub fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
+pub(crate) fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
     let known = groups.iter().map(|group| (group, group.name.as_str()));
     spelling::find(known, name).unique().ok_or_else(|| {
         let names = groups.iter().map(|group| group.name.as_str());
@@ -82,7 +82,7 @@ pub fn tool(group: &GroupName, catalog: &Catalog, rules: &Rules, name: &str) -> 
 }
 
 /// Finds a tool in what is known of a group.
-pub fn known_tool(group: &Upstream, name: &str) -> Match<String> {
+pub(crate) fn known_tool(group: &Upstream, name: &str) -> Match<String> {
     let snapshot = group.snapshot();
     let Some(catalog) = &snapshot.catalog else { return Match::None };
     let name_of = |index: usize| catalog.tools[index].name.clone();
@@ -136,7 +136,11 @@ pub fn misspelled(groups: &[Upstream], name: &str) -> Result<Option<(Upstream, S
 }
 
 /// Returns the text for a name that several tools of a group may have.
-pub fn ambiguous_tool<'a>(group: &GroupName, name: &str, tools: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn ambiguous_tool<'a>(
+    group: &GroupName,
+    name: &str,
+    tools: impl Iterator<Item = &'a str>,
+) -> String {
     let tools = quoted_list(tools.take(MAX_CANDIDATES));
     format!(
         "Group {group} has several tools that {} may mean: {tools}. Use one of these names.",
@@ -145,7 +149,7 @@ pub fn ambiguous_tool<'a>(group: &GroupName, name: &str, tools: impl Iterator<It
 }
 
 /// Returns the text for a tool that is not in a list which lacks tools.
-pub fn unlisted_tool(group: &GroupName, name: &str) -> String {
+pub(crate) fn unlisted_tool(group: &GroupName, name: &str) -> String {
     format!(
         "Tool {} is not in the list of group {group}, from which tools are left off because they exceed a limit \
          (get_status names it), so it cannot be described. call_dynamic_tool calls it by this name.",
@@ -154,7 +158,11 @@ pub fn unlisted_tool(group: &GroupName, name: &str) -> String {
 }
 
 /// Returns the text for a tool that does not exist, with the nearest names.
-pub fn unknown_tool<'a>(group: &GroupName, name: &str, tools: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn unknown_tool<'a>(
+    group: &GroupName,
+    name: &str,
+    tools: impl Iterator<Item = &'a str>,
+) -> String {
     format!("Group {group} has no tool {}. {}", quoted(name), suggest(name, tools, "tools"))
 }
 
@@ -166,7 +174,7 @@ pub fn split<'g, 'n>(groups: &'g [Upstream], name: &'n str) -> Option<(&'g Upstr
 }
 
 /// Returns the groups to which a tool or prompt exposed as `name` may belong, by the prefix of the name alone.
-pub fn with_prefix(groups: &[Upstream], name: &str) -> Vec<Upstream> {
+pub(crate) fn with_prefix(groups: &[Upstream], name: &str) -> Vec<Upstream> {
     let names: Vec<_> = groups.iter().map(|group| group.name.clone()).collect();
     let fitting = exposed_names::groups_of(&names, name);
     fitting.into_iter().filter_map(|name| groups.iter().find(|group| group.name == *name).cloned()).collect()
@@ -183,7 +191,7 @@ pub fn owners<'a>(groups: &'a [Upstream], name: &str) -> Vec<&'a Upstream> {
 }
 
 /// Returns whether a group's known catalog has a tool of exactly this name that apps may call.
-pub fn is_for_apps(group: &Upstream, name: &str) -> bool {
+pub(crate) fn is_for_apps(group: &Upstream, name: &str) -> bool {
     let snapshot = group.snapshot();
     snapshot.catalog.as_ref().and_then(|catalog| catalog.tool(name)).is_some_and(|tool| tool.for_apps)
 }

@@ -10,13 +10,13 @@ use wire::Raw;
 /// How many names of one group are remembered. Its oldest are forgotten, so no group can make those of another forgotten.
 const MAX_NAMES: usize = 1000;
 /// The longest name that is remembered, in bytes.
-pub const MAX_LENGTH: usize = 8192;
+pub(crate) const MAX_LENGTH: usize = 8192;
 /// How many URIs are taken from one result.
 const MAX_PER_RESULT: usize = 100;
 
 /// The names that each group has used.
 #[derive(Debug, Default)]
-pub struct Origins(BTreeMap<GroupName, RecentNames>);
+pub(crate) struct Origins(BTreeMap<GroupName, RecentNames>);
 
 /// The last names of one group.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ struct RecentNames {
 
 impl Origins {
     /// Remembers names that `group` has used.
-    pub fn record(&mut self, group: &GroupName, names: Vec<String>) {
+    pub(crate) fn record(&mut self, group: &GroupName, names: Vec<String>) {
         let recent = self.0.entry(group.clone()).or_default();
         for name in names.into_iter().filter(|name| name.len() <= MAX_LENGTH) {
             let name = Arc::<str>::from(name);
@@ -45,7 +45,7 @@ impl Origins {
     }
 
     /// Returns the groups that have used a name.
-    pub fn groups<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a GroupName> {
+    pub(crate) fn groups<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a GroupName> {
         self.0.iter().filter(|(_, recent)| recent.known.contains(name)).map(|(group, _)| group)
     }
 }

@@ -5,11 +5,11 @@ pub const GET_DYNAMIC_TOOLS: &str = "get_dynamic_tools";
 /// The tool that calls a tool of a group.
 pub const CALL_DYNAMIC_TOOL: &str = "call_dynamic_tool";
 /// The tool that calls only read-only tools, so that clients can allow it without asking the user.
-pub const CALL_DYNAMIC_TOOL_READONLY: &str = "call_dynamic_tool_readonly";
+pub(crate) const CALL_DYNAMIC_TOOL_READONLY: &str = "call_dynamic_tool_readonly";
 /// The tool that searches the tools of all groups.
-pub const SEARCH_DYNAMIC_TOOLS: &str = "search_dynamic_tools";
+pub(crate) const SEARCH_DYNAMIC_TOOLS: &str = "search_dynamic_tools";
 /// The tool that reports the states of the groups.
-pub const GET_STATUS: &str = "get_status";
+pub(crate) const GET_STATUS: &str = "get_status";
 
 /// All of them, as `tools/list` has them.
 pub const NAMES: [&str; 5] =

@@ -16,7 +16,7 @@ use wire::peer::CallError;
 use wire::protocol::methods::Method;
 
 /// Why a request has no answer of an upstream.
-pub enum RequestError {
+pub(crate) enum RequestError {
     /// dynamic-mcp shuts down.
     ShuttingDown,
     /// No group was found for the request.
@@ -70,7 +70,7 @@ impl RequestError {
     /// # Errors
     ///
     /// The error is about neither a tool nor its group, so the request itself fails.
-    pub fn for_model(self, tool: &str) -> Result<String, RpcError> {
+    pub(crate) fn for_model(self, tool: &str) -> Result<String, RpcError> {
         match self {
             Self::ShuttingDown => Err(errors::shutting_down()),
             Self::NotFound(error) => Err(*error),
@@ -158,7 +158,7 @@ impl From<Unavailable> for RpcError {
 
 impl Unavailable {
     /// The text for the model.
-    pub fn for_model(&self) -> String {
+    pub(crate) fn for_model(&self) -> String {
         let Self { group, error, login, log_file } = self;
         let snapshot = group.snapshot();
         let warnings = snapshot.config_warnings();
@@ -199,10 +199,11 @@ fn unavailable_text(
 }
 
 /// How a group ended that an edit of the config removed.
-pub const REMOVED: &str = "an edit of the config removed the group, and the call was cancelled after 10 s";
+pub(crate) const REMOVED: &str =
+    "an edit of the config removed the group, and the call was cancelled after 10 s";
 
 /// How a group ended that an edit of the config replaced.
-pub const REPLACED: &str =
+pub(crate) const REPLACED: &str =
     "an edit of the config restarted the server, and the call was cancelled after 10 s";
 
 impl Unanswered {

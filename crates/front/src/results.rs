@@ -22,10 +22,10 @@ pub mod store;
 pub use store::ResultStore;
 
 /// The scheme and authority of the URIs of stored results.
-pub const URI_PREFIX: &str = "dynamic-mcp://result/";
+pub(crate) const URI_PREFIX: &str = "dynamic-mcp://result/";
 
 /// A number with commas, for people and models.
-pub fn grouped(number: usize) -> String {
+pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (n, digit) in digits.chars().enumerate() {

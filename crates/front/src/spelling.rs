@@ -61,7 +61,7 @@ fn plain(name: &str) -> String {
 
 /// Returns what `written` calls the tool, if it begins with the name of the group: `fs / x`, `fs/x`, `fs.x`, `fs:x`,
 /// `fs__x`.
-pub fn without_group<'w>(group: &str, written: &'w str) -> Option<&'w str> {
+pub(crate) fn without_group<'w>(group: &str, written: &'w str) -> Option<&'w str> {
     let shown = text::name(group);
     let rest = [group, &shown].into_iter().find_map(|group| {
         let (start, rest) = written.split_at_checked(group.len())?;

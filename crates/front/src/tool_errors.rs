@@ -19,7 +19,7 @@ pub fn result(text: &str) -> Raw {
 }
 
 /// The user declined a login.
-pub fn login_declined(purpose: LoginPurpose) -> &'static str {
+pub(crate) fn login_declined(purpose: LoginPurpose) -> &'static str {
     match purpose {
         LoginPurpose::Connect => {
             "The user declined the login that this group needs. Do not use the group unless the user asks for it."
@@ -31,11 +31,11 @@ pub fn login_declined(purpose: LoginPurpose) -> &'static str {
 }
 
 /// The user closed the question about a login.
-pub const LOGIN_DISMISSED: &str =
+pub(crate) const LOGIN_DISMISSED: &str =
     "The user dismissed the login. Call again only if the user wants to log in.";
 
 /// A login that the client cannot show to its user. It stays open for `remaining`.
-pub fn login_url(url: &str, remaining: Duration) -> String {
+pub(crate) fn login_url(url: &str, remaining: Duration) -> String {
     let time = match remaining.as_secs() / 60 {
         0 => "now".to_owned(),
         1 => "within a minute".to_owned(),
@@ -48,12 +48,12 @@ pub fn login_url(url: &str, remaining: Duration) -> String {
 }
 
 /// A login that the user agreed to and has not finished.
-pub fn login_in_progress(url: &str) -> String {
+pub(crate) fn login_in_progress(url: &str) -> String {
     format!("The user agreed to log in but has not finished. Call again after the login. The address:\n{url}")
 }
 
 /// A login that was not finished in time.
-pub fn login_expired(group: &GroupName) -> String {
+pub(crate) fn login_expired(group: &GroupName) -> String {
     format!("The login to group {group} was not finished in time. Call again to start a new one.")
 }
 
@@ -73,7 +73,7 @@ pub fn lost_state(group: &GroupName) -> String {
 }
 
 /// Arguments that no server with the tool's schema can take. `signature`: what would fit.
-pub fn invalid_arguments(group: &GroupName, tool: &str, mismatch: &str, signature: &str) -> String {
+pub(crate) fn invalid_arguments(group: &GroupName, tool: &str, mismatch: &str, signature: &str) -> String {
     let tool = quoted(tool);
     format!(
         "The arguments do not fit tool {tool} of group {group}, so it was not called:\n{mismatch}\n\
@@ -82,7 +82,7 @@ pub fn invalid_arguments(group: &GroupName, tool: &str, mismatch: &str, signatur
 }
 
 /// An error of a call whose arguments do not fit the tool's schema. `signature`: what would fit.
-pub fn failed_with_misfit(group: &GroupName, tool: &str, mismatch: &str, signature: &str) -> String {
+pub(crate) fn failed_with_misfit(group: &GroupName, tool: &str, mismatch: &str, signature: &str) -> String {
     let tool = quoted(tool);
     format!(
         "The arguments do not fit the schema of tool {tool} of group {group}, which may be the cause:\n{mismatch}\n\
@@ -97,13 +97,13 @@ pub fn ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) ->
 }
 
 /// A call without a group whose tool several groups have.
-pub fn group_ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
+pub(crate) fn group_ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
     let (tool, names) = (quoted(tool), quoted_list(groups.map(GroupName::as_str)));
     format!("Argument \"group\" is missing, and several groups have a tool {tool}: {names}.")
 }
 
 /// A call without a group whose tool no known group has.
-pub fn group_missing(tool: &str, all: &[Upstream]) -> String {
+pub(crate) fn group_missing(tool: &str, all: &[Upstream]) -> String {
     let names =
         |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
     let unread = names(&mut all.iter().filter(|group| group.snapshot().catalog.is_none()));
@@ -119,7 +119,7 @@ pub fn group_missing(tool: &str, all: &[Upstream]) -> String {
 }
 
 /// A tool that the read-only variant does not call. `claimed`: whether the server says that it is read-only.
-pub fn not_read_only(group: &GroupName, tool: &str, claimed: bool) -> String {
+pub(crate) fn not_read_only(group: &GroupName, tool: &str, claimed: bool) -> String {
     let tool = quoted(tool);
     if claimed {
         return format!(
@@ -133,7 +133,7 @@ pub fn not_read_only(group: &GroupName, tool: &str, claimed: bool) -> String {
 }
 
 /// A tool that a model calls although only its app may.
-pub fn only_for_its_app(group: &GroupName, tool: &str) -> String {
+pub(crate) fn only_for_its_app(group: &GroupName, tool: &str) -> String {
     format!(
         "Tool {} of group {group} is only for the user interface of the server (its `_meta.ui.visibility`), so it was not \
          called.",
@@ -142,7 +142,7 @@ pub fn only_for_its_app(group: &GroupName, tool: &str) -> String {
 }
 
 /// An argument that the config hides, in a call that has it in the spelling `written`.
-pub fn hidden_argument(group: &GroupName, tool: &str, argument: &str, written: &str) -> String {
+pub(crate) fn hidden_argument(group: &GroupName, tool: &str, argument: &str, written: &str) -> String {
     let as_written = match written == argument {
         true => String::new(),
         false => format!(", as which some servers read {}", quoted(written)),
@@ -156,7 +156,7 @@ pub fn hidden_argument(group: &GroupName, tool: &str, argument: &str, written: &
 }
 
 /// A tool that is left off the list of a group whose tools are pinned.
-pub fn unlisted_pinned(group: &GroupName, tool: &str) -> String {
+pub(crate) fn unlisted_pinned(group: &GroupName, tool: &str) -> String {
     format!(
         "Tool {} of group {group} {LEFT_OFF}. The config pins the tools of this group (pin_tools).",
         shown(tool)
@@ -164,7 +164,7 @@ pub fn unlisted_pinned(group: &GroupName, tool: &str) -> String {
 }
 
 /// A tool that is left off the list, and whose arguments the config hides.
-pub fn unlisted_with_hidden_args(group: &GroupName, tool: &str) -> String {
+pub(crate) fn unlisted_with_hidden_args(group: &GroupName, tool: &str) -> String {
     format!(
         "Tool {} of group {group} {LEFT_OFF}. The config hides arguments of this tool (tools.override.hidden_args).",
         shown(tool)
@@ -184,7 +184,7 @@ fn shown(name: &str) -> String {
 const MAX_SHOWN_NAME: usize = 80;
 
 /// A tool that needs the user's approval, and a client that cannot ask for it.
-pub fn cannot_ask_for_approval(group: &GroupName, tool: &str, source: RuleSource) -> String {
+pub(crate) fn cannot_ask_for_approval(group: &GroupName, tool: &str, source: RuleSource) -> String {
     let tool = quoted(tool);
     let place = match source {
         RuleSource::Server => "in the config",
@@ -198,7 +198,7 @@ pub fn cannot_ask_for_approval(group: &GroupName, tool: &str, source: RuleSource
 }
 
 /// A tool whose server wants the user's approval, and a client that did not ask for it.
-pub fn not_asked_for_approval(group: &GroupName, tool: &str) -> String {
+pub(crate) fn not_asked_for_approval(group: &GroupName, tool: &str) -> String {
     let tool = quoted(tool);
     format!(
         "The server of group {group} wants the user to confirm each call of tool {tool}, but the client gave no \
@@ -207,7 +207,7 @@ pub fn not_asked_for_approval(group: &GroupName, tool: &str) -> String {
 }
 
 /// A call that needs the user's approval while too many questions wait for the user.
-pub fn too_many_questions(group: &GroupName, tool: &str) -> String {
+pub(crate) fn too_many_questions(group: &GroupName, tool: &str) -> String {
     let tool = quoted(tool);
     format!(
         "The user has to confirm this call of tool {tool} of group {group}, but too many questions about the group \
@@ -216,7 +216,7 @@ pub fn too_many_questions(group: &GroupName, tool: &str) -> String {
 }
 
 /// A stateless client's call that needs the user's approval, while as many approvals as are kept are unused.
-pub fn too_many_open_approvals(group: &GroupName, tool: &str) -> String {
+pub(crate) fn too_many_open_approvals(group: &GroupName, tool: &str) -> String {
     let tool = quoted(tool);
     format!(
         "The user has to confirm this call of tool {tool} of group {group}, but too many questions of this kind wait \
@@ -226,7 +226,7 @@ pub fn too_many_open_approvals(group: &GroupName, tool: &str) -> String {
 }
 
 /// A stateless client's call with an approval that another call has used.
-pub fn approval_used(group: &GroupName, tool: &str) -> String {
+pub(crate) fn approval_used(group: &GroupName, tool: &str) -> String {
     let tool = quoted(tool);
     format!(
         "The user's approval of this call of tool {tool} of group {group} was already used, and an approval counts \
@@ -236,7 +236,7 @@ pub fn approval_used(group: &GroupName, tool: &str) -> String {
 }
 
 /// A call that needs the user's approval, with arguments that are too long to be shown.
-pub fn too_long_to_approve(group: &GroupName, tool: &str, characters: usize, limit: usize) -> String {
+pub(crate) fn too_long_to_approve(group: &GroupName, tool: &str, characters: usize, limit: usize) -> String {
     let tool = quoted(&shorten(tool, MAX_NAME));
     format!(
         "The user has to confirm this call of tool {tool} of group {group}, and the question has to show all of its \
@@ -246,7 +246,7 @@ pub fn too_long_to_approve(group: &GroupName, tool: &str, characters: usize, lim
 }
 
 /// A call that the user did not approve. `action`: the action of the elicitation.
-pub fn not_approved(group: &GroupName, tool: &str, action: &str) -> String {
+pub(crate) fn not_approved(group: &GroupName, tool: &str, action: &str) -> String {
     let tool = quoted(tool);
     let did = if action == "decline" { "declined" } else { "dismissed" };
     format!(
@@ -256,11 +256,11 @@ pub fn not_approved(group: &GroupName, tool: &str, action: &str) -> String {
 }
 
 /// A `select` of a call whose result comes later, as that of a task.
-pub const SELECT_OF_TASK: &str = "Argument \"select\" does not apply to a call that runs as a task, so the tool was not called. Leave it out.";
+pub(crate) const SELECT_OF_TASK: &str = "Argument \"select\" does not apply to a call that runs as a task, so the tool was not called. Leave it out.";
 
 /// A program of `select` without outputs. `tool`: the call that was made, unless a stored result was read. `kept`: how
 /// the result is read.
-pub fn select_failed(
+pub(crate) fn select_failed(
     tool: Option<(&GroupName, &str)>,
     why: &str,
     bytes: &str,
@@ -279,10 +279,10 @@ pub fn select_failed(
 }
 
 /// A `select` of a result without JSON.
-pub const SELECT_WITHOUT_JSON: &str = "it needs JSON, and the result has none";
+pub(crate) const SELECT_WITHOUT_JSON: &str = "it needs JSON, and the result has none";
 
 /// A stored result that is not there.
-pub fn unknown_result(id: &str, limit: usize) -> String {
+pub(crate) fn unknown_result(id: &str, limit: usize) -> String {
     let id = quoted(&shorten(id, MAX_NAME));
     format!(
         "There is no stored result {id}. Results are kept until the session ends or newer ones need the place \

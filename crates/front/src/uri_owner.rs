@@ -18,7 +18,7 @@ const SCHEME: &str = "dynamic-mcp://";
 const KEPT_SCHEMES: [&str; 2] = [APP_SCHEME, SKILL_SCHEME];
 
 /// Returns whether a URI has a scheme that rewritten ones keep.
-pub fn keeps_scheme(uri: &str) -> bool {
+pub(crate) fn keeps_scheme(uri: &str) -> bool {
     split_kept_scheme(uri).is_some()
 }
 
@@ -53,7 +53,7 @@ pub fn merge(lists: &[(GroupName, ListEntries)], claims: &[(GroupName, ListEntri
 }
 
 /// Rewrites `uri` of `group` so that it names the group.
-pub fn rewrite(group: &GroupName, uri: &str) -> String {
+pub(crate) fn rewrite(group: &GroupName, uri: &str) -> String {
     let group = encode(group.as_str());
     match split_kept_scheme(uri) {
         Some((scheme, rest)) => format!("{scheme}{group}/{rest}"),
@@ -72,7 +72,7 @@ fn at_group(encoded_group: &str, uri: &str) -> String {
 }
 
 /// Returns the URI under which clients see `uri` of `group`.
-pub fn client_uri(group: &GroupName, uri: &str, resources: &[(GroupName, ListEntries)]) -> String {
+pub(crate) fn client_uri(group: &GroupName, uri: &str, resources: &[(GroupName, ListEntries)]) -> String {
     match lister(uri, resources) {
         Some(owner) if owner != group => rewrite(group, uri),
         _ => uri.to_owned(),
@@ -80,7 +80,7 @@ pub fn client_uri(group: &GroupName, uri: &str, resources: &[(GroupName, ListEnt
 }
 
 /// Returns the first group that lists `uri`.
-pub fn lister<'a>(uri: &str, resources: &'a [(GroupName, ListEntries)]) -> Option<&'a GroupName> {
+pub(crate) fn lister<'a>(uri: &str, resources: &'a [(GroupName, ListEntries)]) -> Option<&'a GroupName> {
     resources.iter().find(|(_, list)| has(list, uri)).map(|(group, _)| group)
 }
 
@@ -90,7 +90,7 @@ fn has(list: &ListEntries, uri: &str) -> bool {
 }
 
 /// Parses a rewritten URI of an MCP App or a skill: the group and its own URI, if the group lists that.
-pub fn parse_prefixed<'a>(
+pub(crate) fn parse_prefixed<'a>(
     uri: &str,
     resources: &'a [(GroupName, ListEntries)],
 ) -> Option<(&'a GroupName, String)> {
@@ -102,13 +102,13 @@ pub fn parse_prefixed<'a>(
 }
 
 /// Returns whether a URI has the scheme of rewritten ones.
-pub fn is_rewritten(uri: &str) -> bool {
+pub(crate) fn is_rewritten(uri: &str) -> bool {
     uri.starts_with(SCHEME)
 }
 
 /// How much a URI resembles one that a group lists. More is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Affinity {
+pub(crate) enum Affinity {
     /// Not at all.
     None,
     /// It has the same scheme.
@@ -119,7 +119,7 @@ pub enum Affinity {
 
 impl Affinity {
     /// Compares a URI with one that is listed, or with a template.
-    pub fn between(listed: &str, uri: &str) -> Self {
+    pub(crate) fn between(listed: &str, uri: &str) -> Self {
         match (scheme_and_authority(listed), scheme_and_authority(uri)) {
             (Some((a, _)), Some((b, _))) if !a.eq_ignore_ascii_case(b) => Self::None,
             (Some((_, a)), Some((_, b))) if a.eq_ignore_ascii_case(b) => Self::Authority,
@@ -131,7 +131,7 @@ impl Affinity {
 
 /// Returns whether a URI has an authority, which is not empty. `file:///x` and `memo:1` have no authority that could
 /// belong to a group.
-pub fn has_authority(uri: &str) -> bool {
+pub(crate) fn has_authority(uri: &str) -> bool {
     scheme_and_authority(uri).is_some_and(|(_, authority)| !authority.is_empty())
 }
 
@@ -144,7 +144,7 @@ fn scheme_and_authority(uri: &str) -> Option<(&str, &str)> {
 }
 
 /// Parses a rewritten URI: the group and its own URI.
-pub fn parse_rewritten(uri: &str) -> Option<(String, String)> {
+pub(crate) fn parse_rewritten(uri: &str) -> Option<(String, String)> {
     let (group, uri) = uri.strip_prefix(SCHEME)?.split_once('/')?;
     Some((decode(group)?, decode(uri)?))
 }
@@ -161,7 +161,7 @@ pub fn owner<'a>(
 }
 
 /// Returns the groups with a template that names no scheme and matches `uri`. They take what belongs to no other group.
-pub fn catch_alls<'a>(
+pub(crate) fn catch_alls<'a>(
     uri: &str,
     templates: &'a [(GroupName, ListEntries)],
 ) -> impl Iterator<Item = &'a GroupName> {

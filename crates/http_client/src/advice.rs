@@ -13,7 +13,7 @@ use std::time::Duration;
 const USUAL_PATHS: [&str; 2] = ["/mcp", "/sse"];
 
 /// No MCP is at the path of `url`.
-pub fn other_path(url: &Url) -> String {
+pub(crate) fn other_path(url: &Url) -> String {
     let origin = url.origin().ascii_serialization();
     let usual = USUAL_PATHS.into_iter().filter(|path| url.path() != *path);
     let usual: Vec<_> = usual.map(|path| format!("\"{origin}{path}\"")).collect();
@@ -21,12 +21,12 @@ pub fn other_path(url: &Url) -> String {
 }
 
 /// The server speaks TLS, and `url` begins with `http://`.
-pub fn use_https(url: &Url) -> String {
+pub(crate) fn use_https(url: &Url) -> String {
     begin_with("https", url)
 }
 
 /// The server does not speak TLS, and `url` begins with `https://`.
-pub fn use_http(url: &Url) -> String {
+pub(crate) fn use_http(url: &Url) -> String {
     begin_with("http", url)
 }
 
@@ -36,7 +36,11 @@ fn begin_with(scheme: &str, url: &Url) -> String {
 }
 
 /// A connection that could not be made. `None`: the error says it all.
-pub fn of_connect_error(error: &reqwest::Error, url: &Url, connect_timeout: Duration) -> Option<String> {
+pub(crate) fn of_connect_error(
+    error: &reqwest::Error,
+    url: &Url,
+    connect_timeout: Duration,
+) -> Option<String> {
     let host = url.host_str().unwrap_or_default();
     if error.is_timeout() {
         return Some(format!(
@@ -64,7 +68,7 @@ pub fn of_connect_error(error: &reqwest::Error, url: &Url, connect_timeout: Dura
 
 /// An answer with this status. `detail`: what it says. `headers`: those of the config. `is_logged_in`: whether a token
 /// was sent.
-pub fn of_status(
+pub(crate) fn of_status(
     status: StatusCode,
     detail: Option<&str>,
     url: &Url,

@@ -55,7 +55,12 @@ impl RemoteError {
 
     /// A request to `url` that could not be sent, or whose response did not begin. `ca_file`: whether the config names
     /// one.
-    pub fn from_reqwest(error: &reqwest::Error, url: &Url, connect_timeout: Duration, ca_file: bool) -> Self {
+    pub(crate) fn from_reqwest(
+        error: &reqwest::Error,
+        url: &Url,
+        connect_timeout: Duration,
+        ca_file: bool,
+    ) -> Self {
         let origin = url.origin().ascii_serialization();
         if !error.is_connect() {
             return match is_not_http(error) && url.scheme() == "http" {
@@ -93,7 +98,7 @@ impl RemoteError {
     }
 
     /// Adds what a user can do about it.
-    pub fn with_advice(self, advice: Option<String>) -> Self {
+    pub(crate) fn with_advice(self, advice: Option<String>) -> Self {
         match advice {
             Some(advice) => Self { message: format!("{}; {advice}", self.message), ..self },
             None => self,
@@ -188,7 +193,7 @@ impl RemoteError {
     }
 
     /// Adds what the server itself says about the error.
-    pub fn with_words(self, words: Option<&str>) -> Self {
+    pub(crate) fn with_words(self, words: Option<&str>) -> Self {
         match words {
             Some(words) if !self.message.contains(words) => {
                 Self { message: format!("{}; the server says {words}", self.message), ..self }

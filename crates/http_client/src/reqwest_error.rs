@@ -27,7 +27,7 @@ pub fn root_cause(error: &reqwest::Error) -> String {
 
 /// Returns why the server's certificate was rejected and what to do, if that is the cause. `ca_file`: whether the config
 /// names one.
-pub fn certificate_error(error: &reqwest::Error, ca_file: bool) -> Option<String> {
+pub(crate) fn certificate_error(error: &reqwest::Error, ca_file: bool) -> Option<String> {
     sources(error).find_map(|error| match tls_error(error)? {
         rustls::Error::InvalidCertificate(reason) => Some(certificate_words(reason, ca_file)),
         _ => None,
@@ -90,27 +90,27 @@ fn other_name(expected: &str, presented: &[String]) -> String {
 }
 
 /// Returns whether the server answered the beginning of TLS with something else, as a server of plain HTTP does.
-pub fn is_not_tls(error: &reqwest::Error) -> bool {
+pub(crate) fn is_not_tls(error: &reqwest::Error) -> bool {
     sources(error).any(|error| matches!(tls_error(error), Some(rustls::Error::InvalidMessage(_))))
 }
 
 /// Returns whether the server answered with something that is not HTTP, as a server of TLS does.
-pub fn is_not_http(error: &reqwest::Error) -> bool {
+pub(crate) fn is_not_http(error: &reqwest::Error) -> bool {
     sources(error).any(|error| error.to_string().starts_with("invalid HTTP version"))
 }
 
 /// Returns whether the host's address was not found.
-pub fn is_dns_error(error: &reqwest::Error) -> bool {
+pub(crate) fn is_dns_error(error: &reqwest::Error) -> bool {
     sources(error).any(|error| error.to_string() == "dns error")
 }
 
 /// The kind of the system's error, if it is one.
-pub fn io_error_kind(error: &reqwest::Error) -> Option<ErrorKind> {
+pub(crate) fn io_error_kind(error: &reqwest::Error) -> Option<ErrorKind> {
     sources(error).find_map(|error| error.downcast_ref::<io::Error>().map(io::Error::kind))
 }
 
 /// Returns whether TLS failed.
-pub fn is_tls_error(error: &reqwest::Error) -> bool {
+pub(crate) fn is_tls_error(error: &reqwest::Error) -> bool {
     sources(error).any(|error| tls_error(error).is_some())
 }
 

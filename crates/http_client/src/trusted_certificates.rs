@@ -12,16 +12,16 @@ use rustls_platform_verifier::Verifier;
 
 /// Verifies as the platform does, and accepts the certificates of `ca_file`.
 #[derive(Debug)]
-pub struct TrustedCertificates {
+pub(crate) struct TrustedCertificates {
     /// Trusts the authorities of the system and those of `ca_file`.
     pub platform: Verifier,
     /// The certificates of `ca_file`.
-    pub of_ca_file: Vec<CertificateDer<'static>>,
+    pub(crate) of_ca_file: Vec<CertificateDer<'static>>,
 }
 
 /// Returns whether a certificate was rejected only because it calls itself an authority. This is found after its dates
 /// are checked, and before its name is.
-pub fn is_authority(error: &CertificateError) -> bool {
+pub(crate) fn is_authority(error: &CertificateError) -> bool {
     matches!(error, CertificateError::Other(error) if error.to_string().contains("CaUsedAsEndEntity"))
 }
 

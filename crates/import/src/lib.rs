@@ -92,7 +92,7 @@ pub struct ImportArgs {
     pub project: Option<PathBuf>,
     /// Put dynamic-mcp in place of the servers in the clients' files
     #[arg(long)]
-    pub write_client: bool,
+    pub(crate) write_client: bool,
     /// Take back what --write-client changed
     #[arg(long, conflicts_with_all = ["write_client", "project"])]
     pub undo: bool,

@@ -54,7 +54,7 @@ const OMITTED_KEYWORDS: &[&str] =
 
 /// The text with a backslash in each `*/`, so that it does not end the comment that it stands in. JSON and regular
 /// expressions still mean the same.
-pub fn escape_comment(text: &str) -> String {
+pub(crate) fn escape_comment(text: &str) -> String {
     text.replace("*/", r"*\/")
 }
 
@@ -65,7 +65,7 @@ pub fn literal(value: &Value) -> Option<String> {
 }
 
 /// Whether a signature has every keyword of the schema. The keywords in `unwritten` count as missing.
-pub fn are_keywords_written(schema: &Map<String, Value>, unwritten: &[&str]) -> bool {
+pub(crate) fn are_keywords_written(schema: &Map<String, Value>, unwritten: &[&str]) -> bool {
     let is_written = |key: &str| WRITTEN_KEYWORDS.contains(&key) && !unwritten.contains(&key);
     schema
         .keys()
@@ -73,7 +73,7 @@ pub fn are_keywords_written(schema: &Map<String, Value>, unwritten: &[&str]) -> 
 }
 
 /// The comments on a schema: its limits and the like, then its description; and whether nothing was cut.
-pub fn comments_on(schema: &Map<String, Value>) -> (Vec<String>, bool) {
+pub(crate) fn comments_on(schema: &Map<String, Value>) -> (Vec<String>, bool) {
     let mut comments: Vec<String> = Vec::new();
     comments.extend(number_range(schema));
     let sizes = [

@@ -40,7 +40,7 @@ pub mod types;
 pub mod validate;
 
 /// The schema of a tool's arguments: `inputSchema`, or `parameters`, as some servers call it.
-pub fn of_arguments(definition: &Raw) -> Option<Raw> {
+pub(crate) fn of_arguments(definition: &Raw) -> Option<Raw> {
     let schema = |key| raw::get(definition, key).filter(|schema| &schema[..] != b"null");
     schema("inputSchema").or_else(|| schema("parameters"))
 }

@@ -16,7 +16,7 @@ pub fn pointer(reference: &str) -> Option<String> {
 }
 
 /// Counts each reference in `schema`.
-pub fn count_references(schema: &Value) -> HashMap<&str, usize> {
+pub(crate) fn count_references(schema: &Value) -> HashMap<&str, usize> {
     let mut counts = HashMap::new();
     let mut open = vec![schema];
     while let Some(value) = open.pop() {

@@ -7,7 +7,7 @@ const MAX_NAME_CHARACTERS: usize = 40;
 
 /// The references whose targets have a name. No two types have the same one.
 #[derive(Default)]
-pub struct TypeNames<'s> {
+pub(crate) struct TypeNames<'s> {
     /// The references and their names, in the order in which they got them.
     names: Vec<(&'s str, String)>,
     /// The places of the references in `names`.
@@ -18,17 +18,17 @@ pub struct TypeNames<'s> {
 
 impl<'s> TypeNames<'s> {
     /// The name of a reference's target, if it has one.
-    pub fn get(&self, reference: &str) -> Option<&str> {
+    pub(crate) fn get(&self, reference: &str) -> Option<&str> {
         Some(&self.names[*self.places.get(reference)?].1)
     }
 
     /// A reference and its name, in the order in which they were added.
-    pub fn nth(&self, index: usize) -> Option<(&'s str, String)> {
+    pub(crate) fn nth(&self, index: usize) -> Option<(&'s str, String)> {
         self.names.get(index).cloned()
     }
 
     /// Gives the target of a reference a name.
-    pub fn add(&mut self, reference: &'s str) -> String {
+    pub(crate) fn add(&mut self, reference: &'s str) -> String {
         let last = reference.rsplit('/').next().unwrap_or_default();
         let plain: String =
             last.chars().filter(|c| c.is_alphanumeric() || *c == '_').take(MAX_NAME_CHARACTERS).collect();

@@ -14,7 +14,7 @@ const MAX_SCHEMAS: usize = 3000;
 
 /// A type as text, with what stands beside it.
 #[derive(Debug, Clone, Default)]
-pub struct TypeExpression {
+pub(crate) struct TypeExpression {
     /// The type itself.
     pub text: String,
     /// The default value, as JSON.
@@ -31,7 +31,7 @@ impl TypeExpression {
     }
 
     /// The type with its comments behind it.
-    pub fn with_comments(&self) -> String {
+    pub(crate) fn with_comments(&self) -> String {
         match self.comments.is_empty() {
             true => self.text.clone(),
             false => format!("{} /* {} */", self.text, escape_comment(&self.comments.join("; "))),
@@ -58,7 +58,7 @@ impl TypeExpression {
 }
 
 /// Writes the schemas of one document as types.
-pub struct TypeWriter<'s> {
+pub(crate) struct TypeWriter<'s> {
     root: &'s Value,
     /// How often each reference occurs in the document.
     uses: HashMap<&'s str, usize>,
@@ -74,19 +74,19 @@ pub struct TypeWriter<'s> {
 
 impl<'s> TypeWriter<'s> {
     /// A writer for the schema `root`, in which references are resolved.
-    pub fn new(root: &'s Value) -> Self {
+    pub(crate) fn new(root: &'s Value) -> Self {
         let uses = reference::count_references(root);
         Self { root, uses, names: TypeNames::default(), open: vec!["#"], written: 0, lossless: true }
     }
 
     /// Writes a schema of the document.
-    pub fn write(&mut self, schema: &'s Value) -> TypeExpression {
+    pub(crate) fn write(&mut self, schema: &'s Value) -> TypeExpression {
         self.type_at_depth(schema, 0)
     }
 
     /// Writes the members of an object, and the comments on it. `None` if the schema is more than an object with
     /// members.
-    pub fn members(&mut self, schema: &'s Value) -> Option<(Vec<String>, Vec<String>)> {
+    pub(crate) fn members(&mut self, schema: &'s Value) -> Option<(Vec<String>, Vec<String>)> {
         let schema = schema.as_object()?;
         if ["$ref", "allOf", "anyOf", "oneOf", "enum", "const"].iter().any(|key| schema.contains_key(*key)) {
             return None;
@@ -102,7 +102,7 @@ impl<'s> TypeWriter<'s> {
     }
 
     /// The declarations of the types that got a name, each on a line of its own.
-    pub fn declarations(&mut self) -> String {
+    pub(crate) fn declarations(&mut self) -> String {
         let mut lines = String::new();
         let mut done = 0;
         while let Some((reference, name)) = self.names.nth(done) {

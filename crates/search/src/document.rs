@@ -25,10 +25,10 @@ pub enum Field {
 }
 
 /// The number of fields.
-pub const FIELD_COUNT: usize = 5;
+pub(crate) const FIELD_COUNT: usize = 5;
 
 /// The number of a term.
-pub type TermId = usize;
+pub(crate) type TermId = usize;
 
 /// The terms of each field, in the order of the text.
 pub type Document = [Vec<TermId>; FIELD_COUNT];
@@ -85,7 +85,7 @@ impl Analyzer {
     }
 
     /// The terms of a name, each with its [`form`](tokenizer::form).
-    pub fn name_forms(&mut self, name: &str) -> Vec<(TermId, u32)> {
+    pub(crate) fn name_forms(&mut self, name: &str) -> Vec<(TermId, u32)> {
         let mut forms = Vec::new();
         tokenizer::for_each_token(name, &mut |token| {
             if forms.len() >= MAX_NAME_FORMS {

@@ -9,7 +9,7 @@ const MIN_SIMILARITY: f32 = 0.4;
 const MAX_SIMILAR: usize = 3;
 
 /// Replaces the terms of a clause by the indexed terms that look like them, weighted by how much they do.
-pub fn similar_clause(clause: &Clause, index: &InvertedIndex) -> Clause {
+pub(crate) fn similar_clause(clause: &Clause, index: &InvertedIndex) -> Clause {
     clause.iter().flat_map(|term| similar_terms(term, index)).collect()
 }
 

@@ -19,7 +19,7 @@ const MIN_LENGTH_FOR_TWO_EDITS: usize = 8;
 
 /// Maps terms to the tools that have them.
 #[derive(Default)]
-pub struct InvertedIndex {
+pub(crate) struct InvertedIndex {
     /// The number of each term, sorted for prefix search.
     ids: BTreeMap<String, TermId>,
     /// The entries of the terms, by their numbers.
@@ -48,7 +48,7 @@ struct Posting {
 
 impl InvertedIndex {
     /// Indexes documents by BM25F: the occurrences of a term are weighted by field and field length, then saturated.
-    pub fn new(documents: &[Document], name_forms: &[Vec<(TermId, u32)>], analyzer: Analyzer) -> Self {
+    pub(crate) fn new(documents: &[Document], name_forms: &[Vec<(TermId, u32)>], analyzer: Analyzer) -> Self {
         let ids: BTreeMap<String, TermId> = analyzer.into_terms().into_iter().collect();
         let mut entries: Vec<TermEntry> = ids.iter().map(|_| TermEntry::default()).collect();
         let mean_lengths = mean_lengths(documents);
@@ -84,12 +84,12 @@ impl InvertedIndex {
     }
 
     /// The terms that begin with `prefix`, in alphabetical order.
-    pub fn terms_with_prefix(&self, prefix: &str) -> impl Iterator<Item = &str> {
+    pub(crate) fn terms_with_prefix(&self, prefix: &str) -> impl Iterator<Item = &str> {
         entries_with_prefix(&self.ids, prefix).map(|(term, _)| term.as_str())
     }
 
     /// The score of each tool for the words of a query as they are written, by BM25F alone.
-    pub fn literal_scores(&self, query: &str, tool_count: usize) -> Vec<f32> {
+    pub(crate) fn literal_scores(&self, query: &str, tool_count: usize) -> Vec<f32> {
         let mut scores = vec![0.0_f32; tool_count];
         let mut ids: Vec<TermId> =
             tokenize(query).iter().filter_map(|term| self.ids.get(term).copied()).collect();
@@ -102,7 +102,7 @@ impl InvertedIndex {
     }
 
     /// Computes the score of each tool for a term of a query: that of the term's best match, and a part of the others'.
-    pub fn score(&self, term: &QueryTerm, scores: &mut [f32]) {
+    pub(crate) fn score(&self, term: &QueryTerm, scores: &mut [f32]) {
         scores.fill(0.0);
         let own_idf = self.ids.get(&term.text).map_or(f32::MAX, |&id| self.entries[id].idf);
         for (id, match_weight) in self.expand(&term.text) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// The entries whose keys begin with `prefix`.
-pub fn entries_with_prefix<'m, T>(
+pub(crate) fn entries_with_prefix<'m, T>(
     map: &'m BTreeMap<String, T>,
     prefix: &str,
 ) -> impl Iterator<Item = (&'m String, &'m T)> {

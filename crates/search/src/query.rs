@@ -37,11 +37,11 @@ pub struct QueryTerm {
     /// How much the term counts.
     pub weight: f32,
     /// Whether it is written like a proper noun.
-    pub is_proper_noun: bool,
+    pub(crate) is_proper_noun: bool,
 }
 
 /// The terms of a part of a query that names one thing to do.
-pub type Clause = Vec<QueryTerm>;
+pub(crate) type Clause = Vec<QueryTerm>;
 
 /// Splits a query into its steps, and each step into clauses. A step that has only stop words is left out, unless the
 /// query has nothing else.

@@ -12,7 +12,7 @@ use super::tuning::{
 use std::ops::Range;
 
 /// Scores tools for the clauses of a query.
-pub struct Ranker<'a> {
+pub(crate) struct Ranker<'a> {
     /// The group of each tool.
     groups: &'a [usize],
     /// For each clause, the score of each tool.
@@ -26,13 +26,13 @@ pub struct Ranker<'a> {
 
 impl<'a> Ranker<'a> {
     /// A ranker for tools, given the group of each.
-    pub fn new(groups: &'a [usize]) -> Self {
+    pub(crate) fn new(groups: &'a [usize]) -> Self {
         let count = groups.iter().max().map_or(0, |last| last + 1);
         Self { groups, clause_scores: Vec::new(), group_scores: vec![0.0; count], step_starts: Vec::new() }
     }
 
     /// Adds a step of the query.
-    pub fn add_step(&mut self, clauses: &[Clause], index: &InvertedIndex) {
+    pub(crate) fn add_step(&mut self, clauses: &[Clause], index: &InvertedIndex) {
         self.step_starts.push(self.clause_scores.len());
         clauses.iter().for_each(|clause| self.add_clause(clause, index));
     }
@@ -60,12 +60,12 @@ impl<'a> Ranker<'a> {
     }
 
     /// Whether no tool has a score.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.clause_scores.iter().flatten().all(|score| *score <= 0.0)
     }
 
     /// Picks the best `limit` tools among those in scope.
-    pub fn best(&self, limit: usize, is_in_scope: impl Fn(usize) -> bool) -> Vec<usize> {
+    pub(crate) fn best(&self, limit: usize, is_in_scope: impl Fn(usize) -> bool) -> Vec<usize> {
         let candidates: Vec<usize> = (0..self.groups.len())
             .filter(|&tool| is_in_scope(tool) && self.whole_score(tool) > 0.0)
             .collect();
@@ -133,7 +133,7 @@ impl<'a> Ranker<'a> {
 }
 
 /// The position of the greatest value. Of equal values the first counts, so that they keep the order of the config.
-pub fn position_of_max(values: impl Iterator<Item = f32>) -> Option<usize> {
+pub(crate) fn position_of_max(values: impl Iterator<Item = f32>) -> Option<usize> {
     let mut best: Option<(usize, f32)> = None;
     for (position, value) in values.enumerate() {
         if best.is_none_or(|(_, max)| value > max) {

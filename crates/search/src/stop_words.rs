@@ -7,7 +7,7 @@ static STOP_WORDS: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("stop_words.txt").split_whitespace().collect());
 
 /// Whether a word, as it is written in a query, is a stop word.
-pub fn is_stop_word(word: &str) -> bool {
+pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.contains(word.to_lowercase().as_str())
 }
 
@@ -16,6 +16,6 @@ static INTRODUCTIONS: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("introductions.txt").split_whitespace().collect());
 
 /// Whether a word, as it is written in a query, only introduces what is wanted.
-pub fn is_introduction(word: &str) -> bool {
+pub(crate) fn is_introduction(word: &str) -> bool {
     INTRODUCTIONS.contains(word.to_lowercase().as_str())
 }

@@ -12,7 +12,7 @@ const BROADER_WEIGHT: f32 = 0.6;
 
 /// A term that may stand for another.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Synonym {
+pub(crate) struct Synonym {
     /// The term, as the tokenizer writes it.
     pub term: String,
     /// How much a match of it counts, relative to a match of the term that it stands for.
@@ -39,11 +39,11 @@ static SYNONYMS: LazyLock<BTreeMap<String, Vec<Synonym>>> = LazyLock::new(|| {
 });
 
 /// The synonyms of a term.
-pub fn synonyms_of(term: &str) -> &'static [Synonym] {
+pub(crate) fn synonyms_of(term: &str) -> &'static [Synonym] {
     SYNONYMS.get(term).map_or(&[], Vec::as_slice)
 }
 
 /// The terms with synonyms that begin with `prefix`.
-pub fn terms_with_prefix(prefix: &str) -> impl Iterator<Item = &'static str> {
+pub(crate) fn terms_with_prefix(prefix: &str) -> impl Iterator<Item = &'static str> {
     entries_with_prefix(&SYNONYMS, prefix).map(|(term, _)| term.as_str())
 }

@@ -16,7 +16,7 @@ pub fn tokenize(text: &str) -> Vec<String> {
 }
 
 /// The terms of a text, in order, each with its [`form`].
-pub fn tokenize_forms(text: &str) -> Vec<(String, u32)> {
+pub(crate) fn tokenize_forms(text: &str) -> Vec<(String, u32)> {
     let stemmers = stemmers();
     let mut terms = Vec::new();
     for_each_token(text, &mut |token| {
@@ -26,19 +26,19 @@ pub fn tokenize_forms(text: &str) -> Vec<(String, u32)> {
 }
 
 /// The stemmers for [`normalize`].
-pub struct Stemmers {
+pub(crate) struct Stemmers {
     english: Stemmer,
     russian: Stemmer,
 }
 
 /// The stemmers for [`normalize`].
-pub fn stemmers() -> Stemmers {
+pub(crate) fn stemmers() -> Stemmers {
     Stemmers { english: Stemmer::create(Algorithm::English), russian: Stemmer::create(Algorithm::Russian) }
 }
 
 /// Calls `take` with each token of a text, as it is written. Identifiers are split into their words, and CJK text into
 /// pairs of characters (bigrams).
-pub fn for_each_token<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
+pub(crate) fn for_each_token<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
     for word in words(text) {
         let parts = split_identifier(word);
         for part in &parts {
@@ -56,7 +56,7 @@ pub fn for_each_token<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
 
 /// The term of a token: folded, and stemmed if it is an English word or in Cyrillic. `None` for tokens that are not
 /// searched.
-pub fn normalize(token: &str, stemmers: &Stemmers) -> Option<String> {
+pub(crate) fn normalize(token: &str, stemmers: &Stemmers) -> Option<String> {
     let term = if token.chars().all(is_cyrillic) {
         let lower: String = token.chars().flat_map(char::to_lowercase).collect();
         fold(&stemmers.russian.stem(&lower))
@@ -69,7 +69,7 @@ pub fn normalize(token: &str, stemmers: &Stemmers) -> Option<String> {
 }
 
 /// A name without case, accents and separators: `readFile` and `read_file` have the same key.
-pub fn name_key(name: &str) -> String {
+pub(crate) fn name_key(name: &str) -> String {
     fold(name).chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
@@ -145,7 +145,7 @@ fn is_cyrillic(c: char) -> bool {
 }
 
 /// Whether a character is Han, kana or Hangul.
-pub fn is_cjk(c: char) -> bool {
+pub(crate) fn is_cjk(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 

@@ -10,43 +10,43 @@ pub const LENGTH_NORMALIZATION: [f32; FIELD_COUNT] = [0.5, 0.55, 0.12, 0.5, 0.35
 pub const SATURATION: f32 = 1.2;
 
 /// The weight of a term from a number, a path or a file name.
-pub const DATA_WEIGHT: f32 = 0.55;
+pub(crate) const DATA_WEIGHT: f32 = 0.55;
 /// The weight of a proper noun that no tool or group is named after: it names a person or a place.
-pub const PROPER_NOUN_WEIGHT: f32 = 0.7;
+pub(crate) const PROPER_NOUN_WEIGHT: f32 = 0.7;
 /// The weight of an indexed term that begins with the query's term.
-pub const PREFIX_WEIGHT: f32 = 0.5;
+pub(crate) const PREFIX_WEIGHT: f32 = 0.5;
 /// The weight of a prefix match for a term of the query that is indexed itself, or has indexed synonyms.
-pub const KNOWN_PREFIX_WEIGHT: f32 = 0.25;
+pub(crate) const KNOWN_PREFIX_WEIGHT: f32 = 0.25;
 /// The weight of an indexed term that is spelled like the query's term.
-pub const MISSPELLING_WEIGHT: f32 = 0.55;
+pub(crate) const MISSPELLING_WEIGHT: f32 = 0.55;
 /// The weight of a part of a compound.
-pub const COMPOUND_PART_WEIGHT: f32 = 0.5;
+pub(crate) const COMPOUND_PART_WEIGHT: f32 = 0.5;
 /// A term with more synonyms than this is ambiguous, so that each match counts less.
-pub const MAX_UNAMBIGUOUS_SYNONYMS: f32 = 10.0;
+pub(crate) const MAX_UNAMBIGUOUS_SYNONYMS: f32 = 10.0;
 /// The part of its score that a match counts if the same query term has a better one in the same tool (the tie breaker
 /// of a disjunction maximum).
-pub const TIE_BREAKER: f32 = 0.2;
+pub(crate) const TIE_BREAKER: f32 = 0.2;
 
 /// The part of a tool's score for the whole query that is added to its score for a clause.
-pub const WHOLE_QUERY_SHARE: f32 = 0.2;
+pub(crate) const WHOLE_QUERY_SHARE: f32 = 0.2;
 /// The part of a group's score for the query that is added to the score of each of its tools.
-pub const GROUP_SHARE: f32 = 0.1;
+pub(crate) const GROUP_SHARE: f32 = 0.1;
 /// The part of a clause's weight that is left once a tool has answered it.
-pub const ANSWERED_CLAUSE_FACTOR: f32 = 0.8;
+pub(crate) const ANSWERED_CLAUSE_FACTOR: f32 = 0.8;
 /// The part of its score that is left to a tool once another one of its group was picked.
-pub const REPEATED_GROUP_FACTOR: f32 = 0.95;
+pub(crate) const REPEATED_GROUP_FACTOR: f32 = 0.95;
 /// The exponent of a clause's score. Above 1, one clause that fits well counts more than several that fit a little.
-pub const CLAUSE_EXPONENT: f32 = 1.5;
+pub(crate) const CLAUSE_EXPONENT: f32 = 1.5;
 
 /// The weight of a word that only introduces what is wanted.
-pub const INTRODUCTION_WEIGHT: f32 = 0.3;
+pub(crate) const INTRODUCTION_WEIGHT: f32 = 0.3;
 /// The factor for the synonyms of a term that is indexed itself: what is written counts more than what may be meant.
-pub const KNOWN_SYNONYM_FACTOR: f32 = 0.8;
+pub(crate) const KNOWN_SYNONYM_FACTOR: f32 = 0.8;
 
 /// The factor for a tool whose name has another word of the same stem: a locator is not what "locate" asks for.
-pub const OTHER_WORD_FACTOR: f32 = 0.7;
+pub(crate) const OTHER_WORD_FACTOR: f32 = 0.7;
 
 /// The places that matter most: models are shown five tools.
-pub const FIRST_PLACES: usize = 5;
+pub(crate) const FIRST_PLACES: usize = 5;
 /// How many of them are left to the tools that have most of the query's own words.
-pub const LITERAL_PLACES: usize = 2;
+pub(crate) const LITERAL_PLACES: usize = 2;

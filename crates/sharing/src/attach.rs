@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The largest message that the host passes on, in bytes. It bounds the memory of the host.
-pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// The notification by which the host tells that the server's process has ended: `{how, stderr}`. The host passes on no
 /// notification of this name.
-pub const SERVER_ENDED: &str = "notifications/dynamic-mcp/server_ended";
+pub(crate) const SERVER_ENDED: &str = "notifications/dynamic-mcp/server_ended";
 
 /// What a shared server finds in `DYNAMIC_MCP_ANCESTORS`, in the place of an instance's hash. A dynamic-mcp with it among its
 /// ancestors shares nothing.
-pub const SHARED_ANCESTOR: &str = "shared";
+pub(crate) const SHARED_ANCESTOR: &str = "shared";
 
 /// What decides whether two instances use the same process. Umask, groups and limits are not in it, because the host
 /// accepts only instances that have its own.
@@ -69,7 +69,7 @@ pub struct AttachRequest {
 /// The host's answer to it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AttachReply {
+pub(crate) enum AttachReply {
     /// The server runs. JSON-RPC follows.
     Attached {
         /// The pid of the server's process, for display.

@@ -62,7 +62,7 @@ pub struct Question {
 
 impl Question {
     /// Creates a challenge that is sent: every process that receives it can answer.
-    pub fn sent_directly() -> Self {
+    pub(crate) fn sent_directly() -> Self {
         Self { challenge: hex_id(), named: None }
     }
 
@@ -72,7 +72,7 @@ impl Question {
     ///
     /// Fails if there are too many open files.
     #[cfg(target_os = "linux")]
-    pub fn in_a_file_name() -> io::Result<Self> {
+    pub(crate) fn in_a_file_name() -> io::Result<Self> {
         use nix::sys::memfd::{MFdFlags, memfd_create};
         let challenge = hex_id();
         let file = memfd_create(challenge.as_str(), MFdFlags::MFD_CLOEXEC)?;
@@ -85,7 +85,7 @@ impl Question {
     ///
     /// Always fails.
     #[cfg(not(target_os = "linux"))]
-    pub fn in_a_file_name() -> io::Result<Self> {
+    pub(crate) fn in_a_file_name() -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -134,7 +134,7 @@ fn name_at_peer(_socket: &StdUnixStream, _number: u32) -> io::Result<String> {
 /// # Errors
 ///
 /// Fails if the instance closes the connection.
-pub async fn send_back(socket: &mut UnixStream) -> io::Result<()> {
+pub(crate) async fn send_back(socket: &mut UnixStream) -> io::Result<()> {
     let mut challenge = [0; CHALLENGE_BYTES];
     socket.read_exact(&mut challenge).await?;
     socket.write_all(&challenge).await

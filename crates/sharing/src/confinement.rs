@@ -47,7 +47,7 @@ const IGNORED_LIMITS: [&str; 2] = ["Max realtime timeout", "Max open files"];
 
 /// What confines a process. Two processes with equal values have the same rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Confinement {
+pub(crate) struct Confinement {
     /// What any process of the user can read.
     rights: BTreeMap<String, String>,
     /// The namespaces and the root directory.
@@ -60,7 +60,7 @@ impl Confinement {
     /// # Errors
     ///
     /// Fails if anything cannot be read.
-    pub fn read_own() -> Result<Self, Declined> {
+    pub(crate) fn read_own() -> Result<Self, Declined> {
         if !cfg!(target_os = "linux") {
             return Err(Declined::new("servers are shared on Linux only"));
         }
@@ -72,7 +72,7 @@ impl Confinement {
     }
 
     /// Returns whether a process of these rights can sandbox itself without `no_new_privs`.
-    pub fn has_sys_admin(&self) -> bool {
+    pub(crate) fn has_sys_admin(&self) -> bool {
         ["CapPrm", "CapEff"].into_iter().any(|name| {
             let set = u64::from_str_radix(self.right(name), 16);
             set.is_ok_and(|set| set & SYS_ADMIN != 0)
@@ -89,7 +89,7 @@ impl Confinement {
     /// # Errors
     ///
     /// Fails with the reason if it may not.
-    pub fn check_unconfined(&self) -> Result<(), Declined> {
+    pub(crate) fn check_unconfined(&self) -> Result<(), Declined> {
         if self.right("NoNewPrivs") != "0" {
             return Err(Declined::new("this process runs in a sandbox (NoNewPrivs)"));
         }
@@ -117,7 +117,7 @@ impl Confinement {
     /// # Errors
     ///
     /// Fails with the reason if it has not.
-    pub fn check_client(&self, pid: Option<i32>, uid: u32) -> Result<(), Declined> {
+    pub(crate) fn check_client(&self, pid: Option<i32>, uid: u32) -> Result<(), Declined> {
         let pid = checked_pid(pid, uid)?;
         let client = Self::read(pid)?;
         equal(&self.rights, &client.rights)?;
@@ -131,7 +131,7 @@ impl Confinement {
     /// # Errors
     ///
     /// Fails with the reason if it has not.
-    pub fn check_host(&self, pid: Option<i32>, uid: u32) -> Result<(), Declined> {
+    pub(crate) fn check_host(&self, pid: Option<i32>, uid: u32) -> Result<(), Declined> {
         let host = checked_pid(pid, uid)?;
         equal(&self.rights, &read_rights(host)?)?;
         if self.has_sys_admin() { equal(&self.places, &read_places(host)?) } else { Ok(()) }

@@ -12,7 +12,7 @@ use tokio::net::unix::pipe::{self, Receiver, Sender};
 use wire::output::pipe_size::grow;
 
 /// One side's ends of the pipes of a session.
-pub struct SessionPipes {
+pub(crate) struct SessionPipes {
     /// What the other side writes.
     pub input: Receiver,
     /// What the other side reads.
@@ -25,7 +25,7 @@ impl SessionPipes {
     /// # Errors
     ///
     /// Fails if there are too many open files.
-    pub fn new() -> io::Result<(Self, [OwnedFd; 2])> {
+    pub(crate) fn new() -> io::Result<(Self, [OwnedFd; 2])> {
         let (output, host_input) = pipe::pipe()?;
         let (host_output, input) = pipe::pipe()?;
         // Only this one, because the total size of a user's pipes is limited, and results are larger than requests.
@@ -39,7 +39,7 @@ impl SessionPipes {
     /// # Errors
     ///
     /// Fails if they are not two ends of pipes, the first one to read and the other one to write.
-    pub fn from_ends(ends: Vec<OwnedFd>) -> io::Result<Self> {
+    pub(crate) fn from_ends(ends: Vec<OwnedFd>) -> io::Result<Self> {
         let Ok([input, output]) = <[OwnedFd; 2]>::try_from(ends) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
@@ -96,7 +96,7 @@ pub async fn receive(socket: &UnixStream, limit: usize) -> io::Result<(Vec<u8>, 
 /// # Errors
 ///
 /// Fails as recvmsg(2).
-pub async fn receive_once(socket: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+pub(crate) async fn receive_once(socket: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     socket.async_io(Interest::READABLE, || receive_part(socket)).await
 }
 

@@ -38,7 +38,7 @@ impl RuntimeDir {
     /// # Errors
     ///
     /// As [`open`](Self::open).
-    pub fn open_at(dir: PathBuf) -> io::Result<Self> {
+    pub(crate) fn open_at(dir: PathBuf) -> io::Result<Self> {
         match DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -77,7 +77,7 @@ impl RuntimeDir {
     }
 
     /// The file that marks a server as one that must not be shared. `program` and `args` identify the server.
-    pub fn unshareable_mark(&self, program: &str, args: &[String]) -> PathBuf {
+    pub(crate) fn unshareable_mark(&self, program: &str, args: &[String]) -> PathBuf {
         let parts = std::iter::once(program).chain(args.iter().map(String::as_str));
         self.0.join(format!("private-{}", digest::of_parts(parts, 16)))
     }

@@ -265,7 +265,7 @@ pub fn has_color(env: &Env) -> bool {
 }
 
 /// Returns whether stdout is a terminal.
-pub fn is_stdout_shown() -> bool {
+pub(crate) fn is_stdout_shown() -> bool {
     io::stdout().is_terminal()
 }
 

@@ -9,26 +9,26 @@ use std::time::Duration;
 /// A request to a group whose failure is younger than this gets that failure instead of a new attempt.
 pub const COOL_DOWN: Duration = Duration::from_secs(5);
 /// The longest interval, even if a server asks for a longer one.
-pub const LONGEST: Duration = Duration::from_secs(300);
+pub(crate) const LONGEST: Duration = Duration::from_secs(300);
 /// The intervals between the attempts of a round, before jitter.
 const ROUND: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 /// The longest interval of a round: callers wait for a retry that is due within it.
-pub const LONGEST_IN_ROUND: Duration = ROUND[ROUND.len() - 1];
+pub(crate) const LONGEST_IN_ROUND: Duration = ROUND[ROUND.len() - 1];
 /// The first interval between attempts in the background. Each is twice the one before it.
 const BACKGROUND: Duration = Duration::from_secs(30);
 
 /// The interval before the next retry of a round in which `failures` attempts failed before; `None`: the round is over.
-pub fn in_round(failures: usize, jitter: f64) -> Option<Duration> {
+pub(crate) fn in_round(failures: usize, jitter: f64) -> Option<Duration> {
     Some(jittered(*ROUND.get(failures)?, jitter))
 }
 
 /// The interval before the next attempt in the background, after `attempts` of them.
-pub fn in_background(attempts: u32, jitter: f64) -> Duration {
+pub(crate) fn in_background(attempts: u32, jitter: f64) -> Duration {
     jittered(BACKGROUND.saturating_mul(1 << attempts.min(8)).min(LONGEST), jitter)
 }
 
 /// The interval before a lost connection is made again, after `losses` early losses in a row.
-pub fn after_loss(losses: u32) -> Duration {
+pub(crate) fn after_loss(losses: u32) -> Duration {
     match losses {
         0 => Duration::ZERO,
         n => ROUND[0].saturating_mul(1 << (n - 1).min(9)).min(LONGEST),

@@ -161,7 +161,7 @@ impl Cache {
     }
 
     /// Writes the pending catalogs and reads the index, on a thread that may block.
-    pub async fn flush_and_read(&self) -> CachedCatalogs {
+    pub(crate) async fn flush_and_read(&self) -> CachedCatalogs {
         self.flush().await;
         let Some(dir) = self.dir.clone() else { return CachedCatalogs::default() };
         blocking::run(FILE_TIMEOUT, move || read_cache(dir)).await.unwrap_or_default()
@@ -173,7 +173,7 @@ impl Cache {
     }
 
     /// Notes why the last attempt to connect failed, in a few words, until a catalog is read.
-    pub fn put_failure(&self, key: CacheKey, reason: &str) {
+    pub(crate) fn put_failure(&self, key: CacheKey, reason: &str) {
         self.add(key, Outcome::Failed(reason.to_owned()));
     }
 

@@ -33,7 +33,7 @@ pub mod task_ids;
 pub mod translate;
 
 /// The outcome of an attempt: a connection and the catalog read from it, or why there is none.
-pub type AttemptResult = Result<(Connection, Catalog), AttemptError>;
+pub(crate) type AttemptResult = Result<(Connection, Catalog), AttemptError>;
 
 /// Makes connections to one upstream.
 pub trait Connect: Send + 'static {
@@ -48,7 +48,7 @@ pub struct Connection {
     /// Resolves when the connection ended by itself; `live.lost` says why.
     pub ended: BoxFuture<'static, ()>,
     /// Notified when the server says that one of its lists changed.
-    pub lists_changed: Arc<Notify>,
+    pub(crate) lists_changed: Arc<Notify>,
     /// Reads the catalog again.
     pub refresh: Box<dyn Fn() -> BoxFuture<'static, Result<Catalog, UpstreamError>> + Send>,
     /// Closes the connection and resolves when nothing of it is left.

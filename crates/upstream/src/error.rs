@@ -142,7 +142,7 @@ impl UpstreamError {
     }
 
     /// Returns whether both say the same, apart from numbers: times and process ids differ from start to start.
-    pub fn has_same_words(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_words(&self, other: &Self) -> bool {
         let words = |error: &Self| without_digits(&error.to_string());
         words(self) == words(other)
     }
@@ -156,7 +156,7 @@ impl UpstreamError {
     }
 
     /// Adds the request that waited for an answer when the connection ended, and the lines of stdout that are not MCP.
-    pub fn while_waiting_for(&self, step: &'static str, stdout: String) -> Self {
+    pub(crate) fn while_waiting_for(&self, step: &'static str, stdout: String) -> Self {
         let mut error = self.clone();
         if let Self::Exited { step: at, output, how, .. } = &mut error {
             *at = Some(step);

@@ -159,7 +159,7 @@ impl Upstream {
     }
 
     /// Tells the group that somebody has logged in: a failed group connects at once, and callers wait for that.
-    pub async fn logged_in(&self) {
+    pub(crate) async fn logged_in(&self) {
         drop(self.mailbox.send(Command::LoggedIn).await);
     }
 
@@ -169,7 +169,7 @@ impl Upstream {
     }
 
     /// Applies settings that do not need a new connection.
-    pub async fn reconfigure(&self, server: Arc<ServerConfig>) {
+    pub(crate) async fn reconfigure(&self, server: Arc<ServerConfig>) {
         drop(self.mailbox.send(Command::Reconfigure(server)).await);
     }
 

@@ -44,7 +44,7 @@ pub struct Policy {
 
 impl Policy {
     /// For a group whose entry in the config is invalid: no attempt is ever made.
-    pub const MISCONFIGURED: Self = Self { mode: Mode::Pure, idle_timeout: None };
+    pub(crate) const MISCONFIGURED: Self = Self { mode: Mode::Pure, idle_timeout: None };
 
     /// The policy that the config asks for.
     pub fn of(server: &ServerConfig) -> Self {
@@ -93,7 +93,7 @@ pub struct Usage {
     /// How many leases exist.
     pub leases: usize,
     /// When it was last used.
-    pub last_activity: Instant,
+    pub(crate) last_activity: Instant,
 }
 
 /// What the group's task has to do.
@@ -113,7 +113,7 @@ pub enum Action {
 
 /// The state machine of one group.
 #[derive(Debug)]
-pub struct Lifecycle {
+pub(crate) struct Lifecycle {
     /// The settings that the lifecycle depends on.
     policy: Policy,
     /// The state, as users see it.
@@ -140,7 +140,7 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// Makes the lifecycle of a group at start. `discovered`: the cache has a catalog.
-    pub fn new(policy: Policy, discovered: bool) -> Self {
+    pub(crate) fn new(policy: Policy, discovered: bool) -> Self {
         Self {
             policy,
             state: if discovered { State::Discovered } else { State::Pending },
@@ -157,18 +157,18 @@ impl Lifecycle {
     }
 
     /// Makes the lifecycle of a group that cannot connect before its config changes.
-    pub fn misconfigured(policy: Policy, error: UpstreamError, now: Instant) -> Self {
+    pub(crate) fn misconfigured(policy: Policy, error: UpstreamError, now: Instant) -> Self {
         let failure = AttemptFailure { error: Arc::new(error), at: now, attempts: 0 };
         Self { state: State::Failed(failure), ..Self::new(policy, false) }
     }
 
     /// The state of the group.
-    pub fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &State {
         &self.state
     }
 
     /// When the next attempt is due without a request.
-    pub fn next_attempt(&self) -> Option<Instant> {
+    pub(crate) fn next_attempt(&self) -> Option<Instant> {
         match self.connecting {
             Connecting::Scheduled { at, .. } => Some(at),
             Connecting::No | Connecting::Attempting => None,
@@ -176,7 +176,7 @@ impl Lifecycle {
     }
 
     /// Applies an event. This is the only place where a group's state changes.
-    pub fn on(&mut self, event: Event, usage: Option<Usage>, now: Instant) -> Option<Action> {
+    pub(crate) fn on(&mut self, event: Event, usage: Option<Usage>, now: Instant) -> Option<Action> {
         let action = match event {
             Event::Start => self.start(),
             Event::Requested => self.request(now),
@@ -215,7 +215,7 @@ impl Lifecycle {
     }
 
     /// When `Tick` is due: at the next attempt, or when the connection has been idle for too long.
-    pub fn deadline(&self, usage: Option<Usage>) -> Option<Instant> {
+    pub(crate) fn deadline(&self, usage: Option<Usage>) -> Option<Instant> {
         if let Some(at) = self.next_attempt() {
             return Some(at);
         }

@@ -121,13 +121,13 @@ impl PinStore {
     }
 
     /// Returns whether a tool is refused until somebody approves it.
-    pub fn is_refusing(&self) -> bool {
+    pub(crate) fn is_refusing(&self) -> bool {
         self.groups.lock().values().any(|group| group.is_refusing())
     }
 
     /// Writes what was seen since the last time, and reads what other processes approved, on a thread that may block.
     /// Returns the groups whose differences changed.
-    pub async fn synchronize(&self) -> Vec<GroupName> {
+    pub(crate) async fn synchronize(&self) -> Vec<GroupName> {
         let Some(dir) = self.dir.clone() else { return Vec::new() };
         let groups: Vec<_> = self.groups.lock().values().cloned().collect();
         let work = move || {

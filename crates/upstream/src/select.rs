@@ -22,7 +22,7 @@ async fn notified(notify: Option<&Notify>) {
 }
 
 /// Awaits a notification, and completes no earlier than `not_before`. Cancel-safe.
-pub async fn notified_after(notify: Option<&Notify>, not_before: Option<Instant>) {
+pub(crate) async fn notified_after(notify: Option<&Notify>, not_before: Option<Instant>) {
     if not_before.is_some() {
         until(not_before).await;
     }

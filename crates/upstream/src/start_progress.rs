@@ -18,7 +18,7 @@ pub struct StartProgress {
     /// How long a call waits for it.
     pub wait: Duration,
     /// How long an attempt waits for its first answer.
-    pub attempt_limit: Duration,
+    pub(crate) attempt_limit: Duration,
     /// Why the last attempt failed or the last connection was lost, if anything is known.
     pub last_failure: Option<Arc<UpstreamError>>,
 }

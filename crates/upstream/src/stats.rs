@@ -25,7 +25,7 @@ pub struct GroupStats {
 
 impl GroupStats {
     /// Counts an attempt to connect, and returns its number.
-    pub fn begin_attempt(&self) -> u64 {
+    pub(crate) fn begin_attempt(&self) -> u64 {
         self.attempts.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -55,7 +55,7 @@ impl GroupStats {
     }
 
     /// Notes the memory of the server's processes, in bytes, just before they are ended.
-    pub fn note_closed_memory(&self, bytes: u64) {
+    pub(crate) fn note_closed_memory(&self, bytes: u64) {
         self.closed_memory.store(bytes, Ordering::Relaxed);
     }
 

@@ -108,7 +108,7 @@ impl TransportHandle {
 
     /// Returns why the connection accepts no more messages, if that is known before its input ends. Always `None` for a
     /// process.
-    pub fn close_reason(&self) -> Option<ConnectionEnd> {
+    pub(crate) fn close_reason(&self) -> Option<ConnectionEnd> {
         match self {
             Self::Child(_) | Self::Shared(_) => None,
             Self::Remote(remote) => remote.end_reason().map(ConnectionEnd::Remote),
@@ -116,7 +116,7 @@ impl TransportHandle {
     }
 
     /// Returns the id of our request that the upstream's request `id` concerns, if the transport tells.
-    pub fn call_of(&self, id: &Raw) -> Option<Raw> {
+    pub(crate) fn call_of(&self, id: &Raw) -> Option<Raw> {
         match self {
             Self::Child(_) | Self::Shared(_) => None,
             Self::Remote(remote) => remote.call_of(id),
@@ -174,7 +174,7 @@ pub struct Transport {
 impl Transport {
     /// Attaches to the shared process of `server`, at most for `limit`. Returns `None` if it is not shared, or cannot
     /// be at the moment.
-    pub async fn open_shared(
+    pub(crate) async fn open_shared(
         &self,
         server: &ServerConfig,
         max_message_bytes: usize,

@@ -55,7 +55,7 @@ impl Batches {
     /// # Errors
     ///
     /// Returns why the batch is rejected. None of its messages is read then.
-    pub fn split_array(&mut self, line: &Raw) -> Result<(), MessageError> {
+    pub(crate) fn split_array(&mut self, line: &Raw) -> Result<(), MessageError> {
         if !self.accepted {
             return Err(MessageError::Batch);
         }
@@ -75,12 +75,12 @@ impl Batches {
     }
 
     /// Returns whether a batch is being read: `next_unread` has messages, or `end_reading` has to be called.
-    pub fn is_reading(&self) -> bool {
+    pub(crate) fn is_reading(&self) -> bool {
         self.reading
     }
 
     /// Returns the next message of the batch that is being read.
-    pub fn next_unread(&mut self) -> Option<Raw> {
+    pub(crate) fn next_unread(&mut self) -> Option<Raw> {
         self.unread.pop_front()
     }
 
@@ -107,7 +107,7 @@ impl Batches {
     }
 
     /// Holds the answer to a malformed message, the last one that `next_unread` returned.
-    pub fn hold_error(&mut self, id: &Raw, error: Raw) -> Result<Option<Frame>, Raw> {
+    pub(crate) fn hold_error(&mut self, id: &Raw, error: Raw) -> Result<Option<Frame>, Raw> {
         match self.open.last_mut().filter(|_| self.reading) {
             None => Err(error),
             Some(open) => Ok(open.add(Frame::response(id, Err(error)))),
@@ -138,7 +138,7 @@ impl Batches {
 
     /// Notes that the messages that `next_unread` returned are handled. Returns what to send now, if their batch is
     /// done.
-    pub fn end_reading(&mut self) -> Option<Frame> {
+    pub(crate) fn end_reading(&mut self) -> Option<Frame> {
         if !self.unread.is_empty() || !std::mem::take(&mut self.reading) {
             return None;
         }

@@ -1,7 +1,7 @@
 //! Looks at several bytes of a JSON string together.
 
 /// The number of bytes in a block.
-pub const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = 16;
 
 /// What is known of a block of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Block {
 /// end of the text if there is none. The second number is not 0 if a byte before it is not ASCII; it may be so because
 /// of a later byte.
 #[inline(always)]
-pub fn skip_plain(text: &[u8], mut at: usize) -> (usize, u32) {
+pub(crate) fn skip_plain(text: &[u8], mut at: usize) -> (usize, u32) {
     let mut not_ascii = 0;
     while let Some(bytes) = text.get(at..).and_then(<[u8]>::first_chunk) {
         let block = Block::new(bytes);

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 /// The memory for messages, in bytes.
 pub const BUDGET_BYTES: usize = 256 << 20;
 /// The size up to which a message does not count, in bytes.
-pub const UNCOUNTED_BYTES: usize = 32 << 10;
+pub(crate) const UNCOUNTED_BYTES: usize = 32 << 10;
 /// How much is reserved at once, in bytes.
 const STEP_BYTES: usize = 64 << 10;
 /// How long a message waits for room before it is refused.

@@ -132,7 +132,7 @@ impl LineReader {
     /// # Errors
     ///
     /// Those of `next`.
-    pub fn next_buffered(&mut self, max: usize) -> Option<Result<Bytes, MessageError>> {
+    pub(crate) fn next_buffered(&mut self, max: usize) -> Option<Result<Bytes, MessageError>> {
         while self.returned.is_none() && self.oversized.is_none() {
             let end = self.line_end()?;
             if end > max {

@@ -99,7 +99,7 @@ pub mod capability {
     /// Of servers: they have prompts.
     pub const PROMPTS: &str = "prompts";
     /// Of servers: they complete arguments of prompts and resource templates.
-    pub const COMPLETIONS: &str = "completions";
+    pub(crate) const COMPLETIONS: &str = "completions";
     /// Of servers: they send log messages.
     pub const LOGGING: &str = "logging";
     /// Of servers and of clients: they answer some requests with a task (2025-11-25).

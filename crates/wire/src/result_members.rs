@@ -12,7 +12,7 @@ pub struct ResultMembers {
 
 impl ResultMembers {
     /// The members of a message that was not scanned.
-    pub const ANY: Self = Self { is_error: true, uri: true };
+    pub(crate) const ANY: Self = Self { is_error: true, uri: true };
 
     /// Notes a member: its key without the quotes, whether that has escapes, and the first byte of the value.
     #[inline(always)]

@@ -32,11 +32,11 @@ pub struct Member {
     /// The key without its quotes, as it is written.
     pub key: Range<usize>,
     /// Whether the key has escapes.
-    pub key_escaped: bool,
+    pub(crate) key_escaped: bool,
     /// The value.
     pub value: Range<usize>,
     /// Whether a string in the value has escapes.
-    pub value_escaped: bool,
+    pub(crate) value_escaped: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -78,7 +78,7 @@ impl<'a> Scanner<'a> {
     /// Moves past the rest of an object whose first bytes are known: its brace, or also members with a comma after
     /// each.
     #[inline(always)]
-    pub fn members_after(
+    pub(crate) fn members_after(
         &mut self,
         known: usize,
         mut value: impl FnMut(&mut Self, Range<usize>, bool) -> Option<()>,

@@ -37,13 +37,13 @@ pub struct StoredLogin {
     pub expires_at: Option<u64>,
     /// The scopes of the tokens.
     #[serde(default, rename = "granted")]
-    pub granted_scopes: Vec<String>,
+    pub(crate) granted_scopes: Vec<String>,
     /// The scopes that the last login requested.
     #[serde(default, rename = "asked")]
-    pub requested_scopes: Vec<String>,
+    pub(crate) requested_scopes: Vec<String>,
     /// The scopes whose lack made the server refuse requests. The next login requests them too.
     #[serde(default, rename = "wanted")]
-    pub missing_scopes: Vec<String>,
+    pub(crate) missing_scopes: Vec<String>,
     /// Why the authorization server refused to refresh the tokens, in its words, fit to be shown. The tokens are removed
     /// then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,13 +100,13 @@ impl StoredLogin {
     }
 
     /// The access token, unless it has expired.
-    pub fn valid_token(&self) -> Option<&Secret> {
+    pub(crate) fn valid_token(&self) -> Option<&Secret> {
         self.access_token.as_ref().filter(|_| self.expires_at.is_none_or(|at| unix_time_s() < at))
     }
 
     /// The access token, unless it is due for a refresh. It is due somewhat before it expires, so that it does not
     /// expire on its way to the server.
-    pub fn fresh_token(&self) -> Option<&Secret> {
+    pub(crate) fn fresh_token(&self) -> Option<&Secret> {
         let margin = |at: u64| MAX_REFRESH_MARGIN_SECS.min(at.saturating_sub(self.received_at) / 4);
         self.access_token
             .as_ref()
@@ -115,7 +115,7 @@ impl StoredLogin {
 
     /// Replaces the tokens by those of a token response (RFC 6749 section 5.1). What the response leaves out stays as
     /// it was; scopes that it does not name are those that were requested.
-    pub fn with_tokens(self, response: &OAuthTokenResponse) -> Result<Self, AuthError> {
+    pub(crate) fn with_tokens(self, response: &OAuthTokenResponse) -> Result<Self, AuthError> {
         if response.token_type() != &BasicTokenType::Bearer {
             return Err(AuthError::Refused(
                 "its authorization server does not issue bearer tokens".to_owned(),
@@ -141,7 +141,7 @@ impl StoredLogin {
     }
 
     /// Removes the tokens, because none of them works any more. `reason`: the words of the authorization server.
-    pub fn without_tokens(self, reason: String) -> Self {
+    pub(crate) fn without_tokens(self, reason: String) -> Self {
         Self { access_token: None, refresh_token: None, ended: Some(reason), ..self }
     }
 }

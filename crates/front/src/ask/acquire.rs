@@ -32,7 +32,7 @@ pub async fn acquire(
 /// # Errors
 ///
 /// The group could not be connected.
-pub async fn acquire_for_user(
+pub(crate) async fn acquire_for_user(
     context: &RequestContext,
     group: Upstream,
 ) -> Result<(Upstream, Lease), Unavailable> {

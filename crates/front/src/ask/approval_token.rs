@@ -106,7 +106,7 @@ impl Approval<'_> {
     }
 
     /// The params of an approved call for the upstream: with its own state and the answers to its own questions only.
-    pub fn unwrap_params(&self, params: &Raw) -> Raw {
+    pub(crate) fn unwrap_params(&self, params: &Raw) -> Raw {
         let state = raw::get_str(params, STATE).unwrap_or_default();
         let Some(approved) = self.approved_state(&state) else {
             return raw::remove(&raw::remove(params, STATE), RESPONSES);
@@ -123,7 +123,7 @@ impl Approval<'_> {
 
     /// The result of an approved call for the client. If the upstream asks for input, its state is wrapped, so that the
     /// user is not asked again in the next round.
-    pub fn wrap_result(&self, result: &Raw, nonces: &UnspentNonces) -> Raw {
+    pub(crate) fn wrap_result(&self, result: &Raw, nonces: &UnspentNonces) -> Raw {
         if !needs_input(result) {
             return result.clone();
         }

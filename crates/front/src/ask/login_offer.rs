@@ -176,7 +176,7 @@ fn outcome(group: &Upstream, purpose: LoginPurpose, stage: LoginStage) -> LoginO
 }
 
 /// Starts the login of a group that needs one, so that `get_status` can show its address.
-pub async fn start_for_status(groups: &Arc<GroupManager>, flows: &LoginFlows, group: &Upstream) {
+pub(crate) async fn start_for_status(groups: &Arc<GroupManager>, flows: &LoginFlows, group: &Upstream) {
     if !group.snapshot().state.needs_login() || groups.retry_if_logged_in(group).await {
         return;
     }

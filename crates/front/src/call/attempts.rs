@@ -33,10 +33,10 @@ use wire::protocol::methods::{Method, TimeoutClass};
 use wire::{CallReply, Raw, Reply, raw};
 
 /// The longest time that a request may take, regardless of progress.
-pub const MAX_TOTAL: Duration = Duration::from_secs(3600);
+pub(crate) const MAX_TOTAL: Duration = Duration::from_secs(3600);
 
 /// A request as it is sent on one connection.
-pub struct PreparedRequest {
+pub(crate) struct PreparedRequest {
     /// The method.
     pub method: Method,
     /// The params for the upstream.
@@ -48,11 +48,11 @@ pub struct PreparedRequest {
     /// Whether the answer may be a task (2025-11-25), because the client asked for one.
     pub may_become_task: bool,
     /// Whether the proxy makes the call as a task and waits for its result, because the tool does not run otherwise.
-    pub run_as_task: bool,
+    pub(crate) run_as_task: bool,
 }
 
 /// A connection on which a request can be sent.
-pub struct LeasedConnection {
+pub(crate) struct LeasedConnection {
     /// The lease, which keeps it open.
     pub lease: Lease,
     /// The state of the group when it was leased.
@@ -60,7 +60,7 @@ pub struct LeasedConnection {
 }
 
 /// The attempts to get one request answered.
-pub struct Attempts<'a> {
+pub(crate) struct Attempts<'a> {
     context: &'a RequestContext,
     /// The group. If a reload replaces it while it connects, its successor.
     pub group: Upstream,
@@ -72,7 +72,7 @@ pub struct Attempts<'a> {
 
 impl<'a> Attempts<'a> {
     /// Nothing is sent yet.
-    pub fn new(context: &'a RequestContext, group: Upstream) -> Self {
+    pub(crate) fn new(context: &'a RequestContext, group: Upstream) -> Self {
         Self { context, group, repeated: false, login_offered: false }
     }
 
@@ -81,7 +81,7 @@ impl<'a> Attempts<'a> {
     /// # Errors
     ///
     /// The group could not be connected.
-    pub async fn connect(&mut self) -> Result<LeasedConnection, RequestError> {
+    pub(crate) async fn connect(&mut self) -> Result<LeasedConnection, RequestError> {
         if let Some((snapshot, lease)) = self.group.if_connected() {
             return Ok(LeasedConnection { lease, snapshot });
         }
@@ -98,7 +98,7 @@ impl<'a> Attempts<'a> {
     /// # Errors
     ///
     /// The upstream did not answer, and no further attempt is made.
-    pub async fn send(
+    pub(crate) async fn send(
         &mut self,
         lease: &Lease,
         request: &PreparedRequest,
@@ -204,7 +204,7 @@ fn is_failure(CallReply { reply, members }: &CallReply) -> bool {
 
 /// Forwards a request other than a call of a tool, and returns the upstream's answer. A server that lacks the method says
 /// so itself.
-pub async fn forward_method(
+pub(crate) async fn forward_method(
     context: &RequestContext,
     group: &Upstream,
     method: Method,

@@ -17,7 +17,7 @@ use wire::object::Object;
 use wire::{Raw, fold};
 
 /// A tool of a group.
-pub struct FoundTool {
+pub(crate) struct FoundTool {
     /// The state of the group in which it was found.
     pub snapshot: Arc<Snapshot>,
     /// The catalog.
@@ -36,7 +36,7 @@ enum ToolPlace {
 
 impl FoundTool {
     /// Finds the tool of exactly this name.
-    pub fn find_exact(snapshot: Arc<Snapshot>, name: &str) -> Option<Self> {
+    pub(crate) fn find_exact(snapshot: Arc<Snapshot>, name: &str) -> Option<Self> {
         let catalog = snapshot.catalog.clone()?;
         let place = ToolPlace::Listed(catalog.place(name)?);
         Some(Self { snapshot, catalog, place })
@@ -94,7 +94,7 @@ impl FoundTool {
     }
 
     /// The definition; `None` if the list lacks it.
-    pub fn definition(&self) -> Option<&Raw> {
+    pub(crate) fn definition(&self) -> Option<&Raw> {
         match self.place {
             ToolPlace::Listed(place) => self.catalog.definition(place),
             ToolPlace::Unlisted(_) => None,
@@ -103,7 +103,7 @@ impl FoundTool {
 
     /// Checks arguments against the schema in the live catalog. `None` if they fit, or if that is not known: a cached
     /// catalog may be outdated, so it never rejects a call.
-    pub fn find_misfit(
+    pub(crate) fn find_misfit(
         &self,
         validator: &ArgumentValidator,
         group: &GroupName,
@@ -117,13 +117,18 @@ impl FoundTool {
     }
 
     /// Checks arguments against the schema, if it is known.
-    pub fn validate(&self, validator: &ArgumentValidator, group: &GroupName, args: &Raw) -> ArgumentVerdict {
+    pub(crate) fn validate(
+        &self,
+        validator: &ArgumentValidator,
+        group: &GroupName,
+        args: &Raw,
+    ) -> ArgumentVerdict {
         let Some(definition) = self.definition() else { return ArgumentVerdict::Unknown };
         validator.validate(format_args!("{}__{}", group.as_str(), self.name), definition, args)
     }
 
     /// The arguments that the config hides.
-    pub fn hidden_args(&self) -> Vec<HiddenArg> {
+    pub(crate) fn hidden_args(&self) -> Vec<HiddenArg> {
         let ToolPlace::Listed(place) = self.place else { return Vec::new() };
         let overrides = self.snapshot.server.as_ref().map(|server| &server.tools.overrides);
         let Some(of_tool) = overrides.and_then(|overrides| overrides.of(overrides.own_name(&self.name)))
@@ -136,7 +141,7 @@ impl FoundTool {
 
     /// Returns how a hidden argument is written among `args`, if it is there. Some servers ignore the case of keys, so
     /// another spelling counts unless the tool has an argument of that name.
-    pub fn spelling_of_hidden(&self, hidden: &str, args: &Raw) -> Option<String> {
+    pub(crate) fn spelling_of_hidden(&self, hidden: &str, args: &Raw) -> Option<String> {
         let args = Object::parse(args)?;
         let ToolPlace::Listed(place) = self.place else { return None };
         let definition = self.catalog.original_definition(place);
@@ -167,7 +172,11 @@ const RULES_HIDE_SOME: &str =
 /// # Errors
 ///
 /// The text for the model.
-pub async fn find_tool(group: &Upstream, snapshot: Arc<Snapshot>, name: &str) -> Result<FoundTool, String> {
+pub(crate) async fn find_tool(
+    group: &Upstream,
+    snapshot: Arc<Snapshot>,
+    name: &str,
+) -> Result<FoundTool, String> {
     if let Some(tool) = FoundTool::find_exact(snapshot, name)
         && tool.snapshot.rules.allows(name)
     {
@@ -201,7 +210,7 @@ pub async fn find_tool(group: &Upstream, snapshot: Arc<Snapshot>, name: &str) ->
 /// # Errors
 ///
 /// It took too long. The text for the model.
-pub async fn is_spelling(group: &Upstream, name: &str) -> Result<bool, String> {
+pub(crate) async fn is_spelling(group: &Upstream, name: &str) -> Result<bool, String> {
     on_names(group, name, |group, name| lookup::known_tool(group, name) != Match::None).await
 }
 

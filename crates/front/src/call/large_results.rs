@@ -14,7 +14,7 @@ use std::time::Duration;
 use wire::Raw;
 
 /// The largest part of a stored result that is read at once where the config has no limit, in bytes.
-pub const DEFAULT_PART: usize = 50_000;
+pub(crate) const DEFAULT_PART: usize = 50_000;
 /// The smallest limit for a part, in bytes.
 const MIN_PART: usize = 1000;
 /// How long it may take to read a result and to describe it.

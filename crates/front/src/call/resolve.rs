@@ -10,7 +10,7 @@ use crate::{errors, exposed_names, lookup, tool_errors};
 use upstream::{GroupManager, Upstream};
 
 /// The group of a tool, and its own name for the tool.
-pub type ResolvedTool = (Upstream, String);
+pub(crate) type ResolvedTool = (Upstream, String);
 
 /// What is known of the group of a tool, without connecting one.
 enum KnownOwner {
@@ -27,7 +27,7 @@ enum KnownOwner {
 /// # Errors
 ///
 /// It took too long. The text for the model.
-pub async fn without_group<'n>(group: &Upstream, name: &'n str) -> Result<&'n str, String> {
+pub(crate) async fn without_group<'n>(group: &Upstream, name: &'n str) -> Result<&'n str, String> {
     let rest = name.strip_prefix(group.name.as_str()).and_then(|rest| rest.strip_prefix("__"));
     Ok(match rest {
         // Boxed, so that the future of a call whose tool only begins like its group is small.
@@ -41,7 +41,10 @@ pub async fn without_group<'n>(group: &Upstream, name: &'n str) -> Result<&'n st
 /// # Errors
 ///
 /// The text for the model: no known group has the tool, or several have it.
-pub async fn without_named_group(context: &RequestContext, name: String) -> Result<ResolvedTool, String> {
+pub(crate) async fn without_named_group(
+    context: &RequestContext,
+    name: String,
+) -> Result<ResolvedTool, String> {
     let exposed = exposed(context, &name).await.map_err(|error| error.message.into_owned())?;
     if let Some(found) = exposed {
         return Ok(found);
@@ -65,7 +68,7 @@ pub async fn without_named_group(context: &RequestContext, name: String) -> Resu
 /// # Errors
 ///
 /// No group has the tool, several have it, or the group that may have it is not available.
-pub async fn by_direct_name(
+pub(crate) async fn by_direct_name(
     context: &RequestContext,
     name: &str,
     offers_login: bool,

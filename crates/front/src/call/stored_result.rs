@@ -19,7 +19,7 @@ use wire::object::Object;
 use wire::{Raw, object, raw};
 
 /// What `get_dynamic_tools` says about the group.
-pub const DESCRIPTION: &str = "Group dynamic-mcp: 1 tool, which reads results that were too large or whose select failed.
+pub(crate) const DESCRIPTION: &str = "Group dynamic-mcp: 1 tool, which reads results that were too large or whose select failed.
 result(args: { id: string, lines?: \"FIRST-LAST\", bytes?: \"FROM-TO\", search?: string, select?: string }): one part; lines count \
 from 1, bytes from 0; search ignores case; select is a jq program. Without a part: the preview.";
 

@@ -18,7 +18,7 @@ use wire::protocol::{CLIENT_NAME, meta};
 use wire::{Raw, fold, raw};
 
 /// Why something that a server sent is kept from the client.
-pub type Refusal = &'static str;
+pub(crate) type Refusal = &'static str;
 
 /// A key that clients may read in two ways.
 const AMBIGUOUS: Refusal = "a member is given twice, or has a key that some programs read as another one";

@@ -69,7 +69,7 @@ impl ClientCapabilities {
     }
 
     /// Returns whether the client declared that it shows apps.
-    pub fn shows_apps(&self) -> bool {
+    pub(crate) fn shows_apps(&self) -> bool {
         self.shows_apps.load(Ordering::Acquire)
     }
 

@@ -76,7 +76,7 @@ pub async fn deliver(client: &Arc<Client>, channel: Option<&InputChannel>, reque
 }
 
 /// Returns whether the user may have to answer a request of this method.
-pub fn is_question(method: &str) -> bool {
+pub(crate) fn is_question(method: &str) -> bool {
     matches!(needed_capability(method), Some(capability::ELICITATION | capability::SAMPLING))
 }
 

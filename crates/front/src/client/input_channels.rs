@@ -35,7 +35,7 @@ pub struct PendingInput {
 
 /// What a request of an upstream says about the call that it belongs to.
 #[derive(Debug, Clone, Default)]
-pub struct CallHint {
+pub(crate) struct CallHint {
     /// The number of the call's channel.
     pub number: Option<u64>,
     /// The task that the request is about, by the upstream's own id.
@@ -44,7 +44,7 @@ pub struct CallHint {
 
 /// Why a request of an upstream reaches no call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoInputChannel {
+pub(crate) enum NoInputChannel {
     /// The call has ended, or its client did not declare the capability.
     Unsupported,
     /// Several calls are open, and it is not known which one the request belongs to.
@@ -53,7 +53,7 @@ pub enum NoInputChannel {
 
 /// The input channels of one client.
 #[derive(Default)]
-pub struct InputChannels(Mutex<ChannelsByNumber>);
+pub(crate) struct InputChannels(Mutex<ChannelsByNumber>);
 
 #[derive(Default)]
 struct ChannelsByNumber {
@@ -71,7 +71,7 @@ struct RegisteredChannel {
 }
 
 /// Keeps an input channel registered until it is dropped.
-pub struct InputChannelGuard {
+pub(crate) struct InputChannelGuard {
     channels: Arc<InputChannels>,
     /// The number of the channel, at least 1.
     pub number: u64,
@@ -85,7 +85,7 @@ impl Drop for InputChannelGuard {
 
 impl InputChannels {
     /// Registers a call that is open at `group`. `task`: the task whose result it waits for, by the upstream's own id.
-    pub fn register(
+    pub(crate) fn register(
         self: &Arc<Self>,
         group: &GroupName,
         task: Option<String>,
@@ -104,7 +104,7 @@ impl InputChannels {
     /// # Errors
     ///
     /// Says why no call is known.
-    pub fn find(
+    pub(crate) fn find(
         &self,
         group: &GroupName,
         hint: &CallHint,

@@ -59,7 +59,7 @@ impl Default for Delivery {
 }
 
 /// Lets log messages of a group reach the client until it is dropped.
-pub struct LogInterest {
+pub(crate) struct LogInterest {
     notifications: Arc<Notifications>,
     number: u64,
 }
@@ -78,17 +78,17 @@ impl Notifications {
 
     /// Calls `observer` with what upstreams report about tasks, under the ids that the client knows. Only the first
     /// observer counts.
-    pub fn observe_tasks(&self, observer: impl Fn(&Raw) + Send + Sync + 'static) {
+    pub(crate) fn observe_tasks(&self, observer: impl Fn(&Raw) + Send + Sync + 'static) {
         drop(self.task_observer.set(Box::new(observer)));
     }
 
     /// Keeps all notifications until the handshake that begins is over.
-    pub fn begin_handshake(&self) {
+    pub(crate) fn begin_handshake(&self) {
         self.wanted.lock().delivery = Delivery::default();
     }
 
     /// Ends the handshake: sends the deferred notifications, and all later ones at once.
-    pub fn end_handshake(&self) {
+    pub(crate) fn end_handshake(&self) {
         let delivery = std::mem::replace(&mut self.wanted.lock().delivery, Delivery::All);
         if let Delivery::Deferred(deferred) = delivery {
             for (method, params) in deferred {
@@ -98,7 +98,7 @@ impl Notifications {
     }
 
     /// Passes on only what a request of the client asks for, because the client is stateless.
-    pub fn deliver_on_request(&self) {
+    pub(crate) fn deliver_on_request(&self) {
         self.wanted.lock().delivery = Delivery::OnRequest;
     }
 
@@ -107,7 +107,7 @@ impl Notifications {
     /// # Errors
     ///
     /// Names the levels if `level` is unknown.
-    pub fn set_log_level(&self, level: String) -> Result<(), String> {
+    pub(crate) fn set_log_level(&self, level: String) -> Result<(), String> {
         check_log_level(&level)?;
         self.wanted.lock().log_level = Some(level);
         Ok(())
@@ -119,7 +119,7 @@ impl Notifications {
     }
 
     /// Lets log messages of `group` from `level` on reach the client while the guard exists.
-    pub fn add_log_interest(self: &Arc<Self>, group: &GroupName, level: &str) -> LogInterest {
+    pub(crate) fn add_log_interest(self: &Arc<Self>, group: &GroupName, level: &str) -> LogInterest {
         let mut wanted = self.wanted.lock();
         wanted.last_number += 1;
         let number = wanted.last_number;
@@ -128,27 +128,27 @@ impl Notifications {
     }
 
     /// Notes that the client has subscribed to `uri` of `group`, which it knows as `known_as`.
-    pub fn add_subscribed(&self, group: &GroupName, uri: &str, known_as: &str) {
+    pub(crate) fn add_subscribed(&self, group: &GroupName, uri: &str, known_as: &str) {
         self.wanted.lock().subscribed.insert(group, uri, known_as);
     }
 
     /// Notes that the client has ended that subscription.
-    pub fn remove_subscribed(&self, group: &GroupName, uri: &str) {
+    pub(crate) fn remove_subscribed(&self, group: &GroupName, uri: &str) {
         self.wanted.lock().subscribed.remove(group, uri);
     }
 
     /// Returns the group at which the client has subscribed to `known_as`, and the URI there.
-    pub fn subscribed_at(&self, known_as: &str) -> Option<(GroupName, String)> {
+    pub(crate) fn subscribed_at(&self, known_as: &str) -> Option<(GroupName, String)> {
         self.wanted.lock().subscribed.find(known_as).cloned()
     }
 
     /// Adds an open `subscriptions/listen`.
-    pub fn add_listener(&self, listener: Listener) {
+    pub(crate) fn add_listener(&self, listener: Listener) {
         self.wanted.lock().listeners.push(listener);
     }
 
     /// Sends a listener the notifications that came before its subscription was acknowledged.
-    pub fn send_deferred(&self, holder: u64) {
+    pub(crate) fn send_deferred(&self, holder: u64) {
         let mut wanted = self.wanted.lock();
         let listener = wanted.listeners.iter_mut().find(|listener| listener.holder == holder);
         let deferred = listener.and_then(|listener| listener.deferred.take());
@@ -158,12 +158,12 @@ impl Notifications {
     }
 
     /// Removes the listener with this number.
-    pub fn remove_listener(&self, holder: u64) {
+    pub(crate) fn remove_listener(&self, holder: u64) {
         self.wanted.lock().listeners.retain(|listener| listener.holder != holder);
     }
 
     /// Returns whether there is a listener.
-    pub fn has_listeners(&self) -> bool {
+    pub(crate) fn has_listeners(&self) -> bool {
         !self.wanted.lock().listeners.is_empty()
     }
 
@@ -276,7 +276,7 @@ impl WantedNotifications {
 /// # Errors
 ///
 /// Names the levels.
-pub fn check_log_level(level: &str) -> Result<(), String> {
+pub(crate) fn check_log_level(level: &str) -> Result<(), String> {
     match LogSeverity::parse(level) {
         Some(_) => Ok(()),
         None => Err(format!("unknown log level {level:?}: one of {}", LogSeverity::NAMES.join(", "))),

@@ -13,11 +13,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// How many questions of one group are open to the user at the same time.
-pub const MAX_OPEN_QUESTIONS: usize = 3;
+pub(crate) const MAX_OPEN_QUESTIONS: usize = 3;
 /// How many more of them wait for their turn. Further ones are refused.
 const MAX_WAITING: usize = 32;
 /// How many may be open or wait.
-pub const MAX_QUESTIONS: usize = MAX_OPEN_QUESTIONS + MAX_WAITING;
+pub(crate) const MAX_QUESTIONS: usize = MAX_OPEN_QUESTIONS + MAX_WAITING;
 /// The longest time that a question waits for its turn, as long as a person has for an answer.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 

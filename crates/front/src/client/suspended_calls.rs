@@ -30,7 +30,7 @@ const STATE_PREFIX: &str = "dynamic-mcp/waiting:";
 
 /// The suspended calls of one client.
 #[derive(Default)]
-pub struct SuspendedCalls(Mutex<CallsByState>);
+pub(crate) struct SuspendedCalls(Mutex<CallsByState>);
 
 #[derive(Default)]
 struct CallsByState {
@@ -41,7 +41,7 @@ struct CallsByState {
 }
 
 /// A call that its server runs, and the input that it needs.
-pub struct SuspendedCall {
+pub(crate) struct SuspendedCall {
     /// The future of the answer.
     answer: ResponseFuture,
     /// Requests for input that were not put to the client yet.
@@ -58,14 +58,14 @@ pub struct SuspendedCall {
 
 /// Creates the channel through which a new call can ask for input. The receiver and the flag go to
 /// `SuspendedCall::new`.
-pub fn input_channel(capabilities: Raw) -> (InputChannel, mpsc::Receiver<PendingInput>) {
+pub(crate) fn input_channel(capabilities: Raw) -> (InputChannel, mpsc::Receiver<PendingInput>) {
     let (requests, receiver) = mpsc::channel(MAX_PENDING);
     (InputChannel { capabilities, requests, suspended: Arc::default() }, receiver)
 }
 
 impl SuspendedCall {
     /// Creates a call that has just begun. `new_requests` is the receiver of its input channel.
-    pub fn new(
+    pub(crate) fn new(
         answer: ResponseFuture,
         new_requests: mpsc::Receiver<PendingInput>,
         channel: &InputChannel,
@@ -76,7 +76,7 @@ impl SuspendedCall {
     }
 
     /// Takes the responses and the progress token of the client's next request.
-    pub fn resume(&mut self, params: &Raw) {
+    pub(crate) fn resume(&mut self, params: &Raw) {
         let responses = raw::get(params, "inputResponses").unwrap_or(Raw::from_static(b"{}"));
         for (key, input) in std::mem::take(&mut self.pending) {
             match raw::get(&responses, &key) {
@@ -122,7 +122,7 @@ impl SuspendedCalls {
     /// # Errors
     ///
     /// The request names a call that does not exist or has expired.
-    pub fn take(&self, params: &Raw) -> Result<Option<SuspendedCall>, RpcError> {
+    pub(crate) fn take(&self, params: &Raw) -> Result<Option<SuspendedCall>, RpcError> {
         let state = raw::get_str(params, "requestState");
         let Some(state) = state.filter(|state| state.starts_with(STATE_PREFIX)) else { return Ok(None) };
         let suspended = self.0.lock().calls.remove(&state);
@@ -137,7 +137,7 @@ impl SuspendedCalls {
 
     /// Runs a call until it is answered or needs input. In the latter case it is suspended, and the answer asks for the
     /// input.
-    pub async fn run(self: Arc<Self>, mut call: SuspendedCall) -> Reply {
+    pub(crate) async fn run(self: Arc<Self>, mut call: SuspendedCall) -> Reply {
         call.suspended.store(false, Ordering::Relaxed);
         call.drop_withdrawn();
         while call.pending.is_empty() {

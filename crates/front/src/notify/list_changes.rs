@@ -20,7 +20,7 @@ const NO_HASH: u64 = 0;
 
 /// The content of the lists at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ListContents {
+pub(crate) struct ListContents {
     /// The result of `tools/list`; `None` if it is not known.
     pub tools: Option<Raw>,
     /// A hash of the resources and templates; `None` if they are not known.
@@ -30,21 +30,21 @@ pub struct ListContents {
 }
 
 /// Reads the contents of the lists.
-pub type ReadLists = Box<dyn Fn() -> BoxFuture<'static, ListContents> + Send>;
+pub(crate) type ReadLists = Box<dyn Fn() -> BoxFuture<'static, ListContents> + Send>;
 
 /// The contents that a client knows, shared with the requests that answer with a list. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct KnownLists(Arc<Mutex<ListContents>>);
+pub(crate) struct KnownLists(Arc<Mutex<ListContents>>);
 
 impl KnownLists {
     /// Notes that the client receives this result of `tools/list`.
-    pub fn tools_listed(&self, tools: &Raw) {
+    pub(crate) fn tools_listed(&self, tools: &Raw) {
         self.0.lock().tools = Some(tools.clone());
     }
 }
 
 /// The lists as one client knows them.
-pub struct ListChanges {
+pub(crate) struct ListChanges {
     /// Resolves when a list may have changed, to the receiver that reports the next change. It is a set because a set
     /// polls a future only when it was woken, and not each time that a message comes.
     waiting: FuturesUnordered<BoxFuture<'static, watch::Receiver<u64>>>,
@@ -62,7 +62,7 @@ pub struct ListChanges {
 
 impl ListChanges {
     /// `version` changes whenever a list may have changed; `known` is what the client gets if it lists now.
-    pub fn new(version: watch::Receiver<u64>, known: ListContents, read: ReadLists) -> Self {
+    pub(crate) fn new(version: watch::Receiver<u64>, known: ListContents, read: ReadLists) -> Self {
         Self {
             waiting: FuturesUnordered::from_iter([next_version(version).boxed()]),
             due: None,
@@ -74,7 +74,7 @@ impl ListChanges {
     }
 
     /// Waits until a list may have changed and the client may be told. Returns the contents of the lists. Cancel-safe.
-    pub async fn changed(&mut self) -> ListContents {
+    pub(crate) async fn changed(&mut self) -> ListContents {
         if self.reading.is_empty() {
             if self.due.is_none() {
                 self.due = self.waiting.next().await;
@@ -92,7 +92,7 @@ impl ListChanges {
     }
 
     /// Reads the contents of the lists. Returns `None` if that takes a while; `changed` returns them then.
-    pub fn read_now(&mut self) -> Option<ListContents> {
+    pub(crate) fn read_now(&mut self) -> Option<ListContents> {
         let mut reading = (self.read)();
         let read = reading.as_mut().now_or_never();
         if read.is_none() {
@@ -102,13 +102,13 @@ impl ListChanges {
     }
 
     /// The contents that the client knows.
-    pub fn known(&self) -> KnownLists {
+    pub(crate) fn known(&self) -> KnownLists {
         self.known.clone()
     }
 
     /// Notes that the client asks for a list, if `method` lists something. If that list is not known yet, any content of it
     /// counts as a change.
-    pub fn asked(&self, method: Method) {
+    pub(crate) fn asked(&self, method: Method) {
         match method {
             Method::ResourcesList | Method::ResourceTemplatesList => {
                 self.known.0.lock().resources.get_or_insert(NO_HASH);
@@ -121,7 +121,7 @@ impl ListChanges {
     }
 
     /// Takes the current contents, and returns the notifications for the lists that changed.
-    pub fn update(&mut self, current: ListContents) -> Vec<&'static str> {
+    pub(crate) fn update(&mut self, current: ListContents) -> Vec<&'static str> {
         let known = std::mem::replace(&mut *self.known.0.lock(), current.clone());
         let changes = [
             (differs(&known.tools, &current.tools), notification::TOOLS_LIST_CHANGED),

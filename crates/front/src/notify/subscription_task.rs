@@ -36,7 +36,7 @@ pub enum Topic {
 
 impl Topic {
     /// The member of the filter of `subscriptions/listen`.
-    pub fn filter_member(&self) -> &'static str {
+    pub(crate) fn filter_member(&self) -> &'static str {
         match self {
             Self::Resource(_) => "resourceSubscriptions",
             Self::Task(_) => "taskIds",

@@ -101,7 +101,7 @@ impl Subscriptions {
     }
 
     /// Returns a new holder for a `subscriptions/listen`.
-    pub fn new_listen(&self) -> Holder {
+    pub(crate) fn new_listen(&self) -> Holder {
         let mut state = self.state.lock();
         state.listens += 1;
         Holder::Listen(state.listens)
@@ -156,7 +156,7 @@ impl Subscriptions {
     }
 
     /// Releases a topic that the client held, and returns the server's reply. Returns `None` if the group has no task.
-    pub async fn release_topic(&self, group: &GroupName, topic: Topic, params: Raw) -> Option<Reply> {
+    pub(crate) async fn release_topic(&self, group: &GroupName, topic: Topic, params: Raw) -> Option<Reply> {
         let topics = [topic];
         let pending = self.release(group, &topics, Holder::Client, Some(params))?;
         replies(pending, &topics).await.pop()

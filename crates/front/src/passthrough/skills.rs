@@ -74,7 +74,7 @@ pub async fn get(invocation: Invocation) -> Reply {
 }
 
 /// `resources/directory/read`.
-pub async fn read_directory(invocation: Invocation) -> Reply {
+pub(crate) async fn read_directory(invocation: Invocation) -> Reply {
     ask_owner(&invocation, Method::ResourcesDirectoryRead, with_group_in_files).await
 }
 

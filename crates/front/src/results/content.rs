@@ -39,7 +39,7 @@ impl ToolResult {
     }
 
     /// Returns how many bytes of the result are text or structured content, which a preview cuts.
-    pub fn text_bytes(&self) -> usize {
+    pub(crate) fn text_bytes(&self) -> usize {
         let texts = self.blocks.iter().filter_map(|block| block_text(block).map(|text| text.raw.len()));
         texts.sum::<usize>() + self.structured.as_ref().map_or(0, Raw::len)
     }
@@ -72,7 +72,7 @@ impl ToolResult {
     }
 
     /// The result with other blocks and without structured content. Everything else in it stays.
-    pub fn with_blocks(&self, blocks: &[Raw]) -> Raw {
+    pub(crate) fn with_blocks(&self, blocks: &[Raw]) -> Raw {
         raw::set(&self.object.without("structuredContent"), "content", &raw::array(blocks))
     }
 }
@@ -132,7 +132,7 @@ pub fn is_json(text: &[u8]) -> bool {
 }
 
 /// A block of text.
-pub fn text_block(text: &str) -> Raw {
+pub(crate) fn text_block(text: &str) -> Raw {
     serde_json::json!({ "type": "text", "text": text }).to_string().into()
 }
 

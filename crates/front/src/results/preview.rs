@@ -8,7 +8,7 @@ use serde_json::json;
 use wire::{Raw, json_string, raw};
 
 /// The name of the only tool of our own group, which reads stored results.
-pub const RESULT_TOOL: &str = "result";
+pub(crate) const RESULT_TOOL: &str = "result";
 /// How many bytes of text a preview has.
 const MAX_PREVIEW: usize = 2000;
 
@@ -60,7 +60,7 @@ fn cut_blocks(result: &ToolResult, room: usize) -> (Vec<Raw>, usize) {
 }
 
 /// Describes the JSON of a result, else its text.
-pub fn shape_of(result: &ToolResult) -> String {
+pub(crate) fn shape_of(result: &ToolResult) -> String {
     match result.json() {
         Some(json) => shape::of_json(&json),
         None => shape::describe(&result.text()),
@@ -72,7 +72,7 @@ const PARTS: [(&str, &str); 4] =
     [("lines", "1-100"), ("bytes", "0-5000"), ("search", "WORDS"), ("select", "JQ PROGRAM")];
 
 /// How a stored result is read in parts, this kind of part first.
-pub fn how_to_read(id: &str, first: &str) -> String {
+pub(crate) fn how_to_read(id: &str, first: &str) -> String {
     let (chosen, others): (Vec<_>, Vec<_>) = PARTS.iter().partition(|(part, _)| *part == first);
     let mut args = json!({ "id": id });
     chosen.iter().for_each(|(part, example)| args[part] = json!(example));

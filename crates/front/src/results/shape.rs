@@ -29,7 +29,7 @@ pub fn describe(text: &str) -> String {
 }
 
 /// Describes JSON. With little room, it goes less deep.
-pub fn of_json(json: &[u8]) -> String {
+pub(crate) fn of_json(json: &[u8]) -> String {
     let mut shape = Shape::default();
     if shape.add(&mut Scanner::new(json), 0).is_none() {
         return "JSON that cannot be read".to_owned();

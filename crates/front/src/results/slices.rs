@@ -18,7 +18,7 @@ pub struct TextPart {
     /// Where it is in the text.
     pub bytes: Range<usize>,
     /// Where what was asked for ends, if the part ends earlier because of the limit.
-    pub cut_from: Option<usize>,
+    pub(crate) cut_from: Option<usize>,
 }
 
 /// The bytes from `from` up to `to`, at most `limit` of them. An offset within a character counts as its beginning, so
@@ -60,13 +60,13 @@ pub fn floor(text: &str, at: usize) -> usize {
 }
 
 /// The number of lines. A line end at the end of the text begins no line.
-pub fn count_lines(text: &str) -> usize {
+pub(crate) fn count_lines(text: &str) -> usize {
     let ends = memchr_iter(b'\n', text.as_bytes()).count();
     ends + usize::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
 /// The number of lines in words.
-pub fn lines_in_words(text: &str) -> String {
+pub(crate) fn lines_in_words(text: &str) -> String {
     match count_lines(text) {
         1 => "1 line".to_owned(),
         lines => format!("{} lines", grouped(lines)),

@@ -14,7 +14,7 @@ use std::time::Duration;
 use wire::Raw;
 
 /// How many results are kept.
-pub const MAX_RESULTS: usize = 64;
+pub(crate) const MAX_RESULTS: usize = 64;
 /// How many bytes of results are kept in memory.
 const MAX_MEMORY: usize = 8 << 20;
 /// A larger result is kept in a file, in bytes.
@@ -30,7 +30,7 @@ pub struct StoredResult {
     /// The whole result, as the upstream or `select` gave it.
     pub result: Raw,
     /// The largest part that is read at once, in bytes of text.
-    pub part_bytes: usize,
+    pub(crate) part_bytes: usize,
 }
 
 /// The results of one session.

@@ -27,7 +27,7 @@ use wire::{Raw, Request, raw};
 const SET_LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Routes the requests of one session.
-pub struct Dispatcher {
+pub(crate) struct Dispatcher {
     /// What all requests of the session share.
     state: Arc<SessionState>,
     /// The subscriptions of the client.
@@ -40,7 +40,7 @@ pub struct Dispatcher {
 
 impl Dispatcher {
     /// Creates the dispatcher of a new session.
-    pub fn new(state: Arc<SessionState>) -> Self {
+    pub(crate) fn new(state: Arc<SessionState>) -> Self {
         let subscriptions =
             Subscriptions::new(state.groups.clone(), state.client.clone(), state.subscription_order.clone());
         Self { state, subscriptions, suspended: Arc::default(), search: Arc::default() }
@@ -51,7 +51,7 @@ impl Dispatcher {
     /// # Errors
     ///
     /// Returns the error if the request is rejected at once.
-    pub fn dispatch(
+    pub(crate) fn dispatch(
         &self,
         request: &mut Request,
         method: Method,
@@ -132,7 +132,7 @@ impl Dispatcher {
     }
 
     /// Ends every open `subscriptions/listen`, because the session ends.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.subscriptions.close();
     }
 
@@ -194,7 +194,7 @@ impl Dispatcher {
     }
 
     /// Passes a notification about a task of the client to the group for which the task was created.
-    pub fn notify_group_of_task(&self, method: &str, params: Option<&Raw>) {
+    pub(crate) fn notify_group_of_task(&self, method: &str, params: Option<&Raw>) {
         let id = params.and_then(|params| raw::get_str(params, "taskId"));
         let group: Option<GroupName> = id.and_then(|id| self.state.client.group_of_task(&id));
         let group = group.and_then(|group| self.state.groups.get(&group));
@@ -204,7 +204,7 @@ impl Dispatcher {
     }
 
     /// Passes a notification to every connected group of the handshake era.
-    pub fn notify_groups(&self, method: &str, params: Option<&Raw>) {
+    pub(crate) fn notify_groups(&self, method: &str, params: Option<&Raw>) {
         for group in self.state.groups.all() {
             if let Some(lease) = group.try_lease().filter(|lease| lease.era() == Era::Handshake) {
                 lease.peer().notify(method, params.cloned());

@@ -36,7 +36,7 @@ pub fn advertised(groups: &GroupManager) -> AdvertisedCapabilities {
 
 /// Returns the revision that the client asks for if it is known, else the latest one. `latest`: the latest revision that
 /// this client is offered. Logs the client's name and version.
-pub fn negotiate(params: &Raw, latest: &str) -> &'static str {
+pub(crate) fn negotiate(params: &Raw, latest: &str) -> &'static str {
     let requested = raw::get_str(params, "protocolVersion");
     let offered = || revisions_up_to(latest).filter(|revision| !is_stateless(revision));
     let known = offered().find(|known| requested.as_deref() == Some(known));
@@ -49,7 +49,7 @@ pub fn negotiate(params: &Raw, latest: &str) -> &'static str {
 }
 
 /// Tells the client what is wrong with the command line and the config. It gets this when its handshake is over.
-pub fn report_problems(client: &Client, groups: &GroupManager) {
+pub(crate) fn report_problems(client: &Client, groups: &GroupManager) {
     let config = groups.config();
     let log = log_line(groups.log_file());
     let usage = groups.usage_errors().iter().map(|error| format!("command line error: {error}"));

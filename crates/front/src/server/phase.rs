@@ -16,7 +16,7 @@ use wire::protocol::{Era, capability};
 
 /// The phase of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionPhase {
+pub(crate) enum SessionPhase {
     /// `initialize` has not come.
     Initialization,
     /// `initialize` is answered.
@@ -29,7 +29,7 @@ pub enum SessionPhase {
 
 /// What to do with a request.
 #[derive(Debug, PartialEq, Eq)]
-pub enum PhaseDecision {
+pub(crate) enum PhaseDecision {
     /// Serve it now.
     Serve(Method),
     /// Hold it, in order, until `notifications/initialized` comes.
@@ -40,7 +40,7 @@ pub enum PhaseDecision {
 
 /// Whether a method can be used in this session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MethodAvailability {
+pub(crate) enum MethodAvailability {
     /// Its capability is advertised, or it needs none.
     Available(Method),
     /// Its capability exists in MCP but is not advertised.
@@ -73,7 +73,7 @@ impl AdvertisedCapabilities {
 
 impl MethodAvailability {
     /// Looks up a method for a request of the handshake era.
-    pub fn in_handshake_era(method: &MethodName, advertised: AdvertisedCapabilities) -> Self {
+    pub(crate) fn in_handshake_era(method: &MethodName, advertised: AdvertisedCapabilities) -> Self {
         match method.known().filter(|method| method.is_of(Era::Handshake)) {
             Some(method) => match method.info().capability.filter(|capability| !advertised.has(capability)) {
                 None => Self::Available(method),
@@ -86,7 +86,7 @@ impl MethodAvailability {
 
     /// Looks up a method for a request of the stateless era. There, a method whose capability is not advertised does
     /// not exist; tasks are an extension that is always advertised.
-    pub fn in_stateless_era(method: &MethodName, advertised: AdvertisedCapabilities) -> Self {
+    pub(crate) fn in_stateless_era(method: &MethodName, advertised: AdvertisedCapabilities) -> Self {
         let advertised = AdvertisedCapabilities { tasks: true, ..advertised };
         let method = method.known().filter(|method| method.is_of(Era::Stateless));
         let method = method.filter(|method| method.info().capability.is_none_or(|name| advertised.has(name)));
@@ -96,7 +96,7 @@ impl MethodAvailability {
 
 impl SessionPhase {
     /// Decides what to do with a request of the handshake era.
-    pub fn decide(self, availability: MethodAvailability) -> PhaseDecision {
+    pub(crate) fn decide(self, availability: MethodAvailability) -> PhaseDecision {
         use MethodAvailability::{Available, NotNegotiated, Unknown};
         match (self, availability) {
             (Self::Shutdown, _) => PhaseDecision::Reject(errors::shutting_down()),

@@ -11,7 +11,7 @@ use wire::{Raw, Reply, Request, raw};
 
 /// The members of `_meta` that make a request stateless.
 #[derive(Default)]
-pub struct RequestMeta {
+pub(crate) struct RequestMeta {
     /// The revision.
     version: Option<Raw>,
     /// The capabilities of the client.
@@ -22,7 +22,7 @@ pub struct RequestMeta {
 
 impl RequestMeta {
     /// Reads the members. Returns `None` if the request is of the handshake era.
-    pub fn of(request: &Request) -> Option<Self> {
+    pub(crate) fn of(request: &Request) -> Option<Self> {
         let members = request.params.as_ref().and_then(Params::meta);
         let member = |key| members.as_ref().and_then(|members| members.get(key));
         let version = member(meta::VERSION);
@@ -40,7 +40,7 @@ impl RequestMeta {
     /// # Errors
     ///
     /// Returns an error that says what is missing or wrong.
-    pub fn check(&self, request: &Request, latest: &str) -> Result<(), RpcError> {
+    pub(crate) fn check(&self, request: &Request, latest: &str) -> Result<(), RpcError> {
         let missing = |key| errors::invalid_params(format!("params._meta[{key:?}] is missing"));
         let version = self.version.as_ref().ok_or_else(|| missing(meta::VERSION))?;
         if latest < STATELESS || *version != format!("\"{STATELESS}\"").as_bytes() {
@@ -63,7 +63,7 @@ impl RequestMeta {
     }
 
     /// The capabilities of the client that sent the request.
-    pub fn capabilities(&self) -> Raw {
+    pub(crate) fn capabilities(&self) -> Raw {
         self.capabilities.clone().unwrap_or(Raw::from_static(b"{}"))
     }
 }

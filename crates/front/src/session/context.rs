@@ -41,15 +41,15 @@ pub struct SessionState {
     /// The client.
     pub client: Arc<Client>,
     /// The client's tasks.
-    pub open_tasks: OpenTasks,
+    pub(crate) open_tasks: OpenTasks,
     /// The approvals that a stateless client may still use.
-    pub approval_nonces: UnspentNonces,
+    pub(crate) approval_nonces: UnspentNonces,
     /// The logins that were offered to the user.
     pub login_flows: LoginFlows,
     /// Which subscriptions were sent, so that no later request overtakes them.
-    pub subscription_order: Arc<SubscriptionOrder>,
+    pub(crate) subscription_order: Arc<SubscriptionOrder>,
     /// Which groups named the URIs in results.
-    pub uri_origins: Mutex<Origins>,
+    pub(crate) uri_origins: Mutex<Origins>,
     /// Checks arguments against the schemas of tools.
     pub validator: ArgumentValidator,
     /// The results that are read in parts.
@@ -100,7 +100,7 @@ pub struct RequestContext {
     /// Whether the user may be asked something before the answer.
     pub may_request_input: bool,
     /// How a stateless client can be asked for input.
-    pub input_channel: Option<InputChannel>,
+    pub(crate) input_channel: Option<InputChannel>,
 }
 
 impl RequestContext {
@@ -140,12 +140,12 @@ impl RequestContext {
     }
 
     /// Returns whether the client opens URLs for its user.
-    pub fn can_elicit_urls(&self) -> bool {
+    pub(crate) fn can_elicit_urls(&self) -> bool {
         self.elicitation().is_some_and(|modes| raw::get(&modes, "url").is_some())
     }
 
     /// Returns whether the client shows forms: it declares them, or declares no mode, as in earlier revisions.
-    pub fn can_elicit_forms(&self) -> bool {
+    pub(crate) fn can_elicit_forms(&self) -> bool {
         let has = |modes: &Raw, mode| raw::get(modes, mode).is_some();
         self.elicitation().is_some_and(|modes| has(&modes, "form") || !has(&modes, "url"))
     }
@@ -162,7 +162,7 @@ impl RequestContext {
     /// # Errors
     ///
     /// Too many questions about the group wait for the user.
-    pub async fn elicit(&self, group: &GroupName, params: Value) -> Result<Reply, TooManyQuestions> {
+    pub(crate) async fn elicit(&self, group: &GroupName, params: Value) -> Result<Reply, TooManyQuestions> {
         let client = &self.session.client;
         let _permit = client.questions.acquire(group).await?;
         let request = ClientRequest {
@@ -177,7 +177,7 @@ impl RequestContext {
 
     /// Tells a client of the handshake era that a URL elicitation is done. In the stateless era the answer to the
     /// request says so.
-    pub fn complete_elicitation(&self, id: &str) {
+    pub(crate) fn complete_elicitation(&self, id: &str) {
         if self.era == Era::Handshake {
             let params = json!({ "elicitationId": id }).to_string();
             self.session.client.peer().notify(notification::ELICITATION_COMPLETE, Some(params.into()));

@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const INPUT_CAPABILITIES: [&str; 3] = [capability::ELICITATION, capability::SAMPLING, capability::ROOTS];
 
 /// A call of a stateless server whose questions the proxy puts to the client.
-pub struct InputCall<'a> {
+pub(crate) struct InputCall<'a> {
     /// The client.
     pub client: &'a Arc<Client>,
     /// How a stateless client is asked.
@@ -47,7 +47,7 @@ pub struct InputCall<'a> {
 
 impl InputCall<'_> {
     /// Sends the request until the server needs no more input. `reply`: the server's first reply, if it was sent already.
-    pub async fn answer(&self, mut params: Raw, reply: Option<Reply>) -> Result<Reply, CallError> {
+    pub(crate) async fn answer(&self, mut params: Raw, reply: Option<Reply>) -> Result<Reply, CallError> {
         let mut pause = FIRST_PAUSE;
         let mut reply = match reply {
             Some(reply) => reply,
@@ -111,7 +111,7 @@ pub fn with_capabilities(client: &Client, params: &Raw) -> Raw {
 
 /// Returns whether a result asks the user more questions than may be open at a time. The proxy then asks a stateless client
 /// itself, a few at a time.
-pub fn has_too_many_questions(result: &Raw) -> bool {
+pub(crate) fn has_too_many_questions(result: &Raw) -> bool {
     needs_input(result) && count_questions(result) > MAX_OPEN_QUESTIONS
 }
 
@@ -128,7 +128,7 @@ fn requests_in(result: &Raw) -> Vec<(String, Raw)> {
 }
 
 /// Returns whether a result asks for input.
-pub fn needs_input(result: &Raw) -> bool {
+pub(crate) fn needs_input(result: &Raw) -> bool {
     raw::get_str(result, "resultType").as_deref() == Some("input_required")
 }
 

@@ -37,7 +37,7 @@ impl Invocation {
     }
 
     /// The params without `group`, which upstreams do not know.
-    pub fn params_without_group(&self) -> Raw {
+    pub(crate) fn params_without_group(&self) -> Raw {
         raw::remove(&self.params, "group")
     }
 

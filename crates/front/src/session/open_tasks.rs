@@ -15,7 +15,7 @@ const MAX_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// The tasks of one client that are not known to have ended.
 #[derive(Default)]
-pub struct OpenTasks(Mutex<TasksById>);
+pub(crate) struct OpenTasks(Mutex<TasksById>);
 
 #[derive(Default)]
 struct TasksById {
@@ -27,7 +27,7 @@ struct TasksById {
 
 impl OpenTasks {
     /// Holds the lease until the task has ended, or its time to live (in milliseconds) is over.
-    pub fn add(&self, id: String, lease: Lease, ttl_ms: Option<u64>) {
+    pub(crate) fn add(&self, id: String, lease: Lease, ttl_ms: Option<u64>) {
         let lifetime = ttl_ms.map_or(MAX_LIFETIME, Duration::from_millis).min(MAX_LIFETIME);
         let ended = Arc::new(Notify::new());
         let mut tasks = self.0.lock();
@@ -47,7 +47,7 @@ impl OpenTasks {
     }
 
     /// Notes a task's status, as an upstream reports it.
-    pub fn update(&self, task: &Raw) {
+    pub(crate) fn update(&self, task: &Raw) {
         let status = raw::get_str(task, "status");
         if matches!(status.as_deref(), Some("completed" | "failed" | "cancelled")) {
             self.remove(&raw::get_str(task, "taskId").unwrap_or_default());
@@ -55,7 +55,7 @@ impl OpenTasks {
     }
 
     /// Notes that a task has ended.
-    pub fn remove(&self, id: &str) {
+    pub(crate) fn remove(&self, id: &str) {
         if let Some(ended) = self.0.lock().ended.remove(id) {
             ended.notify_one();
         }

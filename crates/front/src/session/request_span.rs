@@ -27,14 +27,14 @@ pub fn continued(answer: ResponseFuture) -> ResponseFuture {
 }
 
 /// Notes a group that the current request is sent to. A request that asks several groups has all of them.
-pub fn record_group(group: &GroupName) {
+pub(crate) fn record_group(group: &GroupName) {
     if let Some(span) = current() {
         span.record("group", tracing::field::display(group));
     }
 }
 
 /// Notes the tool that the current request calls, and its group.
-pub fn record_tool(group: &GroupName, tool: &str) {
+pub(crate) fn record_tool(group: &GroupName, tool: &str) {
     record_group(group);
     if let Some(span) = current() {
         span.record("tool", tracing::field::display(LogText(tool.as_bytes())));

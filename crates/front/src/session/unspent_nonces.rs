@@ -15,7 +15,7 @@ pub struct Nonce {
     /// The number.
     pub number: u64,
     /// When it expires, in milliseconds on the clock of the issuer.
-    pub expiry: u64,
+    pub(crate) expiry: u64,
 }
 
 /// The unspent nonces of one session. Times are milliseconds on one clock.
@@ -54,7 +54,7 @@ impl UnspentNonces {
 
     /// Issues a nonce for the token that follows a spent one. There is always room: the spent one has left its place, and
     /// the calls in progress are bounded.
-    pub fn reissue(&self, now: u64, validity: u64) -> Nonce {
+    pub(crate) fn reissue(&self, now: u64, validity: u64) -> Nonce {
         let mut nonces = self.0.lock();
         nonces.remove_expired(now);
         nonces.issue(now + validity)
@@ -62,7 +62,7 @@ impl UnspentNonces {
 
     /// Spends the nonce of a token that is valid. Returns false if it was spent before. Of several callers at the same
     /// time, one succeeds.
-    pub fn spend(&self, nonce: Nonce) -> bool {
+    pub(crate) fn spend(&self, nonce: Nonce) -> bool {
         self.0.lock().unspent.remove(&nonce.number).is_some()
     }
 }

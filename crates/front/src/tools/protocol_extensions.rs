@@ -57,7 +57,7 @@ pub fn list(groups: &GroupManager, lazy: bool, era: Era) -> Raw {
 /// # Errors
 ///
 /// `lazy` is not a boolean.
-pub fn parse_lazy(params: Option<&Raw>) -> Result<Option<bool>, RpcError> {
+pub(crate) fn parse_lazy(params: Option<&Raw>) -> Result<Option<bool>, RpcError> {
     let lazy = params.and_then(|params| raw::get(params, "lazy")).unwrap_or(Raw::from_static(b"null"));
     serde_json::from_slice(&lazy).map_err(|_| errors::invalid_params("params.lazy must be a boolean"))
 }

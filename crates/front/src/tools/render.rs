@@ -30,7 +30,7 @@ const MAX_NAMED: usize = 20;
 const MAX_NAME: usize = 64;
 
 /// A tool and its definition.
-pub type ToolEntry<'a> = (&'a Tool, &'a Raw);
+pub(crate) type ToolEntry<'a> = (&'a Tool, &'a Raw);
 
 /// The head of an answer: the group's name, the number of tools, and the upstream's own instructions.
 pub fn head(group: &GroupName, tools: &str, instructions: Option<&str>) -> String {
@@ -91,12 +91,12 @@ fn stub(summary: &str) -> String {
 }
 
 /// Computes the signatures of tools.
-pub fn signatures_of(entries: &[ToolEntry<'_>]) -> Vec<Signature> {
+pub(crate) fn signatures_of(entries: &[ToolEntry<'_>]) -> Vec<Signature> {
     entries.iter().map(|(_, definition)| signature(definition)).collect()
 }
 
 /// Computes the signatures of tools if they say everything and take at most `budget` bytes.
-pub fn signatures_within(budget: usize, entries: &[ToolEntry<'_>]) -> Option<Vec<Signature>> {
+pub(crate) fn signatures_within(budget: usize, entries: &[ToolEntry<'_>]) -> Option<Vec<Signature>> {
     let mut size = 0;
     let within = |(_, definition): &ToolEntry<'_>| {
         let signature = signature(definition);
@@ -127,12 +127,12 @@ pub struct RenderedDefinitions<'a> {
     /// The text of the answer.
     pub text: String,
     /// The tools whose definitions did not fit in it.
-    pub unshown: Vec<ToolEntry<'a>>,
+    pub(crate) unshown: Vec<ToolEntry<'a>>,
 }
 
 impl RenderedDefinitions<'_> {
     /// The text, which ends with how to ask for the definitions that did not fit.
-    pub fn with_hint(self, group: &GroupName) -> String {
+    pub(crate) fn with_hint(self, group: &GroupName) -> String {
         match self.unshown.is_empty() {
             true => self.text,
             false => format!("{}\nFull definitions: {}", self.text, by_name(group)),

@@ -36,7 +36,7 @@ const LIST_TTL_MS: u32 = 300_000;
 
 /// The result of `tools/list` of one session, built again when a list may have changed. Cheap to clone.
 #[derive(Clone)]
-pub struct ToolList {
+pub(crate) struct ToolList {
     /// Changes whenever a list may have changed.
     version: watch::Receiver<u64>,
     /// Until when a list waits for start-up discovery.
@@ -50,7 +50,7 @@ pub struct ToolList {
 impl ToolList {
     /// The list as it is now. It is built when it is asked for. `wait`: how long from now on it waits for start-up
     /// discovery.
-    pub fn new(groups: &GroupManager, wait: Duration) -> Self {
+    pub(crate) fn new(groups: &GroupManager, wait: Duration) -> Self {
         Self {
             version: groups.list_version(),
             wait_until: Instant::now() + wait,
@@ -65,7 +65,7 @@ impl ToolList {
     /// # Errors
     ///
     /// Building it took too long.
-    pub async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
+    pub(crate) async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
         self.wait_for_discovery(groups).await;
         let version = *self.version.borrow();
         let known = self.built.lock().as_ref().filter(|(of, _)| *of == version).map(|(_, list)| list.clone());
@@ -91,7 +91,7 @@ impl ToolList {
     }
 
     /// Returns what the lists contain now.
-    pub async fn contents(self, groups: Arc<GroupManager>) -> ListContents {
+    pub(crate) async fn contents(self, groups: Arc<GroupManager>) -> ListContents {
         let tools = self.result(&groups).await.ok();
         let all = groups.all();
         ListContents {
@@ -128,12 +128,12 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
 }
 
 /// How long a client may cache a list now, in milliseconds.
-pub fn ttl_ms(groups: &GroupManager) -> u32 {
+pub(crate) fn ttl_ms(groups: &GroupManager) -> u32 {
     if groups.is_discovering() { 0 } else { LIST_TTL_MS }
 }
 
 /// Returns the definition of our own tool `name`, if there is one.
-pub fn our_definition(groups: &GroupManager, name: &str) -> Option<Raw> {
+pub(crate) fn our_definition(groups: &GroupManager, name: &str) -> Option<Raw> {
     let budget = groups.config().settings.names_budget;
     let ours = with_group_lines(groups, |lines| definitions::list(lines, budget));
     let ours = ours.into_iter().find(|tool| tool.name == name)?;
@@ -141,7 +141,7 @@ pub fn our_definition(groups: &GroupManager, name: &str) -> Option<Raw> {
 }
 
 /// Returns whether results may be stored, which one of our tools and `resources/read` then read.
-pub fn stores_results(config: &Config) -> bool {
+pub(crate) fn stores_results(config: &Config) -> bool {
     config
         .servers
         .iter()
@@ -185,7 +185,7 @@ fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> ListedTools
 
 /// Tools of upstreams, as a list has them.
 #[derive(Default)]
-pub struct ListedTools {
+pub(crate) struct ListedTools {
     /// Their definitions, under their exposed names.
     pub definitions: Vec<Raw>,
     /// Whether a tool is missing, because it exceeds a limit, or because some clients would drop the whole list for its
@@ -194,7 +194,7 @@ pub struct ListedTools {
 }
 
 /// The known tools that `wanted` selects for their group. A tool that is refused because it changed is left out.
-pub fn listed_tools<W: Fn(&Tool, &Rules) -> bool>(
+pub(crate) fn listed_tools<W: Fn(&Tool, &Rules) -> bool>(
     groups: &GroupManager,
     wanted: impl Fn(&Upstream) -> W,
 ) -> ListedTools {
@@ -234,7 +234,7 @@ pub fn listed_tools<W: Fn(&Tool, &Rules) -> bool>(
 
 /// Removes the hints of a server whose annotations do not count from a definition, because clients act on them. What the
 /// config says about the tool takes their place.
-pub fn with_trusted_hints(definition: &Raw, tool: &str, rules: &Rules) -> Raw {
+pub(crate) fn with_trusted_hints(definition: &Raw, tool: &str, rules: &Rules) -> Raw {
     if rules.trusts_annotations() {
         return definition.clone();
     }
@@ -253,12 +253,12 @@ pub fn with_trusted_hints(definition: &Raw, tool: &str, rules: &Rules) -> Raw {
 }
 
 /// Replaces the name of a definition.
-pub fn with_name(definition: &Raw, name: &str) -> Raw {
+pub(crate) fn with_name(definition: &Raw, name: &str) -> Raw {
     raw::set_str(definition, "name", name)
 }
 
 /// A result of `tools/list` with these tools.
-pub fn result_of(tools: &[Raw]) -> Raw {
+pub(crate) fn result_of(tools: &[Raw]) -> Raw {
     [b"{\"tools\":", &raw::array(tools)[..], b"}"].concat().into()
 }
 

@@ -10,7 +10,7 @@ use base::text;
 use config::vars::Env;
 
 /// The key of our entry in a client's file. Clients put it before the names of tools, so it is short.
-pub const OWN_NAME: &str = "dyn";
+pub(crate) const OWN_NAME: &str = "dyn";
 
 /// A client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
@@ -37,7 +37,7 @@ pub enum ClientApp {
 
 /// The systems that differ in where clients keep their files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostOs {
+pub(crate) enum HostOs {
     /// Linux and other Unix systems.
     Linux,
     /// macOS.
@@ -48,7 +48,7 @@ pub enum HostOs {
 
 impl HostOs {
     /// The system that this program was built for.
-    pub const CURRENT: Self = if cfg!(target_os = "macos") {
+    pub(crate) const CURRENT: Self = if cfg!(target_os = "macos") {
         Self::MacOs
     } else if cfg!(windows) {
         Self::Windows
@@ -107,7 +107,7 @@ impl ClientApp {
     }
 
     /// The files of the user, whether or not they exist.
-    pub fn user_files(self, env: &Env, os: HostOs) -> Vec<PathBuf> {
+    pub(crate) fn user_files(self, env: &Env, os: HostOs) -> Vec<PathBuf> {
         let home = |path: &str| env.home().map(|home| home.join(path));
         let below = |variable: &str, default: &str| {
             env.get_non_empty(variable).map(PathBuf::from).or_else(|| home(default))
@@ -140,12 +140,12 @@ impl ClientApp {
     }
 
     /// The file to make if there is none.
-    pub fn new_file(self, env: &Env, os: HostOs) -> Option<PathBuf> {
+    pub(crate) fn new_file(self, env: &Env, os: HostOs) -> Option<PathBuf> {
         self.user_files(env, os).pop()
     }
 
     /// The files of a project, relative to its directory.
-    pub fn project_files(self) -> &'static [&'static str] {
+    pub(crate) fn project_files(self) -> &'static [&'static str] {
         match self {
             Self::ClaudeDesktop => &[],
             Self::ClaudeCode => &[".mcp.json"],
@@ -163,7 +163,7 @@ impl ClientApp {
     }
 
     /// The keys that lead to the servers in a file with this content.
-    pub fn servers_path(self, root: &Value) -> Vec<String> {
+    pub(crate) fn servers_path(self, root: &Value) -> Vec<String> {
         let keys: &[&str] = match self {
             Self::Vscode | Self::VscodeInsiders => &["servers"],
             Self::Codex => &["mcp_servers"],
@@ -195,7 +195,7 @@ impl ClientApp {
     }
 
     /// The client whose files of a project these are: of VS Code, the edition that has a file of the user's.
-    pub fn in_project(self, env: &Env) -> Self {
+    pub(crate) fn in_project(self, env: &Env) -> Self {
         let has_file = |app: Self| app.user_files(env, HostOs::CURRENT).iter().any(|file| file.exists());
         match self {
             Self::Vscode if !has_file(self) && has_file(Self::VscodeInsiders) => Self::VscodeInsiders,
@@ -204,7 +204,7 @@ impl ClientApp {
     }
 
     /// Whether the client shows its user what a server asks (form elicitation). `is_version_2`: OpenCode's second version.
-    pub fn shows_questions(self, is_version_2: bool) -> bool {
+    pub(crate) fn shows_questions(self, is_version_2: bool) -> bool {
         match self {
             Self::ClaudeDesktop | Self::Gemini => false,
             Self::Opencode => is_version_2,
@@ -300,17 +300,17 @@ pub struct OwnLaunch {
 }
 
 /// Returns whether an OpenCode file has the servers in `mcp.servers`, as its version 2 does.
-pub fn has_nested_servers(root: &Value) -> bool {
+pub(crate) fn has_nested_servers(root: &Value) -> bool {
     let Some(servers) = root.pointer("/mcp/servers").and_then(Value::as_object) else { return false };
     // A server of version 1 may be named "servers".
     !servers.contains_key("command") && !servers.contains_key("url") && servers.values().all(Value::is_object)
 }
 
 /// The name of our packages on npm and PyPI, as Cargo.toml has it.
-pub const PUBLISHED_NAME: &str = "dynamic-mcp-proxy";
+pub(crate) const PUBLISHED_NAME: &str = "dynamic-mcp-proxy";
 
 /// Returns whether an entry starts this program, itself or by its package.
-pub fn is_own_entry(entry: &Value) -> bool {
+pub(crate) fn is_own_entry(entry: &Value) -> bool {
     let command = entry.get("command");
     let words = |value: Option<&'_ Value>| match value {
         Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -333,7 +333,7 @@ pub fn is_own_entry(entry: &Value) -> bool {
 }
 
 /// Whether a program runs what its arguments say: a shell or `env`.
-pub fn is_wrapper(program: &str) -> bool {
+pub(crate) fn is_wrapper(program: &str) -> bool {
     matches!(program, "sh" | "bash" | "zsh" | "dash" | "fish" | "cmd" | "env")
 }
 
@@ -350,7 +350,7 @@ fn is_this_program(program: &str) -> bool {
 }
 
 /// The name of a program, without its directory and the extension of Windows.
-pub fn program_name(program: &str) -> &str {
+pub(crate) fn program_name(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
 }
@@ -364,7 +364,7 @@ pub fn short_path(path: &Path, env: &Env) -> String {
 }
 
 /// Returns whether a text is a path of Windows: one with a drive, one of a share, or a relative one.
-pub fn is_windows_path(text: &str) -> bool {
+pub(crate) fn is_windows_path(text: &str) -> bool {
     let has_drive = matches!(text.as_bytes(), [drive, b':', b'/' | b'\\', ..] if drive.is_ascii_alphabetic());
     has_drive || text.starts_with(r"\\") || text.starts_with(r".\")
 }

@@ -18,7 +18,7 @@ use config::vars::Env;
 
 /// A server's entry in our form.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TranslatedEntry {
+pub(crate) struct TranslatedEntry {
     /// The entry for servers.json.
     pub entry: Map<String, Value>,
     /// What the client's entry has beyond that: one line each, without values.

@@ -15,13 +15,13 @@ pub(crate) const ALWAYS_PASSED: &[&str] = &["HOME", "PATH", "USER", "USERPROFILE
 
 /// The variables that a server uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UsedVariables {
+pub(crate) struct UsedVariables {
     /// Those of the environment.
     pub env: BTreeSet<String>,
     /// Those that only the client knows: our name for each, and what the client writes.
     pub client: BTreeMap<String, String>,
     /// Why a file that one of them names cannot be named here.
-    pub unusable_file: Option<&'static str>,
+    pub(crate) unusable_file: Option<&'static str>,
 }
 
 /// Translates the strings of one file.

@@ -48,13 +48,13 @@ pub(crate) struct ChangeRecord {
     pub comments: Vec<String>,
     /// Our entries that were removed although the user had written variables into them. `before` has them.
     #[serde(default)]
-    pub own_variables: Vec<OwnVariables>,
+    pub(crate) own_variables: Vec<OwnVariables>,
     /// The directories that were made for the file, the innermost first.
     #[serde(default)]
-    pub made_dirs: Vec<PathBuf>,
+    pub(crate) made_dirs: Vec<PathBuf>,
     /// Values that were moved out of `before` to the keyring.
     #[serde(default)]
-    pub stored_values: Vec<StoredValue>,
+    pub(crate) stored_values: Vec<StoredValue>,
 }
 
 /// The client that had a server before an import put this program in its place.

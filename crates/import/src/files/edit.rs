@@ -40,7 +40,7 @@ pub fn edit(path: &Path, text: &str, edits: &[ObjectEdit]) -> Result<String, Str
 /// # Errors
 ///
 /// As [`edit`].
-pub fn edit_with_comments(path: &Path, text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
+pub(crate) fn edit_with_comments(path: &Path, text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
     edited_text(path, text, edits, true)
 }
 
@@ -61,7 +61,12 @@ fn edited_text(path: &Path, text: &str, edits: &[ObjectEdit], with_comments: boo
 /// # Errors
 ///
 /// Says why one of the texts cannot be read.
-pub fn is_as_wanted(path: &Path, text: &str, edited: &str, edits: &[ObjectEdit]) -> Result<bool, String> {
+pub(crate) fn is_as_wanted(
+    path: &Path,
+    text: &str,
+    edited: &str,
+    edits: &[ObjectEdit],
+) -> Result<bool, String> {
     let content = |text: &str| literal(path, text).map_err(|error| error.to_string());
     let (mut wanted, mut found) = (content(text)?, content(edited)?);
     edits.iter().for_each(|edit| apply_to_value(&mut wanted, edit));
@@ -243,7 +248,7 @@ pub(super) fn table_at<'d>(
 }
 
 /// The edited text with the line ends of Windows, if the text has no others: TOML is written without them.
-pub fn with_line_ends_of(text: &str, edited: String) -> String {
+pub(crate) fn with_line_ends_of(text: &str, edited: String) -> String {
     let count = text.matches('\n').count();
     match count > 0 && text.matches("\r\n").count() == count {
         true => edited.replace("\r\n", "\n").replace('\n', "\r\n"),

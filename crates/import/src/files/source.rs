@@ -62,7 +62,7 @@ pub(super) fn split_mark(text: &str) -> (&str, &str) {
 /// # Errors
 ///
 /// Says what is wrong with it.
-pub fn parse_toml(text: &str) -> Result<DocumentMut, String> {
+pub(crate) fn parse_toml(text: &str) -> Result<DocumentMut, String> {
     text.parse().map_err(|error: toml_edit::TomlError| format!("not valid TOML: {}", error.message()))
 }
 
@@ -92,7 +92,7 @@ fn error(path: &Path, message: String) -> ConfigError {
 }
 
 /// The content of TOML as JSON. Dates are strings.
-pub fn item_value(item: &Item) -> Value {
+pub(crate) fn item_value(item: &Item) -> Value {
     if let Some(table) = item.as_table_like() {
         return Value::Object(table.iter().map(|(name, item)| (name.to_owned(), item_value(item))).collect());
     }

@@ -36,7 +36,7 @@ pub fn is_read_only(path: &Path) -> bool {
 }
 
 /// The directories above a file that do not exist, the innermost first.
-pub fn missing_dirs(path: &Path) -> Vec<PathBuf> {
+pub(crate) fn missing_dirs(path: &Path) -> Vec<PathBuf> {
     path.ancestors().skip(1).take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
 }
 
@@ -65,7 +65,7 @@ pub fn mode(_path: &Path) -> Option<u32> {
 /// # Errors
 ///
 /// As [`replace`].
-pub fn replace_within_mode(path: &Path, old: Option<&[u8]>, new: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn replace_within_mode(path: &Path, old: Option<&[u8]>, new: &[u8], mode: u32) -> io::Result<()> {
     let target = check_unchanged(path, old)?;
     let dir = target.parent().unwrap_or_else(|| Path::new("."));
     private_files::make_dirs(dir)?;

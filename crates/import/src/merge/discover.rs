@@ -16,7 +16,7 @@ use config::vars::Env;
 
 /// A client's file that was read.
 #[derive(Debug)]
-pub struct ClientFile {
+pub(crate) struct ClientFile {
     /// The client.
     pub app: ClientApp,
     /// Its path.
@@ -31,7 +31,7 @@ pub struct ClientFile {
 
 /// A place for servers in a file.
 #[derive(Debug)]
-pub struct Place {
+pub(crate) struct Place {
     /// The keys that lead to it.
     pub keys: Vec<String>,
     /// The directory of the project that it is for.
@@ -39,16 +39,16 @@ pub struct Place {
     /// The servers in it that can be imported.
     pub servers: Vec<FoundServer>,
     /// Entries that stay as they are, each with the reason.
-    pub staying: Vec<(String, String)>,
+    pub(crate) staying: Vec<(String, String)>,
     /// The entry that starts this program with the config file that is imported into.
     pub own: Option<FoundServer>,
     /// The name of one that starts it with another config file, and that file. The place is then left as it is.
-    pub other_own: Option<(String, PathBuf)>,
+    pub(crate) other_own: Option<(String, PathBuf)>,
 }
 
 /// A server of a client.
 #[derive(Clone, Debug)]
-pub struct FoundServer {
+pub(crate) struct FoundServer {
     /// Its name.
     pub name: String,
     /// Its entry, in our form.
@@ -57,17 +57,17 @@ pub struct FoundServer {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Discovery {
+pub(crate) struct Discovery {
     /// The files that were read.
     pub files: Vec<ClientFile>,
     /// The user's files of clients that are not imported from: they may use this program already.
-    pub other_files: Vec<ClientFile>,
+    pub(crate) other_files: Vec<ClientFile>,
     /// Files that cannot be read or parsed.
     pub errors: Vec<(ClientApp, ConfigError)>,
     /// Directories of projects whose servers were left out, from `~/.claude.json`.
-    pub other_projects: Vec<String>,
+    pub(crate) other_projects: Vec<String>,
     /// What Claude Code turns off in single projects that are left out: each directory with the names of servers.
-    pub off_in_projects: Vec<(String, Vec<String>)>,
+    pub(crate) off_in_projects: Vec<(String, Vec<String>)>,
     /// The rules for tools, in the order in which the files count.
     pub rules: Vec<RuleFile>,
     /// The directory of the project that is imported.
@@ -105,7 +105,7 @@ pub(crate) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) ->
 
 impl Discovery {
     /// Reads the user's files of the clients that are not among `apps`. One that cannot be read has no part in the import.
-    pub fn read_others(&mut self, apps: &[ClientApp], env: &Env) {
+    pub(crate) fn read_others(&mut self, apps: &[ClientApp], env: &Env) {
         let others: Vec<_> = ClientApp::all().iter().copied().filter(|app| !apps.contains(app)).collect();
         self.other_files = discover(&others, None, env).files;
     }

@@ -93,7 +93,7 @@ impl OwnEntry {
 }
 
 /// Sets entries for this program apart that read other config files than `target`.
-pub fn set_other_configs_apart(discovery: &mut Discovery, target: &Path, env: &Env) {
+pub(crate) fn set_other_configs_apart(discovery: &mut Discovery, target: &Path, env: &Env) {
     let files = discovery.files.iter_mut().chain(&mut discovery.other_files);
     for place in files.flat_map(|file| &mut file.places) {
         if let Some(config) = place.own.as_ref().and_then(|own| other_config(own, target, env)) {
@@ -122,7 +122,7 @@ fn other_config(own: &FoundServer, target: &Path, env: &Env) -> Option<PathBuf> 
 }
 
 /// The name of our entry among a client's servers. Users rename it.
-pub fn name_among(servers: &Map<String, Value>) -> Option<&str> {
+pub(crate) fn name_among(servers: &Map<String, Value>) -> Option<&str> {
     let own = || servers.iter().filter(|(_, entry)| is_own_entry(entry)).map(|(name, _)| name.as_str());
     own().find(|name| *name == OWN_NAME).or_else(|| own().next())
 }

@@ -38,7 +38,7 @@ pub(super) struct ClientWrite {
     /// Whether the file has our entry already.
     is_update: bool,
     /// Variables that the servers need and the client cannot pass on.
-    pub unpassed: Vec<String>,
+    pub(crate) unpassed: Vec<String>,
     places: Vec<ChangedPlace>,
     /// The names that the replaced entries have in servers.json.
     servers: BTreeSet<String>,

@@ -208,7 +208,7 @@ pub(crate) struct ConfigChanges {
     /// The new profiles.
     pub profiles: usize,
     /// The profiles that change.
-    pub changed_profiles: usize,
+    pub(crate) changed_profiles: usize,
 }
 
 impl ConfigChanges {

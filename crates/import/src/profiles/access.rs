@@ -25,7 +25,7 @@ use base::text::{name, visible};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UsedServer {
     /// Whether the client starts it.
-    pub is_on: bool,
+    pub(crate) is_on: bool,
     /// The rules for its tools that the server's entry does not have.
     pub rules: ToolRuleSet,
 }
@@ -38,7 +38,7 @@ pub(crate) struct ClientAccess {
     /// Its servers, by their index.
     pub servers: BTreeMap<usize, UsedServer>,
     /// Lines about what it gets.
-    pub remarks: Vec<String>,
+    pub(crate) remarks: Vec<String>,
 }
 
 impl ClientAccess {

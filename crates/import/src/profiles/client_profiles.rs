@@ -29,7 +29,7 @@ pub(crate) struct ClientProfiles {
     /// What is said about them.
     pub lines: Vec<String>,
     /// What they cannot have.
-    pub not_carried: Vec<String>,
+    pub(crate) not_carried: Vec<String>,
 }
 
 impl ClientProfiles {
@@ -57,9 +57,9 @@ pub(crate) struct ProfileInput<'a> {
     /// The profiles that servers.json has.
     pub existing: &'a Map<String, Value>,
     /// Whether each client sees only the servers that it had.
-    pub keeps_apart: bool,
+    pub(crate) keeps_apart: bool,
     /// Whether the clients' entries are written.
-    pub write_client: bool,
+    pub(crate) write_client: bool,
 }
 
 impl ProfileInput<'_> {

@@ -42,7 +42,7 @@ const GEMINI_TOOLS: &[&str] = &[
 
 /// A rule of a client's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientRule {
+pub(crate) struct ClientRule {
     /// The names of tools, as the client forms them. `*` stands for any text, `?` for any character.
     pub pattern: String,
     /// What it says about them.
@@ -52,12 +52,12 @@ pub struct ClientRule {
     /// The agent that it is for; `None`: all.
     pub agent: Option<String>,
     /// The servers that the client does not even start for it.
-    pub turns_off: TurnedOff,
+    pub(crate) turns_off: TurnedOff,
 }
 
 /// The servers that a rule turns off.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TurnedOff {
+pub(crate) enum TurnedOff {
     /// None.
     No,
     /// The one that it names.
@@ -70,7 +70,7 @@ pub enum TurnedOff {
 
 /// The rules of one file, the later one before the earlier one.
 #[derive(Debug)]
-pub struct RuleFile {
+pub(crate) struct RuleFile {
     /// The client.
     pub app: ClientApp,
     /// The file.
@@ -85,12 +85,12 @@ pub struct RuleFile {
 
 impl ClientRule {
     /// Returns whether the rule is about the tools of every server, and so about the tools of dynamic-mcp too.
-    pub fn is_policy(&self, app: ClientApp) -> bool {
+    pub(crate) fn is_policy(&self, app: ClientApp) -> bool {
         self.globs(app, NO_SERVER) == ["*"]
     }
 
     /// Whether it turns off a server of this name, by itself.
-    pub fn turns_off(&self, app: ClientApp, server: &str) -> bool {
+    pub(crate) fn turns_off(&self, app: ClientApp, server: &str) -> bool {
         match &self.turns_off {
             TurnedOff::No | TurnedOff::NamedOfProject => false,
             TurnedOff::Named => self.globs(app, server) == ["*"],
@@ -99,17 +99,17 @@ impl ClientRule {
     }
 
     /// Whether it turns off the servers that it does not name.
-    pub fn names_what_stays(&self) -> bool {
+    pub(crate) fn names_what_stays(&self) -> bool {
         matches!(self.turns_off, TurnedOff::AllBut(_))
     }
 
     /// Whether it is about servers of projects alone.
-    pub fn is_of_projects(&self) -> bool {
+    pub(crate) fn is_of_projects(&self) -> bool {
         self.turns_off == TurnedOff::NamedOfProject
     }
 
     /// Returns whether it can be about nothing but tools of servers.
-    pub fn names_servers(&self, app: ClientApp) -> bool {
+    pub(crate) fn names_servers(&self, app: ClientApp) -> bool {
         match app {
             ClientApp::ClaudeCode | ClientApp::Gemini => self.pattern.starts_with("mcp_"),
             ClientApp::Cursor => true,
@@ -118,18 +118,18 @@ impl ClientRule {
     }
 
     /// Whether it is about a tool that any server may have: its name alone, and none of Gemini CLI's own.
-    pub fn is_about_any_server(&self) -> bool {
+    pub(crate) fn is_about_any_server(&self) -> bool {
         let name = self.pattern();
         !name.contains("__") && !name.starts_with("mcp_") && !GEMINI_TOOLS.contains(&name)
     }
 
     /// What it matches, without the arguments in parentheses.
-    pub fn pattern(&self) -> &str {
+    pub(crate) fn pattern(&self) -> &str {
         self.pattern.split('(').next().unwrap_or_default()
     }
 
     /// The globs over the tools of a server that it names, by the name that the client has for the server.
-    pub fn globs(&self, app: ClientApp, server: &str) -> Vec<String> {
+    pub(crate) fn globs(&self, app: ClientApp, server: &str) -> Vec<String> {
         let name = in_tool_name(server);
         let mut globs = match app {
             ClientApp::Opencode => globs_after(&format!("{name}_"), &self.pattern),

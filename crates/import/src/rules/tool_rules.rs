@@ -12,7 +12,7 @@ use config::notation::{escape, literal};
 
 /// What a rule says about the tools that it names, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ToolEffect {
+pub(crate) enum ToolEffect {
     /// They are called without a question.
     Allow,
     /// The user is asked before each call.

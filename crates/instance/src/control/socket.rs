@@ -32,7 +32,7 @@ const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// What an instance says of itself.
 pub struct InstanceInfo {
     /// The directory of the socket, or the prefix of the name of the pipe ([`endpoint_base`](super::endpoint_base)).
-    pub endpoint_base: Option<PathBuf>,
+    pub(crate) endpoint_base: Option<PathBuf>,
     /// The working directory.
     pub cwd: PathBuf,
     /// The config files.

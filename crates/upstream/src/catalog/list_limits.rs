@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use wire::raw;
 
 /// The limit for the tools of a group. The first ones are kept.
-pub const MAX_TOOLS: usize = 10_000;
+pub(crate) const MAX_TOOLS: usize = 10_000;
 /// The limit for one definition, in bytes.
-pub const MAX_DEFINITION_BYTES: usize = 1 << 20;
+pub(crate) const MAX_DEFINITION_BYTES: usize = 1 << 20;
 /// The limit for the depth of one definition: how deep its objects and arrays are nested.
 pub const MAX_DEPTH: usize = 256;
 /// The limit for all definitions of a group, in bytes. The first ones are kept.
-pub const MAX_LIST_BYTES: usize = 16 << 20;
+pub(crate) const MAX_LIST_BYTES: usize = 16 << 20;
 /// The limit for the pages of one list, which only ends lists that never end.
-pub const MAX_PAGES: usize = 1000;
+pub(crate) const MAX_PAGES: usize = 1000;
 /// How many of the entries that are left off are named.
 const MAX_NAMED: usize = 5;
 /// How many characters of a name are kept.
@@ -141,7 +141,7 @@ impl LeftOff {
     }
 
     /// Adds the pages of a list that are not read.
-    pub fn add_pages(&mut self, list: CatalogList) {
+    pub(crate) fn add_pages(&mut self, list: CatalogList) {
         self.0.entry(list).or_default().entry(LeftOffReason::Pages).or_default();
     }
 

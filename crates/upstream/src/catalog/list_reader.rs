@@ -150,7 +150,7 @@ impl<E: Listed> ListReader<E> {
 
 /// Leaves off the entries that exceed the limit for all definitions of a group. `room`: how many bytes are left for
 /// them.
-pub fn within_room<E: Listed>(
+pub(crate) fn within_room<E: Listed>(
     list: CatalogList,
     entries: Vec<E>,
     room: &mut usize,

@@ -38,7 +38,7 @@ pub struct Tool {
     pub for_apps: bool,
     /// The invalid member of its definition, because of which lists leave the tool out. `None`: lists have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unlistable: Option<Box<str>>,
+    pub(crate) unlistable: Option<Box<str>>,
 }
 
 impl Tool {

@@ -32,7 +32,7 @@ use wire::protocol::Era;
 
 /// Connects one group.
 #[derive(Clone)]
-pub struct Connector {
+pub(crate) struct Connector {
     /// The group's name.
     pub group: GroupName,
     /// Opens its transport.
@@ -40,11 +40,11 @@ pub struct Connector {
     /// The clients that the server speaks to.
     pub clients: Arc<dyn Clients>,
     /// The limit for one message, in bytes.
-    pub max_message: usize,
+    pub(crate) max_message: usize,
     /// What is known of the server's era.
     pub era: Arc<KnownEra>,
     /// Whether the next attempt is private, because the shared process did not answer the last one in time.
-    pub private_next: Arc<AtomicBool>,
+    pub(crate) private_next: Arc<AtomicBool>,
     /// Gets what its processes write to stderr.
     pub log: ServerLog,
     /// Watches what its processes print before they answer.
@@ -53,7 +53,7 @@ pub struct Connector {
 
 /// The era in which a server was found, kept from one connection to the next.
 #[derive(Default)]
-pub struct KnownEra {
+pub(crate) struct KnownEra {
     /// Whether the server was last found in the stateless era.
     is_stateless: AtomicBool,
     /// Whether the server works only in this era, although it names a revision of the other one.
@@ -62,7 +62,7 @@ pub struct KnownEra {
 
 impl KnownEra {
     /// The era that a cached catalog was read in.
-    pub fn new(era: Era) -> Arc<Self> {
+    pub(crate) fn new(era: Era) -> Arc<Self> {
         Arc::new(Self {
             is_stateless: AtomicBool::new(era == Era::Stateless),
             is_certain: AtomicBool::default(),

@@ -17,7 +17,7 @@ pub const SUBSCRIPTION_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Subscribes to the lists that the server says may change. Returns when it refuses or the connection ends.
-pub async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo) {
+pub(crate) async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo) {
     let kinds = [
         ("tools", "toolsListChanged"),
         ("resources", "resourcesListChanged"),

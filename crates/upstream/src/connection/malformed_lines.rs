@@ -21,7 +21,7 @@ use wire::{MessageError, Raw, error_object};
 
 /// The unreadable messages of one connection that belong to no call.
 #[derive(Debug, Default)]
-pub struct UnreadableMessages(Mutex<Option<LastUnreadable>>);
+pub(crate) struct UnreadableMessages(Mutex<Option<LastUnreadable>>);
 
 /// The last unreadable message that belongs to no call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct LastUnreadable {
 
 impl UnreadableMessages {
     /// The last one; `None` if there was none.
-    pub fn last(&self) -> Option<LastUnreadable> {
+    pub(crate) fn last(&self) -> Option<LastUnreadable> {
         self.0.lock().clone()
     }
 
@@ -51,7 +51,7 @@ impl UnreadableMessages {
 /// The first lines of one connection that are not meant as messages, such as lines of a log. If the server never speaks
 /// MCP, they say why.
 #[derive(Debug, Default)]
-pub struct SkippedText {
+pub(crate) struct SkippedText {
     /// The lines, each with hidden characters made visible.
     lines: Mutex<Vec<String>>,
     /// Whether a line says where an HTTP server listens.

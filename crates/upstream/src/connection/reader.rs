@@ -42,7 +42,7 @@ pub struct ReaderContext {
     /// Where requests and notifications go.
     pub clients: Arc<dyn Clients>,
     /// Notified when the server says that one of its lists changed.
-    pub lists_changed: Arc<Notify>,
+    pub(crate) lists_changed: Arc<Notify>,
     /// The transport, which knows how the connection ended.
     pub handle: TransportHandle,
     /// Requests that the transport failed to deliver.

@@ -56,7 +56,7 @@ impl StartupOutput {
     }
 
     /// The last line that the process of the attempt in progress wrote to stderr, in quotes.
-    pub fn last_line(&self) -> Option<String> {
+    pub(crate) fn last_line(&self) -> Option<String> {
         let handle = self.0.current.lock().as_ref()?.0.clone();
         let tail = handle.stderr_tail();
         let line = tail.lines().map(str::trim).rfind(|line| !line.is_empty())?;

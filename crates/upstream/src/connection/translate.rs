@@ -24,7 +24,7 @@ pub fn with_log_level(params: &Raw, level: &str) -> Raw {
 }
 
 /// Removes the id of a subscription, which only this connection knows, from the params of a notification.
-pub fn without_subscription(params: &Raw) -> Raw {
+pub(crate) fn without_subscription(params: &Raw) -> Raw {
     without(params, &[meta::SUBSCRIPTION])
 }
 

@@ -48,7 +48,7 @@ impl ServerOutput {
     }
 
     /// Adds lines of stdout that are not MCP.
-    pub fn with_stdout(self, stdout: String) -> Self {
+    pub(crate) fn with_stdout(self, stdout: String) -> Self {
         Self { stdout: stdout.into(), ..self }
     }
 

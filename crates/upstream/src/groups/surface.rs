@@ -68,14 +68,14 @@ impl fmt::Display for Note {
 }
 
 /// The notes by group.
-pub type NoteMap = Arc<BTreeMap<GroupName, Note>>;
+pub(crate) type NoteMap = Arc<BTreeMap<GroupName, Note>>;
 
 /// The surfaces by group.
-pub type SurfaceMap = Arc<BTreeMap<GroupName, Arc<Surface>>>;
+pub(crate) type SurfaceMap = Arc<BTreeMap<GroupName, Arc<Surface>>>;
 
 /// The surfaces of all groups.
 #[derive(Debug, Default)]
-pub struct Surfaces {
+pub(crate) struct Surfaces {
     /// The surfaces that the list shows.
     shown: SurfaceMap,
     /// The groups that cannot be used, as the list shows them.
@@ -101,37 +101,37 @@ struct DiscoveryRound {
 
 impl Surfaces {
     /// Shows a surface from the cache at once.
-    pub fn restore(&mut self, group: &GroupName, surface: Surface) {
+    pub(crate) fn restore(&mut self, group: &GroupName, surface: Surface) {
         Arc::make_mut(&mut self.shown).insert(group.clone(), Arc::new(surface));
     }
 
     /// The surfaces that the list shows.
-    pub fn shown(&self) -> SurfaceMap {
+    pub(crate) fn shown(&self) -> SurfaceMap {
         self.shown.clone()
     }
 
     /// The groups that cannot be used, as the list shows them.
-    pub fn notes(&self) -> NoteMap {
+    pub(crate) fn notes(&self) -> NoteMap {
         self.notes.clone()
     }
 
     /// Notes at once why a group cannot be used: at start, or when the config has changed.
-    pub fn set_note(&mut self, group: &GroupName, note: Note) {
+    pub(crate) fn set_note(&mut self, group: &GroupName, note: Note) {
         Arc::make_mut(&mut self.notes).insert(group.clone(), note);
     }
 
     /// Returns whether discovery waits for a group.
-    pub fn is_expected(&self, group: &GroupName) -> bool {
+    pub(crate) fn is_expected(&self, group: &GroupName) -> bool {
         self.discovery.as_ref().is_some_and(|discovery| discovery.open.contains(group))
     }
 
     /// Returns whether discovery is in progress.
-    pub fn is_discovering(&self) -> bool {
+    pub(crate) fn is_discovering(&self) -> bool {
         self.discovery.is_some()
     }
 
     /// Starts discovery, or adds groups to it: they connect for their catalog, at start or because a reload added them.
-    pub fn start_discovery(&mut self, groups: impl IntoIterator<Item = GroupName>, now: Instant) {
+    pub(crate) fn start_discovery(&mut self, groups: impl IntoIterator<Item = GroupName>, now: Instant) {
         let mut groups: BTreeSet<_> = groups.into_iter().collect();
         if let Some(discovery) = &mut self.discovery {
             discovery.members.extend(groups.iter().cloned());
@@ -143,7 +143,7 @@ impl Surfaces {
     }
 
     /// Handles a catalog that was read in this process. Returns whether the list changes now.
-    pub fn catalog_read(&mut self, group: &GroupName, mode: Mode, surface: Surface) -> bool {
+    pub(crate) fn catalog_read(&mut self, group: &GroupName, mode: Mode, surface: Surface) -> bool {
         match self.shown.get(group) {
             Some(shown) if **shown == surface => false,
             Some(_) => self.show([(group.clone(), Arc::new(surface))]),
@@ -158,7 +158,7 @@ impl Surfaces {
     }
 
     /// Replaces the surface of a group whose rules changed, whether it is shown already or found by discovery.
-    pub fn replace(&mut self, group: &GroupName, surface: Surface) {
+    pub(crate) fn replace(&mut self, group: &GroupName, surface: Surface) {
         if self.found.contains_key(group) {
             self.found.insert(group.clone(), Arc::new(surface));
         } else if self.shown.contains_key(group) {
@@ -169,7 +169,7 @@ impl Surfaces {
     /// Handles the end of a group's attempt. `note`: why the attempt failed; `None` if it succeeded. After discovery a
     /// failure changes nothing, because the list must not depend on calls. Returns whether the list changes now, or
     /// discovery is over.
-    pub fn attempt_ended(&mut self, group: &GroupName, note: Option<Note>) -> bool {
+    pub(crate) fn attempt_ended(&mut self, group: &GroupName, note: Option<Note>) -> bool {
         let Some(discovery) = &mut self.discovery else { return false };
         if discovery.members.contains(group) {
             self.found_notes.insert(group.clone(), note);
@@ -184,7 +184,7 @@ impl Surfaces {
     }
 
     /// Removes a group that the config removed or changed. Returns whether the list changes now.
-    pub fn remove(&mut self, group: &GroupName) -> bool {
+    pub(crate) fn remove(&mut self, group: &GroupName) -> bool {
         self.found.remove(group);
         let shown = Arc::make_mut(&mut self.shown).remove(group).is_some();
         let noted = Arc::make_mut(&mut self.notes).remove(group).is_some();
@@ -194,12 +194,12 @@ impl Surfaces {
     }
 
     /// When `tick` is due.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.discovery.as_ref().map(|discovery| discovery.next_tick)
     }
 
     /// Shows what discovery found so far, if that is due. Returns whether the list changes now.
-    pub fn tick(&mut self, now: Instant) -> bool {
+    pub(crate) fn tick(&mut self, now: Instant) -> bool {
         match &mut self.discovery {
             Some(discovery) if discovery.next_tick <= now => {
                 discovery.next_tick = now + NEXT_TICK;
@@ -210,7 +210,7 @@ impl Surfaces {
     }
 
     /// Shows what discovery found so far. Returns whether the list changes now.
-    pub fn show_found(&mut self) -> bool {
+    pub(crate) fn show_found(&mut self) -> bool {
         let before = self.notes.clone();
         let notes = Arc::make_mut(&mut self.notes);
         for (group, note) in std::mem::take(&mut self.found_notes) {

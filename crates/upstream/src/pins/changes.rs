@@ -40,7 +40,7 @@ impl ToolChanges {
     }
 
     /// Returns whether there is something that an approval may have changed.
-    pub fn await_approval(&self) -> bool {
+    pub(crate) fn await_approval(&self) -> bool {
         self.refuse() || self.replaced_s.is_some()
     }
 

@@ -46,7 +46,7 @@ impl DefinitionDigest {
 
 /// What is remembered of one tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PinnedTool {
+pub(crate) struct PinnedTool {
     /// Decides whether the definition changed.
     pub digest: DefinitionDigest,
     /// A hash of each part that the definition has.
@@ -72,7 +72,7 @@ pub(super) struct PinnedDetails {
 
 impl PinnedTool {
     /// Reads a definition, of which `digest` is known.
-    pub fn new(digest: DefinitionDigest, definition: &Raw) -> Self {
+    pub(crate) fn new(digest: DefinitionDigest, definition: &Raw) -> Self {
         let mut parts: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
         for (name, value) in raw::entries(definition).unwrap_or_default() {
             // The name is the key of the record.
@@ -118,7 +118,7 @@ impl PinnedTool {
 
     /// Names the parts that differ from those of `earlier`, or the members if they are known, such as `description`,
     /// `inputSchema.properties.a.default` or `annotations (readOnlyHint false → true)`.
-    pub fn differences(&self, earlier: &Self) -> Vec<String> {
+    pub(crate) fn differences(&self, earlier: &Self) -> Vec<String> {
         let parts: BTreeSet<_> = self.parts.keys().chain(earlier.parts.keys()).collect();
         let changed = parts.into_iter().filter(|part| self.parts.get(*part) != earlier.parts.get(*part));
         changed

@@ -145,7 +145,7 @@ impl GroupPins {
     }
 
     /// Compares a catalog from the cache, and remembers nothing of it.
-    pub fn observe_cached<'t>(&self, tools: impl Iterator<Item = (&'t str, &'t DefinitionDigest)>) {
+    pub(crate) fn observe_cached<'t>(&self, tools: impl Iterator<Item = (&'t str, &'t DefinitionDigest)>) {
         let mut state = self.state.lock();
         state.seen = by_name(tools.map(|(name, digest)| (name.to_owned(), digest.clone())), |digest| digest);
         self.update(&mut state);
@@ -201,7 +201,7 @@ impl GroupPins {
     }
 
     /// Sets whether changed tools are refused.
-    pub fn set_pinned(&self, pinned: bool) {
+    pub(crate) fn set_pinned(&self, pinned: bool) {
         let mut state = self.state.lock();
         if state.pinned != pinned {
             state.pinned = pinned;

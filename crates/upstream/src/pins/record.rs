@@ -17,11 +17,11 @@ const MAX_VARIANTS: usize = 100;
 const MAX_NAME: usize = 256;
 
 /// A tool of a server's catalog, as it was seen.
-pub type SeenTool = (String, PinnedTool);
+pub(crate) type SeenTool = (String, PinnedTool);
 
 /// What is remembered of one group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PinRecord {
+pub(crate) struct PinRecord {
     /// The version of the file format, `VERSION`.
     pub version: u32,
     /// The config file.
@@ -49,7 +49,7 @@ pub struct PinRecord {
 
 /// Identifies the group and server of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PinTarget {
+pub(crate) struct PinTarget {
     /// The config file.
     pub config: String,
     /// The group's name.
@@ -108,7 +108,7 @@ impl PinRecord {
     /// Returns the record after these tools were seen. The first tools that are ever seen of a server are trusted.
     /// Later, a tool that differs counts as changed. So does a new tool if the group is `pinned`; otherwise it is
     /// trusted as it is now. Returns `None` if no tool has ever been seen.
-    pub fn observe(
+    pub(crate) fn observe(
         previous: Option<Self>,
         target: &PinTarget,
         seen: &[SeenTool],
@@ -149,7 +149,7 @@ impl PinRecord {
 
     /// Returns whether a tool may be used with this definition: it was first seen with it or approved, or it is a new
     /// tool of a group that is not `pinned`.
-    pub fn accepts(&self, name: &str, digest: &DefinitionDigest, pinned: bool) -> bool {
+    pub(crate) fn accepts(&self, name: &str, digest: &DefinitionDigest, pinned: bool) -> bool {
         let Some(approved) = self.approved.get(name) else { return !pinned };
         approved.digest == *digest || self.earlier.get(name).is_some_and(|earlier| earlier.contains(digest))
     }
@@ -173,7 +173,7 @@ impl PinRecord {
 
     /// Returns whether nothing is left to approve of one of these tools, although it is not accepted: what was to be
     /// approved was the definition that another client is shown.
-    pub fn lacks_one_of(&self, tools: &[SeenTool], pinned: bool) -> bool {
+    pub(crate) fn lacks_one_of(&self, tools: &[SeenTool], pinned: bool) -> bool {
         self.changed.len() < MAX_TOOLS
             && tools.iter().any(|(name, tool)| {
                 fits(name) && !self.changed.contains_key(name) && !self.accepts(name, &tool.digest, pinned)
@@ -192,7 +192,7 @@ impl PinRecord {
     }
 
     /// Returns whether all of these tools are as they were first seen or approved.
-    pub fn has_all(&self, target: &PinTarget, seen: &[(String, DefinitionDigest)]) -> bool {
+    pub(crate) fn has_all(&self, target: &PinTarget, seen: &[(String, DefinitionDigest)]) -> bool {
         let is_approved = |(name, digest): &(String, DefinitionDigest)| {
             !self.changed.contains_key(name) && self.accepts(name, digest, true)
         };
@@ -200,24 +200,24 @@ impl PinRecord {
     }
 
     /// The changed tools, with the parts that changed.
-    pub fn changed_tools(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
+    pub(crate) fn changed_tools(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
         let parts = |(name, now): (&String, _)| changed_parts(self.approved.get(name), Some(now));
         self.changed.iter().map(move |tool| (tool.0.as_str(), parts(tool)))
     }
 
     /// The names of the tools, sorted.
-    pub fn tool_names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn tool_names(&self) -> impl Iterator<Item = &str> {
         let new = self.changed.keys().filter(|tool| !self.approved.contains_key(*tool));
         self.approved.keys().chain(new).map(String::as_str)
     }
 
     /// Returns whether the record is about the server that the config names now.
-    pub fn is_about(&self, target: &PinTarget) -> bool {
+    pub(crate) fn is_about(&self, target: &PinTarget) -> bool {
         self.server == target.server
     }
 
     /// Returns the differences of these tools, by name.
-    pub fn changes<'t>(
+    pub(crate) fn changes<'t>(
         &self,
         seen: impl Iterator<Item = (&'t str, &'t DefinitionDigest)>,
         pinned: bool,
@@ -242,7 +242,11 @@ impl PinRecord {
     /// # Errors
     ///
     /// There is nothing to approve, or not as varying. Nothing is approved then.
-    pub fn approve(&mut self, tool: Option<&str>, varying: bool) -> Result<Vec<ApprovedTool>, NotApproved> {
+    pub(crate) fn approve(
+        &mut self,
+        tool: Option<&str>,
+        varying: bool,
+    ) -> Result<Vec<ApprovedTool>, NotApproved> {
         let names: Vec<String> = match tool {
             Some(tool) if self.changed.contains_key(tool) => vec![tool.to_owned()],
             Some(tool) if self.approved.contains_key(tool) => return Err(NotApproved::ToolNotChanged),

@@ -16,7 +16,7 @@ pub enum Varying {
 }
 
 /// The varying members of a tool, by their paths.
-pub type VaryingMembers = BTreeMap<String, Varying>;
+pub(crate) type VaryingMembers = BTreeMap<String, Varying>;
 
 /// Returns the members in which a tool differs from the approved definition, to be approved as varying.
 ///

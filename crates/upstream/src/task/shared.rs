@@ -15,7 +15,7 @@ const SLOT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct SharedState {
     /// Limits how many groups connect at the same time without a request.
-    pub slots: Arc<Semaphore>,
+    pub(crate) slots: Arc<Semaphore>,
     /// Notified after each publication of a snapshot.
     pub changes: Arc<ChangedGroups>,
 }
@@ -29,7 +29,11 @@ impl SharedState {
 
 /// Makes an attempt that no caller waits for. It begins when a slot is free, or when `urgent` is notified because a
 /// caller waits now. A slow attempt returns its slot, so that servers that hang do not delay others.
-pub async fn in_slot<T>(slots: Arc<Semaphore>, urgent: &Notify, mut attempt: BoxFuture<'static, T>) -> T {
+pub(crate) async fn in_slot<T>(
+    slots: Arc<Semaphore>,
+    urgent: &Notify,
+    mut attempt: BoxFuture<'static, T>,
+) -> T {
     let slot = tokio::select! {
         slot = slots.acquire_owned() => slot.ok(),
         () = urgent.notified() => None,

@@ -19,7 +19,7 @@ pub struct GroupSpec {
     /// What is remembered of its tools.
     pub pins: Arc<GroupPins>,
     /// The end of the group of this name that the config changed. The first attempt begins after it.
-    pub predecessor: Option<BoxFuture<'static, ()>>,
+    pub(crate) predecessor: Option<BoxFuture<'static, ()>>,
     /// What its processes wrote to stderr.
     pub log: ServerLog,
     /// What they print while they do not answer.

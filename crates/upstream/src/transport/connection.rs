@@ -22,7 +22,7 @@ pub struct OpenTransport<H> {
 
 impl<H> OpenTransport<H> {
     /// Replaces the handle.
-    pub fn map_handle<T>(self, f: impl FnOnce(H) -> T) -> OpenTransport<T> {
+    pub(crate) fn map_handle<T>(self, f: impl FnOnce(H) -> T) -> OpenTransport<T> {
         let Self { input, output, writer, handle, failures } = self;
         OpenTransport { input, output, writer, handle: f(handle), failures }
     }

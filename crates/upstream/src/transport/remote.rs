@@ -129,7 +129,7 @@ impl Remote {
     }
 
     /// Returns why nothing more can be sent, if that is so.
-    pub fn end_reason(&self) -> Option<RemoteError> {
+    pub(crate) fn end_reason(&self) -> Option<RemoteError> {
         self.0.end_reason.get().cloned()
     }
 
@@ -139,7 +139,7 @@ impl Remote {
     }
 
     /// Returns the id of our request on whose stream the server's request `id` came, if it came on one.
-    pub fn call_of(&self, id: &Raw) -> Option<Raw> {
+    pub(crate) fn call_of(&self, id: &Raw) -> Option<Raw> {
         self.0.request_streams.call_of(id)
     }
 

@@ -39,7 +39,7 @@ thread_local! {
 
 /// Runs `work`, then writes what it sent. Inside another `coalesced`, that is left to the outer one. The clock stands
 /// still meanwhile.
-pub fn coalesced<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn coalesced<T>(work: impl FnOnce() -> T) -> T {
     let depth = DEPTH.get();
     DEPTH.set(depth + 1);
     // Also if the work panics.

@@ -113,7 +113,7 @@ impl Frame {
     }
 
     /// What is not written yet, if it is one part.
-    pub fn one_piece(&self) -> Option<&[u8]> {
+    pub(crate) fn one_piece(&self) -> Option<&[u8]> {
         self.rest.is_empty().then_some(&self.head[self.written..])
     }
 

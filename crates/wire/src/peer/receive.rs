@@ -12,7 +12,7 @@ const LARGE_MESSAGE: usize = 32 << 10;
 
 impl Unread {
     /// Returns whether other tasks have to run after it was read, if it is an answer.
-    pub fn is_large(&self) -> bool {
+    pub(crate) fn is_large(&self) -> bool {
         matches!(self, Self::Line(Ok(line)) if line.len() > LARGE_MESSAGE)
     }
 }
@@ -60,7 +60,7 @@ impl Peer {
     }
 
     /// Returns the next message if all of it has come. A large one, and those of a batch, are left to `next`.
-    pub fn next_buffered(&self, lines: &mut LineReader) -> Option<Unread> {
+    pub(crate) fn next_buffered(&self, lines: &mut LineReader) -> Option<Unread> {
         if self.is_reading_batch() {
             return None;
         }

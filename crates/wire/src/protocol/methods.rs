@@ -207,7 +207,7 @@ impl Method {
     }
 
     /// Finds the method of a name in bytes.
-    pub fn of_bytes(name: &[u8]) -> Option<Self> {
+    pub(crate) fn of_bytes(name: &[u8]) -> Option<Self> {
         METHODS.iter().find(|info| info.name.as_bytes() == name).map(|info| info.method)
     }
 

@@ -34,7 +34,7 @@ pub struct PinnedPackage {
     /// Its version.
     pub version: String,
     /// How many of the arguments are the launcher's own. The server gets the others.
-    pub own_args: usize,
+    pub(crate) own_args: usize,
 }
 
 /// Why a server cannot be started without its launcher. Completes "because".

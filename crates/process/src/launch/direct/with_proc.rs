@@ -29,7 +29,7 @@ pub struct StartRecord {
     /// Returns the launch as the config has it.
     written: Launch,
     /// Whether the server was started without the launcher.
-    pub is_direct: bool,
+    pub(crate) is_direct: bool,
 }
 
 impl DirectLaunches {
@@ -89,7 +89,7 @@ impl StartRecord {
     }
 
     /// Returns the launch as the config has it.
-    pub fn configured_launch(&self) -> Launch {
+    pub(crate) fn configured_launch(&self) -> Launch {
         self.written.clone()
     }
 

@@ -22,7 +22,7 @@ pub struct RemoteConnection {
     /// Sends the HTTP requests.
     pub http: HttpClient,
     /// The transport that the config demands. `None`: Streamable HTTP, or HTTP+SSE if the server has nothing else.
-    pub transport_kind: Option<HttpTransportKind>,
+    pub(crate) transport_kind: Option<HttpTransportKind>,
     /// The longest message, in bytes.
     pub max_message_bytes: usize,
     /// Messages for the peer. Bounded: a peer that does not read stops the responses that feed it.
@@ -32,18 +32,18 @@ pub struct RemoteConnection {
     /// Whether the server is of the stateless era. Set by the first request.
     pub stateless: OnceLock<bool>,
     /// The `Mcp-Session-Id` of the answer to `initialize`.
-    pub session_id: OnceLock<HeaderValue>,
+    pub(crate) session_id: OnceLock<HeaderValue>,
     /// The negotiated revision, as the value of `MCP-Protocol-Version`. Not set if the revision has no such header.
     pub protocol_version: OnceLock<HeaderValue>,
     /// The transport that the server was found to speak, if the config demands the other one. Also held by the
     /// connection's handle.
-    pub other_transport: Arc<OnceLock<HttpTransportKind>>,
+    pub(crate) other_transport: Arc<OnceLock<HttpTransportKind>>,
     /// Where messages are sent. Set only with HTTP+SSE.
-    pub sse_endpoint: OnceLock<Url>,
+    pub(crate) sse_endpoint: OnceLock<Url>,
     /// The headers that the server's tools declare. Empty in the handshake era.
-    pub param_headers: ParamHeaders,
+    pub(crate) param_headers: ParamHeaders,
     /// The streams that the server's requests came on.
-    pub request_streams: RequestStreams,
+    pub(crate) request_streams: RequestStreams,
     /// Why nothing more can be sent. Also held by the connection's handle, which must not hold the rest: `messages`
     /// has to close when the tasks have ended.
     end: Arc<OnceLock<RemoteError>>,
@@ -81,14 +81,14 @@ impl RemoteConnection {
     }
 
     /// Whether the stream of HTTP+SSE has to be opened before the next message can be sent.
-    pub fn needs_sse_stream(&self) -> bool {
+    pub(crate) fn needs_sse_stream(&self) -> bool {
         self.transport_kind == Some(HttpTransportKind::Sse)
             && self.sse_endpoint.get().is_none()
             && self.other_transport.get().is_none()
     }
 
     /// Notes which transport the server was found to speak.
-    pub fn found_transport(&self, found: HttpTransportKind) {
+    pub(crate) fn found_transport(&self, found: HttpTransportKind) {
         tracing::debug!(?found, "the server speaks this transport");
         if self.transport_kind.is_some_and(|demanded| demanded != found) {
             let _first_counts = self.other_transport.set(found);
@@ -101,19 +101,19 @@ impl RemoteConnection {
     }
 
     /// The place where the reason is stored when the connection ends.
-    pub fn end_reason(&self) -> Arc<OnceLock<RemoteError>> {
+    pub(crate) fn end_reason(&self) -> Arc<OnceLock<RemoteError>> {
         self.end.clone()
     }
 
     /// The headers of every HTTP request after the handshake.
-    pub fn session_headers(&self) -> HeaderMap {
+    pub(crate) fn session_headers(&self) -> HeaderMap {
         let session_id = self.session_id.get().map(|id| (MCP_SESSION_ID, id.clone()));
         let version = self.protocol_version.get().map(|version| (MCP_PROTOCOL_VERSION, version.clone()));
         session_id.into_iter().chain(version).collect()
     }
 
     /// Opens an event stream by GET: the server's own stream, or the rest of the stream with this event.
-    pub async fn open_get_stream(
+    pub(crate) async fn open_get_stream(
         &self,
         last_event_id: Option<&HeaderValue>,
     ) -> Result<EventStream, RemoteError> {
@@ -135,7 +135,7 @@ impl RemoteConnection {
     }
 
     /// Ends the session by DELETE. The server may answer 405: it ends sessions by itself.
-    pub async fn delete_session(&self) -> Result<(), RemoteError> {
+    pub(crate) async fn delete_session(&self) -> Result<(), RemoteError> {
         let (method, url, headers) = (Method::DELETE, self.http.url.clone(), self.session_headers());
         let request = HttpRequest { method, url, headers, body: None, max_retry_after: Duration::ZERO };
         self.http.send(request).await.map(drop)
@@ -147,19 +147,19 @@ impl RemoteConnection {
     }
 
     /// Hands the message in an event to the peer, if there is one.
-    pub async fn deliver_event(&self, event: ServerSentEvent) {
+    pub(crate) async fn deliver_event(&self, event: ServerSentEvent) {
         if let Some(message) = event.into_message() {
             self.deliver(message).await;
         }
     }
 
     /// Reports a request that has no answer. Does nothing when the connection is closing and the peer is gone.
-    pub async fn report_failure(&self, failed: FailedRequest) {
+    pub(crate) async fn report_failure(&self, failed: FailedRequest) {
         drop(self.failed_requests.send(failed).await);
     }
 
     /// Reports a request that has no answer, without waiting. If the queue is full, the request runs into its timeout.
-    pub fn try_report_failure(&self, failed: FailedRequest) {
+    pub(crate) fn try_report_failure(&self, failed: FailedRequest) {
         drop(self.failed_requests.try_send(failed));
     }
 

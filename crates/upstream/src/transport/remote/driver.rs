@@ -34,7 +34,7 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(1);
 const TASK_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The state of the task.
-pub struct ConnectionDriver {
+pub(crate) struct ConnectionDriver {
     /// Shared with the tasks.
     connection: Arc<RemoteConnection>,
     /// The messages that the peer writes.
@@ -63,7 +63,7 @@ struct InFlightRequest {
 
 impl ConnectionDriver {
     /// A driver that sends the messages in `lines` until `stop` changes.
-    pub fn new(
+    pub(crate) fn new(
         connection: RemoteConnection,
         lines: LineReader,
         stop: watch::Receiver<Option<Duration>>,
@@ -80,7 +80,7 @@ impl ConnectionDriver {
     }
 
     /// Runs until the connection is stopped, ends, or the peer writes no more; then ends the session.
-    pub async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         loop {
             if self.connection.has_ended() {
                 self.ended_at.get_or_insert_with(Instant::now);

@@ -88,7 +88,7 @@ pub enum StreamEnd {
 impl ServerSentEvent {
     /// Returns the JSON-RPC message in the event; `None` if it has none. Some servers keep a stream alive with events
     /// of other names, and the first event of a stream may have an id and no data.
-    pub fn into_message(self) -> Option<Raw> {
+    pub(crate) fn into_message(self) -> Option<Raw> {
         let is_message = matches!(self.name.as_deref(), None | Some("" | "message"));
         (is_message && !self.data.is_empty()).then_some(self.data)
     }
@@ -133,16 +133,16 @@ impl EventStream {
 
 /// What a client needs to open a lost stream again: where to continue, and when.
 #[derive(Default)]
-pub struct ReconnectState {
+pub(crate) struct ReconnectState {
     /// The id of the last event, for `Last-Event-ID`.
-    pub last_event_id: Option<HeaderValue>,
+    pub(crate) last_event_id: Option<HeaderValue>,
     /// The interval that the server set with `retry`.
     retry_interval: Option<Duration>,
 }
 
 impl ReconnectState {
     /// Records the id and the `retry` of an event that was received.
-    pub fn record(&mut self, event: &ServerSentEvent) {
+    pub(crate) fn record(&mut self, event: &ServerSentEvent) {
         if let Some(id) = &event.id {
             // An id that is not a valid header value cannot be sent. An empty id resets it.
             self.last_event_id = HeaderValue::try_from(id.as_str()).ok().filter(|id| !id.is_empty());
@@ -153,7 +153,7 @@ impl ReconnectState {
     }
 
     /// Waits until the stream may be opened again. `failures`: how many attempts have failed in a row.
-    pub async fn wait(&self, failures: u32) {
+    pub(crate) async fn wait(&self, failures: u32) {
         let interval = self.retry_interval.unwrap_or(DEFAULT_RETRY_INTERVAL);
         tokio::time::sleep(interval.saturating_mul(1 << failures.min(MAX_BACKOFF_DOUBLINGS))).await;
     }

@@ -49,7 +49,7 @@ const STREAMABLE_HTTP_CODES: [i64; 5] = [
 ];
 
 /// One message and its connection.
-pub struct Exchange {
+pub(crate) struct Exchange {
     /// The connection it is sent on.
     pub connection: Arc<RemoteConnection>,
     /// The message to send.
@@ -57,7 +57,7 @@ pub struct Exchange {
 }
 
 /// The server speaks HTTP+SSE: its stream is open, and the message is to be sent again to its endpoint.
-pub struct HttpSseFallback {
+pub(crate) struct HttpSseFallback {
     /// The message to send again.
     pub message: OutgoingMessage,
     /// The stream that is open.
@@ -66,7 +66,7 @@ pub struct HttpSseFallback {
 
 impl Exchange {
     /// Sends a request and passes on what the server sends for it. With `Some` the request is not answered yet.
-    pub async fn send_request(mut self) -> Option<HttpSseFallback> {
+    pub(crate) async fn send_request(mut self) -> Option<HttpSseFallback> {
         let connection = self.connection.clone();
         if connection.has_ended() {
             let (id, error) = (self.message.id, CallError::Closed { sent: false });
@@ -110,7 +110,7 @@ impl Exchange {
     }
 
     /// Sends a notification or a response. What the server answers is not passed on.
-    pub async fn send_notification(self) {
+    pub(crate) async fn send_notification(self) {
         let outcome = timeout(NOTIFICATION_TIMEOUT, self.post()).await;
         let question = raw::get(&self.message.line, "id");
         // The call during which the server asked what this message answers.

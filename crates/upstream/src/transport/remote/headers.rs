@@ -9,11 +9,11 @@ use wire::protocol::{STATELESS, meta};
 use wire::{Raw, raw};
 
 /// The revision that a request is made in.
-pub const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The session that a request belongs to (revisions 2025-03-26 to 2025-11-25).
-pub const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(crate) const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The event after which a stream is to be resumed.
-pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
@@ -45,7 +45,7 @@ pub fn stateless(method: &str, params: Option<&Raw>, param_headers: &ParamHeader
 }
 
 /// The `Mcp-Method` header.
-pub fn mcp_method(method: &str) -> HeaderMap {
+pub(crate) fn mcp_method(method: &str) -> HeaderMap {
     HeaderMap::from_iter([(MCP_METHOD, encode(method))])
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use wire::Raw;
 
 /// Reads the messages of a queue as bytes, each followed by a line feed. At the end of the queue it is at its end.
-pub struct MessageReader {
+pub(crate) struct MessageReader {
     messages: mpsc::Receiver<Raw>,
     /// The unread rest of the current message, whose line feed is still to be read.
     rest: Option<Raw>,
@@ -17,7 +17,7 @@ pub struct MessageReader {
 
 impl MessageReader {
     /// Reads from `messages`, none of which may contain a line feed.
-    pub fn new(messages: mpsc::Receiver<Raw>) -> Self {
+    pub(crate) fn new(messages: mpsc::Receiver<Raw>) -> Self {
         Self { messages, rest: None }
     }
 }
@@ -46,7 +46,7 @@ impl AsyncRead for MessageReader {
 
 /// Replaces the line ends in a JSON text with spaces. The result is the same JSON, because a JSON string contains no
 /// unescaped line end.
-pub fn to_single_line(mut text: Vec<u8>) -> Raw {
+pub(crate) fn to_single_line(mut text: Vec<u8>) -> Raw {
     if memchr::memchr2(b'\n', b'\r', &text).is_some() {
         text.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     }

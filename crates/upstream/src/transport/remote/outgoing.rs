@@ -10,7 +10,7 @@ use wire::{Message, Raw, raw};
 
 /// A message to send by POST.
 #[derive(Clone)]
-pub struct OutgoingMessage {
+pub(crate) struct OutgoingMessage {
     /// The id of a request.
     pub id: Option<Raw>,
     /// Empty for a response.
@@ -23,22 +23,22 @@ pub struct OutgoingMessage {
 
 impl OutgoingMessage {
     /// Whether it is a first request of a connection.
-    pub fn is_handshake(&self) -> bool {
+    pub(crate) fn is_handshake(&self) -> bool {
         matches!(self.method.as_str(), "initialize" | "server/discover")
     }
 
     /// Returns the headers of the message for a stateless server, with the parameter headers that are known now.
-    pub fn stateless_headers(&self, param_headers: &ParamHeaders) -> HeaderMap {
+    pub(crate) fn stateless_headers(&self, param_headers: &ParamHeaders) -> HeaderMap {
         headers::stateless(&self.method, raw::get(&self.line, "params").as_ref(), param_headers)
     }
 
     /// Whether this error response says that the server no longer accepts the revision that it once accepted.
-    pub fn revision_was_withdrawn(&self, response: &Raw) -> bool {
+    pub(crate) fn revision_was_withdrawn(&self, response: &Raw) -> bool {
         !self.is_handshake() && error_code(response) == code::UNSUPPORTED_REVISION
     }
 
     /// The longest `Retry-After` that is waited for. It leaves time for the answer within the timeouts of the caller.
-    pub fn max_retry_after(&self) -> Duration {
+    pub(crate) fn max_retry_after(&self) -> Duration {
         match self.method.as_str() {
             "tools/call" | "resources/read" | "prompts/get" => Duration::from_secs(10),
             // The group's own retries wait for it.
@@ -48,12 +48,12 @@ impl OutgoingMessage {
     }
 
     /// Whether `message` is the response to it. Some servers return a number as a string.
-    pub fn is_answered_by(&self, message: &Message) -> bool {
+    pub(crate) fn is_answered_by(&self, message: &Message) -> bool {
         matches!(message, Message::Response { id, .. } if self.has_id(id))
     }
 
     /// Whether a message that cannot be read was meant as the response to it.
-    pub fn is_answered_by_malformed(&self, line: &Raw) -> bool {
+    pub(crate) fn is_answered_by_malformed(&self, line: &Raw) -> bool {
         outlines(line).iter().filter_map(Outline::answered_id).any(|id| self.has_id(id))
     }
 
@@ -64,7 +64,7 @@ impl OutgoingMessage {
 
     /// Returns a body that is a JSON-RPC error as the response to it. Servers that did not read its id leave the id
     /// out or set it to null.
-    pub fn error_response(&self, body: &Raw) -> Option<Raw> {
+    pub(crate) fn error_response(&self, body: &Raw) -> Option<Raw> {
         raw::get(body, "error").filter(|error| error.first() == Some(&b'{'))?;
         let response = raw::set(body, "id", self.id.as_ref()?);
         matches!(Message::parse(&response), Ok(Message::Response { reply: Err(_), .. })).then_some(response)

@@ -38,7 +38,7 @@ struct ParamHeader {
 impl ParamHeaders {
     /// Reads the declarations in one page of a tool list. Returns the page without the tools whose declarations are
     /// invalid.
-    pub fn read_page(&self, result: &Raw) -> Raw {
+    pub(crate) fn read_page(&self, result: &Raw) -> Raw {
         let valid = self.read_tools(result);
         if raw::get_str(result, "nextCursor").is_none() {
             self.complete_lists.send_modify(|count| *count += 1);
@@ -47,7 +47,7 @@ impl ParamHeaders {
     }
 
     /// Resolves when the last page of a list is read after this call.
-    pub fn next_complete_list(&self) -> impl Future<Output = ()> + use<> {
+    pub(crate) fn next_complete_list(&self) -> impl Future<Output = ()> + use<> {
         let mut complete_lists = self.complete_lists.subscribe();
         async move {
             // Fails only when the connection, which waits for this, is dropped.
@@ -81,7 +81,7 @@ impl ParamHeaders {
     }
 
     /// Returns the headers of a call of `tool` with these arguments.
-    pub fn of_call(&self, tool: &str, arguments: &Raw) -> Vec<(HeaderName, String)> {
+    pub(crate) fn of_call(&self, tool: &str, arguments: &Raw) -> Vec<(HeaderName, String)> {
         let headers = self.by_tool.lock().get(tool).cloned().unwrap_or_default();
         let headers = headers.into_iter().filter_map(|ParamHeader { path, name }| {
             let value = path.iter().try_fold(arguments.clone(), |object, key| raw::get(&object, key))?;

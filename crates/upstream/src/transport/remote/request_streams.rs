@@ -12,11 +12,11 @@ const MAX_REQUESTS: usize = 256;
 /// The server's requests that are not answered yet, each with the id of our request on whose stream it came. Clones
 /// share them.
 #[derive(Clone, Default)]
-pub struct RequestStreams(Arc<Mutex<VecDeque<(Raw, Raw)>>>);
+pub(crate) struct RequestStreams(Arc<Mutex<VecDeque<(Raw, Raw)>>>);
 
 impl RequestStreams {
     /// Notes that the server's request `id` came on the stream of our request `call`.
-    pub fn add(&self, id: Raw, call: Raw) {
+    pub(crate) fn add(&self, id: Raw, call: Raw) {
         let mut requests = self.0.lock();
         requests.retain(|(known, _)| *known != id);
         requests.push_back((id, call));
@@ -25,12 +25,12 @@ impl RequestStreams {
     }
 
     /// The id of our request on whose stream the server's request `id` came.
-    pub fn call_of(&self, id: &Raw) -> Option<Raw> {
+    pub(crate) fn call_of(&self, id: &Raw) -> Option<Raw> {
         self.0.lock().iter().find(|(known, _)| known == id).map(|(_, call)| call.clone())
     }
 
     /// Forgets a request, which was answered, and returns the same.
-    pub fn take(&self, id: &Raw) -> Option<Raw> {
+    pub(crate) fn take(&self, id: &Raw) -> Option<Raw> {
         let mut requests = self.0.lock();
         let at = requests.iter().position(|(known, _)| known == id)?;
         requests.remove(at).map(|(_, call)| call)
