@@ -1,5 +1,5 @@
-//! How often a group was connected and its tools were called, how long that took, and how much memory the server had,
-//! for `get_status`.
+//! How often the tools of a group were called, how long that took, and how much memory the server had, for
+//! `get_status`.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
