@@ -344,21 +344,6 @@ impl<C: Connect> Task<C> {
         }
     }
 
-    /// Closes the connection, unless it is in use again. `idle`: how long it was unused.
-    fn close_unused(&mut self, idle: Option<Duration>) {
-        if !self.connection.as_ref().is_some_and(|c| c.live.close_if_unused()) {
-            return;
-        }
-        let Some(connection) = self.connection.take() else { return };
-        if let Some(idle) = idle {
-            tracing::info!("Server {} idle for {}s, disconnecting...", self.name, idle.as_secs());
-        }
-        tracing::info!("Disconnected {} (lazy mode, will reconnect on use)", self.name);
-        self.closing = Some(Box::pin(measured_close::close(connection, self.stats.clone())));
-        self.end_refresh();
-        self.apply(Event::Closed);
-    }
-
     fn usage(&self) -> Option<Usage> {
         self.connection.as_ref().map(|connection| connection.live.usage())
     }

@@ -1,6 +1,8 @@
 //! Closes an unused connection, and measures how much memory that frees.
 
-use crate::connection::{Connection, Grace};
+use super::Task;
+use crate::connection::{Connect, Connection, Grace};
+use crate::lifecycle::Event;
 use crate::stats::GroupStats;
 use base::blocking;
 use process::processes::ProcessTree;
@@ -10,8 +12,25 @@ use std::time::Duration;
 /// How long measuring the memory of a server may delay its end.
 const MEASURE_TIMEOUT: Duration = Duration::from_millis(200);
 
+impl<C: Connect> Task<C> {
+    /// Closes the connection, unless it is in use again. `idle`: how long it was unused.
+    pub(super) fn close_unused(&mut self, idle: Option<Duration>) {
+        if !self.connection.as_ref().is_some_and(|c| c.live.close_if_unused()) {
+            return;
+        }
+        let Some(connection) = self.connection.take() else { return };
+        if let Some(idle) = idle {
+            tracing::info!("Server {} idle for {}s, disconnecting...", self.name, idle.as_secs());
+        }
+        tracing::info!("Disconnected {} (lazy mode, will reconnect on use)", self.name);
+        self.closing = Some(Box::pin(close(connection, self.stats.clone())));
+        self.end_refresh();
+        self.apply(Event::Closed);
+    }
+}
+
 /// Closes a connection that nobody uses, and notes first how much memory that frees.
-pub(super) async fn close(connection: Connection, stats: Arc<GroupStats>) {
+async fn close(connection: Connection, stats: Arc<GroupStats>) {
     let process = connection.live.process().filter(|process| !process.is_shared);
     if let Some(pid) = process.map(|process| process.pid) {
         let memory = blocking::run(MEASURE_TIMEOUT, move || ProcessTree::read().memory(pid)).await;
