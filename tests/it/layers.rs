@@ -14,6 +14,26 @@ const FRONT: [&str; 8] = ["server", "tools", "passthrough", "call", "notify", "a
 /// The folders of the crate `import`: each may import those after it.
 const IMPORT: [&str; 8] = ["undo", "plan", "measure", "profiles", "merge", "files", "rules", "clients"];
 
+/// The modules of the crate `upstream`: each may import those after it.
+const UPSTREAM: [&str; 16] = [
+    "groups",
+    "task",
+    "handle",
+    "snapshot",
+    "stats",
+    "start_progress",
+    "connection",
+    "cache",
+    "catalog",
+    "pins",
+    "lifecycle",
+    "backoff",
+    "error",
+    "transport",
+    "clients",
+    "select",
+];
+
 #[test]
 fn the_modules_of_the_front_import_only_lower_modules() {
     let rank = |file: &str| {
@@ -34,9 +54,19 @@ fn the_modules_of_the_front_import_only_lower_modules() {
 
 #[test]
 fn the_folders_of_the_import_import_only_lower_folders() {
+    assert_imports_only_lower("import", &IMPORT);
+}
+
+#[test]
+fn the_modules_of_upstream_import_only_lower_modules() {
+    assert_imports_only_lower("upstream", &UPSTREAM);
+}
+
+/// Checks that each of these modules of a crate imports, within the crate, only itself and those after it.
+fn assert_imports_only_lower(crate_name: &str, order: &[&str]) {
     let rank = |file: &str| {
-        let folder = file.strip_prefix("import/")?.split('/').next()?;
-        IMPORT.iter().position(|name| *name == folder)
+        let module = file.strip_prefix(crate_name)?.strip_prefix('/')?.split('/').next()?;
+        order.iter().position(|name| *name == module)
     };
     let tree = SourceTree::read();
     for (file, imports) in Imports::of(&tree).by_file() {
