@@ -25,7 +25,7 @@ impl<'g> AppUris<'g> {
         Self { groups, known: OnceLock::new() }
     }
 
-    /// The URI under which clients see an app of a group.
+    /// Returns the URI under which clients see an app of a group.
     fn of(&self, group: &GroupName, uri: &str) -> String {
         let known = self.known.get_or_init(|| known_lists::resources_and_claims(self.groups));
         uri_owner::client_uri(group, uri, known)

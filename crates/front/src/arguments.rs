@@ -78,7 +78,7 @@ const SELECT: &str = "select";
 /// How many characters of a name that may be long a text shows.
 const MAX_SHOWN_NAME: usize = 80;
 
-/// The text for `args` that are no object, with the way to the signature of the tool.
+/// Returns the text for `args` that are no object, with the way to the signature of the tool.
 fn not_an_object(group: Option<&str>, tool: &str) -> String {
     let shown = |name: &str| shorten(name, MAX_SHOWN_NAME);
     let asked = json!({ "group": shown(group.unwrap_or("GROUP")), "tools": [shown(tool)] });
@@ -116,7 +116,7 @@ impl<'a> CallArguments<'a> {
         self.select.as_ref().is_some_and(|select| select.args_with_select.is_some())
     }
 
-    /// The arguments for the tool as the caller wrote them. `takes_select`: whether `select` is one of them.
+    /// Returns the arguments for the tool as the caller wrote them. `takes_select`: whether `select` is one of them.
     pub(crate) fn args_of_tool(&self, takes_select: bool) -> &Raw {
         let with_select = self.select.as_ref().filter(|_| takes_select);
         with_select.and_then(|select| select.args_with_select.as_ref()).unwrap_or(&self.args)

@@ -350,13 +350,13 @@ impl ApprovedCall {
     }
 }
 
-/// The server's own name for the tool as JSON text.
+/// Returns the server's own name for the tool as JSON text.
 fn name_as_json(call: &ToolCall, arguments: &CallArguments<'_>, own: &str) -> Raw {
     let written = arguments.tool_as_json.filter(|_| arguments.tool == own);
     written.map_or_else(|| wire::json_string(own), |written| call.params.slice_ref(written))
 }
 
-/// What to make of the result.
+/// Returns what to make of the result.
 fn select<'a>(arguments: &'a CallArguments<'_>, takes_select: bool) -> Option<&'a SelectArgument> {
     arguments.select.as_deref().filter(|_| !takes_select)
 }

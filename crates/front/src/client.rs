@@ -72,7 +72,7 @@ impl Client {
         })
     }
 
-    /// The connection to the client.
+    /// Returns the connection to the client.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
@@ -90,7 +90,7 @@ impl Client {
         }
     }
 
-    /// The client's declaration of a capability.
+    /// Returns the client's declaration of a capability.
     pub fn capability(&self, capability: &str) -> Option<Raw> {
         self.capabilities.get(capability)
     }
@@ -100,7 +100,7 @@ impl Client {
         self.notifications.observe_tasks(observer);
     }
 
-    /// The log level that the client set.
+    /// Returns the log level that the client set.
     pub fn log_level(&self) -> Option<String> {
         self.notifications.log_level()
     }

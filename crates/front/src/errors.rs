@@ -73,32 +73,33 @@ impl From<RpcError> for Raw {
     }
 }
 
-/// A request before `initialize`, or too long before `notifications/initialized`.
+/// Returns the error for a request before `initialize`, or too long before `notifications/initialized`.
 pub(crate) fn not_initialized() -> RpcError {
     RpcError::new(WRONG_PHASE, "not initialized: send initialize, then notifications/initialized")
 }
 
-/// A second `initialize`.
+/// Returns the error for a second `initialize`.
 pub(crate) fn already_initialized() -> RpcError {
     RpcError::new(WRONG_PHASE, "already initialized")
 }
 
-/// A request during shutdown.
+/// Returns the error for a request during shutdown.
 pub fn shutting_down() -> RpcError {
     RpcError::new(SHUTTING_DOWN, "dynamic-mcp is shutting down")
 }
 
-/// A method of a capability that this session does not advertise.
+/// Returns the error for a method of a capability that this session does not advertise.
 pub(crate) fn not_negotiated(capability: &'static str) -> RpcError {
     RpcError::new(NOT_NEGOTIATED, format!("capability not negotiated: {capability}"))
 }
 
-/// A method that does not exist.
+/// Returns the error for a method that does not exist.
 pub(crate) fn unknown_method() -> RpcError {
     RpcError::new(code::METHOD_NOT_FOUND, "method not found")
 }
 
-/// A stateless request of a revision that is not supported. `latest`: the latest one that this client is offered.
+/// Returns the error for a stateless request of a revision that is not supported. `latest`: the latest one that this
+/// client is offered.
 pub fn unsupported_revision(requested: &Raw, latest: &str) -> RpcError {
     let requested: Value = serde_json::from_slice(requested).unwrap_or_default();
     let supported: Vec<_> = revisions_up_to(latest).collect();
@@ -106,23 +107,23 @@ pub fn unsupported_revision(requested: &Raw, latest: &str) -> RpcError {
         .with_data(json!({ "supported": supported, "requested": requested }))
 }
 
-/// A stateless request whose client lacks a capability that the method needs.
+/// Returns the error for a stateless request whose client lacks a capability that the method needs.
 pub(crate) fn missing_capability(required: Value) -> RpcError {
     RpcError::new(code::MISSING_CAPABILITY, "missing required client capability")
         .with_data(json!({ "requiredCapabilities": required }))
 }
 
-/// Params that are not what the method needs.
+/// Returns the error for params that are not what the method needs.
 pub(crate) fn invalid_params(what: impl Into<Cow<'static, str>>) -> RpcError {
     RpcError::new(code::INVALID_PARAMS, what)
 }
 
-/// Params that servers may read in another way than dynamic-mcp does.
+/// Returns the error for params that servers may read in another way than dynamic-mcp does.
 pub(crate) fn ambiguous_params(member: &AmbiguousMember) -> RpcError {
     invalid_params(format!("params are ambiguous: {member}"))
 }
 
-/// A tool that is neither one of ours nor an upstream's.
+/// Returns the error for a tool that is neither one of ours nor an upstream's.
 pub(crate) fn unknown_tool(name: &str) -> RpcError {
     let (name, ours) = (quoted(name), own_tools::NAMES.join(", "));
     invalid_params(format!(
@@ -131,20 +132,20 @@ pub(crate) fn unknown_tool(name: &str) -> RpcError {
     ))
 }
 
-/// A resource that no group has.
+/// Returns the error for a resource that no group has.
 pub(crate) fn resource_not_found(uri: &str) -> RpcError {
     RpcError::new(code::RESOURCE_NOT_FOUND, "resource not found").with_data(json!({ "uri": uri }))
 }
 
-/// A resource that several groups named in results, and none lists.
-/// `explicit` are the URIs that name one of the groups each.
+/// Returns the error for a resource that several groups named in results, and none lists. `explicit` are the URIs that
+/// name one of the groups each.
 pub(crate) fn ambiguous_resource(uri: &str, explicit: &[String]) -> RpcError {
     let choice = explicit.join(" or ");
     invalid_params(format!("several groups named this resource, and none lists it: request {choice}"))
         .with_data(json!({ "uri": uri, "candidates": explicit }))
 }
 
-/// A request that the upstream did not answer. `lost`: how the connection ended, if it did.
+/// Returns the error for a request that the upstream did not answer. `lost`: how the connection ended, if it did.
 pub fn unanswered(group: &GroupName, method: &str, error: &CallError, lost: Option<String>) -> RpcError {
     let code = match error {
         CallError::TimedOut(_) => TIMED_OUT,
@@ -176,45 +177,45 @@ fn timeout_setting(method: &str) -> Option<&'static str> {
     }
 }
 
-/// An answer of an upstream that does not exist in the client's era.
+/// Returns the error for an answer of an upstream that does not exist in the client's era.
 pub(crate) fn untranslatable(group: &GroupName, method: &str, why: &str) -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, format!("group {group} did not answer {method}: {why}"))
         .with_data(json!({ "group": group.as_str() }))
 }
 
-/// A capability that the group does not have. `capability` may be a phrase.
+/// Returns the error for a capability that the group does not have. `capability` may be a phrase.
 pub(crate) fn lacks_capability(group: &GroupName, capability: &str) -> RpcError {
     RpcError::new(LACKS_CAPABILITY, format!("group {group} does not support {capability}"))
         .with_data(json!({ "group": group.as_str(), "capability": capability }))
 }
 
-/// More suspended calls of one client than the limit.
+/// Returns the error for more suspended calls of one client than the limit.
 pub(crate) fn too_many_suspended_calls() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "too many calls wait for input; answer or cancel some of them")
 }
 
-/// A question of an upstream to the user, while as many as the limit wait for the user.
+/// Returns the error for a question of an upstream to the user, while as many as the limit wait for the user.
 pub(crate) fn too_many_questions(group: &GroupName) -> RpcError {
     let message = "wait for the user; ask again when some are answered";
     RpcError::new(code::INTERNAL_ERROR, format!("too many questions of group {group} {message}"))
 }
 
-/// A subscription that the upstream did not confirm in time.
+/// Returns the error for a subscription that the upstream did not confirm in time.
 pub(crate) fn subscription_timed_out() -> RpcError {
     RpcError::new(TIMED_OUT, "the subscription was not confirmed in time")
 }
 
-/// Work on what servers list took too long.
+/// Returns the error for work on lists of servers that took too long.
 pub(crate) fn lists_took_too_long() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, LISTS_TOOK_TOO_LONG)
 }
 
-/// A bug in the proxy.
+/// Returns the error for a bug in the proxy.
 pub fn internal() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "internal error in dynamic-mcp; its log has the details")
 }
 
-/// A line from the client that is not a message.
+/// Returns the error for a line from the client that is not a message.
 pub fn malformed(error: &MessageError) -> RpcError {
     let invalid = |message: String| RpcError::new(code::INVALID_REQUEST, message);
     match error {

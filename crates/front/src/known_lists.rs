@@ -53,7 +53,7 @@ pub fn entries(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
     groups.all().iter().map(|group| (group.name.clone(), last_known(group, kind))).collect()
 }
 
-/// The list of the last connection of a group.
+/// Returns the list of the last connection of a group.
 pub(crate) fn last_known(group: &Upstream, kind: &ListKind) -> ListEntries {
     let catalog = group.snapshot().catalog.clone();
     catalog.as_ref().and_then(|catalog| catalog.lists()).map(kind.known).unwrap_or_default()
@@ -64,7 +64,7 @@ pub fn claims(groups: &GroupManager) -> GroupEntries {
     groups.all().iter().map(|group| (group.name.clone(), claims_of(group))).collect()
 }
 
-/// The resources that the groups list, and then what they claim beside those, for each group in config order.
+/// Returns the resources that the groups list, and then what they claim beside those, for each group in config order.
 pub(crate) fn resources_and_claims(groups: &GroupManager) -> GroupEntries {
     let resources = entries(groups, &ListKind::RESOURCES).into_iter();
     resources.zip(claims(groups)).flat_map(|(resources, claims)| [resources, claims]).collect()

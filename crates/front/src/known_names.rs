@@ -1,4 +1,4 @@
-//! The exposed names of all known tools.
+//! Returns the exposed names of all known tools.
 
 use super::exposed_names::ExposedNames;
 use base::blocking::BlockingError;

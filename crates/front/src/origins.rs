@@ -50,7 +50,7 @@ impl Origins {
     }
 }
 
-/// The values of all members called `uri`, at any depth.
+/// Returns the values of all members called `uri`, at any depth.
 pub fn uris(result: &Raw) -> Vec<String> {
     static KEY: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\"uri\""));
     let found = KEY.find_iter(result).filter_map(|at| {

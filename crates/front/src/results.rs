@@ -24,7 +24,7 @@ pub use store::ResultStore;
 /// The scheme and authority of the URIs of stored results.
 pub(crate) const URI_PREFIX: &str = "dynamic-mcp://result/";
 
-/// A number with commas, for people and models.
+/// Returns a number with commas, for people and models.
 pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();

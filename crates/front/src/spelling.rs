@@ -53,7 +53,7 @@ pub fn find<'n, T>(known: impl Iterator<Item = (T, &'n str)> + Clone, written: &
     Match::None
 }
 
-/// A name without its case, and with `_` for everything that is no letter or digit, as exposed names have it.
+/// Returns a name without its case, and with `_` for everything that is no letter or digit, as exposed names have it.
 fn plain(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     name.chars().map(plain).collect()

@@ -13,12 +13,12 @@ use wire::Raw;
 /// A longer name of a tool is cut where the name is what is too long.
 const MAX_NAME: usize = 200;
 
-/// A result of `tools/call` with this text and `isError: true`.
+/// Returns a result of `tools/call` with this text and `isError: true`.
 pub fn result(text: &str) -> Raw {
     json!({ "content": [{ "type": "text", "text": text }], "isError": true }).to_string().into()
 }
 
-/// The user declined a login.
+/// Returns the text for a login that the user declined.
 pub(crate) fn login_declined(purpose: LoginPurpose) -> &'static str {
     match purpose {
         LoginPurpose::Connect => {
@@ -34,7 +34,7 @@ pub(crate) fn login_declined(purpose: LoginPurpose) -> &'static str {
 pub(crate) const LOGIN_DISMISSED: &str =
     "The user dismissed the login. Call again only if the user wants to log in.";
 
-/// A login that the client cannot show to its user. It stays open for `remaining`.
+/// Returns the text about a login that the client cannot show to its user. It stays open for `remaining`.
 pub(crate) fn login_url(url: &str, remaining: Duration) -> String {
     let time = match remaining.as_secs() / 60 {
         0 => "now".to_owned(),
@@ -47,24 +47,24 @@ pub(crate) fn login_url(url: &str, remaining: Duration) -> String {
     )
 }
 
-/// A login that the user agreed to and has not finished.
+/// Returns the text about a login that the user agreed to and has not finished.
 pub(crate) fn login_in_progress(url: &str) -> String {
     format!("The user agreed to log in but has not finished. Call again after the login. The address:\n{url}")
 }
 
-/// A login that was not finished in time.
+/// Returns the text about a login that was not finished in time.
 pub(crate) fn login_expired(group: &GroupName) -> String {
     format!("The login to group {group} was not finished in time. Call again to start a new one.")
 }
 
-/// A login that failed.
+/// Returns the text about a login that failed.
 pub fn login_failed(why: &str) -> String {
     // Some errors begin with these words themselves.
     let why = why.strip_prefix("the login failed: ").unwrap_or(why);
     format!("The login failed: {why}\nTell the user.")
 }
 
-/// A stateful server that was restarted: the call would run without the state that it relies on.
+/// Returns the text about a stateful server that was restarted: the call would run without the state that it relies on.
 pub fn lost_state(group: &GroupName) -> String {
     format!(
         "Group {group} was restarted since the last call, so the state of its session is gone (open pages, \
@@ -72,7 +72,7 @@ pub fn lost_state(group: &GroupName) -> String {
     )
 }
 
-/// Arguments that no server with the tool's schema can take. `signature`: what would fit.
+/// Returns the text about arguments that no server with the tool's schema can take. `signature`: what would fit.
 pub(crate) fn invalid_arguments(group: &GroupName, tool: &str, mismatch: &str, signature: &str) -> String {
     let tool = quoted(tool);
     format!(
@@ -81,7 +81,7 @@ pub(crate) fn invalid_arguments(group: &GroupName, tool: &str, mismatch: &str, s
     )
 }
 
-/// An error of a call whose arguments do not fit the tool's schema. `signature`: what would fit.
+/// Returns the text about an error of a call whose arguments do not fit the tool's schema. `signature`: what would fit.
 pub(crate) fn failed_with_misfit(group: &GroupName, tool: &str, mismatch: &str, signature: &str) -> String {
     let tool = quoted(tool);
     format!(
@@ -90,19 +90,19 @@ pub(crate) fn failed_with_misfit(group: &GroupName, tool: &str, mismatch: &str, 
     )
 }
 
-/// A tool's bare name that several groups have.
+/// Returns the text about a tool's bare name that several groups have.
 pub fn ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
     let (tool, names) = (quoted(tool), quoted_list(groups.map(GroupName::as_str)));
     format!("Several groups have a tool {tool}: {names}. Use call_dynamic_tool and name the group.")
 }
 
-/// A call without a group whose tool several groups have.
+/// Returns the text about a call without a group whose tool several groups have.
 pub(crate) fn group_ambiguous<'a>(tool: &str, groups: impl Iterator<Item = &'a GroupName>) -> String {
     let (tool, names) = (quoted(tool), quoted_list(groups.map(GroupName::as_str)));
     format!("Argument \"group\" is missing, and several groups have a tool {tool}: {names}.")
 }
 
-/// A call without a group whose tool no known group has.
+/// Returns the text about a call without a group whose tool no known group has.
 pub(crate) fn group_missing(tool: &str, all: &[Upstream]) -> String {
     let names =
         |groups: &mut dyn Iterator<Item = &Upstream>| quoted_list(groups.map(|group| group.name.as_str()));
@@ -118,7 +118,8 @@ pub(crate) fn group_missing(tool: &str, all: &[Upstream]) -> String {
     )
 }
 
-/// A tool that the read-only variant does not call. `claimed`: whether the server says that it is read-only.
+/// Returns the text about a tool that the read-only variant does not call. `claimed`: whether the server says that it
+/// is read-only.
 pub(crate) fn not_read_only(group: &GroupName, tool: &str, claimed: bool) -> String {
     let tool = quoted(tool);
     if claimed {
@@ -132,7 +133,7 @@ pub(crate) fn not_read_only(group: &GroupName, tool: &str, claimed: bool) -> Str
     )
 }
 
-/// A tool that a model calls although only its app may.
+/// Returns the text about a tool that a model calls although only its app may.
 pub(crate) fn only_for_its_app(group: &GroupName, tool: &str) -> String {
     format!(
         "Tool {} of group {group} is only for the user interface of the server (its `_meta.ui.visibility`), so it was not \
@@ -141,7 +142,7 @@ pub(crate) fn only_for_its_app(group: &GroupName, tool: &str) -> String {
     )
 }
 
-/// An argument that the config hides, in a call that has it in the spelling `written`.
+/// Returns the text about an argument that the config hides, in a call that has it in the spelling `written`.
 pub(crate) fn hidden_argument(group: &GroupName, tool: &str, argument: &str, written: &str) -> String {
     let as_written = match written == argument {
         true => String::new(),
@@ -155,7 +156,7 @@ pub(crate) fn hidden_argument(group: &GroupName, tool: &str, argument: &str, wri
     )
 }
 
-/// A tool that is left off the list of a group whose tools are pinned.
+/// Returns the text about a tool that is left off the list of a group whose tools are pinned.
 pub(crate) fn unlisted_pinned(group: &GroupName, tool: &str) -> String {
     format!(
         "Tool {} of group {group} {LEFT_OFF}. The config pins the tools of this group (pin_tools).",
@@ -163,7 +164,7 @@ pub(crate) fn unlisted_pinned(group: &GroupName, tool: &str) -> String {
     )
 }
 
-/// A tool that is left off the list, and whose arguments the config hides.
+/// Returns the text about a tool that is left off the list, and whose arguments the config hides.
 pub(crate) fn unlisted_with_hidden_args(group: &GroupName, tool: &str) -> String {
     format!(
         "Tool {} of group {group} {LEFT_OFF}. The config hides arguments of this tool (tools.override.hidden_args).",
@@ -171,7 +172,7 @@ pub(crate) fn unlisted_with_hidden_args(group: &GroupName, tool: &str) -> String
     )
 }
 
-/// Why such a tool is not called.
+/// Returns why such a tool is not called.
 const LEFT_OFF: &str = "was not called: its definition is not known, because the list of tools exceeds a limit \
     (get_status names it), and a rule of the config needs the definition";
 
@@ -183,7 +184,7 @@ fn shown(name: &str) -> String {
 /// How many characters of a name that may be long a text shows.
 const MAX_SHOWN_NAME: usize = 80;
 
-/// A tool that needs the user's approval, and a client that cannot ask for it.
+/// Returns the text about a tool that needs the user's approval, and a client that cannot ask for it.
 pub(crate) fn cannot_ask_for_approval(group: &GroupName, tool: &str, source: RuleSource) -> String {
     let tool = quoted(tool);
     let place = match source {
@@ -197,7 +198,7 @@ pub(crate) fn cannot_ask_for_approval(group: &GroupName, tool: &str, source: Rul
     )
 }
 
-/// A tool whose server wants the user's approval, and a client that did not ask for it.
+/// Returns the text about a tool whose server wants the user's approval, and a client that did not ask for it.
 pub(crate) fn not_asked_for_approval(group: &GroupName, tool: &str) -> String {
     let tool = quoted(tool);
     format!(
@@ -206,7 +207,7 @@ pub(crate) fn not_asked_for_approval(group: &GroupName, tool: &str) -> String {
     )
 }
 
-/// A call that needs the user's approval while too many questions wait for the user.
+/// Returns the text about a call that needs the user's approval while too many questions wait for the user.
 pub(crate) fn too_many_questions(group: &GroupName, tool: &str) -> String {
     let tool = quoted(tool);
     format!(
@@ -215,7 +216,8 @@ pub(crate) fn too_many_questions(group: &GroupName, tool: &str) -> String {
     )
 }
 
-/// A stateless client's call that needs the user's approval, while as many approvals as are kept are unused.
+/// Returns the text about a stateless client's call that needs the user's approval, while as many approvals as are kept
+/// are unused.
 pub(crate) fn too_many_open_approvals(group: &GroupName, tool: &str) -> String {
     let tool = quoted(tool);
     format!(
@@ -225,7 +227,7 @@ pub(crate) fn too_many_open_approvals(group: &GroupName, tool: &str) -> String {
     )
 }
 
-/// A stateless client's call with an approval that another call has used.
+/// Returns the text about a stateless client's call with an approval that another call has used.
 pub(crate) fn approval_used(group: &GroupName, tool: &str) -> String {
     let tool = quoted(tool);
     format!(
@@ -235,7 +237,7 @@ pub(crate) fn approval_used(group: &GroupName, tool: &str) -> String {
     )
 }
 
-/// A call that needs the user's approval, with arguments that are too long to be shown.
+/// Returns the text about a call that needs the user's approval, with arguments that are too long to be shown.
 pub(crate) fn too_long_to_approve(group: &GroupName, tool: &str, characters: usize, limit: usize) -> String {
     let tool = quoted(&shorten(tool, MAX_NAME));
     format!(
@@ -245,7 +247,7 @@ pub(crate) fn too_long_to_approve(group: &GroupName, tool: &str, characters: usi
     )
 }
 
-/// A call that the user did not approve. `action`: the action of the elicitation.
+/// Returns the text about a call that the user did not approve. `action`: the action of the elicitation.
 pub(crate) fn not_approved(group: &GroupName, tool: &str, action: &str) -> String {
     let tool = quoted(tool);
     let did = if action == "decline" { "declined" } else { "dismissed" };
@@ -258,8 +260,8 @@ pub(crate) fn not_approved(group: &GroupName, tool: &str, action: &str) -> Strin
 /// A `select` of a call whose result comes later, as that of a task.
 pub(crate) const SELECT_OF_TASK: &str = "Argument \"select\" does not apply to a call that runs as a task, so the tool was not called. Leave it out.";
 
-/// A program of `select` without outputs. `tool`: the call that was made, unless a stored result was read. `kept`: how
-/// the result is read.
+/// Returns the text about a program of `select` without outputs. `tool`: the call that was made, unless a stored result
+/// was read. `kept`: how the result is read.
 pub(crate) fn select_failed(
     tool: Option<(&GroupName, &str)>,
     why: &str,
@@ -281,7 +283,7 @@ pub(crate) fn select_failed(
 /// A `select` of a result without JSON.
 pub(crate) const SELECT_WITHOUT_JSON: &str = "it needs JSON, and the result has none";
 
-/// A stored result that is not there.
+/// Returns the text about a stored result that is not there.
 pub(crate) fn unknown_result(id: &str, limit: usize) -> String {
     let id = quoted(&shorten(id, MAX_NAME));
     format!(

@@ -112,7 +112,7 @@ fn check_action(approval: &Approval<'_>, action: Option<&str>) -> Result<(), Str
     }
 }
 
-/// The text for the model if the client did not ask the user.
+/// Returns the text for the model if the client did not ask the user.
 fn not_asked(approval: &Approval<'_>) -> String {
     let Approval { group, tool, demand, .. } = approval;
     match demand {

@@ -95,7 +95,7 @@ impl Approval<'_> {
         }
     }
 
-    /// The result that asks the user. `None` if too many questions are open.
+    /// Returns the result that asks the user. `None` if too many questions are open.
     pub fn input_required(&self, elicitation: &Value, nonces: &UnspentNonces) -> Option<Raw> {
         let result = json!({
             "resultType": "input_required",
@@ -105,7 +105,8 @@ impl Approval<'_> {
         Some(result.to_string().into())
     }
 
-    /// The params of an approved call for the upstream: with its own state and the answers to its own questions only.
+    /// Returns the params of an approved call for the upstream: with its own state and the answers to its own questions
+    /// only.
     pub(crate) fn unwrap_params(&self, params: &Raw) -> Raw {
         let state = raw::get_str(params, STATE).unwrap_or_default();
         let Some(approved) = self.approved_state(&state) else {
@@ -121,8 +122,8 @@ impl Approval<'_> {
         }
     }
 
-    /// The result of an approved call for the client. If the upstream asks for input, its state is wrapped, so that the
-    /// user is not asked again in the next round.
+    /// Returns the result of an approved call for the client. If the upstream asks for input, its state is wrapped, so
+    /// that the user is not asked again in the next round.
     pub(crate) fn wrap_result(&self, result: &Raw, nonces: &UnspentNonces) -> Raw {
         if !needs_input(result) {
             return result.clone();
@@ -159,7 +160,7 @@ impl Approval<'_> {
         (is_signed && now_ms() < nonce.expiry).then_some(nonce)
     }
 
-    /// What is signed. The lengths keep the parts apart.
+    /// Returns what is signed. The lengths keep the parts apart.
     fn message(&self, statement: &str, nonce: Nonce, upstream_state: &str) -> Vec<u8> {
         let mut message = Vec::with_capacity(self.args.len() + 128);
         message.extend(nonce.expiry.to_le_bytes());

@@ -61,7 +61,8 @@ impl FoundTool {
         }
     }
 
-    /// A tool that is in no list, if the list lacks tools and the config allows this one. Rules by name apply to it.
+    /// Returns a tool that is in no list, if the list lacks tools and the config allows this one. Rules by name apply
+    /// to it.
     ///
     /// # Errors
     ///
@@ -93,7 +94,7 @@ impl FoundTool {
         Some(Ok(Self { snapshot, catalog, place }))
     }
 
-    /// The definition; `None` if the list lacks it.
+    /// Returns the definition; `None` if the list lacks it.
     pub(crate) fn definition(&self) -> Option<&Raw> {
         match self.place {
             ToolPlace::Listed(place) => self.catalog.definition(place),
@@ -127,7 +128,7 @@ impl FoundTool {
         validator.validate(format_args!("{}__{}", group.as_str(), self.name), definition, args)
     }
 
-    /// The arguments that the config hides.
+    /// Returns the arguments that the config hides.
     pub(crate) fn hidden_args(&self) -> Vec<HiddenArg> {
         let ToolPlace::Listed(place) = self.place else { return Vec::new() };
         let overrides = self.snapshot.server.as_ref().map(|server| &server.tools.overrides);

@@ -45,12 +45,12 @@ pub struct DerivedResult {
 }
 
 impl DerivedResult {
-    /// The result, with the outputs of the program in place of its text.
+    /// Returns the result, with the outputs of the program in place of its text.
     pub fn result(&self) -> Raw {
         self.of.with_blocks(&self.blocks)
     }
 
-    /// What the client is told about it.
+    /// Returns what the client is told about it.
     fn note(&self) -> String {
         let outputs = if self.outputs.is_empty() { "; the program has no output" } else { "" };
         format!("derived by select from {} bytes{outputs}", grouped(self.of.raw().len()))
@@ -66,7 +66,7 @@ pub struct SelectError {
 }
 
 impl SelectError {
-    /// The kind of part by which the result is best read then.
+    /// Returns the kind of part by which the result is best read then.
     pub(super) fn best_part(&self) -> &'static str {
         if self.why == tool_errors::SELECT_WITHOUT_JSON { "lines" } else { "select" }
     }
@@ -164,7 +164,7 @@ pub async fn derive(
     }
 }
 
-/// The largest part that is read at once.
+/// Returns the largest part that is read at once.
 fn part_bytes(store_above: Option<NonZeroUsize>) -> usize {
     store_above.map_or(DEFAULT_PART, |limit| limit.get().max(MIN_PART))
 }

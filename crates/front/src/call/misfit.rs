@@ -134,7 +134,7 @@ fn annotation(definition: &Raw, name: &str) -> Option<bool> {
     serde_json::from_slice(&value).ok()
 }
 
-/// The names of the members that were changed or removed.
+/// Returns the names of the members that were changed or removed.
 fn changed_members(before: &Raw, after: &Raw) -> String {
     let after = raw::entries(after).unwrap_or_default();
     let before = raw::entries(before).unwrap_or_default();

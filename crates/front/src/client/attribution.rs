@@ -195,7 +195,7 @@ fn check_spelling(object: &Object, keys: &[&'static str]) -> Result<(), Refusal>
     object.check_spelling(keys).map_err(|_| AMBIGUOUS)
 }
 
-/// A string, or the JSON text of any other value.
+/// Returns a string, or the JSON text of any other value.
 fn text_of(value: Value<'_>) -> Cow<'_, str> {
     value.as_str().unwrap_or_else(|| String::from_utf8_lossy(value.text()))
 }

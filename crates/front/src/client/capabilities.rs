@@ -73,13 +73,13 @@ impl ClientCapabilities {
         self.shows_apps.load(Ordering::Acquire)
     }
 
-    /// The client's declaration of a capability.
+    /// Returns the client's declaration of a capability.
     pub fn get(&self, capability: &str) -> Option<Raw> {
         raw::get(&self.declared.lock().all, capability)
     }
 
-    /// What an upstream is offered: the client's declarations of `names`, and its extensions without the ones about the
-    /// proxy itself.
+    /// Returns what an upstream is offered: the client's declarations of `names`, and its extensions without the ones
+    /// about the proxy itself.
     pub fn offered(&self, names: &[&str]) -> Raw {
         let declared = names.iter().filter_map(|name| Some((*name, self.get(name)?)));
         let by_member = OFFERED_BY_MEMBER.iter().filter_map(|name| {

@@ -80,7 +80,7 @@ pub(crate) fn is_question(method: &str) -> bool {
     matches!(needed_capability(method), Some(capability::ELICITATION | capability::SAMPLING))
 }
 
-/// The capability that a client declares for a method.
+/// Returns the capability that a client declares for a method.
 fn needed_capability(method: &str) -> Option<&'static str> {
     match Method::parse(method)? {
         method @ (Method::RootsList | Method::SamplingCreateMessage | Method::ElicitationCreate) => {
@@ -93,7 +93,7 @@ fn needed_capability(method: &str) -> Option<&'static str> {
     }
 }
 
-/// The error for a request that the client does not support.
+/// Returns the error for a request that the client does not support.
 pub fn unsupported(method: &str) -> Raw {
     error_object(
         code::METHOD_NOT_FOUND,
@@ -102,13 +102,13 @@ pub fn unsupported(method: &str) -> Raw {
     )
 }
 
-/// What a request says about the call that it belongs to.
+/// Returns what a request says about the call that it belongs to.
 fn call_hint(request: &ClientRequest) -> CallHint {
     let task = request.params.as_ref().and_then(task_ids::related);
     CallHint { number: request.call, task }
 }
 
-/// The error for a request that may belong to any of several open calls.
+/// Returns the error for a request that may belong to any of several open calls.
 fn ambiguous(method: &str) -> Raw {
     let message = format!(
         "{method} cannot be passed on: several calls are open, and it does not say which one it belongs to"

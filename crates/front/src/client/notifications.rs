@@ -113,7 +113,7 @@ impl Notifications {
         Ok(())
     }
 
-    /// The log level that the client asked for.
+    /// Returns the log level that the client asked for.
     pub fn log_level(&self) -> Option<String> {
         self.wanted.lock().log_level.clone()
     }
@@ -227,7 +227,7 @@ impl WantedNotifications {
         }
     }
 
-    /// The params of a notification with the URI that the client knows.
+    /// Returns the params of a notification with the URI that the client knows.
     fn with_alias(&self, group: &GroupName, method: &str, params: Option<&Raw>) -> Option<Raw> {
         let params = params?;
         let is_update = method == notification::RESOURCES_UPDATED;

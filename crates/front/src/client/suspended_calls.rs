@@ -100,7 +100,7 @@ impl SuspendedCall {
         self.pending.retain(|(_, input)| !input.answer.is_closed());
     }
 
-    /// The `input_required` result with everything that is pending.
+    /// Returns the `input_required` result with everything that is pending.
     fn input_required(&self, state: &str) -> Raw {
         let requests = self.pending.iter().map(|(key, input)| {
             let request = Raw::from(json!({ "method": input.method }).to_string());

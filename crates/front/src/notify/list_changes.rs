@@ -101,7 +101,7 @@ impl ListChanges {
         read
     }
 
-    /// The contents that the client knows.
+    /// Returns the contents that the client knows.
     pub(crate) fn known(&self) -> KnownLists {
         self.known.clone()
     }
@@ -137,7 +137,7 @@ impl ListChanges {
     }
 }
 
-/// Whether a list that the client knows is another one now.
+/// Returns whether a list that the client knows is another one now.
 fn differs<T: PartialEq>(known: &Option<T>, current: &Option<T>) -> bool {
     known.is_some() && current.is_some() && known != current
 }

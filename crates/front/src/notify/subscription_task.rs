@@ -35,7 +35,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// The member of the filter of `subscriptions/listen`.
+    /// Returns the member of the filter of `subscriptions/listen`.
     pub(crate) fn filter_member(&self) -> &'static str {
         match self {
             Self::Resource(_) => "resourceSubscriptions",
@@ -54,7 +54,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// The number of a `subscriptions/listen`; 0 for a client of the handshake era.
+    /// Returns the number of a `subscriptions/listen`; 0 for a client of the handshake era.
     pub fn number(self) -> u64 {
         match self {
             Self::Client => 0,
@@ -305,7 +305,7 @@ async fn ended(open: Option<&mut OpenListen<'_>>) -> Result<Reply, CallError> {
     }
 }
 
-/// The params of a `subscriptions/listen` for all topics.
+/// Returns the params of a `subscriptions/listen` for all topics.
 fn listen_params(topics: &Topics) -> Raw {
     let (mut uris, mut tasks) = (Vec::new(), Vec::new());
     for topic in topics.holders.keys() {

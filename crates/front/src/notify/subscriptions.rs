@@ -95,7 +95,7 @@ impl Subscriptions {
         Arc::new(Self { groups, client, order, state: Mutex::default(), closed: watch::Sender::new(false) })
     }
 
-    /// The client.
+    /// Returns the client.
     pub fn client(&self) -> &Arc<Client> {
         &self.client
     }

@@ -21,7 +21,7 @@ const GROUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of entries on one page of a merged list.
 const PAGE_SIZE: usize = 1000;
 
-/// The lists as they are now.
+/// Returns the lists as they are now.
 pub async fn current(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
     let lists = groups.all().into_iter().map(|group| async move {
         let listed = timeout(GROUP_TIMEOUT, list(&group, kind)).await.ok().flatten();
@@ -31,7 +31,7 @@ pub async fn current(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
     join_all(lists).await
 }
 
-/// The bytes of the definitions in lists.
+/// Returns the bytes of the definitions in lists.
 pub fn definition_bytes(lists: &GroupEntries) -> usize {
     lists.iter().map(|(_, entries)| entries.definition_bytes()).sum()
 }

@@ -35,7 +35,7 @@ pub async fn complete(invocation: Invocation) -> Reply {
     forward_method(&invocation.context, &group, Method::CompletionComplete, params).await
 }
 
-/// The group that lists exactly this template, else the owner of a URI of this form.
+/// Returns the group that lists exactly this template, else the owner of a URI of this form.
 async fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upstream, String), Raw> {
     if raw::get(&invocation.params, "group").is_none() {
         let template = uri.to_owned();

@@ -149,7 +149,7 @@ pub(super) async fn ask_candidates<F: Future<Output = Reply>>(
     Err(best.map_or_else(|| errors::resource_not_found(uri).into(), |(_, error)| error))
 }
 
-/// Whether an error says that a server does not read resources.
+/// Returns whether an error says that a server does not read resources.
 fn lacks_method(error: &Raw) -> bool {
     matches!(raw::error_code(error), Some(code::METHOD_NOT_FOUND | LACKS_CAPABILITY))
 }
@@ -254,12 +254,12 @@ struct Contender {
 }
 
 impl Contender {
-    /// Whether the group lists others with the same scheme and authority.
+    /// Returns whether the group lists others with the same scheme and authority.
     fn has_claim(&self) -> bool {
         self.affinity == Affinity::Authority
     }
 
-    /// The place in the order in which groups are asked.
+    /// Returns the place in the order in which groups are asked.
     fn rank(&self) -> impl Ord + use<> {
         let is_known = self.group.snapshot().catalog.is_some();
         Reverse((self.has_claim(), self.has_named, self.is_catch_all, self.affinity, is_known))
@@ -358,7 +358,7 @@ impl KnownUris {
         Ok(groups.into_iter().map(candidate).collect())
     }
 
-    /// The groups that offer resources, with what speaks for them as the owner of a URI.
+    /// Returns the groups that offer resources, with what speaks for them as the owner of a URI.
     fn contenders(&self, session: &SessionState, uri: &str) -> Vec<Contender> {
         let origins = session.uri_origins.lock();
         let named: Vec<_> = origins.groups(uri).collect();
@@ -373,7 +373,7 @@ impl KnownUris {
         groups.map(contender).collect()
     }
 
-    /// How much a URI resembles what a group lists.
+    /// Returns how much a URI resembles what a group lists.
     fn affinity(&self, session: &SessionState, group: &GroupName, uri: &str) -> Affinity {
         let resources = if uri_owner::keeps_scheme(uri) { self.claimed(session) } else { &self.resources };
         let lists = [resources, &self.templates].into_iter();

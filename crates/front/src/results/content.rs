@@ -33,7 +33,7 @@ impl ToolResult {
         Some(Self { object, blocks, structured })
     }
 
-    /// The whole result.
+    /// Returns the whole result.
     pub fn raw(&self) -> &Raw {
         self.object.text()
     }
@@ -44,8 +44,9 @@ impl ToolResult {
         texts.sum::<usize>() + self.structured.as_ref().map_or(0, Raw::len)
     }
 
-    /// The text of the result: that of its text blocks and embedded resources, each on lines of its own. Structured content
-    /// follows as a line of JSON if it is longer than that, because then the text does not repeat it.
+    /// Returns the text of the result: that of its text blocks and embedded resources, each on lines of its own.
+    /// Structured content follows as a line of JSON if it is longer than that, because then the text does not repeat
+    /// it.
     pub fn text(&self) -> String {
         let texts = self.blocks.iter().filter_map(|block| Some(decode(&block_text(block)?.raw)));
         let mut texts: Vec<String> = texts.collect();
@@ -55,8 +56,8 @@ impl ToolResult {
         texts.join("\n")
     }
 
-    /// The JSON of the result: its structured content, else its text if that is JSON. Several texts that all are JSON make
-    /// an array.
+    /// Returns the JSON of the result: its structured content, else its text if that is JSON. Several texts that all
+    /// are JSON make an array.
     pub fn json(&self) -> Option<Raw> {
         if let Some(structured) = &self.structured {
             return Some(structured.clone());
@@ -71,7 +72,7 @@ impl ToolResult {
         }
     }
 
-    /// The result with other blocks and without structured content. Everything else in it stays.
+    /// Returns the result with other blocks and without structured content. Everything else in it stays.
     pub(crate) fn with_blocks(&self, blocks: &[Raw]) -> Raw {
         raw::set(&self.object.without("structuredContent"), "content", &raw::array(blocks))
     }
@@ -108,7 +109,7 @@ pub fn block_text(block: &Raw) -> Option<BlockText> {
     }
 }
 
-/// The content of a JSON string. Halves of surrogate pairs are replaced by U+FFFD.
+/// Returns the content of a JSON string. Halves of surrogate pairs are replaced by U+FFFD.
 pub fn decode(text: &[u8]) -> String {
     struct Lossy;
     impl Visitor<'_> for Lossy {
@@ -131,7 +132,7 @@ pub fn is_json(text: &[u8]) -> bool {
     scanner.value().is_some() && scanner.end().is_some()
 }
 
-/// A block of text.
+/// Returns a block of text.
 pub(crate) fn text_block(text: &str) -> Raw {
     serde_json::json!({ "type": "text", "text": text }).to_string().into()
 }

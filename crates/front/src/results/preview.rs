@@ -71,7 +71,7 @@ pub(crate) fn shape_of(result: &ToolResult) -> String {
 const PARTS: [(&str, &str); 4] =
     [("lines", "1-100"), ("bytes", "0-5000"), ("search", "WORDS"), ("select", "JQ PROGRAM")];
 
-/// How a stored result is read in parts, this kind of part first.
+/// Returns how a stored result is read in parts, this kind of part first.
 pub(crate) fn how_to_read(id: &str, first: &str) -> String {
     let (chosen, others): (Vec<_>, Vec<_>) = PARTS.iter().partition(|(part, _)| *part == first);
     let mut args = json!({ "id": id });
@@ -95,7 +95,7 @@ fn note(result: &ToolResult, text: &str, id: &str, shown: usize, derived: Option
     )
 }
 
-/// The beginning of a text, cut after a line if that loses little, and never within a character.
+/// Returns the beginning of a text, cut after a line if that loses little, and never within a character.
 fn beginning(text: &str, room: usize) -> &str {
     if text.len() <= room {
         return text;

@@ -203,7 +203,7 @@ impl ObjectShape {
     }
 }
 
-/// The beginning of a value.
+/// Returns the beginning of a value.
 fn example(kind: &str, text: &[u8]) -> String {
     if kind != "string" {
         return shorten(&String::from_utf8_lossy(text), MAX_EXAMPLE);

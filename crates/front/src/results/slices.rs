@@ -21,8 +21,8 @@ pub struct TextPart {
     pub(crate) cut_from: Option<usize>,
 }
 
-/// The bytes from `from` up to `to`, at most `limit` of them. An offset within a character counts as its beginning, so
-/// that parts which follow each other make up the text.
+/// Returns the bytes from `from` up to `to`, at most `limit` of them. An offset within a character counts as its
+/// beginning, so that parts which follow each other make up the text.
 pub fn bytes(text: &str, from: usize, to: Option<usize>, limit: usize) -> TextPart {
     let floor = |at: usize| floor(text, at);
     let (start, wanted) = (floor(from), floor(to.unwrap_or(text.len())));
@@ -32,8 +32,8 @@ pub fn bytes(text: &str, from: usize, to: Option<usize>, limit: usize) -> TextPa
     TextPart { bytes: start..end, cut_from: (end < wanted).then_some(wanted) }
 }
 
-/// The lines from `first` to `last`, counted from 1 and both included, at most `limit` bytes of them. The end of the last
-/// line is left out. `None` if there are fewer lines than `first`.
+/// Returns the lines from `first` to `last`, counted from 1 and both included, at most `limit` bytes of them. The end
+/// of the last line is left out. `None` if there are fewer lines than `first`.
 pub fn lines(text: &str, first: usize, last: Option<usize>, limit: usize) -> Option<TextPart> {
     let start = line_start(text, first.max(1))?;
     let wanted = match last {
@@ -54,18 +54,18 @@ pub fn lines(text: &str, first: usize, last: Option<usize>, limit: usize) -> Opt
     Some(TextPart { bytes: start..end, cut_from: Some(wanted) })
 }
 
-/// The beginning of the character that has the byte at `at`, or the end of the text.
+/// Returns the beginning of the character that has the byte at `at`, or the end of the text.
 pub fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
 }
 
-/// The number of lines. A line end at the end of the text begins no line.
+/// Returns the number of lines. A line end at the end of the text begins no line.
 pub(crate) fn count_lines(text: &str) -> usize {
     let ends = memchr_iter(b'\n', text.as_bytes()).count();
     ends + usize::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-/// The number of lines in words.
+/// Returns the number of lines in words.
 pub(crate) fn lines_in_words(text: &str) -> String {
     match count_lines(text) {
         1 => "1 line".to_owned(),
@@ -73,12 +73,12 @@ pub(crate) fn lines_in_words(text: &str) -> String {
     }
 }
 
-/// The number of the line that has the byte at `at`, counted from 1.
+/// Returns the number of the line that has the byte at `at`, counted from 1.
 pub fn line_of(text: &str, at: usize) -> usize {
     memchr_iter(b'\n', &text.as_bytes()[..at.min(text.len())]).count() + 1
 }
 
-/// Where a line begins. `None` if there is no such line.
+/// Returns where a line begins. `None` if there is no such line.
 fn line_start(text: &str, line: usize) -> Option<usize> {
     if line == 1 {
         return Some(0);
@@ -119,7 +119,7 @@ pub fn search(text: &str, words: &str, limit: usize) -> String {
     }
 }
 
-/// What is shown of a match: its line, or if that is long, what is around the match.
+/// Returns what is shown of a match: its line, or if that is long, what is around the match.
 fn excerpt(text: &str, found: Range<usize>) -> Range<usize> {
     let bytes = text.as_bytes();
     let start = memchr::memrchr(b'\n', &bytes[..found.start]).map_or(0, |at| at + 1);

@@ -85,7 +85,7 @@ impl Entries {
 }
 
 impl ResultStore {
-    /// An empty store, with this directory for files.
+    /// Creates an empty store, with this directory for files.
     pub fn new(dir: Option<PathBuf>) -> Self {
         Self { dir, entries: Mutex::default() }
     }
@@ -140,7 +140,7 @@ impl ResultStore {
         Some(StoredResult { result, part_bytes })
     }
 
-    /// How many results there are, and how many bytes they have.
+    /// Returns how many results there are, and how many bytes they have.
     pub fn size(&self) -> (usize, usize) {
         let entries = self.entries.lock();
         (entries.0.len(), entries.bytes(false) + entries.bytes(true))

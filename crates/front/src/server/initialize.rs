@@ -66,7 +66,7 @@ pub(crate) fn report_problems(client: &Client, groups: &GroupManager) {
     }
 }
 
-/// The result of `initialize`.
+/// Returns the result of `initialize`.
 pub fn initialize_result(revision: &str, groups: &GroupManager, advertised: AdvertisedCapabilities) -> Raw {
     let mut result = InitializeResult::new(capabilities(advertised));
     result.server_info = server_info();
@@ -83,7 +83,7 @@ pub fn initialize_result(revision: &str, groups: &GroupManager, advertised: Adve
     result.to_string().into()
 }
 
-/// The result of `server/discover`.
+/// Returns the result of `server/discover`.
 pub fn discover_result(groups: &GroupManager, advertised: AdvertisedCapabilities) -> Raw {
     let mut capabilities = json!(capabilities(advertised));
     capabilities["extensions"] = json!({ TASKS_EXTENSION: {} });

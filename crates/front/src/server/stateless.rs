@@ -62,7 +62,7 @@ impl RequestMeta {
         Ok(())
     }
 
-    /// The capabilities of the client that sent the request.
+    /// Returns the capabilities of the client that sent the request.
     pub(crate) fn capabilities(&self) -> Raw {
         self.capabilities.clone().unwrap_or(Raw::from_static(b"{}"))
     }

@@ -120,7 +120,7 @@ impl RequestContext {
         }
     }
 
-    /// The groups of this instance.
+    /// Returns the groups of this instance.
     pub fn groups(&self) -> &GroupManager {
         &self.session.groups
     }

@@ -122,7 +122,7 @@ fn count_questions(result: &Raw) -> usize {
     requests_in(result).iter().filter(|(_, request)| is_question(request)).count()
 }
 
-/// The requests for input in a result, by key.
+/// Returns the requests for input in a result, by key.
 fn requests_in(result: &Raw) -> Vec<(String, Raw)> {
     raw::get(result, "inputRequests").and_then(|requests| raw::entries(&requests)).unwrap_or_default()
 }

@@ -18,12 +18,12 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// The groups of this instance.
+    /// Returns the groups of this instance.
     pub fn groups(&self) -> &GroupManager {
         self.context.groups()
     }
 
-    /// The group that `params.group` names, if it names one.
+    /// Returns the group that `params.group` names, if it names one.
     ///
     /// # Errors
     ///
@@ -36,17 +36,17 @@ impl Invocation {
         lookup::group(self.groups(), &name).map(Some).map_err(errors::invalid_params)
     }
 
-    /// The params without `group`, which upstreams do not know.
+    /// Returns the params without `group`, which upstreams do not know.
     pub(crate) fn params_without_group(&self) -> Raw {
         raw::remove(&self.params, "group")
     }
 
-    /// The params without `group`, with a string member replaced.
+    /// Returns the params without `group`, with a string member replaced.
     pub fn params_with(&self, key: &str, value: &str) -> Raw {
         raw::set_str(&self.params_without_group(), key, value)
     }
 
-    /// A string member of the params.
+    /// Returns a string member of the params.
     ///
     /// # Errors
     ///

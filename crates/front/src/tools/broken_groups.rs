@@ -13,7 +13,7 @@ const MAX_ERROR: usize = 400;
 pub(super) struct BrokenGroups(HashMap<GroupName, Cow<'static, str>>);
 
 impl BrokenGroups {
-    /// The groups that cannot be used at the moment.
+    /// Creates the groups that cannot be used at the moment.
     pub(super) fn of(groups: &GroupManager) -> Self {
         let notes = groups.notes();
         let brief = |group: &Upstream| {

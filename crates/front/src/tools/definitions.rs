@@ -31,7 +31,7 @@ pub struct GroupLine<'a> {
 }
 
 impl GroupLine<'_> {
-    /// The group's name with its note.
+    /// Returns the group's name with its note.
     fn noted_name(&self) -> String {
         match &self.note {
             Some(note) => format!("{} ({note})", name(self.name)),
@@ -40,7 +40,7 @@ impl GroupLine<'_> {
     }
 }
 
-/// Our tools. `names_budget`: how many tokens the names of upstreams' tools may take.
+/// Returns our tools. `names_budget`: how many tokens the names of upstreams' tools may take.
 pub fn list(groups: &[GroupLine<'_>], names_budget: usize) -> Vec<Tool> {
     vec![
         get_dynamic_tools(groups, names_budget),
@@ -51,7 +51,7 @@ pub fn list(groups: &[GroupLine<'_>], names_budget: usize) -> Vec<Tool> {
     ]
 }
 
-/// The `instructions` of `initialize`: the groups first, then how to use them.
+/// Returns the `instructions` of `initialize`: the groups first, then how to use them.
 ///
 /// `has_problems`: whether the command line or the config has errors.
 pub fn instructions(groups: &[GroupLine<'_>], has_problems: bool) -> String {
@@ -252,7 +252,7 @@ fn group_lines(groups: &[GroupLine<'_>], room: usize, names_budget: usize) -> St
     lines(width, names).0
 }
 
-/// The groups that cannot be used, where there is no room for a line about each group.
+/// Returns the groups that cannot be used, where there is no room for a line about each group.
 fn notes_only(groups: &[GroupLine<'_>], room: usize) -> String {
     let noted = groups.iter().filter(|group| group.note.is_some());
     let names: Vec<_> = noted.map(|group| name(group.name)).collect();

@@ -17,7 +17,7 @@ const MAX_CHANGED_TOOLS: usize = 100;
 /// How many characters of their names it has.
 const MAX_TOOL_NAME: usize = 256;
 
-/// A group in the `structuredContent`.
+/// Returns a group in the `structuredContent`.
 pub(super) fn group_json(
     group: &Upstream,
     snapshot: &Snapshot,
@@ -73,7 +73,7 @@ pub(super) fn group_json(
     })
 }
 
-/// A group as text: one line, and what is wrong below it.
+/// Returns a group as text: one line, and what is wrong below it.
 pub(super) fn group_line(
     group: &Upstream,
     snapshot: &Snapshot,
@@ -138,7 +138,7 @@ pub(super) fn group_line(
     line
 }
 
-/// How the connection of a group is used, as parts of its line.
+/// Returns how the connection of a group is used, as parts of its line.
 fn usage_text(group: &Upstream, snapshot: &Snapshot) -> String {
     let mut text = String::new();
     if let Some(idle) = snapshot.idle() {
@@ -166,7 +166,7 @@ fn usage_text(group: &Upstream, snapshot: &Snapshot) -> String {
     text
 }
 
-/// What the server sent that cannot be read.
+/// Returns what the server sent that cannot be read.
 fn unreadable_text(snapshot: &Snapshot) -> Option<String> {
     let last = snapshot.unreadable()?;
     let messages = match last.count {
@@ -177,7 +177,7 @@ fn unreadable_text(snapshot: &Snapshot) -> Option<String> {
     Some(format!("it sent {messages}; the last one, {ago} ago, is {}", last.what))
 }
 
-/// The tools that differ from what was first seen or approved, and how.
+/// Returns the tools that differ from what was first seen or approved, and how.
 fn changed_tools_json(snapshot: &Snapshot, changes: &ToolChanges) -> Value {
     let refused = snapshot.refused();
     let tools =
@@ -189,7 +189,7 @@ fn changed_tools_json(snapshot: &Snapshot, changes: &ToolChanges) -> Value {
     tools.collect()
 }
 
-/// What `get_status` says about tools that changed.
+/// Returns what `get_status` says about tools that changed.
 fn change_notes(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
     let changes = snapshot.pins.changes();
     let Some(server) = snapshot.server.as_deref() else { return Vec::new() };
@@ -222,12 +222,12 @@ fn change_notes(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
     notes
 }
 
-/// How long ago a time in seconds since 1970 was.
+/// Returns how long ago a time in seconds since 1970 was.
 fn age_s(at: u64) -> u64 {
     unix_time_s().saturating_sub(at)
 }
 
-/// The last failure of a group without a connection, and the number of failed attempts in a row.
+/// Returns the last failure of a group without a connection, and the number of failed attempts in a row.
 fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {
     let attempts = match &snapshot.state {
         State::Failed(failure) => failure.attempts,

@@ -136,7 +136,8 @@ async fn names(context: &RequestContext) -> Result<Arc<ExposedNames>, RpcError> 
     names.map_err(|_| errors::lists_took_too_long())
 }
 
-/// The known definitions of tools by their exposed names. Tools that are refused because they changed are left out.
+/// Returns the known definitions of tools by their exposed names. Tools that are refused because they changed are left
+/// out.
 async fn known_definitions(
     context: &RequestContext,
     names: &[String],
@@ -159,7 +160,7 @@ async fn known_definitions(
     context.run_on_lists(find).await
 }
 
-/// A definition as it is described: verbatim except for the name and hints that do not count.
+/// Returns a definition as it is described: verbatim except for the name and hints that do not count.
 fn described(definition: &Raw, tool: &str, exposed: &str, rules: &Rules) -> Raw {
     tool_list::with_name(&tool_list::with_trusted_hints(definition, tool, rules), exposed)
 }

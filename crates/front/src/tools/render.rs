@@ -32,7 +32,7 @@ const MAX_NAME: usize = 64;
 /// A tool and its definition.
 pub(crate) type ToolEntry<'a> = (&'a Tool, &'a Raw);
 
-/// The head of an answer: the group's name, the number of tools, and the upstream's own instructions.
+/// Returns the head of an answer: the group's name, the number of tools, and the upstream's own instructions.
 pub fn head(group: &GroupName, tools: &str, instructions: Option<&str>) -> String {
     let mut head = format!("Group {group}: {tools}");
     if let Some(instructions) = instructions {
@@ -43,8 +43,8 @@ pub fn head(group: &GroupName, tools: &str, instructions: Option<&str>) -> Strin
     head
 }
 
-/// A line about a group. `tools`: how many it has, if that is known; `broken`: why it cannot be used, if that is so;
-/// `about`: a text about it.
+/// Returns a line about a group. `tools`: how many it has, if that is known; `broken`: why it cannot be used, if that
+/// is so; `about`: a text about it.
 pub fn group(group: &GroupName, tools: Option<usize>, broken: Option<&str>, about: Option<&str>) -> String {
     let tools = match (broken, tools) {
         (Some(broken), _) => format!(" (not available: {broken})"),
@@ -131,7 +131,7 @@ pub struct RenderedDefinitions<'a> {
 }
 
 impl RenderedDefinitions<'_> {
-    /// The text, which ends with how to ask for the definitions that did not fit.
+    /// Returns the text, which ends with how to ask for the definitions that did not fit.
     pub(crate) fn with_hint(self, group: &GroupName) -> String {
         match self.unshown.is_empty() {
             true => self.text,
@@ -139,8 +139,8 @@ impl RenderedDefinitions<'_> {
         }
     }
 
-    /// The definitions that did not fit, as a result that can be stored, and how a text introduces the way to read it.
-    /// `None` if all fit.
+    /// Returns the definitions that did not fit, as a result that can be stored, and how a text introduces the way to
+    /// read it. `None` if all fit.
     pub fn stored(&self) -> Option<(Raw, String)> {
         let names = self.unshown.iter().map(|(tool, _)| quoted(&shorten(&tool.name, MAX_NAME)));
         let named = joined_up_to(MAX_NAMED, names);
@@ -180,7 +180,7 @@ pub fn definitions<'a>(head: String, entries: &[ToolEntry<'a>]) -> RenderedDefin
     RenderedDefinitions { text: out.text + &rest, unshown }
 }
 
-/// How to ask for full definitions.
+/// Returns how to ask for full definitions.
 fn by_name(group: &GroupName) -> String {
     let arguments = json!({ "group": group.as_str(), "tools": ["NAME"] });
     format!("get_dynamic_tools {}", visible(&arguments.to_string()))

@@ -67,14 +67,14 @@ struct IndexedGroup {
 }
 
 impl GroupIndex {
-    /// The group and the tool of a hit, with the definition. `None` for a group that cannot be used.
+    /// Returns the group and the tool of a hit, with the definition. `None` for a group that cannot be used.
     fn tool(&self, hit: &Hit) -> Option<(&IndexedGroup, &Tool, Raw)> {
         let group = self.groups.get(hit.group)?;
         let (tool, definition) = group.tool(*self.places.get(hit.group)?.get(hit.tool)?)?;
         Some((group, tool, definition))
     }
 
-    /// The bytes of the definitions in it.
+    /// Returns the bytes of the definitions in it.
     fn bytes(&self) -> usize {
         self.groups.iter().filter_map(|group| Some(group.catalog.as_ref()?.bytes)).sum()
     }
@@ -98,7 +98,7 @@ impl IndexedGroup {
             && self.refused.is_same(&other.refused)
     }
 
-    /// The places in the catalog of the tools that may be called.
+    /// Returns the places in the catalog of the tools that may be called.
     fn places(&self) -> Vec<usize> {
         let is_allowed = |tool: &Tool| {
             self.rules.allows(&tool.name) && !tool.app_only && !self.refused.contains(&tool.name)
@@ -107,7 +107,7 @@ impl IndexedGroup {
         tools.filter(|(_, tool)| is_allowed(tool)).map(|(place, _)| place).collect()
     }
 
-    /// A tool with its definition. If the cache has lost the definition, the summary replaces it.
+    /// Returns a tool with its definition. If the cache has lost the definition, the summary replaces it.
     fn tool(&self, place: usize) -> Option<(&Tool, Raw)> {
         let catalog = self.catalog.as_ref()?;
         let tool = catalog.tools.get(place)?;

@@ -48,8 +48,8 @@ pub(crate) struct ToolList {
 }
 
 impl ToolList {
-    /// The list as it is now. It is built when it is asked for. `wait`: how long from now on it waits for start-up
-    /// discovery.
+    /// Creates the list as it is now. It is built when it is asked for. `wait`: how long from now on it waits for
+    /// start-up discovery.
     pub(crate) fn new(groups: &GroupManager, wait: Duration) -> Self {
         Self {
             version: groups.list_version(),
@@ -127,7 +127,7 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
     })
 }
 
-/// How long a client may cache a list now, in milliseconds.
+/// Returns how long a client may cache a list now, in milliseconds.
 pub(crate) fn ttl_ms(groups: &GroupManager) -> u32 {
     if groups.is_discovering() { 0 } else { LIST_TTL_MS }
 }
@@ -160,8 +160,8 @@ fn hash_lists(groups: &[Upstream], hash_of: fn(ListHashes) -> u64) -> u64 {
     hasher.finish()
 }
 
-/// The definitions of the upstreams' tools that `tools/list` has, under their exposed names: those that the config
-/// exposes, or all.
+/// Returns the definitions of the upstreams' tools that `tools/list` has, under their exposed names: those that the
+/// config exposes, or all.
 fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> ListedTools {
     let surfaces = groups.surfaces();
     let is_listed = |group: &Upstream| {
@@ -193,7 +193,8 @@ pub(crate) struct ListedTools {
     lacks_tools: bool,
 }
 
-/// The known tools that `wanted` selects for their group. A tool that is refused because it changed is left out.
+/// Returns the known tools that `wanted` selects for their group. A tool that is refused because it changed is left
+/// out.
 pub(crate) fn listed_tools<W: Fn(&Tool, &Rules) -> bool>(
     groups: &GroupManager,
     wanted: impl Fn(&Upstream) -> W,
@@ -257,12 +258,12 @@ pub(crate) fn with_name(definition: &Raw, name: &str) -> Raw {
     raw::set_str(definition, "name", name)
 }
 
-/// A result of `tools/list` with these tools.
+/// Returns a result of `tools/list` with these tools.
 pub(crate) fn result_of(tools: &[Raw]) -> Raw {
     [b"{\"tools\":", &raw::array(tools)[..], b"}"].concat().into()
 }
 
-/// The `instructions` of `initialize` and `server/discover`.
+/// Returns the `instructions` of `initialize` and `server/discover`.
 pub fn instructions(groups: &GroupManager) -> String {
     let has_problems = !groups.config().errors.is_empty() || !groups.usage_errors().is_empty();
     with_group_lines(groups, |lines| definitions::instructions(lines, has_problems))
