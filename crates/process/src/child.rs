@@ -97,7 +97,7 @@ impl ChildTransport {
         Ok(RunningChild { input: Box::new(spawned.stdout), output, writer, handle: Self(Arc::new(inner)) })
     }
 
-    /// The pid of the process.
+    /// Returns the pid of the process.
     pub fn pid(&self) -> u32 {
         self.0.pid
     }

@@ -189,7 +189,7 @@ const NOT_EXECUTABLE_ADVICE: &str = if cfg!(windows) {
 };
 
 impl LaunchError {
-    /// The error in a few words, for lists.
+    /// Returns the error in a few words, for lists.
     pub fn brief(&self) -> &'static str {
         match self {
             Self::NotFound { .. } | Self::NoSuchFile { .. } => "its command was not found",
@@ -251,7 +251,7 @@ pub async fn find_broken<'s>(
         .collect()
 }
 
-/// The command as errors show it: without what may be arguments, which may hold secrets.
+/// Returns the command as errors show it: without what may be arguments, which may hold secrets.
 fn without_arguments(command: &str) -> String {
     let is_path = command.starts_with(['/', '~', '.']) || Path::new(command).is_absolute();
     // A path may contain spaces.

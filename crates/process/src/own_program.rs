@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[cfg(unix)]
 pub use descriptors::close_other_descriptors;
 
-/// The path of our own program. On Linux it stays the file that we were started from, even after an upgrade has
+/// Returns the path of our own program. On Linux it stays the file that we were started from, even after an upgrade has
 /// replaced it.
 pub fn own_program() -> PathBuf {
     let link = PathBuf::from(OWN_EXE);

@@ -41,15 +41,15 @@ impl ProcessTree {
         tree
     }
 
-    /// How many processes a process is with its descendants.
+    /// Returns how many processes a process is with its descendants.
     pub fn count(&self, pid: u32) -> usize {
         let children = self.children.get(&pid).into_iter().flatten();
         1 + children.map(|child| self.count(*child)).sum::<usize>()
     }
 
-    /// The proportional set size of a process and of its descendants, in bytes: a page that several processes use counts
-    /// in parts. Of processes that cannot be read so exactly, only the pages of their own count. `None` if there is no
-    /// such process.
+    /// Returns the proportional set size of a process and of its descendants, in bytes: a page that several processes
+    /// use counts in parts. Of processes that cannot be read so exactly, only the pages of their own count. `None` if
+    /// there is no such process.
     pub fn memory(&self, pid: u32) -> Option<u64> {
         let mut total = process_memory(pid)?;
         let mut open = vec![pid];
@@ -62,7 +62,7 @@ impl ProcessTree {
         Some(total)
     }
 
-    /// The private servers of all instances of dynamic-mcp.
+    /// Returns the private servers of all instances of dynamic-mcp.
     fn private_servers(&self) -> impl Iterator<Item = u32> {
         let is_private = |pid: &&u32| {
             let parent_name = || parent(**pid).and_then(procfs::name);
@@ -73,12 +73,12 @@ impl ProcessTree {
     }
 }
 
-/// The parent of a process.
+/// Returns the parent of a process.
 pub fn parent(pid: u32) -> Option<u32> {
     Some(procfs::stat(pid.cast_signed())?.ppid.cast_unsigned())
 }
 
-/// How long after one process another one was started. `None` if one of them has ended, or if it was not.
+/// Returns how long after one process another one was started. `None` if one of them has ended, or if it was not.
 pub fn start_delay(first: u32, second: u32) -> Option<Duration> {
     let start = |pid: u32| Some(procfs::stat(pid.cast_signed())?.starttime);
     let ticks = start(second)?.checked_sub(start(first)?)?;

@@ -184,7 +184,7 @@ const COMMON_WORDS: &[&str] = &[
     "UVX",
 ];
 
-/// The words of the server's name and of the names of its program and package, in capitals.
+/// Returns the words of the server's name and of the names of its program and package, in capitals.
 fn server_words(group: &str, stdio: &StdioConfig) -> Vec<String> {
     let package = stdio.args.iter().find(|arg| !arg.starts_with('-'));
     let names = [Some(group), Some(&stdio.command), package.map(String::as_str)];

@@ -48,7 +48,8 @@ pub(super) fn check(command: &str, args: &[String]) -> Result<(), LaunchError> {
     }
 }
 
-/// The first words of an argument, as strings of JSON. What follows may be a secret, unless it is the package after `-y`.
+/// Returns the first words of an argument, as strings of JSON. What follows may be a secret, unless it is the package
+/// after `-y`.
 fn first_words(argument: &str) -> String {
     let words: Vec<_> = argument.split(' ').filter(|word| !word.is_empty()).collect();
     let is_shown = |at: usize| match at {

@@ -178,7 +178,7 @@ fn texts<'a>(args: &'a [OsString]) -> Result<Vec<&'a str>, QuoteError> {
     args.iter().enumerate().map(text).collect()
 }
 
-/// The command line of a program that splits it as the C runtime does.
+/// Returns the command line of a program that splits it as the C runtime does.
 fn ordinary_line(program: &Path, args: &[&str]) -> OsString {
     let mut line = quoted_path(program);
     for arg in args {
@@ -193,7 +193,7 @@ fn ordinary_line(program: &Path, args: &[&str]) -> OsString {
     line
 }
 
-/// The command line of `cmd.exe` for a batch file: `cmd.exe /e:ON /v:OFF /d /s /c ""FILE" ARGS"`.
+/// Returns the command line of `cmd.exe` for a batch file: `cmd.exe /e:ON /v:OFF /d /s /c ""FILE" ARGS"`.
 ///
 /// Extensions are on for the escape of percent signs. Delayed expansion is off because `!VAR!` cannot be escaped. Without
 /// `/d`, commands of the registry would run first. With `/s`, exactly the first and the last quotation mark are removed.
@@ -253,7 +253,7 @@ fn quote(text: &mut String, arg: &str, needs_quotes: bool, mut push: impl FnMut(
     text.push('"');
 }
 
-/// A path in quotation marks, which it cannot contain.
+/// Returns a path in quotation marks, which it cannot contain.
 fn quoted_path(path: &Path) -> OsString {
     let mut text = OsString::from("\"");
     text.push(path);

@@ -92,7 +92,8 @@ impl DuplicateServer {
         })
     }
 
-    /// The value of `share` that makes them one, if the variables do not differ. `None`: the config shares it already.
+    /// Returns the value of `share` that makes them one, if the variables do not differ. `None`: the config shares it
+    /// already.
     fn share(&self) -> Option<&'static str> {
         let share = if self.directories_differ { "user" } else { "directory" };
         (!self.is_configured).then_some(share)
@@ -109,7 +110,7 @@ impl DuplicateServer {
         })
     }
 
-    /// What to tell about it, after the name of the group.
+    /// Returns what to tell about it, after the name of the group.
     pub fn text(&self) -> String {
         let start =
             format!("runs {} times in your windows ({} MB)", self.pids.len(), self.memory.div_ceil(1 << 20));

@@ -20,7 +20,7 @@ pub fn warden(data: &[u8]) {
     }
 }
 
-/// The frames of a stream until one is malformed.
+/// Returns the frames of a stream until one is malformed.
 fn frames(data: &[u8], chunk_size: usize) -> Vec<Bytes> {
     let (mut input, mut frames) = (BytesMut::new(), Vec::new());
     for chunk in data.chunks(chunk_size) {

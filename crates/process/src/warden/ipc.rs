@@ -39,7 +39,7 @@ impl WardenSocket {
         }
     }
 
-    /// The descriptor, to wait for with poll(2).
+    /// Returns the descriptor, to wait for with poll(2).
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -44,7 +44,7 @@ pub(super) struct LostUpstreams {
 }
 
 impl LostUpstreams {
-    /// Whether the upstream with this id was lost. Elsewhere, processes do not show to which one they belong.
+    /// Returns whether the upstream with this id was lost. Elsewhere, processes do not show to which one they belong.
     #[cfg(any(target_os = "linux", test))]
     pub(super) fn contains(&self, id: u64) -> bool {
         id < self.below && !self.spared.iter().any(|ids| ids.contains(&id))

@@ -56,7 +56,7 @@ impl SpawnReport {
         }
     }
 
-    /// The descriptor, to wait for with poll(2).
+    /// Returns the descriptor, to wait for with poll(2).
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -118,7 +118,7 @@ impl SpawnContext {
 }
 
 impl PreparedChild {
-    /// What the child does after the fork: it becomes the upstream, or reports why it cannot and exits.
+    /// Returns what the child does after the fork: it becomes the upstream, or reports why it cannot and exits.
     #[expect(unsafe_code, reason = "_exit(2): what the warden process registered for its exit is not ours")]
     fn run(&self, stdio: &[OwnedFd; 3], mut report: PipeWriter) -> ! {
         let Err((step, errno)) = self.execute(stdio, report.as_raw_fd());

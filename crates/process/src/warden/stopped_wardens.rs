@@ -26,7 +26,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a process may take from closing its descriptors to its end.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Whether our process has died. Waits a moment for the end of one whose descriptors are closed already.
+/// Returns whether our process has died. Waits a moment for the end of one whose descriptors are closed already.
 ///
 /// A socket that is closed does not mean that: our process also closes that of a retired warden process without
 /// upstreams.

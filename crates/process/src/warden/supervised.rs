@@ -38,7 +38,7 @@ pub(super) struct PendingStop {
 }
 
 impl SupervisedUpstream {
-    /// An upstream that was just forked.
+    /// Creates an upstream that was just forked.
     pub(super) fn new(pid: i32, report: SpawnReport) -> Self {
         Self { pid, has_exited: false, report: Some(report), stop: None }
     }
@@ -66,7 +66,7 @@ impl SupervisedUpstream {
     }
 }
 
-/// The time until the next scan while processes are being killed.
+/// Returns the time until the next scan while processes are being killed.
 pub(super) fn kill_scan_interval(now: Instant, sigkill_at: Instant) -> Duration {
     if now < sigkill_at + FAST_SCAN_PERIOD { FAST_SCAN_INTERVAL } else { SLOW_SCAN_INTERVAL }
 }

@@ -287,7 +287,7 @@ impl StartedProcess {
         Ok(Self { _wait: wait, process, pid, exited })
     }
 
-    /// The pid.
+    /// Returns the pid.
     pub(super) fn pid(&self) -> u32 {
         self.pid
     }

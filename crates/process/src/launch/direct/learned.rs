@@ -187,7 +187,7 @@ impl LearnedStart {
     }
 }
 
-/// The launcher's environment by name.
+/// Returns the launcher's environment by name.
 fn variables(launch: &Launch) -> HashMap<&OsStr, &OsStr> {
     launch.env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())).collect()
 }

@@ -61,8 +61,8 @@ pub(super) fn observe(pid: u32, launch: &Launch, package: &PinnedPackage) -> Res
     Ok(ObservedServer { program, env, files })
 }
 
-/// The program of the server. Its command line must end in the program and the arguments that the config has for it, so
-/// that executing the program with these makes the same command line.
+/// Returns the program of the server. Its command line must end in the program and the arguments that the config has
+/// for it, so that executing the program with these makes the same command line.
 fn program(server: u32, launch: &Launch, package: &PinnedPackage) -> Result<PathBuf, String> {
     let words = procfs::cmdline(server).map_err(|error| error.to_string())?;
     let args = launch.args.get(package.own_args..).unwrap_or_default();
@@ -93,7 +93,7 @@ fn begins_as_script(file: &Path) -> bool {
     read.is_ok() && start == *b"#!"
 }
 
-/// The environment that a process was executed with.
+/// Returns the environment that a process was executed with.
 fn environment(pid: u32) -> Result<BTreeMap<String, String>, String> {
     let environ = procfs::environ(pid).map_err(|error| error.to_string())?;
     let text =

@@ -116,7 +116,7 @@ fn is_dist_info(dir: &Path, package: &PinnedPackage) -> bool {
     })
 }
 
-/// The name of a Python package as it is compared, with `-`, `_` and `.` alike.
+/// Returns the name of a Python package as it is compared, with `-`, `_` and `.` alike.
 fn normalized(name: &str) -> String {
     let parts: Vec<_> = name.split(['-', '_', '.']).filter(|part| !part.is_empty()).collect();
     parts.join("-").to_lowercase()

@@ -15,7 +15,7 @@ pub enum LauncherProgram {
 }
 
 impl LauncherProgram {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Npx => "npx",
@@ -49,7 +49,7 @@ pub enum NotPinned {
 }
 
 impl NotPinned {
-    /// The launcher, if there is one.
+    /// Returns the launcher, if there is one.
     pub fn launcher(&self) -> Option<LauncherProgram> {
         match self {
             Self::NoLauncher => None,
