@@ -89,7 +89,7 @@ impl Question {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// What is sent.
+    /// Returns what is sent.
     fn message(&self) -> String {
         let Some(file) = &self.named else { return self.challenge.clone() };
         format!("{DESCRIPTOR}{:021}", file.as_raw_fd())

@@ -195,7 +195,7 @@ struct SharedTransport {
 }
 
 impl SharedTransport {
-    /// The session ends when its input and its output are closed.
+    /// Opens the transport of a session. The session ends when its input and its output are closed.
     fn open(pipes: SessionPipes, pid: u32, log: ServerLog) -> OpenTransport<SharedHandle> {
         let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
         let handle = Arc::new(Self { pid, server_end: OnceLock::new(), log });

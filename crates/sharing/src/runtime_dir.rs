@@ -51,12 +51,13 @@ impl RuntimeDir {
         }
     }
 
-    /// The path of the directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The path of the host's socket. It contains our build, so that a host serves only the build that it is itself.
+    /// Returns the path of the host's socket. It contains our build, so that a host serves only the build that it is
+    /// itself.
     ///
     /// # Errors
     ///
@@ -76,7 +77,7 @@ impl RuntimeDir {
         options.open(self.0.join("lock"))
     }
 
-    /// The file that marks a server as one that must not be shared. `program` and `args` identify the server.
+    /// Returns the file that marks a server as one that must not be shared. `program` and `args` identify the server.
     pub(crate) fn unshareable_mark(&self, program: &str, args: &[String]) -> PathBuf {
         let parts = std::iter::once(program).chain(args.iter().map(String::as_str));
         self.0.join(format!("private-{}", digest::of_parts(parts, 16)))

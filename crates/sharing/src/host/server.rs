@@ -167,12 +167,12 @@ impl SharedServer {
         }
     }
 
-    /// What the server is.
+    /// Returns what the server is.
     pub(super) fn identity(&self) -> &Arc<ServerIdentity> {
         &self.identity
     }
 
-    /// The pid of its process.
+    /// Returns the pid of its process.
     pub(super) fn pid(&self) -> u32 {
         self.pid
     }

@@ -129,7 +129,7 @@ impl<S> SessionTable<S> {
         leftovers
     }
 
-    /// The sessions.
+    /// Returns the sessions.
     pub(super) fn all(&self) -> impl Iterator<Item = &S> {
         self.sessions.values().map(|session| &session.reach)
     }
@@ -203,7 +203,7 @@ impl<S> SessionTable<S> {
         is_last
     }
 
-    /// The subscribers of a resource.
+    /// Returns the subscribers of a resource.
     pub(super) fn subscribers(&self, uri: &str) -> impl Iterator<Item = &S> {
         let ids = self.subscribers.get(uri).into_iter().flatten();
         ids.filter_map(|id| self.sessions.get(id)).map(|session| &session.reach)
@@ -226,7 +226,7 @@ impl<S> SessionTable<S> {
         self.tasks.get(task) == Some(&id)
     }
 
-    /// The session that a task belongs to.
+    /// Returns the session that a task belongs to.
     pub(super) fn task_owner(&self, task: &str) -> Option<&S> {
         self.sessions.get(self.tasks.get(task)?).map(|session| &session.reach)
     }

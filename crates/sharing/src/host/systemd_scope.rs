@@ -25,7 +25,8 @@ pub(super) async fn enter(dir: PathBuf, pids: Vec<u32>) {
     }
 }
 
-/// Where systemd puts the socket of the session bus. The host inherits no environment that could name another one.
+/// Returns where systemd puts the socket of the session bus. The host inherits no environment that could name another
+/// one.
 fn bus_socket(dir: &Path) -> Option<PathBuf> {
     let base = match dir.file_name()?.to_str()? {
         "dynamic-mcp" => dir.parent()?.to_owned(),
