@@ -81,23 +81,23 @@ pub struct InstanceStatus {
 }
 
 impl InstanceStatus {
-    /// The groups, as `get_status` reports them.
+    /// Returns the groups, as `get_status` reports them.
     pub fn groups(&self) -> &[Value] {
         self.status["groups"].as_array().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// A group, as `get_status` reports it.
+    /// Returns a group, as `get_status` reports it.
     pub fn group(&self, name: &str) -> Option<&Value> {
         self.groups().iter().find(|group| group["group"] == name)
     }
 
-    /// The process of a group's server, if it is shared.
+    /// Returns the process of a group's server, if it is shared.
     pub fn shared_server(&self, group: &str) -> Option<u64> {
         let group = self.group(group)?;
         group["pid"].as_u64().filter(|_| group["shared"] == true)
     }
 
-    /// The names of its groups.
+    /// Returns the names of its groups.
     pub fn names(&self) -> impl Iterator<Item = String> {
         self.groups().iter().filter_map(|group| Some(group["group"].as_str()?.to_owned()))
     }

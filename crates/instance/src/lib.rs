@@ -78,8 +78,8 @@ pub struct InstanceOptions {
 }
 
 impl InstanceOptions {
-    /// The arguments with which another command reads the same config files, with a space before them. Empty for the
-    /// default file. A path that cannot be typed is left out.
+    /// Returns the arguments with which another command reads the same config files, with a space before them. Empty
+    /// for the default file. A path that cannot be typed is left out.
     pub fn config_args(&self, env: &Env) -> String {
         let named = self.files.iter().filter(|_| self.names_files).map(|file| env.cwd().join(file));
         named.filter_map(|file| Some(format!(" --config {}", text::shell_word(file.to_str()?)?))).collect()

@@ -51,7 +51,7 @@ impl Nesting {
         Self { own, ancestors, files: names.join(", ") }
     }
 
-    /// The name and the value of the variable for the servers of this instance.
+    /// Returns the name and the value of the variable for the servers of this instance.
     pub(crate) fn var_for_servers(&self) -> (OsString, OsString) {
         let all: Vec<_> = self.ancestors.iter().chain([&self.own]).map(String::as_str).collect();
         (ANCESTORS_VAR.into(), all.join(":").into())

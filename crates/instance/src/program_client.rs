@@ -67,7 +67,7 @@ impl ProgramClient {
         self.request("tools/call", &json!({ "name": name, "arguments": args })).await
     }
 
-    /// The pid of the server.
+    /// Returns the pid of the server.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }

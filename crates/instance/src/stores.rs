@@ -9,8 +9,9 @@ use config::vars::Env;
 use config::{Settings, secrets};
 use std::sync::Arc;
 
-/// The logins of this user: files in `logins` of the data directory, and the system's keyring, unless the settings turn
-/// it off. `may_prompt` says whether the user may be asked to unlock it. `None` if the home directory is not known.
+/// Returns the logins of this user: files in `logins` of the data directory, and the system's keyring, unless the
+/// settings turn it off. `may_prompt` says whether the user may be asked to unlock it. `None` if the home directory is
+/// not known.
 pub fn token_store(
     options: &InstanceOptions,
     env: &Env,
@@ -25,13 +26,13 @@ pub fn token_store(
     Some(store.with_command_options(&options.config_args(env)))
 }
 
-/// The secrets of this user, in the system's keyring. The settings about logins do not matter here. `None` if the home
-/// directory is not known.
+/// Returns the secrets of this user, in the system's keyring. The settings about logins do not matter here. `None` if
+/// the home directory is not known.
 pub fn secret_store(env: &Env) -> Option<SecretStore> {
     Some(SecretStore::new(Keyring::of_system(env, true), secrets::marker_dir(env)?))
 }
 
-/// The secrets of this user for servers that start. The user may be asked to unlock the keyring.
+/// Returns the secrets of this user for servers that start. The user may be asked to unlock the keyring.
 pub fn secret_keyring(env: &Env) -> Option<Arc<dyn SecretKeyring>> {
     Some(Arc::new(secret_store(env)?))
 }

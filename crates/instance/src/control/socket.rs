@@ -127,7 +127,7 @@ async fn answer(
     output.flush().await
 }
 
-/// What `get_status` reports, with the findings that only the owner of the config may know.
+/// Returns what `get_status` reports, with the findings that only the owner of the config may know.
 fn status_for_owner(groups: &GroupManager) -> Value {
     let all = groups.all();
     let mut report = status::report(&all, groups, &LoginFlows::default(), &[]).json;
