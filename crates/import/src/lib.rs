@@ -215,7 +215,7 @@ async fn import_into(
     })
 }
 
-/// The names of the secrets that the keyring has.
+/// Returns the names of the secrets that the keyring has.
 ///
 /// # Errors
 ///
@@ -230,7 +230,7 @@ async fn known_secrets(target: &Path, dry_run: bool, env: &Env) -> anyhow::Resul
     Ok(if dry_run { Vec::new() } else { store.names().await? })
 }
 
-/// The config file that is written: the last one of the command line, or else the default one.
+/// Returns the config file that is written: the last one of the command line, or else the default one.
 fn target_file(options: &InstanceOptions, env: &Env) -> anyhow::Result<PathBuf> {
     let file =
         options.files.last().context("there is no config file because HOME is not set; use --config")?;

@@ -57,7 +57,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// The figures of several that start at the same time.
+    /// Creates the figures of several that start at the same time.
     fn sum<'f>(all: impl IntoIterator<Item = &'f Self>) -> Self {
         all.into_iter().fold(Self { memory: Some(0), ..Self::default() }, |sum, one| Self {
             processes: sum.processes + one.processes,
@@ -149,7 +149,7 @@ async fn measure_servers(
     measured
 }
 
-/// Whether a server is neither connected nor has failed to be.
+/// Returns whether a server is neither connected nor has failed to be.
 fn is_starting(group: &Upstream) -> bool {
     let snapshot = group.snapshot();
     let has_failed = snapshot.attempted && snapshot.connecting.is_none();

@@ -74,7 +74,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// A server that was found in a file of a client.
+    /// Creates a server that was found in a file of a client.
     pub(crate) fn new(app: ClientApp, is_project: bool, found: FoundServer) -> Self {
         let FoundServer { name, translated: TranslatedEntry { mut entry, variables, .. } } = found;
         let is_on = entry.shift_remove("enabled") != Some(Value::Bool(false));
@@ -136,8 +136,8 @@ impl Merger {
         self.servers.push(server);
     }
 
-    /// The server that this is another entry of: one with an equal entry if there is one. `other_account` gets what keeps
-    /// it apart from the first server that has its name and its program.
+    /// Returns the server that this is another entry of: one with an equal entry if there is one. `other_account` gets
+    /// what keeps it apart from the first server that has its name and its program.
     pub(crate) fn twin(
         &self,
         origin: &Origin,
@@ -200,7 +200,7 @@ impl Merger {
         }
     }
 
-    /// The name, or one with the client's name if another server has it.
+    /// Returns the name, or one with the client's name if another server has it.
     fn free_name(&self, name: &str, app: ClientApp) -> String {
         let with_client = format!("{name}-{}", app.id());
         let numbered = (2..).map(|number| format!("{with_client}-{number}"));
@@ -223,7 +223,8 @@ impl PlannedServer {
         }
     }
 
-    /// Whether this is its name, here or with one of the clients, or the name that an import gave it beside another one.
+    /// Returns whether this is its name, here or with one of the clients, or the name that an import gave it beside
+    /// another one.
     fn has_name(&self, name: &str) -> bool {
         let is_given = || {
             let client = self.name.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
@@ -279,8 +280,8 @@ impl PlannedServer {
         }
     }
 
-    /// The variables that only clients know, with what each client writes. `is_project`: for its file of the project, where
-    /// the inputs of the user's file have no value.
+    /// Returns the variables that only clients know, with what each client writes. `is_project`: for its file of the
+    /// project, where the inputs of the user's file have no value.
     pub(crate) fn client_variables(&self, app: ClientApp, is_project: bool) -> BTreeMap<String, String> {
         let origins = self.origins.iter().filter(|origin| origin.app == app);
         let known = origins.flat_map(|origin| {
@@ -292,7 +293,7 @@ impl PlannedServer {
     }
 }
 
-/// An entry without what it says about its tools, and about whether it is on.
+/// Returns an entry without what it says about its tools, and about whether it is on.
 fn without_rules(entry: &Map<String, Value>) -> Map<String, Value> {
     let mut entry = entry.clone();
     entry.shift_remove("enabled");
@@ -300,12 +301,12 @@ fn without_rules(entry: &Map<String, Value>) -> Map<String, Value> {
     entry
 }
 
-/// Whether this is what `Merger::free_name` may put after the client.
+/// Returns whether this is what `Merger::free_name` may put after the client.
 fn is_number_or_nothing(text: &str) -> bool {
     text.is_empty() || text.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// Whether two entries run the same command, or contact the same server.
+/// Returns whether two entries run the same command, or contact the same server.
 pub(crate) fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
     ["command", "args", "url"].iter().all(|name| {
         fn value<'e>(entry: &'e Map<String, Value>, name: &str) -> Option<&'e Value> {
@@ -318,7 +319,7 @@ pub(crate) fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Va
     })
 }
 
-/// Whether two values are equal when they are read. A string can be written in several ways.
+/// Returns whether two values are equal when they are read. A string can be written in several ways.
 pub(crate) fn is_same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::String(ours), Value::String(theirs)) => comparable(ours) == comparable(theirs),

@@ -253,12 +253,12 @@ impl Plan {
         Ok(ClientOutcome::Written)
     }
 
-    /// Whether there is no servers.json although a client reads it.
+    /// Returns whether there is no servers.json although a client reads it.
     fn is_lost(&self) -> bool {
         self.before.is_none() && self.is_used
     }
 
-    /// Whether servers.json changes.
+    /// Returns whether servers.json changes.
     fn changes(&self) -> bool {
         !self.moves.is_empty() || self.config_changes().describe("", "", "").is_some()
     }

@@ -66,7 +66,7 @@ impl Profile {
         Some(Self { servers: servers.collect::<Option<_>>()?, tools })
     }
 
-    /// The value for the file.
+    /// Returns the value for the file.
     pub(crate) fn value(&self) -> Value {
         match self.tools.is_empty() {
             true => json!(self.servers),
@@ -120,7 +120,7 @@ impl Profile {
         self
     }
 
-    /// The rules for the tools of a server.
+    /// Returns the rules for the tools of a server.
     pub(crate) fn rules(&self, server: &str) -> ToolRuleSet {
         ToolRuleSet::read(self.tools.get(server))
     }
@@ -155,7 +155,7 @@ fn text(glob: &str) -> String {
     literal(glob).unwrap_or_else(|| glob.to_owned())
 }
 
-/// The name that a glob of `Glob::escape` matches, or the glob.
+/// Returns the name that a glob of `Glob::escape` matches, or the glob.
 fn plain_name(glob: &str) -> String {
     let glob = text(glob);
     let (mut plain, mut chars) = (String::new(), glob.chars().peekable());

@@ -168,7 +168,7 @@ impl Undo<'_> {
         Ok(())
     }
 
-    /// The values that a record has in the keyring.
+    /// Returns the values that a record has in the keyring.
     async fn stored_values(
         &self,
         id: u32,
@@ -242,7 +242,7 @@ impl Undo<'_> {
     }
 }
 
-/// The values in these texts that must not be shown.
+/// Returns the values in these texts that must not be shown.
 fn secrets_in(texts: [&Option<String>; 2], path: &Path) -> BTreeSet<String> {
     let roots: Vec<_> = texts.into_iter().flatten().filter_map(|text| literal(path, text).ok()).collect();
     secrets::secret_values(roots.iter().flat_map(secrets::all_objects))

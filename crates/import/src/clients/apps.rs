@@ -71,12 +71,12 @@ pub enum TimeoutMeaning {
 }
 
 impl ClientApp {
-    /// Every client, in the order in which their servers are merged.
+    /// Returns every client, in the order in which their servers are merged.
     pub fn all() -> &'static [Self] {
         Self::value_variants()
     }
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn id(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => "claude-desktop",
@@ -91,7 +91,7 @@ impl ClientApp {
         }
     }
 
-    /// The name in texts.
+    /// Returns the name in texts.
     pub fn label(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => "Claude Desktop",
@@ -106,7 +106,7 @@ impl ClientApp {
         }
     }
 
-    /// The files of the user, whether or not they exist.
+    /// Returns the files of the user, whether or not they exist.
     pub(crate) fn user_files(self, env: &Env, os: HostOs) -> Vec<PathBuf> {
         let home = |path: &str| env.home().map(|home| home.join(path));
         let below = |variable: &str, default: &str| {
@@ -139,12 +139,12 @@ impl ClientApp {
         }
     }
 
-    /// The file to make if there is none.
+    /// Returns the file to make if there is none.
     pub(crate) fn new_file(self, env: &Env, os: HostOs) -> Option<PathBuf> {
         self.user_files(env, os).pop()
     }
 
-    /// The files of a project, relative to its directory.
+    /// Returns the files of a project, relative to its directory.
     pub(crate) fn project_files(self) -> &'static [&'static str] {
         match self {
             Self::ClaudeDesktop => &[],
@@ -162,7 +162,7 @@ impl ClientApp {
         }
     }
 
-    /// The keys that lead to the servers in a file with this content.
+    /// Returns the keys that lead to the servers in a file with this content.
     pub(crate) fn servers_path(self, root: &Value) -> Vec<String> {
         let keys: &[&str] = match self {
             Self::Vscode | Self::VscodeInsiders => &["servers"],
@@ -174,7 +174,7 @@ impl ClientApp {
         keys.iter().map(|&key| key.to_owned()).collect()
     }
 
-    /// What the client means by a server's `timeout`.
+    /// Returns what the client means by a server's `timeout`.
     pub fn timeout(self) -> TimeoutMeaning {
         match self {
             Self::ClaudeDesktop | Self::Cursor | Self::Vscode | Self::VscodeInsiders => TimeoutMeaning::None,
@@ -184,17 +184,17 @@ impl ClientApp {
         }
     }
 
-    /// Whether the client passes its whole environment to servers.
+    /// Returns whether the client passes its whole environment to servers.
     pub fn passes_environment(self) -> bool {
         matches!(self, Self::ClaudeCode | Self::Opencode) || self.is_vscode()
     }
 
-    /// Whether it is an edition of VS Code.
+    /// Returns whether it is an edition of VS Code.
     pub fn is_vscode(self) -> bool {
         matches!(self, Self::Vscode | Self::VscodeInsiders)
     }
 
-    /// The client whose files of a project these are: of VS Code, the edition that has a file of the user's.
+    /// Returns the client whose files of a project these are: of VS Code, the edition that has a file of the user's.
     pub(crate) fn in_project(self, env: &Env) -> Self {
         let has_file = |app: Self| app.user_files(env, HostOs::CURRENT).iter().any(|file| file.exists());
         match self {
@@ -203,7 +203,8 @@ impl ClientApp {
         }
     }
 
-    /// Whether the client shows its user what a server asks (form elicitation). `is_version_2`: OpenCode's second version.
+    /// Returns whether the client shows its user what a server asks (form elicitation). `is_version_2`: OpenCode's
+    /// second version.
     pub(crate) fn shows_questions(self, is_version_2: bool) -> bool {
         match self {
             Self::ClaudeDesktop | Self::Gemini => false,
@@ -213,7 +214,7 @@ impl ClientApp {
         }
     }
 
-    /// The names of the client's programs, as the system shows processes.
+    /// Returns the names of the client's programs, as the system shows processes.
     pub fn programs(self) -> &'static [&'static str] {
         match self {
             Self::ClaudeDesktop => &["claude-desktop", "Claude"],
@@ -228,8 +229,9 @@ impl ClientApp {
         }
     }
 
-    /// How the client's entry for us gets a variable of the environment, where it has to be named: the value of a member
-    /// of `env`. `None` where the client passes its whole environment, has no variables, or has a list of names.
+    /// Returns how the client's entry for us gets a variable of the environment, where it has to be named: the value of
+    /// a member of `env`. `None` where the client passes its whole environment, has no variables, or has a list of
+    /// names.
     pub fn variable(self, name: &str) -> Option<String> {
         match self {
             Self::Cursor => Some(format!("${{env:{name}}}")),
@@ -238,7 +240,7 @@ impl ClientApp {
         }
     }
 
-    /// The client's entry for this program.
+    /// Returns the client's entry for this program.
     ///
     /// `env` has values in the client's syntax, `variables` the names of variables to pass. The entry has the client's
     /// own key, if it has one, that keeps our tools from being deferred: they are the few that are always needed.
@@ -332,30 +334,30 @@ pub(crate) fn is_own_entry(entry: &Value) -> bool {
     }
 }
 
-/// Whether a program runs what its arguments say: a shell or `env`.
+/// Returns whether a program runs what its arguments say: a shell or `env`.
 pub(crate) fn is_wrapper(program: &str) -> bool {
     matches!(program, "sh" | "bash" | "zsh" | "dash" | "fish" | "cmd" | "env")
 }
 
-/// Whether this program is among the words of a command.
+/// Returns whether this program is among the words of a command.
 fn names_program(command: &str) -> bool {
     command.split_whitespace().any(|word| program_name(word.trim_matches(['"', '\''])) == "dynamic-mcp")
 }
 
-/// Whether this is another name of the file that runs now.
+/// Returns whether this is another name of the file that runs now.
 fn is_this_program(program: &str) -> bool {
     let path = Path::new(program);
     let own = || std::env::current_exe().and_then(|own| own.canonicalize());
     path.is_absolute() && path.canonicalize().is_ok_and(|path| own().is_ok_and(|own| own == path))
 }
 
-/// The name of a program, without its directory and the extension of Windows.
+/// Returns the name of a program, without its directory and the extension of Windows.
 pub(crate) fn program_name(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
 }
 
-/// The path with the home directory as `~`, for texts, in visible characters.
+/// Returns the path with the home directory as `~`, for texts, in visible characters.
 pub fn short_path(path: &Path, env: &Env) -> String {
     match env.home().and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) => text::path(&Path::new("~").join(rest)),

@@ -49,7 +49,7 @@ pub(crate) fn client_form(app: ClientApp, entry: &Map<String, Value>) -> ClientF
     writer.form
 }
 
-/// The entry with our names for its fields: servers.json may be in the form of any client.
+/// Returns the entry with our names for its fields: servers.json may be in the form of any client.
 fn with_our_names(entry: &Map<String, Value>) -> Map<String, Value> {
     let mut out = Map::new();
     let mut rules = Map::new();
@@ -254,7 +254,7 @@ impl FormWriter {
         }
     }
 
-    /// The value with every string in the notation of the client.
+    /// Returns the value with every string in the notation of the client.
     fn strings(&mut self, place: &str, value: &Value) -> Value {
         match value {
             Value::String(text) => self.string(place, text).into(),
@@ -293,7 +293,7 @@ impl FormWriter {
         out
     }
 
-    /// A variable in the notation of the client.
+    /// Returns a variable in the notation of the client.
     fn variable(&self, name: &str, default: Option<&str>) -> Option<String> {
         match (self.app, default) {
             (ClientApp::ClaudeCode | ClientApp::Gemini | ClientApp::Copilot, Some(default)) => {
@@ -312,7 +312,7 @@ impl FormWriter {
     }
 }
 
-/// The variable that a string is, without a default.
+/// Returns the variable that a string is, without a default.
 fn env_name(text: &str) -> Option<String> {
     match &parts(text).ok()?[..] {
         [StringPart::Env { name, default: None }] => Some(name.to_string()),
@@ -320,7 +320,7 @@ fn env_name(text: &str) -> Option<String> {
     }
 }
 
-/// Whether a value is the variable of this name.
+/// Returns whether a value is the variable of this name.
 fn is_variable(value: &Value, name: &str) -> bool {
     value.as_str().and_then(env_name).is_some_and(|variable| variable == name)
 }

@@ -22,7 +22,7 @@ const ORDER: &[&str] = &[
     "stateful",
 ];
 
-/// The entry with its fields in their usual order.
+/// Returns the entry with its fields in their usual order.
 pub(crate) fn in_order(mut entry: Map<String, Value>) -> Map<String, Value> {
     let known = ORDER.iter().filter_map(|name| Some(((*name).to_owned(), entry.shift_remove(*name)?)));
     let mut ordered: Map<String, Value> = known.collect();

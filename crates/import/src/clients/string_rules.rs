@@ -155,7 +155,7 @@ const COPILOT: StringRules = StringRules {
 };
 
 impl ClientApp {
-    /// What the client makes of the strings of a server.
+    /// Returns what the client makes of the strings of a server.
     pub fn string_rules(self) -> &'static StringRules {
         match self {
             Self::ClaudeDesktop => &CLAUDE_DESKTOP,
@@ -171,7 +171,7 @@ impl ClientApp {
 }
 
 impl StringRules {
-    /// The notations that count in a field.
+    /// Returns the notations that count in a field.
     pub fn forms_in(&self, field: &str) -> &'static [VariableForm] {
         match self.fields {
             Fields::All => self.forms,

@@ -165,7 +165,7 @@ impl Translation<'_> {
         }
     }
 
-    /// A program. We take a leading `~` for the home directory, and few clients do.
+    /// Returns a program. We take a leading `~` for the home directory, and few clients do.
     fn program(&mut self, value: &Value) -> Value {
         match self.strings("command", value) {
             Value::String(program) if Path::new(&program).starts_with("~") => format!("./{program}").into(),
@@ -381,7 +381,7 @@ fn without_arguments<'n>(names: impl Iterator<Item = &'n str>) -> (Value, bool) 
     (plain.into(), has_arguments)
 }
 
-/// The path without `.` in it.
+/// Returns the path without `.` in it.
 fn normal_path(path: &Path) -> std::path::PathBuf {
     path.components().filter(|part| *part != std::path::Component::CurDir).collect()
 }

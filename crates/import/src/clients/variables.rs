@@ -111,7 +111,7 @@ impl StringTranslator<'_> {
         found
     }
 
-    /// The variable that the text starts with, or the braces that only look like one, and the text after it.
+    /// Returns the variable that the text starts with, or the braces that only look like one, and the text after it.
     fn variable<'t>(
         &self,
         forms: &[VariableForm],
@@ -137,7 +137,7 @@ impl StringTranslator<'_> {
         })
     }
 
-    /// What the client knows about its window, where that is the project.
+    /// Returns what the client knows about its window, where that is the project.
     fn of_project(&self, body: &str) -> Option<StringPart<'static>> {
         let dir = match body {
             "workspaceFolder" => self.project?.as_os_str(),
@@ -147,7 +147,7 @@ impl StringTranslator<'_> {
         Some(StringPart::Text(dir.to_string_lossy().into_owned().into()))
     }
 
-    /// What stands in the braces of a `${…}`, and the text after it.
+    /// Returns what stands in the braces of a `${…}`, and the text after it.
     fn body<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         let inner = text.strip_prefix("${")?;
         let end = match self.rules.braces {
@@ -203,7 +203,7 @@ fn is_inside(path: &Path, dir: &Path) -> bool {
     }
 }
 
-/// The parts of a string that is in our notation already.
+/// Returns the parts of a string that is in our notation already.
 fn ours(text: &str) -> Vec<StringPart<'_>> {
     // What is malformed is an error of the server, once it is read.
     parts(text).unwrap_or_else(|Malformed| vec![env("")])
@@ -237,7 +237,7 @@ fn editor<'t>(body: &'t str, project: Option<&Path>, used: &mut UsedVariables) -
     })
 }
 
-/// A variable with one of these names.
+/// Returns a variable with one of these names.
 fn client_only(
     body: &str,
     names: &[&str],
@@ -253,7 +253,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_word)
 }
 
-/// A string as it is written where a variable that is not set is empty, so that equal variables are equal.
+/// Returns a string as it is written where a variable that is not set is empty, so that equal variables are equal.
 pub(crate) fn comparable(text: &str) -> String {
     let Ok(mut parts) = parts(text) else { return canonical(text) };
     for part in &mut parts {
@@ -292,8 +292,8 @@ impl UsedVariables {
     }
 }
 
-/// Our name for what only the client knows: `DYN_GITHUB_TOKEN` for `${input:github-token}`. Inputs whose names have the
-/// same words get different names, and so do inputs of a project's own file: their names have a digest.
+/// Returns our name for what only the client knows: `DYN_GITHUB_TOKEN` for `${input:github-token}`. Inputs whose names
+/// have the same words get different names, and so do inputs of a project's own file: their names have a digest.
 fn own_name(body: &str, project: Option<&Path>) -> String {
     let input = body.strip_prefix("input:");
     let mut words: Vec<String> = Vec::new();

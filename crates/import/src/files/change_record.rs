@@ -67,7 +67,7 @@ pub(crate) struct EarlierUse {
 }
 
 impl EarlierUse {
-    /// Whether the client still has the server in this project, or, with `None`, elsewhere.
+    /// Returns whether the client still has the server in this project, or, with `None`, elsewhere.
     pub(crate) fn counts_in(&self, project: Option<&Path>) -> bool {
         self.project.is_none() || self.project.as_deref() == project
     }
@@ -103,7 +103,7 @@ pub(crate) struct OtherContent {
 }
 
 impl OtherContent {
-    /// Where they are.
+    /// Returns where they are.
     fn place(&self) -> ReturningEntries {
         ReturningEntries { keys: self.keys.clone(), remove: None, names: self.names.clone() }
     }
@@ -130,7 +130,7 @@ pub(crate) struct OwnVariables {
 }
 
 impl OwnVariables {
-    /// Where the entry is.
+    /// Returns where the entry is.
     fn place(&self) -> ReturningEntries {
         ReturningEntries { keys: self.keys.clone(), remove: None, names: vec![self.own.clone()] }
     }
@@ -160,7 +160,7 @@ impl ChangeRecord {
         }
     }
 
-    /// The client.
+    /// Returns the client.
     pub(crate) fn app(&self) -> Option<ClientApp> {
         ClientApp::all().iter().copied().find(|app| app.id() == self.client)
     }
@@ -172,18 +172,18 @@ impl ChangeRecord {
         Some(EarlierUse { app, project: place.and_then(|place| place.project.clone()) })
     }
 
-    /// Whether a part was put back.
+    /// Returns whether a part was put back.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.after.is_none()
     }
 
-    /// Whether these are the bytes that the change left.
+    /// Returns whether these are the bytes that the change left.
     pub(crate) fn left(&self, bytes: &[u8]) -> bool {
         self.after.as_ref() == Some(&digest(bytes))
     }
 
-    /// What is left of the record when everything but these entries and this content is back. `own`: our entries that are
-    /// removed now, from the text `now`.
+    /// Returns what is left of the record when everything but these entries and this content is back. `own`: our
+    /// entries that are removed now, from the text `now`.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ impl ChangeRecord {
         is_there
     }
 
-    /// Whether a string in the text still has a value: with escapes that it need not have, it is not found.
+    /// Returns whether a string in the text still has a value: with escapes that it need not have, it is not found.
     pub(crate) fn has_value(&self, value: &str) -> bool {
         fn any_string(content: &Value, value: &str) -> bool {
             match content {
@@ -260,7 +260,7 @@ impl ChangeRecord {
         content.is_some_and(|content| any_string(&content, value))
     }
 
-    /// The text before, with these values of the keyring in it. A mark whose value is not known stays.
+    /// Returns the text before, with these values of the keyring in it. A mark whose value is not known stays.
     pub(crate) fn text_before(&self, values: &BTreeMap<String, String>) -> Option<String> {
         // The last ones first: one may stand within the mark of another.
         let stored = self.stored_values.iter().rev();
@@ -273,7 +273,7 @@ impl ChangeRecord {
     }
 }
 
-/// The SHA-256 of bytes, in base64.
+/// Returns the SHA-256 of bytes, in base64.
 fn digest(bytes: &[u8]) -> String {
     STANDARD.encode(Sha256::digest(bytes))
 }

@@ -9,7 +9,7 @@ use jsonc_parser::cst::{CstComment, CstNode, CstObjectProp, CstRootNode};
 
 use config::load::{PARSE_OPTIONS, is_toml};
 
-/// The comments directly above a member, and those before it on its line, in their order.
+/// Returns the comments directly above a member, and those before it on its line, in their order.
 pub(crate) fn comments_above(property: &CstObjectProp) -> Vec<CstComment> {
     let (mut found, mut line) = (Vec::new(), Vec::new());
     let mut is_its_line = true;
@@ -34,7 +34,7 @@ pub(crate) fn comments_above(property: &CstObjectProp) -> Vec<CstComment> {
     found
 }
 
-/// All comments of a file. In TOML, those that stand behind a string of several lines may be missing.
+/// Returns all comments of a file. In TOML, those that stand behind a string of several lines may be missing.
 pub(crate) fn comments(path: &Path, text: &str) -> Vec<String> {
     if is_toml(path) {
         return text.lines().filter_map(toml_comment).map(str::to_owned).collect();
@@ -52,7 +52,7 @@ pub(crate) fn comments(path: &Path, text: &str) -> Vec<String> {
     found
 }
 
-/// The comment at the end of a line of TOML.
+/// Returns the comment at the end of a line of TOML.
 fn toml_comment(line: &str) -> Option<&str> {
     let mut quote = None;
     let mut is_escaped = false;

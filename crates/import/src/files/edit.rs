@@ -166,7 +166,7 @@ fn change_list(array: &CstArray, wanted: &[Value]) -> bool {
     true
 }
 
-/// The value that a node of JSON stands for.
+/// Returns the value that a node of JSON stands for.
 fn value_of(node: &CstNode) -> Option<Value> {
     let wrapped = literal(Path::new("value.json"), &format!("{{\"value\": {node}}}")).ok()?;
     wrapped.get("value").cloned()

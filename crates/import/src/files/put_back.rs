@@ -26,7 +26,7 @@ pub(crate) struct ReturningEntries {
     pub names: Vec<String>,
 }
 
-/// The text with these entries of the old text.
+/// Returns the text with these entries of the old text.
 ///
 /// # Errors
 ///
@@ -195,7 +195,7 @@ fn put_back_toml(text: &str, old: &str, places: &[ReturningEntries]) -> Option<S
     Some(with_line_ends_of(text, document.to_string()))
 }
 
-/// What stands above a table: its comment and empty lines.
+/// Returns what stands above a table: its comment and empty lines.
 fn comment_above(table: &Table) -> Option<String> {
     table.decor().prefix()?.as_str().map(str::to_owned)
 }

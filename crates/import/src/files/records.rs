@@ -124,7 +124,7 @@ impl ChangeRecords {
         Ok(())
     }
 
-    /// The numbers of the files, in their order.
+    /// Returns the numbers of the files, in their order.
     fn ids(&self) -> anyhow::Result<BTreeSet<u32>> {
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
@@ -140,40 +140,41 @@ impl ChangeRecords {
         Ok(entries.flatten().filter_map(|entry| id(&entry.path())).collect())
     }
 
-    /// The last number that a record has had, or 0. A user may still have a number in mind whose record is gone.
+    /// Returns the last number that a record has had, or 0. A user may still have a number in mind whose record is
+    /// gone.
     fn last_number(&self) -> anyhow::Result<u32> {
         let noted: Option<u32> = read_json(&self.dir.join(LAST_NUMBER))?;
         Ok(self.ids()?.last().copied().max(noted).unwrap_or_default())
     }
 
-    /// The file of a record.
+    /// Returns the file of a record.
     pub(crate) fn path(&self, id: u32) -> PathBuf {
         self.dir.join(format!("{id}.json"))
     }
 
-    /// The file where a record is now.
+    /// Returns the file where a record is now.
     pub(crate) fn present_path(&self, id: u32) -> PathBuf {
         let path = self.path(id);
         if self.has_old && !path.exists() { self.dir.join(OLD_FILE) } else { path }
     }
 
-    /// All records with their numbers, the oldest first.
+    /// Returns all records with their numbers, the oldest first.
     pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = (u32, &ChangeRecord)> {
         self.records.iter().map(|(id, record)| (*id, record))
     }
 
-    /// The clients that had a server of this config file.
+    /// Returns the clients that had a server of this config file.
     pub(crate) fn earlier_uses(&self, server: &str, config: &Path) -> BTreeSet<EarlierUse> {
         let of_config = self.all().filter(|(_, record)| record.config.as_deref() == Some(config));
         of_config.filter_map(|(_, record)| record.earlier_use(server)).collect()
     }
 
-    /// The record of this number.
+    /// Returns the record of this number.
     pub(crate) fn get(&self, id: u32) -> Option<&ChangeRecord> {
         self.records.get(&id)
     }
 
-    /// The records of these clients' files, the latest first.
+    /// Returns the records of these clients' files, the latest first.
     pub(crate) fn of(&self, apps: &[ClientApp]) -> Vec<(u32, ChangeRecord)> {
         let is_of = |record: &ChangeRecord| apps.iter().any(|app| app.id() == record.client);
         let of_apps = self.all().rev().filter(|(_, record)| is_of(record));

@@ -26,8 +26,8 @@ pub fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
     }
 }
 
-/// The content of a file as we read it: in TOML, each server has our fields and the rest of Codex's. An empty file, as
-/// clients make them too, has no members.
+/// Returns the content of a file as we read it: in TOML, each server has our fields and the rest of Codex's. An empty
+/// file, as clients make them too, has no members.
 ///
 /// # Errors
 ///
@@ -39,7 +39,7 @@ pub fn understood(path: &Path, text: &str) -> Result<Value, ConfigError> {
     }
 }
 
-/// The content of a file with the names and values that stand in it.
+/// Returns the content of a file with the names and values that stand in it.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub(crate) fn parse_toml(text: &str) -> Result<DocumentMut, String> {
     text.parse().map_err(|error: toml_edit::TomlError| format!("not valid TOML: {}", error.message()))
 }
 
-/// The keys that lead to the servers of a config file, in the format of any client.
+/// Returns the keys that lead to the servers of a config file, in the format of any client.
 pub fn servers_keys(path: &Path, root: &Value) -> Vec<String> {
     // Gemini CLI has lists of names in its `mcp`.
     let is_opencode =
@@ -82,7 +82,7 @@ pub fn servers_keys(path: &Path, root: &Value) -> Vec<String> {
     keys.iter().map(|&key| key.to_owned()).collect()
 }
 
-/// The value under these keys.
+/// Returns the value under these keys.
 pub fn value_at<'v>(root: &'v Value, keys: &[String]) -> Option<&'v Value> {
     keys.iter().try_fold(root, |value, key| value.get(key))
 }
@@ -91,7 +91,7 @@ fn error(path: &Path, message: String) -> ConfigError {
     ConfigError { file: path.to_owned(), at: None, message, hint: None }
 }
 
-/// The content of TOML as JSON. Dates are strings.
+/// Returns the content of TOML as JSON. Dates are strings.
 pub(crate) fn item_value(item: &Item) -> Value {
     if let Some(table) = item.as_table_like() {
         return Value::Object(table.iter().map(|(name, item)| (name.to_owned(), item_value(item))).collect());

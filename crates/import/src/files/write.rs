@@ -14,14 +14,14 @@ use base::private_files;
 /// The length of a path of the usual form on Windows (`MAX_PATH`).
 const MAX_PATH: usize = 260;
 
-/// The path without `.` and `..`, and as it is if there is nothing.
+/// Returns the path without `.` and `..`, and as it is if there is nothing.
 pub fn absolute(path: &Path) -> PathBuf {
     let missing = || path.components().filter(|part| *part != std::path::Component::CurDir).collect();
     path.canonicalize().map_or_else(|_| missing(), without_verbatim_prefix)
 }
 
-/// The usual form of a path that Windows has resolved, such as `\\?\C:\x`, which many programs do not understand. A path
-/// that is too long for that form, or that has no drive, stays as it is.
+/// Returns the usual form of a path that Windows has resolved, such as `\\?\C:\x`, which many programs do not
+/// understand. A path that is too long for that form, or that has no drive, stays as it is.
 fn without_verbatim_prefix(path: PathBuf) -> PathBuf {
     let usual = path.to_str().and_then(|text| text.strip_prefix(r"\\?\"));
     match usual.filter(|usual| usual.get(1..3) == Some(r":\") && usual.len() < MAX_PATH) {
@@ -35,7 +35,7 @@ pub fn is_read_only(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.permissions().readonly())
 }
 
-/// The directories above a file that do not exist, the innermost first.
+/// Returns the directories above a file that do not exist, the innermost first.
 pub(crate) fn missing_dirs(path: &Path) -> Vec<PathBuf> {
     path.ancestors().skip(1).take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
 }
@@ -49,7 +49,7 @@ pub fn replace(path: &Path, old: Option<&[u8]>, new: &[u8]) -> io::Result<()> {
     replace_within_mode(path, old, new, u32::MAX)
 }
 
-/// The permission bits of a file, of Unix.
+/// Returns the permission bits of a file, of Unix.
 #[cfg(unix)]
 pub fn mode(path: &Path) -> Option<u32> {
     Some(std::os::unix::fs::MetadataExt::mode(&fs::metadata(path).ok()?) & 0o7777)

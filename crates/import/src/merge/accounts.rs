@@ -127,7 +127,7 @@ impl KeyringValues {
         Self(values)
     }
 
-    /// These servers with the values in place of their names.
+    /// Returns these servers with the values in place of their names.
     pub(crate) fn resolved(&self, servers: &Map<String, Value>) -> Map<String, Value> {
         let resolve = |(name, value): (&String, &Value)| {
             let resolved = match value {
@@ -140,19 +140,19 @@ impl KeyringValues {
         servers.iter().map(resolve).collect()
     }
 
-    /// A text with the value in place of the name in it. `None`: it has no name whose value is known.
+    /// Returns a text with the value in place of the name in it. `None`: it has no name whose value is known.
     fn with_value(&self, text: &str) -> Option<String> {
         let name = keyring_name(text)?;
         Some(text.replace(&format!("{{keyring:{name}}}"), &escape(self.0.get(name)?)))
     }
 
-    /// The names with the values.
+    /// Returns the names with the values.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The first field by which two entries are about different things. `is_known`: `ours` stands in servers.json, where a
-    /// directory may have been added.
+    /// Returns the first field by which two entries are about different things. `is_known`: `ours` stands in
+    /// servers.json, where a directory may have been added.
     pub(crate) fn difference(
         &self,
         ours: &Map<String, Value>,
@@ -216,31 +216,31 @@ impl KeyringValues {
         None
     }
 
-    /// A value as text in which equal values are equal.
+    /// Returns a value as text in which equal values are equal.
     fn text(&self, value: &Value) -> String {
         let Some(text) = value.as_str() else { return value.to_string() };
         comparable(self.with_value(text).as_deref().unwrap_or(text))
     }
 }
 
-/// Whether an entry passes on the whole environment.
+/// Returns whether an entry passes on the whole environment.
 pub(crate) fn passes_all(entry: &Map<String, Value>) -> bool {
     entry.get("inherit_env") == Some(&Value::Bool(true))
 }
 
-/// The name in the `{keyring:NAME}` of a value.
+/// Returns the name in the `{keyring:NAME}` of a value.
 fn keyring_name(text: &str) -> Option<&str> {
     let (before, rest) = text.split_once("{keyring:")?;
     rest.split_once('}').map(|(name, _)| name).filter(|_| !before.ends_with('{'))
 }
 
-/// Whether two entries have the same string, or none.
+/// Returns whether two entries have the same string, or none.
 fn is_same_text(ours: Option<&Value>, theirs: Option<&Value>) -> bool {
     let [ours, theirs] = [ours, theirs].map(|value| value.and_then(Value::as_str).map(comparable));
     ours == theirs
 }
 
-/// Whether what stands under this name says only how a server runs.
+/// Returns whether what stands under this name says only how a server runs.
 fn is_harmless(name: &str) -> bool {
     let (lower, words) = (name.to_lowercase(), words(name));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -250,7 +250,7 @@ fn is_harmless(name: &str) -> bool {
             || HARMLESS_ENDS.iter().any(|end| words.ends_with(end)))
 }
 
-/// What may be shown of the value of a field, or of a member of one.
+/// Returns what may be shown of the value of a field, or of a member of one.
 pub(crate) fn shown_value(path: &[String], value: Option<&Value>) -> String {
     let Some(value) = value else { return "not set".to_owned() };
     let value = value.as_str().map_or_else(|| value.to_string(), comparable);
@@ -265,7 +265,7 @@ fn is_plain_secret(name: &str, text: &str) -> bool {
     literal(text).is_some_and(|plain| is_secret(name, &plain))
 }
 
-/// What may be shown of a value: the end of a long secret, and all of a reference.
+/// Returns what may be shown of a value: the end of a long secret, and all of a reference.
 fn shown(text: Option<&str>) -> String {
     let Some(text) = text else { return "absent".to_owned() };
     let Some(plain) = literal(text) else {

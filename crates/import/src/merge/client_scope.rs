@@ -18,12 +18,12 @@ pub(crate) struct ClientScope {
 }
 
 impl ClientScope {
-    /// The client that reads this place.
+    /// Returns the client that reads this place.
     pub(crate) fn of(app: ClientApp, place: &Place) -> Self {
         Self { app, is_project: place.project.is_some() }
     }
 
-    /// The client that has this server.
+    /// Returns the client that has this server.
     pub(crate) fn of_origin(origin: &Origin) -> Self {
         Self { app: origin.app, is_project: origin.is_project }
     }
@@ -33,7 +33,7 @@ impl ClientScope {
         format!("{}{}", self.app.label(), if self.is_project { " (project)" } else { "" })
     }
 
-    /// The name of its profile. `project`: the directory of the project.
+    /// Returns the name of its profile. `project`: the directory of the project.
     pub(crate) fn profile_name(self, project: Option<&Path>) -> String {
         let dir = project.filter(|_| self.is_project).and_then(Path::file_name);
         match dir.map(|dir| dir.to_string_lossy()) {
@@ -46,7 +46,7 @@ impl ClientScope {
         }
     }
 
-    /// The client whose profile has this name, outside of projects.
+    /// Returns the client whose profile has this name, outside of projects.
     pub(crate) fn of_profile(name: &str) -> Option<Self> {
         let is_of = |app: &ClientApp| {
             name.strip_prefix(app.id()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -57,12 +57,12 @@ impl ClientScope {
         Some(Self { app, is_project: false })
     }
 
-    /// Whether the client has a server of this origin in this scope.
+    /// Returns whether the client has a server of this origin in this scope.
     pub(crate) fn has(self, origin: &Origin) -> bool {
         self.app == origin.app && (self.is_project || !origin.is_project)
     }
 
-    /// The rules of the files that count in this scope, in their order.
+    /// Returns the rules of the files that count in this scope, in their order.
     pub(crate) fn rules(self, files: &[RuleFile]) -> impl Iterator<Item = (&RuleFile, &ClientRule)> {
         let is_read = move |file: &&RuleFile| self.app == file.app && (self.is_project || !file.is_project);
         files.iter().filter(is_read).flat_map(|file| file.rules.iter().map(move |rule| (file, rule)))

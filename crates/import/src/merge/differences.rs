@@ -24,7 +24,7 @@ pub(crate) struct FieldDifference {
 }
 
 impl FieldDifference {
-    /// All of a server.
+    /// Returns all of a server.
     pub(crate) fn all(server: &PlannedServer) -> Vec<Self> {
         let mut paths = paths(server.origins.iter().map(|origin| &origin.entry));
         // The whole environment, which a server in servers.json does not get.
@@ -64,7 +64,7 @@ impl FieldDifference {
         paths.into_iter().filter_map(difference).collect()
     }
 
-    /// The field with the value that each client has.
+    /// Returns the field with the value that each client has.
     pub(crate) fn describe(&self) -> String {
         let value = |(value, clients): &(Option<Value>, Vec<String>)| {
             format!("{} in {}", shown_value(&self.path, value.as_ref()), clients.join(" and "))
@@ -90,7 +90,7 @@ impl FieldDifference {
         )
     }
 
-    /// The field with the value that each client has, and the one of this file.
+    /// Returns the field with the value that each client has, and the one of this file.
     pub(crate) fn describe_beside(&self, file: &str) -> String {
         format!("{}, {} in {file}", self.describe(), shown_value(&self.path, self.counts.as_ref()))
     }
@@ -144,7 +144,7 @@ pub(crate) fn prefer(server: &mut PlannedServer, origin: usize) {
     }
 }
 
-/// The fields of entries that are compared. A field that is an object is compared member by member.
+/// Returns the fields of entries that are compared. A field that is an object is compared member by member.
 fn paths<'e>(entries: impl Iterator<Item = &'e Map<String, Value>>) -> Vec<Vec<String>> {
     let compared = entries.flatten().filter(|(field, _)| !NOT_COMPARED.contains(&field.as_str()));
     let all = compared.flat_map(|(field, value)| match value {

@@ -140,7 +140,8 @@ impl Discovery {
         self.files.push(ClientFile { app, path: path.to_owned(), text, root, places });
     }
 
-    /// The servers of the user's files, for a client that puts a project's entry over the user's entry of the same name.
+    /// Returns the servers of the user's files, for a client that puts a project's entry over the user's entry of the
+    /// same name.
     fn user_servers(&self, app: ClientApp) -> Option<Map<String, Value>> {
         if !matches!(app, ClientApp::Opencode | ClientApp::Codex) {
             return None;
@@ -155,7 +156,7 @@ impl Discovery {
         Some(servers)
     }
 
-    /// The place of the wanted project in `~/.claude.json`. Notes the other ones that have servers.
+    /// Returns the place of the wanted project in `~/.claude.json`. Notes the other ones that have servers.
     fn claude_projects(
         &mut self,
         root: &Value,
@@ -193,7 +194,7 @@ struct PlaceSource<'a> {
     env: &'a Env,
 }
 
-/// A value put over another one: the members of objects count one by one.
+/// Returns a value put over another one: the members of objects count one by one.
 fn put_over(below: &Value, above: &Value) -> Value {
     let (Value::Object(below), Value::Object(above)) = (below, above) else { return above.clone() };
     let mut all = below.clone();

@@ -102,7 +102,7 @@ pub(crate) fn set_other_configs_apart(discovery: &mut Discovery, target: &Path, 
     }
 }
 
-/// The config file that this entry reads, if it does not read `target`.
+/// Returns the config file that this entry reads, if it does not read `target`.
 fn other_config(own: &FoundServer, target: &Path, env: &Env) -> Option<PathBuf> {
     let entry = &own.translated.entry;
     let args = entry.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -121,13 +121,13 @@ fn other_config(own: &FoundServer, target: &Path, env: &Env) -> Option<PathBuf> 
     files.into_iter().find(|file| !reads_target && file.exists())
 }
 
-/// The name of our entry among a client's servers. Users rename it.
+/// Returns the name of our entry among a client's servers. Users rename it.
 pub(crate) fn name_among(servers: &Map<String, Value>) -> Option<&str> {
     let own = || servers.iter().filter(|(_, entry)| is_own_entry(entry)).map(|(name, _)| name.as_str());
     own().find(|name| *name == OWN_NAME).or_else(|| own().next())
 }
 
-/// Our entry in a client's file, with what a new one has beyond it: what the user added or chose there stays.
+/// Returns our entry in a client's file, with what a new one has beyond it: what the user added or chose there stays.
 pub fn merged(known: &Value, new: &Map<String, Value>) -> Value {
     let Value::Object(known) = known else { return Value::Object(new.clone()) };
     let mut entry = known.clone();
@@ -164,14 +164,14 @@ pub fn merged(known: &Value, new: &Map<String, Value>) -> Value {
     Value::Object(entry)
 }
 
-/// A path to this program follows it to where it is now; a launcher stays.
+/// Returns a path to this program follows it to where it is now; a launcher stays.
 fn merged_program(known: &Value, new: &Value) -> Value {
     let is_path = known.as_str().is_some_and(|program| program_name(program) == "dynamic-mcp");
     if is_path { new.clone() } else { known.clone() }
 }
 
-/// The arguments with the options of the new ones, each with its value. What is there stays, but for a config file that is
-/// gone: the new one takes its place, or is read after those that are there.
+/// Returns the arguments with the options of the new ones, each with its value. What is there stays, but for a config
+/// file that is gone: the new one takes its place, or is read after those that are there.
 fn merged_args(known: &[Value], new: &[Value]) -> Vec<Value> {
     let mut args = known.to_vec();
     for pair in new.chunks(2) {
@@ -192,7 +192,7 @@ fn merged_args(known: &[Value], new: &[Value]) -> Vec<Value> {
     args
 }
 
-/// The values of an option among arguments, and where each stands.
+/// Returns the values of an option among arguments, and where each stands.
 fn values_of(args: &[Value], option: &str) -> Vec<(usize, String)> {
     let joined = format!("{option}=");
     let mut values = Vec::new();
@@ -208,7 +208,7 @@ fn values_of(args: &[Value], option: &str) -> Vec<(usize, String)> {
     values
 }
 
-/// Whether there is certainly no config file of this name. What the client or we expand may be any file.
+/// Returns whether there is certainly no config file of this name. What the client or we expand may be any file.
 fn is_gone(file: &str) -> bool {
     !file.starts_with('~')
         && !file.contains('$')

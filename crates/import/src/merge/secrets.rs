@@ -99,7 +99,7 @@ pub(crate) fn names_secret(name: &str) -> bool {
     words.iter().any(|word| SECRET_WORDS.contains(&word.as_str())) && !is_public
 }
 
-/// The values in entries that are probably secrets, for output that must not show them.
+/// Returns the values in entries that are probably secrets, for output that must not show them.
 pub(crate) fn secret_values<'e>(
     entries: impl IntoIterator<Item = &'e Map<String, Value>>,
 ) -> BTreeSet<String> {
@@ -135,7 +135,7 @@ pub(crate) fn secret_values<'e>(
     values
 }
 
-/// The values in the query of a URL that are probably secrets.
+/// Returns the values in the query of a URL that are probably secrets.
 fn secrets_of_query(url: &str) -> impl Iterator<Item = String> {
     let query =
         url.split_once("://").and_then(|(_, rest)| rest.split_once('?')).map_or("", |(_, query)| query);
@@ -143,7 +143,7 @@ fn secrets_of_query(url: &str) -> impl Iterator<Item = String> {
     pairs.filter(|(name, value)| is_secret(name, value)).map(|(_, value)| value.to_owned())
 }
 
-/// Every object in a value: the servers of a file are somewhere among them.
+/// Returns every object in a value: the servers of a file are somewhere among them.
 pub(crate) fn all_objects(value: &Value) -> Vec<&Map<String, Value>> {
     match value {
         Value::Object(members) => {
@@ -183,7 +183,7 @@ fn has_password_member(value: &str) -> bool {
     }) && value.contains(';')
 }
 
-/// The words of a name, in lower case: of `GITHUB_TOKEN`, `X-Api-Key` and `apiKey`.
+/// Returns the words of a name, in lower case: of `GITHUB_TOKEN`, `X-Api-Key` and `apiKey`.
 pub(crate) fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before_is_lower = false;

@@ -7,7 +7,7 @@ use crate::mode::ImportMode;
 use base::text;
 use config::vars::Env;
 
-/// The clients' files with our entry, and whether all of them can be made.
+/// Returns the clients' files with our entry, and whether all of them can be made.
 pub(super) fn client_writes(
     program: &OwnProgram<'_>,
     discovery: &Discovery,

@@ -67,7 +67,8 @@ pub(super) fn take_secrets(servers: &mut [PlannedServer], taken: &[String]) -> V
     moves
 }
 
-/// What stands before a plain secret in this text, such as `Bearer `, and the secret itself. `None` if it is none.
+/// Returns what stands before a plain secret in this text, such as `Bearer `, and the secret itself. `None` if it is
+/// none.
 fn plain(name: &str, text: &str) -> Option<(String, String)> {
     let plain = literal(text).filter(|plain| is_secret(name, plain))?;
     let (scheme, secret) = split_scheme(&plain);
@@ -95,17 +96,18 @@ impl SecretMove {
         )
     }
 
-    /// Its name in the keyring.
+    /// Returns its name in the keyring.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its value.
+    /// Returns its value.
     pub(super) fn value(&self) -> &Secret {
         &self.value
     }
 
-    /// The change in servers.json, below the keys of the servers, for a server that is there. New ones have it already.
+    /// Returns the change in servers.json, below the keys of the servers, for a server that is there. New ones have it
+    /// already.
     pub(super) fn edit(&self, keys: &[String]) -> Option<ObjectEdit> {
         let keys = keys.iter().chain([&self.server, &self.field]).cloned().collect();
         let set = vec![(self.member.clone(), Value::from(self.reference.as_str()))];

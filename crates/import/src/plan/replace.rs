@@ -47,7 +47,7 @@ pub(super) struct ClientWrite {
 }
 
 impl ClientWrite {
-    /// What `--undo` needs to know, before the change is made.
+    /// Returns what `--undo` needs to know, before the change is made.
     pub(super) fn record(&self) -> ChangeRecord {
         let before = self.before.as_deref();
         let comments = |text: &str| comments(&self.path, text);
@@ -62,7 +62,7 @@ impl ClientWrite {
         }
     }
 
-    /// What is done to the file, before its path.
+    /// Returns what is done to the file, before its path.
     pub(super) fn describe(&self) -> String {
         match self.replaced.len() {
             0 if self.is_update => format!("Change `{OWN_NAME}` in"),
@@ -71,7 +71,7 @@ impl ClientWrite {
         }
     }
 
-    /// Whether the file has this text already.
+    /// Returns whether the file has this text already.
     pub(super) fn is_done(&self) -> bool {
         self.before.as_deref() == Some(&self.after)
     }
@@ -90,7 +90,7 @@ pub(super) struct OwnProgram<'a> {
 }
 
 impl OwnProgram<'_> {
-    /// How this client starts it.
+    /// Returns how this client starts it.
     fn launch(&self, scope: ClientScope) -> OwnLaunch {
         let app = scope.app;
         let mut launch = OwnLaunch {
@@ -178,7 +178,7 @@ impl OwnProgram<'_> {
         }))
     }
 
-    /// What becomes of one place, and the variables that the client cannot pass on.
+    /// Returns what becomes of one place, and the variables that the client cannot pass on.
     fn replace_place(
         &self,
         file: &ClientFile,
@@ -212,7 +212,7 @@ impl OwnProgram<'_> {
         (edit, change, unpassed.collect())
     }
 
-    /// The names in servers.json of the servers that stand under these names in a client's file.
+    /// Returns the names in servers.json of the servers that stand under these names in a client's file.
     fn names_of(&self, scope: ClientScope, names: &[String]) -> BTreeSet<String> {
         let is_one =
             |origin: &Origin| ClientScope::of_origin(origin) == scope && names.contains(&origin.name);
@@ -251,7 +251,7 @@ impl OwnProgram<'_> {
     }
 }
 
-/// The path of this program, as PATH has it if it does: a package manager replaces what a link points to.
+/// Returns the path of this program, as PATH has it if it does: a package manager replaces what a link points to.
 ///
 /// # Errors
 ///

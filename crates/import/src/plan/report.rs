@@ -154,7 +154,7 @@ fn whole_environment(server: &PlannedServer) -> String {
     format!("gets your whole environment, as with {}{others}", labels(all))
 }
 
-/// The clients that have a server, with its name there if it is another one.
+/// Returns the clients that have a server, with its name there if it is another one.
 fn origins(server: &PlannedServer) -> String {
     let mut texts: Vec<String> = Vec::new();
     for origin in &server.origins {
@@ -172,7 +172,7 @@ fn origins(server: &PlannedServer) -> String {
     texts.join(", ")
 }
 
-/// What a server runs or contacts, in full.
+/// Returns what a server runs or contacts, in full.
 pub(crate) fn program(entry: &Map<String, Value>) -> String {
     let word = |word: &str| match word.is_empty() || word.contains(char::is_whitespace) {
         true => quoted(word),
@@ -189,7 +189,7 @@ pub(crate) fn program(entry: &Map<String, Value>) -> String {
     hide(&text, &secret_values([entry]))
 }
 
-/// The difference between two texts of a file, without the values that are probably secrets.
+/// Returns the difference between two texts of a file, without the values that are probably secrets.
 pub(crate) fn diff(path: &Path, before: &str, after: &str, secrets: &BTreeSet<String>) -> VisibleText {
     let file = text::path(path);
     let diff =

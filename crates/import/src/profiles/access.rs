@@ -156,8 +156,8 @@ fn name_exceptions(scope: ClientScope, server: &str, rules: Vec<&ClientRule>, no
     }
 }
 
-/// What a client in the project sees of servers.json elsewhere, if it uses this program there already: the indexes of
-/// the servers, and the rules of its profile for each.
+/// Returns what a client in the project sees of servers.json elsewhere, if it uses this program there already: the
+/// indexes of the servers, and the rules of its profile for each.
 fn seen_elsewhere<'a>(
     scope: ClientScope,
     discovery: &Discovery,

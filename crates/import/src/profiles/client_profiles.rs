@@ -39,7 +39,7 @@ impl ClientProfiles {
         profile.is_none_or(|profile| profile.chooses(server))
     }
 
-    /// The rules for the tools of a server in a client's profile.
+    /// Returns the rules for the tools of a server in a client's profile.
     pub(crate) fn rules(&self, scope: ClientScope, server: &str) -> ToolRuleSet {
         let profile = self.names.get(&scope).and_then(|name| self.all.get(name));
         profile.map(|profile| profile.rules(server)).unwrap_or_default()
@@ -98,7 +98,7 @@ impl ProfileInput<'_> {
         profiles
     }
 
-    /// Whether a client has a server, and starts it.
+    /// Returns whether a client has a server, and starts it.
     fn use_of(&self, scope: ClientScope, index: usize) -> Option<bool> {
         match self.clients.iter().find(|client| client.scope == scope) {
             Some(client) => client.servers.get(&index).map(|used| used.is_on),
@@ -109,7 +109,7 @@ impl ProfileInput<'_> {
         }
     }
 
-    /// Whether a server is one of other clients: this one does not have it, or it is off here alone.
+    /// Returns whether a server is one of other clients: this one does not have it, or it is off here alone.
     fn is_of_others(&self, used: Option<bool>, index: usize) -> bool {
         let mut others = self.clients.iter().filter_map(|client| client.servers.get(&index));
         self.keeps_apart
@@ -118,14 +118,14 @@ impl ProfileInput<'_> {
             && others.any(|other| other.is_on || used.is_none())
     }
 
-    /// The directory of the project in which a client is; `None` elsewhere.
+    /// Returns the directory of the project in which a client is; `None` elsewhere.
     fn project_of(&self, scope: ClientScope) -> Option<&Path> {
         self.discovery.project.as_deref().filter(|_| scope.is_project)
     }
 
-    /// Whether this client does not see a server: it is one of other clients or projects, or was one when they were
-    /// imported, or, in the project, it is one that the client does not see elsewhere or turns off there, or that the
-    /// project's own server of that name replaces.
+    /// Returns whether this client does not see a server: it is one of other clients or projects, or was one when they
+    /// were imported, or, in the project, it is one that the client does not see elsewhere or turns off there, or that
+    /// the project's own server of that name replaces.
     pub(crate) fn is_left_out(&self, client: &ClientAccess, index: usize) -> bool {
         let elsewhere = ClientScope { is_project: false, ..client.scope };
         let elsewhere =
@@ -207,7 +207,7 @@ impl ProfileInput<'_> {
         }
     }
 
-    /// The servers that other clients have and this one has not.
+    /// Returns the servers that other clients have and this one has not.
     pub(crate) fn of_others(&self, client: &ClientAccess) -> Vec<&str> {
         let indexed = self.servers.iter().enumerate();
         indexed
@@ -339,8 +339,8 @@ impl ProfileInput<'_> {
         }
     }
 
-    /// A client that uses this program already, with the servers that servers.json has beside its own. It goes on to see
-    /// them, but for those of projects.
+    /// Returns a client that uses this program already, with the servers that servers.json has beside its own. It goes
+    /// on to see them, but for those of projects.
     pub(crate) fn with_known_servers(&self, scope: ClientScope) -> ClientAccess {
         let found = self.clients.iter().find(|client| client.scope == scope).cloned();
         let mut client =

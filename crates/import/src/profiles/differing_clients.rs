@@ -10,7 +10,7 @@ use crate::merge::PlannedServer;
 use crate::merge::client_scope::ClientScope;
 
 impl ProfileInput<'_> {
-    /// The clients with the number of servers that each has, if some have not all.
+    /// Returns the clients with the number of servers that each has, if some have not all.
     pub(crate) fn differing_clients(&self) -> Vec<String> {
         let users: BTreeMap<ClientScope, Option<String>> = own_profiles(self.discovery).collect();
         let chooses = |own: &Option<String>, server: &str| {

@@ -27,7 +27,7 @@ pub(crate) struct RuleReview<'a> {
 }
 
 impl RuleReview<'_> {
-    /// The lines, and those about what holds for all tools.
+    /// Returns the lines, and those about what holds for all tools.
     pub(crate) fn lines(&self) -> (Vec<String>, Vec<String>) {
         let mut lost = self.off_in_projects();
         lost.extend(self.inputs_of_user());
@@ -88,7 +88,7 @@ impl RuleReview<'_> {
         (lost, general)
     }
 
-    /// The servers of servers.json that a file turns off, and that its client goes on to see.
+    /// Returns the servers of servers.json that a file turns off, and that its client goes on to see.
     fn still_on<'f>(&'f self, file: &'f RuleFile) -> impl Iterator<Item = String> + 'f {
         let user = self.user(file).filter(|user| user.is_project == file.is_project);
         let seen = self.servers.iter().filter(move |server| {
@@ -107,7 +107,7 @@ impl RuleReview<'_> {
         })
     }
 
-    /// What the servers of Gemini CLI do not get of the environment.
+    /// Returns what the servers of Gemini CLI do not get of the environment.
     fn withheld_environment(&self) -> Option<String> {
         let is_local =
             |origin: &Origin| origin.app == ClientApp::Gemini && origin.entry.contains_key("command");
@@ -120,7 +120,7 @@ impl RuleReview<'_> {
         })
     }
 
-    /// The inputs of the user's file that the entry in a project's file of the same client cannot have.
+    /// Returns the inputs of the user's file that the entry in a project's file of the same client cannot have.
     fn inputs_of_user(&self) -> Vec<String> {
         let has_project = |app| self.origins().any(|origin| origin.app == app && origin.is_project);
         let mut lines = Vec::new();
@@ -157,7 +157,8 @@ impl RuleReview<'_> {
         })
     }
 
-    /// The servers that Claude Code turns off in a project, and that its entry for dynamic-mcp would start there.
+    /// Returns the servers that Claude Code turns off in a project, and that its entry for dynamic-mcp would start
+    /// there.
     fn off_in_projects(&self) -> Vec<String> {
         let is_imported = |off: &&String| {
             self.origins().any(|origin| origin.app == ClientApp::ClaudeCode && origin.name == **off)
@@ -176,7 +177,7 @@ impl RuleReview<'_> {
         self.discovery.off_in_projects.iter().filter_map(line).collect()
     }
 
-    /// Where the servers were found.
+    /// Returns where the servers were found.
     fn origins(&self) -> impl Iterator<Item = &Origin> {
         self.servers.iter().flat_map(|server| &server.origins)
     }
@@ -187,12 +188,12 @@ impl RuleReview<'_> {
         self.origins().filter(move |origin| origin.app == app).map(|origin| origin.name.as_str())
     }
 
-    /// Whether the file belongs to a project in which the client gets no entry.
+    /// Returns whether the file belongs to a project in which the client gets no entry.
     fn is_without_place(&self, file: &RuleFile) -> bool {
         file.is_project && !self.origins().any(|origin| origin.app == file.app && origin.is_project)
     }
 
-    /// The client that the file's rules are for, if it uses this program already.
+    /// Returns the client that the file's rules are for, if it uses this program already.
     fn user(&self, file: &RuleFile) -> Option<ClientScope> {
         let users = own_profiles(self.discovery).map(|(scope, _)| scope);
         users.filter(|scope| scope.app == file.app && (file.is_project || !scope.is_project)).max()
@@ -233,8 +234,8 @@ impl RuleReview<'_> {
         ))
     }
 
-    /// Whether servers.json has a rule for a server, in its entry or in the profile of the client, or all that the client's
-    /// rules say in the end, where a later one lifts it.
+    /// Returns whether servers.json has a rule for a server, in its entry or in the profile of the client, or all that
+    /// the client's rules say in the end, where a later one lifts it.
     fn holds(&self, user: ClientScope, server: &PlannedServer, rule: &ClientRule) -> bool {
         let mut in_force = ToolRuleSet::read(server.entry.get("tools"));
         in_force.join(self.profiles.rules(user, &server.name));

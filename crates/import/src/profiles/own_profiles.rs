@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::merge::client_scope::ClientScope;
 use crate::merge::discover::{Discovery, FoundServer};
 
-/// The clients whose files have an entry for this program, with the profile that it names.
+/// Returns the clients whose files have an entry for this program, with the profile that it names.
 pub(crate) fn own_profiles(discovery: &Discovery) -> impl Iterator<Item = (ClientScope, Option<String>)> {
     discovery.files.iter().chain(&discovery.other_files).flat_map(|file| {
         file.places
@@ -14,7 +14,7 @@ pub(crate) fn own_profiles(discovery: &Discovery) -> impl Iterator<Item = (Clien
     })
 }
 
-/// The profile that an entry for this program names.
+/// Returns the profile that an entry for this program names.
 fn profile_of(own: &FoundServer) -> Option<String> {
     let entry = &own.translated.entry;
     let args = entry.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);

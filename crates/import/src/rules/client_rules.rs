@@ -89,7 +89,7 @@ impl ClientRule {
         self.globs(app, NO_SERVER) == ["*"]
     }
 
-    /// Whether it turns off a server of this name, by itself.
+    /// Returns whether it turns off a server of this name, by itself.
     pub(crate) fn turns_off(&self, app: ClientApp, server: &str) -> bool {
         match &self.turns_off {
             TurnedOff::No | TurnedOff::NamedOfProject => false,
@@ -98,12 +98,12 @@ impl ClientRule {
         }
     }
 
-    /// Whether it turns off the servers that it does not name.
+    /// Returns whether it turns off the servers that it does not name.
     pub(crate) fn names_what_stays(&self) -> bool {
         matches!(self.turns_off, TurnedOff::AllBut(_))
     }
 
-    /// Whether it is about servers of projects alone.
+    /// Returns whether it is about servers of projects alone.
     pub(crate) fn is_of_projects(&self) -> bool {
         self.turns_off == TurnedOff::NamedOfProject
     }
@@ -117,18 +117,18 @@ impl ClientRule {
         }
     }
 
-    /// Whether it is about a tool that any server may have: its name alone, and none of Gemini CLI's own.
+    /// Returns whether it is about a tool that any server may have: its name alone, and none of Gemini CLI's own.
     pub(crate) fn is_about_any_server(&self) -> bool {
         let name = self.pattern();
         !name.contains("__") && !name.starts_with("mcp_") && !GEMINI_TOOLS.contains(&name)
     }
 
-    /// What it matches, without the arguments in parentheses.
+    /// Returns what it matches, without the arguments in parentheses.
     pub(crate) fn pattern(&self) -> &str {
         self.pattern.split('(').next().unwrap_or_default()
     }
 
-    /// The globs over the tools of a server that it names, by the name that the client has for the server.
+    /// Returns the globs over the tools of a server that it names, by the name that the client has for the server.
     pub(crate) fn globs(&self, app: ClientApp, server: &str) -> Vec<String> {
         let name = in_tool_name(server);
         let mut globs = match app {
@@ -188,7 +188,7 @@ pub(crate) fn rules_for<'r>(
     (set, incomplete)
 }
 
-/// Whether rules of a client turn one of its servers off. `is_project`: a project has the server.
+/// Returns whether rules of a client turn one of its servers off. `is_project`: a project has the server.
 pub(crate) fn is_off<'r>(
     app: ClientApp,
     server: &str,
@@ -207,13 +207,13 @@ pub(crate) fn is_off<'r>(
     is_off || !is_allowed
 }
 
-/// Whether a pattern matches the whole name of a server.
+/// Returns whether a pattern matches the whole name of a server.
 fn has_pattern(pattern: &str, server: &str) -> bool {
     // The rest of the pattern is its end, or may match nothing before that.
     globs_after(server, &format!("{pattern}\0")).iter().any(|rest| rest.trim_start_matches('*') == "\0")
 }
 
-/// The name of a server, as it stands before the names of its tools.
+/// Returns the name of a server, as it stands before the names of its tools.
 pub(crate) fn in_tool_name(server: &str) -> String {
     server
         .chars()

@@ -14,7 +14,7 @@ use config::vars::Env;
 /// Where `gemini mcp disable` notes what it turns off.
 const GEMINI_ENABLEMENT: &str = "mcp-server-enablement.json";
 
-/// The files with nothing but settings that have rules for tools.
+/// Returns the files with nothing but settings that have rules for tools.
 pub(crate) fn settings_files(app: ClientApp, project: Option<&Path>, env: &Env) -> Vec<(PathBuf, bool)> {
     let home = |dir: &str| env.home().map(|home| home.join(dir));
     let (user, in_project): (Vec<PathBuf>, &[&str]) = match app {
@@ -217,7 +217,7 @@ impl RuleFile {
     }
 }
 
-/// The strings in a list.
+/// Returns the strings in a list.
 pub(crate) fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }

@@ -64,7 +64,7 @@ impl ToolRuleSet {
         is_allowed && self.deny.is_subset(&other.deny) && self.ask.iter().all(asks)
     }
 
-    /// The members of `tools` for these rules.
+    /// Returns the members of `tools` for these rules.
     pub(crate) fn members(&self) -> Map<String, Value> {
         let lists = [
             ("allow", self.allow.clone().unwrap_or_default()),
@@ -127,7 +127,7 @@ impl ToolRuleSet {
         self.ask.extend(other.ask);
     }
 
-    /// The globs that the user is asked for.
+    /// Returns the globs that the user is asked for.
     pub(crate) fn asked(&self) -> impl Iterator<Item = &str> {
         self.ask.iter().map(String::as_str)
     }
@@ -164,7 +164,7 @@ fn covers(glob: &str, other: &str) -> bool {
     glob == other || (is_name && Glob::parse(glob).is_ok_and(|glob| glob.matches(other)))
 }
 
-/// Whether two globs may match one name: neither begins with what the other one cannot begin with.
+/// Returns whether two globs may match one name: neither begins with what the other one cannot begin with.
 fn may_overlap(one: &str, other: &str) -> bool {
     let fixed = |glob: &str| glob.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default().to_owned();
     let is_name = |glob: &str| fixed(glob).len() == glob.len();
@@ -179,8 +179,8 @@ fn may_overlap(one: &str, other: &str) -> bool {
     }
 }
 
-/// The globs over the names of tools that match what a pattern matches after a prefix. In a pattern, `*` stands for any
-/// text and `?` for any character.
+/// Returns the globs over the names of tools that match what a pattern matches after a prefix. In a pattern, `*` stands
+/// for any text and `?` for any character.
 pub(crate) fn globs_after(prefix: &str, pattern: &str) -> Vec<String> {
     let pattern: Vec<char> = pattern.chars().collect();
     // Where in the pattern the match of the prefix may end.

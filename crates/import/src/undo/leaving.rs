@@ -105,7 +105,7 @@ fn print_entries(
     notes.iter().for_each(|note| out.line(format_args!("  {note}")));
 }
 
-/// The servers and the profiles of a config file.
+/// Returns the servers and the profiles of a config file.
 fn own_content(config: &Path) -> Result<ConfigContent, String> {
     let text = read_text(config).map_err(|error| error.to_string())?.unwrap_or_default();
     let root = understood(config, &text).map_err(|error| error.to_string())?;
@@ -159,7 +159,7 @@ impl ClientServers {
         }
     }
 
-    /// Whether a client has a server: one of its name, or one that runs the same with the same secrets.
+    /// Returns whether a client has a server: one of its name, or one that runs the same with the same secrets.
     fn has(&self, name: &str, entry: &Value) -> bool {
         let is_same = |known: &Map<String, Value>| {
             ["command", "args", "env", "url", "headers"]
@@ -170,7 +170,7 @@ impl ClientServers {
     }
 }
 
-/// The value with every string as it is always written. An empty list or object is none.
+/// Returns the value with every string as it is always written. An empty list or object is none.
 fn plain(value: Option<&Value>) -> Option<Value> {
     match value? {
         Value::String(text) => Some(canonical(text).into()),

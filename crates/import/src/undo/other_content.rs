@@ -10,7 +10,7 @@ use crate::clients::apps::is_own_entry;
 use crate::files::change_record::{ChangeRecord, OtherContent};
 use crate::files::source::value_at;
 
-/// The content of the old text that is not in the file now, but for the servers of the record.
+/// Returns the content of the old text that is not in the file now, but for the servers of the record.
 pub(super) fn other_content(record: &ChangeRecord, root: &Value, old_root: &Value) -> Vec<OtherContent> {
     let mut comparison = Comparison { record, missing: Vec::new(), differing: Vec::new(), has_equal: false };
     if record.is_incomplete() {
@@ -69,7 +69,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Whether a member is a server that the record has, or our entry.
+    /// Returns whether a member is a server that the record has, or our entry.
     fn is_of_record(&self, keys: &[String], name: &String, value: &Value) -> bool {
         let mut places = self.record.places.iter().filter(|place| place.keys == keys);
         places.any(|place| place.removed.contains(name) || is_own_entry(value))

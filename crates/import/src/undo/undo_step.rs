@@ -251,7 +251,7 @@ fn listed<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
     names.into_iter().map(|one| name(one)).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a file has no content.
+/// Returns whether a file has no content.
 fn is_blank(text: &str) -> bool {
     let rest: String = text.chars().filter(|c| !c.is_whitespace() && *c != '\u{feff}').collect();
     rest.is_empty() || rest == "{}"
@@ -337,8 +337,8 @@ impl PlacePlan {
     }
 }
 
-/// The variables and the other fields of our entry that are not as we wrote them. Of an earlier version's record, that is
-/// not known.
+/// Returns the variables and the other fields of our entry that are not as we wrote them. Of an earlier version's
+/// record, that is not known.
 fn own_variables(entry: &Value, written: &Value) -> Vec<String> {
     let members = |field| entry.get(field).and_then(Value::as_object).into_iter().flatten();
     let is_new =
@@ -353,7 +353,7 @@ fn own_variables(entry: &Value, written: &Value) -> Vec<String> {
     new.chain(fields).map(|(name, _)| name.clone()).collect()
 }
 
-/// The comments that the change removed and that are neither in the new text nor in the rest of the record.
+/// Returns the comments that the change removed and that are neither in the new text nor in the rest of the record.
 fn lost_comments(record: &ChangeRecord, old: &str, then: &str, rest: &str) -> Vec<String> {
     let of = |text: &str| comments(&record.file, text);
     let removed = || record.comments.clone();

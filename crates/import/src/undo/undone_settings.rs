@@ -41,7 +41,7 @@ pub(super) struct UndoneConfig<'a> {
 }
 
 impl UndoneConfig<'_> {
-    /// The lines about the servers of these clients, and of these projects.
+    /// Returns the lines about the servers of these clients, and of these projects.
     pub(super) async fn lines(
         &self,
         apps: &BTreeSet<ClientApp>,
@@ -108,7 +108,7 @@ impl UndoneConfig<'_> {
         None
     }
 
-    /// What a server of servers.json has beyond the fields of a client's entry.
+    /// Returns what a server of servers.json has beyond the fields of a client's entry.
     fn differences(&self, server: &PlannedServer, origin: &Origin, dir: Option<&Path>) -> Vec<String> {
         let scope = ClientScope::of_origin(origin);
         let (file, client) = (self.file, scope.label());
