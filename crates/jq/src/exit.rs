@@ -25,7 +25,7 @@ pub(super) enum JqExit {
 }
 
 impl JqExit {
-    /// How a process ended that no limit has ended.
+    /// Returns how a process ended that no limit has ended.
     pub(super) fn from_code(code: i32, status: impl std::fmt::Display) -> Self {
         match code {
             0 => Self::Success,

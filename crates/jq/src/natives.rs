@@ -39,13 +39,13 @@ const HALT: &str = "halt";
 /// What jq has and jaq's standard library has not.
 const OWN_DEFS: &str = include_str!("natives.jq");
 
-/// The definitions of the standard library, and our own.
+/// Returns the definitions of the standard library, and our own.
 pub(super) fn defs() -> impl Iterator<Item = Def<&'static str>> {
     let standard = jaq_std::defs().filter(|def| !LEFT_OUT_DEFS.contains(&def.name));
     standard.chain(load::parse(OWN_DEFS, |parser| parser.defs()).unwrap_or_default())
 }
 
-/// The native filters of the standard library, and our own.
+/// Returns the native filters of the standard library, and our own.
 pub(super) fn funs() -> impl Iterator<Item = Fun<ProgramData>> {
     let standard = jaq_std::base_funs().filter(|(name, ..)| *name != HALT);
     standard.chain(
@@ -151,7 +151,7 @@ fn compile(expression: &str, flags: &str) -> Result<Regex, Error<Val>> {
     builder.build().map_err(|error| Error::str(format_args!("invalid regex: {error}")))
 }
 
-/// The groups of a match that took part in it, the whole match first.
+/// Returns the groups of a match that took part in it, the whole match first.
 fn groups(given: &Val, regex: &Regex, captures: &Captures<'_>, position: &mut CharPosition<'_>) -> ValR<Val> {
     let integer = |n: usize| Val::from(n);
     let of = |(group, name): (Option<regex_lite::Match<'_>>, Option<&str>)| {

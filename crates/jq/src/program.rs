@@ -106,7 +106,7 @@ fn undefined(name: &str, what: &Undefined) -> String {
     }
 }
 
-/// The text of a value, cut after `MAX_SHOWN` characters. The whole text is never made.
+/// Returns the text of a value, cut after `MAX_SHOWN` characters. The whole text is never made.
 fn cut(value: &impl fmt::Display) -> String {
     struct Cut(String, usize);
     impl fmt::Write for Cut {

@@ -44,7 +44,7 @@ fn end(code: i32) {
     unsafe { TerminateProcess(GetCurrentProcess(), code.cast_unsigned()) };
 }
 
-/// The time of the processor that this process has taken.
+/// Returns the time of the processor that this process has taken.
 fn cpu_time() -> Duration {
     let [mut created, mut exited, mut kernel, mut user] = [FILETIME::default(); 4];
     // It fails only without the right to, which we have; the times are 0 then, and the job has its own limit.
@@ -65,7 +65,7 @@ fn cpu_time() -> Duration {
     of(kernel) + of(user)
 }
 
-/// The memory that this process has committed.
+/// Returns the memory that this process has committed.
 fn memory_bytes() -> u64 {
     let mut counters =
         PROCESS_MEMORY_COUNTERS { cb: size_of::<PROCESS_MEMORY_COUNTERS>() as u32, ..Default::default() };
