@@ -47,7 +47,7 @@ struct CachedLogin {
     login: Option<StoredLogin>,
 }
 
-/// The address of a server and the key of its login.
+/// Returns the address of a server and the key of its login.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ pub(super) fn url_and_key(group: &GroupName, http: &HttpConfig) -> Result<(Url, 
     Ok((url, key))
 }
 
-/// The name of the variable for the key of a group's server.
+/// Returns the name of the variable for the key of a group's server.
 fn variable_name(group: &str) -> String {
     let name: String =
         group.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
@@ -88,12 +88,12 @@ impl Account {
         }))
     }
 
-    /// Whether the client logs in with its own credentials, without a user.
+    /// Returns whether the client logs in with its own credentials, without a user.
     pub(super) fn uses_client_credentials(&self) -> bool {
         self.oauth.flow == OAuthFlow::ClientCredentials
     }
 
-    /// The error that tells the user to log in, and for what `reason`.
+    /// Returns the error that tells the user to log in, and for what `reason`.
     pub(super) fn login_needed(&self, reason: &str) -> AuthError {
         match self.oauth.flow {
             OAuthFlow::Browser => AuthError::LoginNeeded(format!(
@@ -107,7 +107,7 @@ impl Account {
         }
     }
 
-    /// The error that tells the user to configure a key.
+    /// Returns the error that tells the user to configure a key.
     pub(super) fn key_needed(&self) -> AuthError {
         let what = match self.headers.is_empty() {
             true => "the server wants a key (HTTP 401), and there is nothing to log in to",
@@ -122,7 +122,7 @@ impl Account {
         ))
     }
 
-    /// The error for a server whose authorization server registers no client. `words`: what it answered.
+    /// Returns the error for a server whose authorization server registers no client. `words`: what it answered.
     pub(super) fn client_needed(&self, words: Option<&str>) -> AuthError {
         let port = self.oauth.redirect_port.unwrap_or(EXAMPLE_REDIRECT_PORT);
         let words = words.map(|words| format!(" (it answered {words})")).unwrap_or_default();
@@ -134,13 +134,14 @@ impl Account {
         ))
     }
 
-    /// The error for a login whose tokens are no longer refreshed. `reason`: the words of the authorization server.
+    /// Returns the error for a login whose tokens are no longer refreshed. `reason`: the words of the authorization
+    /// server.
     pub(super) fn login_ended(&self, reason: Option<&str>) -> AuthError {
         let reason = reason.map(|reason| format!(": its authorization server answered {reason}"));
         self.login_needed(&format!("the login has ended{}", reason.unwrap_or_default()))
     }
 
-    /// The stored login, at most `RECHECK_INTERVAL` old.
+    /// Returns the stored login, at most `RECHECK_INTERVAL` old.
     pub(super) async fn cached_login(&self) -> Result<Option<StoredLogin>, AuthError> {
         let cached = self.cached.lock().clone();
         let cached = match cached {

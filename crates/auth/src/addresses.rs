@@ -27,8 +27,8 @@ pub(super) struct EgressPolicy {
 }
 
 impl EgressPolicy {
-    /// The policy for the server at this address. Only the URL in the config counts, never what its name resolves to,
-    /// because the server's owner chooses that.
+    /// Creates the policy for the server at this address. Only the URL in the config counts, never what its name
+    /// resolves to, because the server's owner chooses that.
     pub(super) fn new(server: &Url, allow_private: bool) -> Self {
         let class = match is_loopback(server) {
             true => AddressClass::Loopback,
@@ -37,12 +37,12 @@ impl EgressPolicy {
         Self { server: class, allow_private }
     }
 
-    /// Whether the server runs on this machine.
+    /// Returns whether the server runs on this machine.
     pub(super) fn server_is_loopback(self) -> bool {
         self.server == AddressClass::Loopback
     }
 
-    /// Whether a connection to this address is allowed.
+    /// Returns whether a connection to this address is allowed.
     pub(super) fn allows_address(self, address: IpAddr) -> bool {
         match classify(address) {
             AddressClass::Public => true,
@@ -62,7 +62,7 @@ impl EgressPolicy {
     }
 }
 
-/// Whether a URL names this machine.
+/// Returns whether a URL names this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {
@@ -113,7 +113,7 @@ fn classify_v6(address: Ipv6Addr) -> AddressClass {
     }
 }
 
-/// The IPv4 address inside an IPv4-mapped, IPv4-compatible, IPv4-translated (RFC 2765), NAT64 or 6to4 address.
+/// Returns the IPv4 address inside an IPv4-mapped, IPv4-compatible, IPv4-translated (RFC 2765), NAT64 or 6to4 address.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let from = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));

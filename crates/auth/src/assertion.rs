@@ -43,7 +43,7 @@ impl SigningKey {
         RsaKeyPair::from_pkcs8(der).map(Self::Rsa).map_err(|_| unsupported())
     }
 
-    /// The `alg` of its signatures (RFC 7518, RFC 8037).
+    /// Returns the `alg` of its signatures (RFC 7518, RFC 8037).
     fn algorithm(&self) -> &'static str {
         match self {
             Self::Ec(_) => "ES256",

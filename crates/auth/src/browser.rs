@@ -4,8 +4,9 @@ use reqwest::Url;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The programs to try, with their arguments before the URL. `$BROWSER` comes first, as is usual on Unix: a list of
-/// programs without arguments, separated as the directories of PATH are: by colons, or by semicolons on Windows.
+/// Returns the programs to try, with their arguments before the URL. `$BROWSER` comes first, as is usual on Unix: a
+/// list of programs without arguments, separated as the directories of PATH are: by colons, or by semicolons on
+/// Windows.
 fn openers(browser: Option<&str>) -> Vec<(PathBuf, &'static [&'static str])> {
     let mut openers: Vec<(PathBuf, &[&str])> = Vec::new();
     if let Some(browser) = browser.filter(|browser| !browser.is_empty()) {

@@ -55,7 +55,7 @@ impl CallbackServer {
         Ok(Self { listener, port })
     }
 
-    /// The address that the authorization server is to send the browser to.
+    /// Returns the address that the authorization server is to send the browser to.
     pub(super) fn redirect_uri(&self) -> String {
         redirect_uri(self.port)
     }
@@ -117,7 +117,7 @@ pub(super) fn redirect_uri(port: u16) -> String {
 }
 
 impl CallbackRequest {
-    /// The value of a query parameter.
+    /// Returns the value of a query parameter.
     pub(super) fn parameter(&self, name: &str) -> Option<String> {
         self.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     }

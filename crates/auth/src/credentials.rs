@@ -22,7 +22,7 @@ pub struct OAuthLogins {
 }
 
 impl OAuthLogins {
-    /// The logins in this store.
+    /// Creates the logins of an instance, with this store.
     pub fn new(store: Option<TokenStore>) -> Self {
         Self { store }
     }
@@ -78,7 +78,7 @@ impl LoginService for OAuthLogins {
     }
 }
 
-/// Whether the config sets the `Authorization` header itself. It is sent as it is, in place of a login.
+/// Returns whether the config sets the `Authorization` header itself. It is sent as it is, in place of a login.
 pub fn has_authorization_header(http: &HttpConfig) -> bool {
     http.headers.iter().any(|(name, _)| is_authorization(name))
 }

@@ -30,22 +30,22 @@ pub(super) struct AuthorizationServer {
 }
 
 impl AuthorizationServer {
-    /// The identifier of the server, if it has metadata.
+    /// Returns the identifier of the server, if it has metadata.
     pub(super) fn issuer(&self) -> Option<String> {
         self.metadata.issuer.clone()
     }
 
-    /// Whether this boolean member of the metadata is true.
+    /// Returns whether this boolean member of the metadata is true.
     pub(super) fn supports(&self, member: &str) -> bool {
         self.metadata.additional_fields.get(member).and_then(|value| value.as_bool()).unwrap_or_default()
     }
 
-    /// Where tokens are revoked (RFC 7009), if the server does that.
+    /// Returns where tokens are revoked (RFC 7009), if the server does that.
     pub(super) fn revocation_endpoint(&self) -> Option<&str> {
         self.metadata.additional_fields.get("revocation_endpoint").and_then(|value| value.as_str())
     }
 
-    /// Whether the client's secret is sent in the form. As in rmcp, only if the server does not accept the
+    /// Returns whether the client's secret is sent in the form. As in rmcp, only if the server does not accept the
     /// `Authorization` header.
     pub(super) fn uses_client_secret_post(&self) -> bool {
         let methods = self.metadata.additional_fields.get("token_endpoint_auth_methods_supported");
@@ -155,7 +155,7 @@ impl Account {
         }
     }
 
-    /// Whether a login can get a client without one in the config.
+    /// Returns whether a login can get a client without one in the config.
     fn can_register(&self, server: &AuthorizationServer) -> bool {
         server.metadata.registration_endpoint.is_some()
             || (self.oauth.client_metadata_url.is_some()

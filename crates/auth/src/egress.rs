@@ -258,8 +258,8 @@ fn explain_without_response(error: &RmcpError, secrets: &[&str]) -> AuthError {
     }
 }
 
-/// The reason in an error response of an authorization server: its error with the description (RFC 6749 section 5.2, RFC
-/// 7591 section 3.2.2), or else its HTTP status and what the body says.
+/// Returns the reason in an error response of an authorization server: its error with the description (RFC 6749 section
+/// 5.2, RFC 7591 section 3.2.2), or else its HTTP status and what the body says.
 pub(super) fn describe_error_response(response: &HttpResponse, secrets: &[&str]) -> String {
     #[derive(serde::Deserialize)]
     struct OAuthErrorResponse {

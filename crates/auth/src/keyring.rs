@@ -79,12 +79,13 @@ struct KeyringState {
 }
 
 impl Keyring {
-    /// A keyring that is turned off: logins are in files.
+    /// Creates a keyring that is turned off: logins are in files.
     pub fn disabled() -> Self {
         Self(Err(KeyringError::Disabled))
     }
 
-    /// The keyring of this user, which is not asked for anything yet. `may_prompt`: a user is there to unlock it.
+    /// Creates the keyring of this user, which is not asked for anything yet. `may_prompt`: a user is there to unlock
+    /// it.
     pub fn of_system(env: &Env, may_prompt: bool) -> Self {
         match system::backend(env, may_prompt) {
             Some(backend) => Self::new(backend, may_prompt),

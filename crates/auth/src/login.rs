@@ -126,7 +126,7 @@ impl Account {
 }
 
 impl BrowserLogin {
-    /// The URL to open in a browser on this machine.
+    /// Returns the URL to open in a browser on this machine.
     pub fn url(&self) -> &Url {
         &self.url
     }

@@ -17,7 +17,8 @@ use rmcp::transport::auth::{
 use std::sync::Arc;
 
 impl Account {
-    /// The access token for the next request, if there is one. A token that is about to expire is refreshed first.
+    /// Returns the access token for the next request, if there is one. A token that is about to expire is refreshed
+    /// first.
     ///
     /// # Errors
     ///

@@ -95,7 +95,7 @@ async fn revoke_token(
     Ok(())
 }
 
-/// The `Authorization` header that authenticates a client (RFC 6749 section 2.3.1).
+/// Returns the `Authorization` header that authenticates a client (RFC 6749 section 2.3.1).
 fn basic_authorization(client_id: &str, secret: &Secret) -> String {
     let encode = |text: &str| -> String { url::form_urlencoded::byte_serialize(text.as_bytes()).collect() };
     let credentials = format!("{}:{}", encode(client_id), encode(secret.expose()));

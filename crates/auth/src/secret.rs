@@ -18,7 +18,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text, to be sent or stored and never to be shown.
+    /// Returns the text, to be sent or stored and never to be shown.
     pub fn expose(&self) -> &str {
         &self.0
     }

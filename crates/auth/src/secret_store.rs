@@ -50,7 +50,7 @@ pub enum SecretStoreError {
     Files(String),
 }
 
-/// What the user can do about a keyring that cannot be used.
+/// Returns what the user can do about a keyring that cannot be used.
 fn advice(error: &KeyringError) -> &'static str {
     match error {
         KeyringError::Locked => "; unlock it and try again",
@@ -111,7 +111,7 @@ impl SecretStore {
         Ok(is_listed.await? || is_stored)
     }
 
-    /// The names of the secrets, sorted. No keyring is asked.
+    /// Returns the names of the secrets, sorted. No keyring is asked.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl SecretKeyring for SecretStore {
     }
 }
 
-/// The keyring entry of a secret.
+/// Returns the keyring entry of a secret.
 fn entry(name: &str) -> Result<KeyringEntry, SecretStoreError> {
     if !is_secret_name(name) {
         return Err(SecretStoreError::Name(name.to_owned()));

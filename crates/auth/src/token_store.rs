@@ -66,13 +66,13 @@ impl TokenStore {
         Self { command_options: options.into(), ..self }
     }
 
-    /// A command about the login of a group, which can be typed in a shell as it is.
+    /// Returns a command about the login of a group, which can be typed in a shell as it is.
     pub(super) fn command(&self, command: &str, group: &GroupName) -> String {
         let name = shell_word(group.as_str()).unwrap_or_else(|| group.to_string());
         format!("`dynamic-mcp {command} {name}{}`", self.command_options)
     }
 
-    /// The path of a login's file.
+    /// Returns the path of a login's file.
     pub fn file(&self, key: &StoreKey) -> PathBuf {
         self.dir.join(format!("{}.json", key.file_stem()))
     }
@@ -265,7 +265,7 @@ impl TokenStore {
         blocking(move || check_writable(&dir)).await
     }
 
-    /// The error for a login in a keyring that cannot be read.
+    /// Returns the error for a login in a keyring that cannot be read.
     fn unreadable_keyring(&self, key: &StoreKey, why: KeyringError) -> AuthError {
         let login = format!("run {}", self.command("login", key.group()));
         let way_out = match why {
@@ -280,7 +280,7 @@ impl TokenStore {
         AuthError::Keyring(why, message)
     }
 
-    /// The error for a logout whose login is in a keyring that does not remove it.
+    /// Returns the error for a logout whose login is in a keyring that does not remove it.
     pub(super) fn logout_blocked(&self, key: &StoreKey, why: KeyringError) -> AuthError {
         let repair = match why {
             KeyringError::Locked | KeyringError::TimedOut => "unlock it",

@@ -17,7 +17,7 @@ use windows_native_keyring_store::Store;
 #[derive(Default)]
 pub(super) struct NativeKeyring(Arc<Mutex<()>>);
 
-/// The keyring of this user: every user has one.
+/// Returns the keyring of this user: every user has one.
 pub(super) fn backend(_env: &Env, _may_prompt: bool) -> Option<NativeKeyring> {
     Some(NativeKeyring::default())
 }

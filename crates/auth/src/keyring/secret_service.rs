@@ -31,7 +31,7 @@ pub(super) struct SecretService {
     may_prompt: bool,
 }
 
-/// The Secret Service of this user. `None` if the user has no session bus.
+/// Returns the Secret Service of this user. `None` if the user has no session bus.
 pub(super) fn backend(env: &Env, may_prompt: bool) -> Option<SecretService> {
     let set = |name| env.get(name).filter(|value| !value.is_empty());
     let bus = match set("DBUS_SESSION_BUS_ADDRESS") {
@@ -175,7 +175,7 @@ impl ServiceSession {
         answer.and_then(|answer| answer.body().deserialize()).map_err(keyring_error)
     }
 
-    /// The unlocked items of an entry.
+    /// Returns the unlocked items of an entry.
     async fn search(&self, entry: &KeyringEntry) -> Result<Vec<OwnedObjectPath>, KeyringError> {
         let (unlocked, _): (Vec<OwnedObjectPath>, Vec<OwnedObjectPath>) =
             self.call(SERVICE_PATH, SERVICE_INTERFACE, "SearchItems", &attributes(entry)).await?;
@@ -183,12 +183,12 @@ impl ServiceSession {
     }
 }
 
-/// The attributes of an entry: those that the `keyring` crate uses, so that other tools find it.
+/// Returns the attributes of an entry: those that the `keyring` crate uses, so that other tools find it.
 fn attributes(entry: &KeyringEntry) -> HashMap<&'static str, String> {
     HashMap::from([("service", SERVICE_NAME.to_owned()), ("username", entry.username.clone())])
 }
 
-/// Whether an object path stands for no object: D-Bus has no null.
+/// Returns whether an object path stands for no object: D-Bus has no null.
 fn is_null(path: &OwnedObjectPath) -> bool {
     path.as_str() == "/"
 }

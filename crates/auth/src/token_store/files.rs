@@ -55,12 +55,12 @@ pub(super) fn check_writable(dir: &Path) -> Result<(), AuthError> {
     fs::remove_file(&path).map_err(|error| io_error(&path, &error))
 }
 
-/// The error for a file or directory that cannot be used.
+/// Returns the error for a file or directory that cannot be used.
 pub(super) fn store_error(error: PrivateFileError) -> AuthError {
     AuthError::Store(error.to_string())
 }
 
-/// The error for a file that cannot be read, written or locked.
+/// Returns the error for a file that cannot be read, written or locked.
 pub(super) fn io_error(path: &Path, error: &io::Error) -> AuthError {
     AuthError::Store(format!("{}: {error}", path.display()))
 }

@@ -25,18 +25,18 @@ impl StoreKey {
         Self { file_stem, group: group.clone() }
     }
 
-    /// The name of the login's file and of its lock, without the extension.
+    /// Returns the name of the login's file and of its lock, without the extension.
     pub fn file_stem(&self) -> &str {
         &self.file_stem
     }
 
-    /// The group of the server.
+    /// Returns the group of the server.
     pub fn group(&self) -> &GroupName {
         &self.group
     }
 
-    /// The keyring entry for the login whose file and lock are in `dir`. The user has one keyring, but may have several
-    /// such directories, so the directory is part of the entry's name.
+    /// Returns the keyring entry for the login whose file and lock are in `dir`. The user has one keyring, but may have
+    /// several such directories, so the directory is part of the entry's name.
     pub(super) fn keyring_entry(&self, dir: &Path) -> KeyringEntry {
         let canonical = fs::canonicalize(dir);
         let dir = canonical.as_deref().unwrap_or(dir).as_os_str();

@@ -82,30 +82,30 @@ enum LoginLocation {
 }
 
 impl KeyringMarker {
-    /// The marker for a login at the server with this address.
+    /// Creates the marker for a login at the server with this address.
     pub(super) fn new(url: &str) -> Self {
         Self { version: FORMAT_VERSION, url: url.to_owned(), location: LoginLocation::Keyring }
     }
 }
 
 impl StoredLogin {
-    /// A login without tokens at the server with this address.
+    /// Creates a login without tokens at the server with this address.
     pub fn new(url: &str) -> Self {
         Self { version: FORMAT_VERSION, url: url.to_owned(), ..Self::default() }
     }
 
-    /// Whether it has the current format and belongs to the server with this address.
+    /// Returns whether it has the current format and belongs to the server with this address.
     pub(super) fn is_usable_for(&self, url: &str) -> bool {
         self.version == FORMAT_VERSION && self.url == url
     }
 
-    /// The access token, unless it has expired.
+    /// Returns the access token, unless it has expired.
     pub(crate) fn valid_token(&self) -> Option<&Secret> {
         self.access_token.as_ref().filter(|_| self.expires_at.is_none_or(|at| unix_time_s() < at))
     }
 
-    /// The access token, unless it is due for a refresh. It is due somewhat before it expires, so that it does not
-    /// expire on its way to the server.
+    /// Returns the access token, unless it is due for a refresh. It is due somewhat before it expires, so that it does
+    /// not expire on its way to the server.
     pub(crate) fn fresh_token(&self) -> Option<&Secret> {
         let margin = |at: u64| MAX_REFRESH_MARGIN_SECS.min(at.saturating_sub(self.received_at) / 4);
         self.access_token

@@ -41,12 +41,12 @@ impl UnsavedLogins {
         self.0.lock().remove(key.file_stem());
     }
 
-    /// The unwritten login of this key.
+    /// Returns the unwritten login of this key.
     pub(super) fn get(&self, key: &StoreKey) -> Option<StoredLogin> {
         self.0.lock().get(key.file_stem()).map(|unsaved| unsaved.login.clone())
     }
 
-    /// The keys of all unwritten logins.
+    /// Returns the keys of all unwritten logins.
     pub(super) fn keys(&self) -> Vec<StoreKey> {
         self.0.lock().values().map(|unsaved| unsaved.key.clone()).collect()
     }
