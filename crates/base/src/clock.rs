@@ -16,7 +16,7 @@ thread_local! {
     static CLOCK: Cell<Clock> = const { Cell::new(Clock::Running) };
 }
 
-/// The current time, which stands still between [`stop`] and the drop of its result.
+/// Returns the current time, which stands still between [`stop`] and the drop of its result.
 pub fn now() -> Instant {
     match CLOCK.get() {
         Clock::Running => Instant::now(),
@@ -46,12 +46,12 @@ impl Drop for StoppedClock {
     }
 }
 
-/// The current time in seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub fn unix_time_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// A time in seconds since 1970, as `2026-11-23 18:40 UTC`.
+/// Returns a time in seconds since 1970, as `2026-11-23 18:40 UTC`.
 pub fn utc_minute(unix_s: u64) -> String {
     let (days, seconds) = (unix_s / 86_400, unix_s % 86_400);
     // Years begin in March here, so that the leap day is their last one; 400 of them are 146,097 days.

@@ -36,7 +36,7 @@ pub struct ProcStat {
 }
 
 impl ProcStat {
-    /// A process that is only known to lead a session of its own.
+    /// Creates the record of a process that is only known to lead a session of its own.
     pub fn session_leader(pid: i32) -> Self {
         Self { pid, ppid: 0, pgrp: pid, session: pid, starttime: 0, is_stopped: false, is_zombie: false }
     }

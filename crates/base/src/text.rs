@@ -111,7 +111,7 @@ pub fn without_digits(text: &str) -> String {
     text.replace(|c: char| c.is_ascii_digit(), "")
 }
 
-/// The last line that has one of these words, which are in lower case.
+/// Returns the last line that has one of these words, which are in lower case.
 pub fn last_line_with<'t>(text: &'t str, words: &[&str]) -> Option<&'t str> {
     text.lines().rfind(|line| has_word(line, words))
 }
@@ -121,8 +121,8 @@ fn has_word(line: &str, words: &[&str]) -> bool {
     words.iter().any(|word| line.contains(word))
 }
 
-/// The first line of an error, and `max` of the lines that a server wrote: those that speak of a failure, and the last
-/// ones. The order stays.
+/// Returns the first line of an error, and `max` of the lines that a server wrote: those that speak of a failure, and
+/// the last ones. The order stays.
 pub fn telling_lines(text: &str, max: usize) -> Vec<&str> {
     const WORDS: [&str; 8] =
         ["error", "exception", "fail", "cannot", "not found", "no such", "missing", "required"];
@@ -136,8 +136,8 @@ pub fn telling_lines(text: &str, max: usize) -> Vec<&str> {
     first.into_iter().chain(kept.into_iter().map(|line| rest[line])).collect()
 }
 
-/// Whether a character ends a line, controls a terminal, reorders its neighbours or has no glyph: the controls, the
-/// line separators, and what Unicode calls default ignorable, with the tag characters.
+/// Returns whether a character ends a line, controls a terminal, reorders its neighbours or has no glyph: the controls,
+/// the line separators, and what Unicode calls default ignorable, with the tag characters.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -148,7 +148,7 @@ fn is_hidden(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether a character is a symbol that emoji are made of.
+/// Returns whether a character is a symbol that emoji are made of.
 fn is_pictograph(c: char) -> bool {
     matches!(c,
         '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2100}'..='\u{27ff}' | '\u{2900}'..='\u{2bff}'

@@ -16,7 +16,7 @@ pub(super) enum Access {
 }
 
 impl Access {
-    /// The options for opening a file. With `creates`, they also make it.
+    /// Returns the options for opening a file. With `creates`, they also make it.
     pub(super) fn options(self, creates: bool) -> OpenOptions {
         let mut options = File::options();
         match self {

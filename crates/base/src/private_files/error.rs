@@ -35,12 +35,12 @@ impl PrivateFileError {
         Self::Untrusted { path: path.to_owned(), problem: problem.into(), remedy: remedy.into() }
     }
 
-    /// Whether the file or its directory does not exist, or cannot be reached: then we never wrote it.
+    /// Returns whether the file or its directory does not exist, or cannot be reached: then we never wrote it.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io { path, .. } if fs::symlink_metadata(path).is_err())
     }
 
-    /// Whether a person has to repair something.
+    /// Returns whether a person has to repair something.
     pub fn is_untrusted(&self) -> bool {
         matches!(self, Self::Untrusted { .. })
     }

@@ -22,7 +22,7 @@ pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// The error of an open that failed. What is there may say more than the error of the system.
+/// Returns the error of an open that failed. What is there may say more than the error of the system.
 pub(super) fn open_error(path: &Path, error: io::Error) -> PrivateFileError {
     let found = fs::symlink_metadata(path).ok().and_then(|metadata| check_metadata(path, &metadata).err());
     found.unwrap_or_else(|| PrivateFileError::io(path, error))

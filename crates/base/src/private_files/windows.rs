@@ -121,7 +121,7 @@ pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// The error of an open that failed.
+/// Returns the error of an open that failed.
 pub(super) fn open_error(path: &Path, error: io::Error) -> PrivateFileError {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => not_regular(path),

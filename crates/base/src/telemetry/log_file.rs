@@ -80,12 +80,12 @@ impl Write for LogFile {
     }
 }
 
-/// The path of the current file in this directory.
+/// Returns the path of the current file in this directory.
 pub(super) fn path_in(dir: &Path) -> PathBuf {
     dir.join(NAME)
 }
 
-/// The path of the full file that was the current one `n` files ago.
+/// Returns the path of the full file that was the current one `n` files ago.
 fn full_file(dir: &Path, n: usize) -> PathBuf {
     dir.join(format!("{NAME}.{n}"))
 }
