@@ -36,7 +36,7 @@ impl ValueError {
         Self { message: message.to_string(), hint: None, path: Vec::new(), offset: None }
     }
 
-    /// The error of a field that an object has twice.
+    /// Creates the error of a field that an object has twice.
     fn duplicate(field: &str) -> Self {
         Self {
             hint: Some("other spellings of a name count as the same field".to_owned()),
@@ -113,7 +113,7 @@ impl de::Error for ValueError {
     }
 }
 
-/// What serde expects, in the terms of JSON.
+/// Returns what serde expects, in the terms of JSON.
 fn expected_in_json(expected: &dyn Expected) -> String {
     match expected.to_string().as_str() {
         "a boolean" => "true or false".to_owned(),
@@ -129,7 +129,7 @@ fn expected_in_json(expected: &dyn Expected) -> String {
     }
 }
 
-/// What serde found, in the terms of JSON.
+/// Returns what serde found, in the terms of JSON.
 fn found_in_json(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "true or false",
@@ -142,7 +142,7 @@ fn found_in_json(found: Unexpected<'_>) -> &'static str {
     }
 }
 
-/// The name of a value's JSON type, with its article.
+/// Returns the name of a value's JSON type, with its article.
 pub(super) fn json_type(value: &Value<'_>) -> &'static str {
     match value {
         Value::StringLit(_) => "a string",
@@ -187,7 +187,7 @@ impl<'a> ValueReader<'a> {
         T::deserialize(ValueDeserializer { value, reader: self }).map_err(ValueError::with_example)
     }
 
-    /// The unknown fields of all values that were read.
+    /// Returns the unknown fields of all values that were read.
     pub(super) fn into_unknown(self) -> Vec<UnknownField> {
         self.unknown.into_inner()
     }
@@ -312,7 +312,7 @@ impl<'n> ObjectAccess<'n> {
         Self { left: object.properties.iter(), reader, fields, seen: Vec::new(), current: None }
     }
 
-    /// The name by which serde knows a member. Returns `None` for a member that is skipped.
+    /// Returns the name by which serde knows a member. Returns `None` for a member that is skipped.
     fn serde_name(&mut self, member: &'n ObjectProp<'n>) -> Result<Option<&'n str>, ValueError> {
         let name = member.name.as_str();
         let Some(fields) = self.fields else { return Ok(Some(name)) };

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use crate::vars::Env;
 
-/// The directory of files that can be made again: `$XDG_CACHE_HOME/dynamic-mcp`, else `~/.cache/dynamic-mcp`; on Windows
-/// `%LOCALAPPDATA%\dynamic-mcp\cache`.
+/// Returns the directory of files that can be made again: `$XDG_CACHE_HOME/dynamic-mcp`, else `~/.cache/dynamic-mcp`;
+/// on Windows `%LOCALAPPDATA%\dynamic-mcp\cache`.
 pub fn cache_dir(env: &Env) -> Option<PathBuf> {
     match cfg!(windows) {
         true => Some(env.data_dir()?.join("cache")),
@@ -22,8 +22,8 @@ pub fn cache_dir(env: &Env) -> Option<PathBuf> {
     }
 }
 
-/// The directory of what this machine has seen, such as the definitions of tools: `$XDG_STATE_HOME/dynamic-mcp`, else
-/// `~/.local/state/dynamic-mcp`; on Windows `%LOCALAPPDATA%\dynamic-mcp\state`.
+/// Returns the directory of what this machine has seen, such as the definitions of tools:
+/// `$XDG_STATE_HOME/dynamic-mcp`, else `~/.local/state/dynamic-mcp`; on Windows `%LOCALAPPDATA%\dynamic-mcp\state`.
 pub fn state_dir(env: &Env) -> Option<PathBuf> {
     match cfg!(windows) {
         true => Some(env.data_dir()?.join("state")),
@@ -31,12 +31,12 @@ pub fn state_dir(env: &Env) -> Option<PathBuf> {
     }
 }
 
-/// The directory of the pinned definitions of tools.
+/// Returns the directory of the pinned definitions of tools.
 pub fn pins_dir(env: &Env) -> Option<PathBuf> {
     Some(state_dir(env)?.join("pins"))
 }
 
-/// The config file that is read when the command line names none: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in
+/// Returns the config file that is read when the command line names none: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in
 /// the directory of config files.
 pub fn default_config_file(env: &Env) -> Option<PathBuf> {
     let named = env.get_non_empty("DYNAMIC_MCP_CONFIG").map(PathBuf::from);

@@ -29,8 +29,8 @@ pub fn parse(text: &str) -> Option<Duration> {
     })
 }
 
-/// What to write to raise a limit, such as `write "timeout": {"tools": "10m"} in its config entry`. `setting`: its name
-/// in `timeout`.
+/// Returns what to write to raise a limit, such as `write "timeout": {"tools": "10m"} in its config entry`. `setting`:
+/// its name in `timeout`.
 pub fn raise_timeout(setting: &str, limit: Duration) -> String {
     let seconds = (limit.as_secs_f64() * 2.0).ceil() as u64;
     let longer = match seconds {

@@ -58,33 +58,33 @@ impl Env {
         Self { cwd: cwd.into(), ..self }
     }
 
-    /// The value of a variable; `None` if it is not set.
+    /// Returns the value of a variable; `None` if it is not set.
     pub fn var(&self, name: &str) -> Option<&OsStr> {
         get_var(&self.vars, name)
     }
 
-    /// The value of a variable; `None` if it is not set or not Unicode.
+    /// Returns the value of a variable; `None` if it is not set or not Unicode.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.var(name)?.to_str()
     }
 
-    /// The value of a variable; `None` if it is not set, not Unicode or empty.
+    /// Returns the value of a variable; `None` if it is not set, not Unicode or empty.
     pub fn get_non_empty(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 
-    /// The working directory.
+    /// Returns the working directory.
     pub fn cwd(&self) -> &Path {
         &self.cwd
     }
 
-    /// The home directory: `HOME`, or `USERPROFILE` if that is unset or empty.
+    /// Returns the home directory: `HOME`, or `USERPROFILE` if that is unset or empty.
     pub fn home(&self) -> Option<PathBuf> {
         let homes = ["HOME", "USERPROFILE"].iter().filter_map(|name| self.var(name));
         homes.filter(|home| !home.is_empty()).map(PathBuf::from).next()
     }
 
-    /// The directory of config files: `$XDG_CONFIG_HOME/dynamic-mcp`, else `~/.config/dynamic-mcp`; on Windows
+    /// Returns the directory of config files: `$XDG_CONFIG_HOME/dynamic-mcp`, else `~/.config/dynamic-mcp`; on Windows
     /// `%APPDATA%\dynamic-mcp`.
     pub fn config_dir(&self) -> Option<PathBuf> {
         match cfg!(windows) {
@@ -93,7 +93,7 @@ impl Env {
         }
     }
 
-    /// The directory of files to keep, such as logins: `$XDG_DATA_HOME/dynamic-mcp`, else
+    /// Returns the directory of files to keep, such as logins: `$XDG_DATA_HOME/dynamic-mcp`, else
     /// `~/.local/share/dynamic-mcp`; on Windows `%LOCALAPPDATA%\dynamic-mcp`.
     pub fn data_dir(&self) -> Option<PathBuf> {
         match cfg!(windows) {
@@ -102,8 +102,8 @@ impl Env {
         }
     }
 
-    /// Our directory in the base directory that `variable` names, else in `below_home` of the home directory. A variable
-    /// counts only if it is an absolute path (XDG Base Directory Specification).
+    /// Returns our directory in the base directory that `variable` names, else in `below_home` of the home directory. A
+    /// variable counts only if it is an absolute path (XDG Base Directory Specification).
     pub(crate) fn app_dir(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         let base = self.var(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
         let base = base.or_else(|| Some(self.home()?.join(below_home)))?;

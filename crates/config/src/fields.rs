@@ -93,7 +93,7 @@ const IGNORED: &[&str] = &[
     "version",
 ];
 
-/// These fields, with those of embedded objects in their place.
+/// Returns these fields, with those of embedded objects in their place.
 pub fn all(fields: &'static [ConfigField]) -> impl Iterator<Item = &'static ConfigField> {
     fields.iter().flat_map(|field| match field.embedded {
         [] => std::slice::from_ref(field),
@@ -110,7 +110,7 @@ pub fn find(fields: &'static [ConfigField], name: &str) -> Option<&'static Confi
     find(|known, name| known == name).or_else(|| find(is_spelling_of))
 }
 
-/// All names of all these fields; their own come before the aliases.
+/// Returns all names of all these fields; their own come before the aliases.
 pub(crate) fn all_names(fields: &'static [ConfigField]) -> impl Iterator<Item = &'static str> {
     all(fields).map(|field| field.name).chain(all(fields).flat_map(|field| field.aliases).copied())
 }
@@ -121,7 +121,7 @@ pub fn is_ignored(name: &str) -> bool {
 }
 
 impl ConfigField {
-    /// The field's name and its aliases.
+    /// Returns the field's name and its aliases.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
@@ -131,7 +131,7 @@ impl ConfigField {
         (self.is_ignored)(value)
     }
 
-    /// A field of this name, for any kind of server, that is not a part of the cache key.
+    /// Creates a field of this name, for any kind of server, that is not a part of the cache key.
     pub(super) const fn new(name: &'static str) -> Self {
         let (applies_to, cache_key) = (AppliesTo::Any, CacheKeyPart::NotPart);
         Self { name, aliases: &[], applies_to, cache_key, is_ignored: |_| false, embedded: &[] }

@@ -174,7 +174,7 @@ config_object! {
     }
 }
 
-/// The fields of the object that is read as the type with this name; none if there is no such type.
+/// Returns the fields of the object that is read as the type with this name; none if there is no such type.
 pub(super) fn fields_of(type_name: &str) -> &'static [ConfigField] {
     match type_name {
         "ServerEntry" => ServerEntry::FIELDS,

@@ -17,7 +17,7 @@ fn env(cwd: &Path) -> Env {
     Env::new([("SECRET", SECRET), ("EMPTY", ""), ("A", "one")], cwd)
 }
 
-/// A text that names a file may read any file of the machine, or wait for one.
+/// Returns whether a text names a file: expanding it may read any file of the machine, or wait for one.
 fn names_a_file(text: &str) -> bool {
     ["{file:", "file", "\\u"].iter().any(|part| text.contains(part))
 }

@@ -81,7 +81,7 @@ impl GroupName {
         Self(name.into())
     }
 
-    /// The name as the config writes it.
+    /// Returns the name as the config writes it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -146,7 +146,7 @@ impl Config {
         self.disabled.iter().find(|server| server.name.as_str() == name)
     }
 
-    /// All warnings. Those of a server have its name.
+    /// Returns all warnings. Those of a server have its name.
     pub fn all_warnings(&self) -> impl Iterator<Item = ConfigError> {
         let of_servers = self.servers.iter().filter_map(|(name, server)| Some((name, server.as_ref().ok()?)));
         let of_servers = of_servers.flat_map(|(name, server)| {
@@ -197,7 +197,7 @@ impl Config {
         self.profile.as_ref().is_some_and(|profile| profile.left_out.contains(name))
     }
 
-    /// The error of a profile that no file has, if nothing else is wrong with the config as a whole.
+    /// Returns the error of a profile that no file has, if nothing else is wrong with the config as a whole.
     pub fn wrong_profile(&self) -> Option<&ConfigError> {
         let is_unknown = self.profile.as_ref().is_some_and(|profile| !profile.is_known);
         self.errors.first().filter(|_| is_unknown && self.errors.len() == 1)

@@ -64,7 +64,7 @@ impl ReferencedFiles {
         self.0.borrow_mut().entry(path.to_owned()).or_insert_with(|| FileStamp::of(path));
     }
 
-    /// The files with their stamps.
+    /// Returns the files with their stamps.
     pub(super) fn into_stamps(self) -> BTreeMap<PathBuf, FileStamp> {
         self.0.into_inner()
     }

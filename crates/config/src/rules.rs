@@ -56,7 +56,7 @@ impl Rules {
         }
     }
 
-    /// The server's own name for a tool.
+    /// Returns the server's own name for a tool.
     pub fn own_name<'n>(&'n self, tool: &'n str) -> &'n str {
         self.overrides.own_name(tool)
     }

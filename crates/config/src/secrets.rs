@@ -84,7 +84,7 @@ impl fmt::Display for SecretPlace {
 pub struct ServerSecrets(pub Vec<(SecretPlace, Vec<SecretPart>)>);
 
 impl ServerSecrets {
-    /// The sources, with the fields that they are for.
+    /// Returns the sources, with the fields that they are for.
     pub fn sources(&self) -> impl Iterator<Item = (&SecretPlace, &SecretSource)> {
         self.0.iter().flat_map(|(place, parts)| {
             parts.iter().filter_map(move |part| match part {
@@ -109,8 +109,8 @@ pub fn is_secret_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_allowed)
 }
 
-/// The directory with an empty file for each secret of the keyring, which is replaced when the secret changes. It lists
-/// the names, and running instances notice the change of a file. `None` if the home directory is not known.
+/// Returns the directory with an empty file for each secret of the keyring, which is replaced when the secret changes.
+/// It lists the names, and running instances notice the change of a file. `None` if the home directory is not known.
 pub fn marker_dir(env: &Env) -> Option<PathBuf> {
     Some(env.data_dir()?.join("secrets"))
 }

@@ -105,7 +105,7 @@ impl fmt::Debug for LaunchText {
 }
 
 impl ServerConfig {
-    /// Which instances use the same process: a stateful server has one for each.
+    /// Returns which instances use the same process: a stateful server has one for each.
     pub fn effective_share(&self) -> Share {
         if self.common.stateful { Share::Client } else { self.common.share }
     }
@@ -184,7 +184,7 @@ pub enum HttpTransportKind {
 }
 
 impl HttpTransportKind {
-    /// What to say where a server speaks this transport and its config demands the other one.
+    /// Returns what to say where a server speaks this transport and its config demands the other one.
     pub fn is_not_as_configured(self) -> &'static str {
         match self {
             Self::Streamable => {

@@ -45,7 +45,7 @@ pub struct ToolOverride {
 }
 
 impl ToolOverrides {
-    /// The overrides by the server's own names. The names that clients see are different from each other.
+    /// Creates the overrides, by the server's own names. The names that clients see are different from each other.
     pub fn new(overrides: BTreeMap<String, ToolOverride>) -> Self {
         Self(Arc::new(overrides))
     }
@@ -55,18 +55,18 @@ impl ToolOverrides {
         self.0.is_empty()
     }
 
-    /// The overrides with the server's own names.
+    /// Returns the overrides with the server's own names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &ToolOverride)> {
         self.0.iter().map(|(own, tool)| (own.as_str(), tool))
     }
 
-    /// The override of the tool that the server calls `own`.
+    /// Returns the override of the tool that the server calls `own`.
     pub fn of(&self, own: &str) -> Option<&ToolOverride> {
         self.0.get(own)
     }
 
-    /// The name that the server gives the tool which clients see as `shown`. A name that an override assigns belongs to
-    /// the overridden tool alone, even if the server has another tool of that name.
+    /// Returns the name that the server gives the tool which clients see as `shown`. A name that an override assigns
+    /// belongs to the overridden tool alone, even if the server has another tool of that name.
     #[inline(always)]
     pub fn own_name<'n>(&'n self, shown: &'n str) -> &'n str {
         // Usually there are none, and each call asks several times.
@@ -78,7 +78,8 @@ impl ToolOverrides {
         given.map_or(shown, |(own, _)| own)
     }
 
-    /// The name under which clients see the tool that the server calls `own`; `None` if its name is given to another one.
+    /// Returns the name under which clients see the tool that the server calls `own`; `None` if its name is given to
+    /// another one.
     pub fn shown_name<'n>(&'n self, own: &'n str) -> Option<&'n str> {
         let shown = self.0.get(own).and_then(|tool| tool.name.as_deref()).unwrap_or(own);
         (self.own_name(shown) == own).then_some(shown)

@@ -82,7 +82,7 @@ const EDITOR_VARIABLES: [&str; 4] =
     ["userHome", "workspaceFolder", "workspaceFolderBasename", "pathSeparator"];
 
 impl VarError {
-    /// What the user can do about it.
+    /// Returns what the user can do about it.
     pub fn hint(&self) -> String {
         match self {
             Self::Undefined(name) if name.starts_with("input:") => {
@@ -168,7 +168,7 @@ pub(super) fn expand_pieces<'t>(
     Ok(pieces)
 }
 
-/// The value of a variable. As in a shell, the default also replaces an empty value.
+/// Returns the value of a variable. As in a shell, the default also replaces an empty value.
 fn env_value<'v>(name: &str, default: Option<&'v str>, env: &'v Env) -> Result<&'v str, VarError> {
     // Windows has another name for it, and configs come from elsewhere.
     let home = || env.get("USERPROFILE").filter(|_| name == "HOME");
@@ -179,7 +179,7 @@ fn env_value<'v>(name: &str, default: Option<&'v str>, env: &'v Env) -> Result<&
     }
 }
 
-/// The content of a file without the line breaks at its end.
+/// Returns the content of a file without the line breaks at its end.
 fn file_content(path: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
     let mut path = context.resolve_path(path)?;
     context.files.add(&path);

@@ -18,7 +18,7 @@ pub enum Share {
 }
 
 impl Share {
-    /// The word for it in config files.
+    /// Returns the word for it in config files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",

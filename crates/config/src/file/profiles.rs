@@ -62,7 +62,7 @@ fn all_tools() -> Vec<GlobPattern> {
     vec![GlobPattern("*".to_owned())]
 }
 
-/// The schema of `profiles`: each is a list of globs, or an object.
+/// Returns the schema of `profiles`: each is a list of globs, or an object.
 pub(super) fn schema(generator: &mut SchemaGenerator) -> Schema {
     let object = generator.subschema_for::<ProfileEntry>();
     let list = generator.subschema_for::<Vec<ServerPattern>>();

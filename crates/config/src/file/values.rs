@@ -23,7 +23,7 @@ enum FieldValue {
 }
 
 impl FieldValue {
-    /// An error that names the kind of value that was found, and not its content.
+    /// Returns an error that names the kind of value that was found, and not its content.
     fn expected(&self, expected: &str) -> String {
         let found = match self {
             Self::Bool(_) => "true or false",
@@ -210,7 +210,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The word for the mode in config files.
+    /// Returns the word for the mode in config files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Eager => "eager",

@@ -172,7 +172,7 @@ fn in_lower_case(mut member: ObjectProp<'_>) -> ObjectProp<'_> {
     member
 }
 
-/// The rules that a list of the tools in use stands for. `["*"]` stands for all.
+/// Returns the rules that a list of the tools in use stands for. `["*"]` stands for all.
 fn tool_rules<'t>(list: &Array<'t>) -> Value<'t> {
     let range = list.range;
     let is_all = |name: &Value<'_>| name.as_string_lit().is_some_and(|name| name.value == "*");
@@ -190,7 +190,7 @@ fn tool_rules<'t>(list: &Array<'t>) -> Value<'t> {
     Value::Object(Object { range, properties: rule.map(member).into_iter().collect() })
 }
 
-/// A name as a glob that matches it alone. What is no string is an error elsewhere.
+/// Returns a name as a glob that matches it alone. What is no string is an error elsewhere.
 fn escaped<'t>(name: &Value<'t>) -> Value<'t> {
     match name {
         Value::StringLit(name) => {

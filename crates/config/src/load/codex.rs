@@ -114,7 +114,7 @@ fn translate(server: &mut Object<'_>) {
     }
 }
 
-/// The name in an element of `env_vars`, which may be a table with a `name`.
+/// Returns the name in an element of `env_vars`, which may be a table with a `name`.
 fn variable_name(element: Value<'_>) -> Value<'_> {
     match element {
         Value::Object(mut table) => match table.take("name") {
@@ -161,7 +161,8 @@ fn translate_headers(server: &mut Object<'_>) {
     }
 }
 
-/// The text, and the value of the variable whose name is in `escaped`. What can be no name is an error of the server.
+/// Returns the text, and the value of the variable whose name is in `escaped`. What can be no name is an error of the
+/// server.
 fn variable(text: &str, escaped: &str) -> String {
     match literal(escaped).filter(|name| is_env_name(name)) {
         Some(name) => {

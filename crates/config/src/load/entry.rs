@@ -35,7 +35,7 @@ impl NamedEntry {
         self.entry.is_none() && self.errors.is_empty()
     }
 
-    /// The server as one that the file disables.
+    /// Returns the server as one that the file disables.
     pub(super) fn disabled(&self) -> DisabledServer {
         DisabledServer { name: GroupName::new(&self.name), config_option: self.config_option.clone() }
     }
@@ -72,7 +72,7 @@ pub(super) struct FieldSource {
 }
 
 impl EntrySource {
-    /// The fields that apply only to servers of this kind, in the order of the table.
+    /// Returns the fields that apply only to servers of this kind, in the order of the table.
     pub(super) fn fields_of(&self, kind: AppliesTo) -> impl Iterator<Item = &FieldSource> {
         let of_kind = fields::all(ServerEntry::FIELDS).filter(move |field| field.applies_to == kind);
         of_kind.filter_map(|field| self.fields.iter().find(|source| source.field.name == field.name))

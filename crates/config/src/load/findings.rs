@@ -68,8 +68,8 @@ pub(super) fn syntax_error(text: &SourceText, error: &ParseError) -> ConfigError
     text.error(text.as_str().trim_end().len(), message, None)
 }
 
-/// What is wrong with a closing bracket at this offset, and what to do about it: it closes nothing, or something else than
-/// what is open. `None`: there is none, or nothing is wrong with it.
+/// Returns what is wrong with a closing bracket at this offset, and what to do about it: it closes nothing, or
+/// something else than what is open. `None`: there is none, or nothing is wrong with it.
 fn wrong_bracket(text: &SourceText, at: usize) -> Option<(String, String)> {
     let found = text.as_str()[at..].chars().next().filter(|found| matches!(found, '}' | ']'))?;
     let place = |offset: usize| {
@@ -90,7 +90,7 @@ fn wrong_bracket(text: &SourceText, at: usize) -> Option<(String, String)> {
     })
 }
 
-/// The last bracket in a text that is not closed, and its offset. Strings and comments do not count.
+/// Returns the last bracket in a text that is not closed, and its offset. Strings and comments do not count.
 fn open_bracket(text: &str) -> Option<(usize, char)> {
     let (mut open, mut chars) = (Vec::new(), text.char_indices().peekable());
     while let Some((offset, c)) = chars.next() {
@@ -115,7 +115,7 @@ fn open_bracket(text: &str) -> Option<(usize, char)> {
     open.pop()
 }
 
-/// What is wrong with a file whose first line is one of YAML, and what to do about it.
+/// Returns what is wrong with a file whose first line is one of YAML, and what to do about it.
 fn yaml(text: &str) -> Option<(String, String)> {
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?;
@@ -126,7 +126,7 @@ fn yaml(text: &str) -> Option<(String, String)> {
     is_yaml.then(|| ("it looks like YAML".to_owned(), hint.to_owned()))
 }
 
-/// The error for servers, or a single one, that are not within `mcpServers`.
+/// Returns the error for servers, or a single one, that are not within `mcpServers`.
 pub(super) fn unwrapped(root: &Object<'_>, text: &SourceText) -> Option<ConfigError> {
     const HINT: &str = r#"write {"mcpServers": {…}} around"#;
     if is_server(root) {
@@ -150,7 +150,7 @@ pub(super) fn is_server(object: &Object<'_>) -> bool {
     })
 }
 
-/// What is wrong with the name of a server, and what to do about it.
+/// Returns what is wrong with the name of a server, and what to do about it.
 pub fn name_error(name: &str, is_disabled: bool) -> Option<(String, Option<String>)> {
     if name.trim().is_empty() {
         return Some(("the server's name is empty".to_owned(), None));
@@ -223,7 +223,7 @@ pub(super) fn unexpanded(server: &Value<'_>, text: &SourceText, env: &Env) -> Ve
     warnings
 }
 
-/// The warning for a value that is not expanded: what of it, and what to write instead.
+/// Returns the warning for a value that is not expanded: what of it, and what to write instead.
 fn unexpanded_value(
     text: &SourceText,
     place: &str,

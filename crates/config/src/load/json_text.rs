@@ -36,7 +36,7 @@ pub(super) fn parse_json(text: &SourceText) -> Result<Object<'_>, ConfigError> {
     }
 }
 
-/// The message for a value that is no object.
+/// Returns the message for a value that is no object.
 pub(super) fn expected_an_object(found: &Value<'_>) -> String {
     format!("expected an object, found {}", json_type(found))
 }

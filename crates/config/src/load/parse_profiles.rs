@@ -109,7 +109,7 @@ fn read_profile(member: &ObjectProp<'_>, context: ExpandContext<'_>) -> Result<P
     Ok(ProfileContent { servers, tools: located_rules(entry.tools, value)? })
 }
 
-/// The member of this name of the profile `value`, if that is an object.
+/// Returns the member of this name of the profile `value`, if that is an object.
 fn member_of<'v, 't>(value: &'v Value<'t>, name: &str) -> Option<&'v Value<'t>> {
     Some(&value.as_object()?.get(name)?.value)
 }

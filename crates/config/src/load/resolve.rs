@@ -94,8 +94,8 @@ pub(super) fn resolve_server(
     })
 }
 
-/// The server's own keys, else those of the settings. The mode of the command line overrides both. The idle timeout of
-/// the command line overrides the one in the settings.
+/// Returns the server's own keys, else those of the settings. The mode of the command line overrides both. The idle
+/// timeout of the command line overrides the one in the settings.
 fn resolve_common(entry: &ServerEntry, defaults: &ServerDefaults<'_>) -> CommonConfig {
     let (settings, overrides) = (&defaults.settings, defaults.overrides);
     let (own, of_settings) =
@@ -112,7 +112,7 @@ fn resolve_common(entry: &ServerEntry, defaults: &ServerDefaults<'_>) -> CommonC
     common
 }
 
-/// The keys with the `trust_annotations` within `tools` where there is none beside it.
+/// Returns the keys with the `trust_annotations` within `tools` where there is none beside it.
 fn with_trust(common: &CommonEntry, tools: &Option<ToolsEntry>) -> CommonEntry {
     let within = tools.as_ref().and_then(|tools| tools.trust_annotations);
     CommonEntry { trust_annotations: common.trust_annotations.or(within), ..common.clone() }

@@ -60,12 +60,12 @@ impl SourceText {
         Self { path: path.to_owned(), ..self }
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub(super) fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The position of a byte offset. Takes time proportional to the offset.
+    /// Returns the position of a byte offset. Takes time proportional to the offset.
     pub(super) fn position(&self, offset: usize) -> LineColumn {
         let before = self.text.get(..offset).unwrap_or(&self.text);
         let line = before.rsplit('\n').next().unwrap_or(before);

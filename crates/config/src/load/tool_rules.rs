@@ -45,7 +45,7 @@ pub(super) fn resolve_tool_rules(
     }
 }
 
-/// The names that clients see must be valid, and different from each other.
+/// Resolves the overrides. The names that clients see must be valid, and different from each other.
 fn resolve_overrides(
     own: Option<&ToolsEntry>,
     settings: Option<&ToolsEntry>,
