@@ -35,7 +35,7 @@ fn begin_with(scheme: &str, url: &Url) -> String {
     format!("begin the \"url\" with {scheme}://{}{port}", url.host_str().unwrap_or_default())
 }
 
-/// A connection that could not be made. `None`: the error says it all.
+/// Returns a connection that could not be made. `None`: the error says it all.
 pub(crate) fn of_connect_error(
     error: &reqwest::Error,
     url: &Url,
@@ -66,8 +66,8 @@ pub(crate) fn of_connect_error(
     }
 }
 
-/// An answer with this status. `detail`: what it says. `headers`: those of the config. `is_logged_in`: whether a token
-/// was sent.
+/// Returns an answer with this status. `detail`: what it says. `headers`: those of the config. `is_logged_in`: whether
+/// a token was sent.
 pub(crate) fn of_status(
     status: StatusCode,
     detail: Option<&str>,
@@ -89,7 +89,7 @@ pub(crate) fn of_status(
     }
 }
 
-/// A request that was refused with these headers of the config, or with the token of a login.
+/// Returns a request that was refused with these headers of the config, or with the token of a login.
 fn of_credentials(headers: &HeaderMap, is_logged_in: bool) -> String {
     let names: Vec<_> = headers.keys().map(|name| format!("\"{name}\"")).collect();
     match (names.is_empty(), is_logged_in) {

@@ -88,7 +88,7 @@ pub enum SizeError {
 }
 
 impl SizeError {
-    /// The error for the caller who waits for the message. `limit`: the limit for one message, in bytes.
+    /// Returns the error for the caller who waits for the message. `limit`: the limit for one message, in bytes.
     pub fn for_caller(self, limit: usize) -> CallError {
         match self {
             Self::TooLong(bytes) => CallError::TooLong { bytes, limit },
@@ -192,7 +192,7 @@ impl HttpClient {
         }
     }
 
-    /// What a refusal says in words, without the values of the config's headers, which it may repeat.
+    /// Returns what a refusal says in words, without the values of the config's headers, which it may repeat.
     async fn words_of(&self, response: Response) -> Option<String> {
         let header = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
         let described = header.and_then(error_description).map(str::to_owned);
@@ -230,7 +230,7 @@ impl HttpClient {
         })
     }
 
-    /// The error for a response whose status is not a success. `is_logged_in`: whether a token was sent.
+    /// Returns the error for a response whose status is not a success. `is_logged_in`: whether a token was sent.
     pub async fn status_error(&self, response: Response, is_logged_in: bool) -> RemoteError {
         let status = response.status();
         let body = read_error_body(response).await;
@@ -249,12 +249,12 @@ impl HttpClient {
     }
 }
 
-/// The `Accept` header with these media types.
+/// Returns the `Accept` header with these media types.
 pub fn accept(media_types: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(media_types))])
 }
 
-/// The media type of a response, in lower case and without its parameters; empty if it has none.
+/// Returns the media type of a response, in lower case and without its parameters; empty if it has none.
 pub fn media_type(response: &Response) -> String {
     let value =
         response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -292,8 +292,8 @@ pub async fn read_error_body(response: Response) -> Raw {
     }
 }
 
-/// What the body of an error response says, quoted. It may be a JSON-RPC error, an OAuth error (RFC 6749), a problem
-/// (RFC 9457), another object that has a message, a web page, or a line of text.
+/// Returns what the body of an error response says, quoted. It may be a JSON-RPC error, an OAuth error (RFC 6749), a
+/// problem (RFC 9457), another object that has a message, a web page, or a line of text.
 pub fn error_message(body: &Raw) -> Option<String> {
     let message = raw::get(body, "error").and_then(|error| raw::get_str(&error, "message"));
     let members = ["error_description", "message", "detail", "title", "error"];
@@ -309,7 +309,7 @@ pub fn error_message(body: &Raw) -> Option<String> {
     }
 }
 
-/// The title of a web page, quoted.
+/// Returns the title of a web page, quoted.
 pub fn page_title(page: &Raw) -> Option<String> {
     let page = std::str::from_utf8(page).ok()?;
     // ASCII letters keep their length.
@@ -320,14 +320,14 @@ pub fn page_title(page: &Raw) -> Option<String> {
     (!title.is_empty()).then(|| quoted(&shorten(title, MAX_ERROR_MESSAGE_CHARS)))
 }
 
-/// The `error_description` of a `WWW-Authenticate` header (RFC 6750).
+/// Returns the `error_description` of a `WWW-Authenticate` header (RFC 6750).
 fn error_description(header: &str) -> Option<&str> {
     let (_, value) = header.split_once("error_description=\"")?;
     value.split('"').next().filter(|value| !value.is_empty())
 }
 
-/// The delay that `Retry-After` asks for (RFC 9110, section 10.2.3): seconds, or a date. A date is compared with the
-/// response's own `Date` where it has one, and a date in the past means no delay.
+/// Returns the delay that `Retry-After` asks for (RFC 9110, section 10.2.3): seconds, or a date. A date is compared
+/// with the response's own `Date` where it has one, and a date in the past means no delay.
 fn retry_after(response: &Response) -> Option<Duration> {
     let header = |name| Some(response.headers().get(name)?.to_str().ok()?.trim());
     let parse_date = |text| httpdate::parse_http_date(text).ok();

@@ -83,7 +83,7 @@ fn proxy_for(url: &str) -> Option<http::Uri> {
     Some(Matcher::from_system().intercept(&url.parse().ok()?)?.uri().clone())
 }
 
-/// The URL of the proxy for `url`, without credentials.
+/// Returns the URL of the proxy for `url`, without credentials.
 fn display_url(url: &Url) -> Option<String> {
     let uri = proxy_for(url.as_str())?;
     Some(format!("{}://{}", uri.scheme_str()?, uri.authority()?))

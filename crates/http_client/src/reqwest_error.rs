@@ -68,7 +68,7 @@ fn certificate_words(reason: &CertificateError, ca_file: bool) -> String {
     }
 }
 
-/// What to do about a certificate for other names than that in the URL.
+/// Returns what to do about a certificate for other names than that in the URL.
 fn other_name(expected: &str, presented: &[String]) -> String {
     // Such as `DnsName("localhost")` and `IpAddress(127.0.0.1)`.
     let name = |name: &String| {
@@ -104,7 +104,7 @@ pub(crate) fn is_dns_error(error: &reqwest::Error) -> bool {
     sources(error).any(|error| error.to_string() == "dns error")
 }
 
-/// The kind of the system's error, if it is one.
+/// Returns the kind of the system's error, if it is one.
 pub(crate) fn io_error_kind(error: &reqwest::Error) -> Option<ErrorKind> {
     sources(error).find_map(|error| error.downcast_ref::<io::Error>().map(io::Error::kind))
 }
@@ -118,7 +118,7 @@ fn sources<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dy
     std::iter::successors(Some(error), |error: &&'e (dyn Error + 'static)| (*error).source())
 }
 
-/// The rustls error that `error` is or wraps. An `io::Error` does not return the error it wraps as its source.
+/// Returns the rustls error that `error` is or wraps. An `io::Error` does not return the error it wraps as its source.
 fn tls_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
     match error.downcast_ref::<io::Error>() {
         Some(io) => tls_error(io.get_ref()?),

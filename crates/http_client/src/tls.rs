@@ -57,7 +57,7 @@ pub async fn client_config(
     })
 }
 
-/// The configuration in the cache; its loading begins if there is none.
+/// Returns the configuration in the cache; its loading begins if there is none.
 fn cached(ca_file: Option<&Path>) -> SharedConfig {
     let mut cache = CACHE.lock();
     cache.retain(|_, (began, config)| match config.peek() {
