@@ -33,7 +33,7 @@ impl Body {
         Self { token, ..self }
     }
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         let grown: usize = self.edits.iter().map(|edit| edit.value.len()).sum();
         let replaced: usize = self.edits.iter().map(|edit| edit.place.len()).sum();
@@ -56,7 +56,7 @@ impl Body {
         out.extend_from_slice(&self.text[done..]);
     }
 
-    /// The whole text in parts, none of which is empty or a copy.
+    /// Returns the whole text in parts, none of which is empty or a copy.
     pub(super) fn parts(&self) -> Vec<Bytes> {
         let mut parts = Vec::with_capacity(2 * self.edits.len() + 2);
         let mut done = 0;
@@ -70,7 +70,7 @@ impl Body {
         parts
     }
 
-    /// The whole text. It is copied if there are edits.
+    /// Returns the whole text. It is copied if there are edits.
     pub fn join(&self) -> Bytes {
         if self.edits.is_empty() {
             return self.text.clone();

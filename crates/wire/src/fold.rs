@@ -14,7 +14,7 @@ fn fold(c: char) -> char {
     }
 }
 
-/// The character that a mapping consists of. Simple folding ignores mappings to several.
+/// Returns the character that a mapping consists of. Simple folding ignores mappings to several.
 fn only(mut mapped: impl Iterator<Item = char>) -> Option<char> {
     mapped.next().filter(|_| mapped.next().is_none())
 }

@@ -58,7 +58,7 @@ fn read_lines(data: &[u8], size: usize, limit: usize) -> Vec<Result<Bytes, Messa
     })
 }
 
-/// What `LineReader` has to return: the lines that are not blank, or their length if they exceed the limit.
+/// Returns what `LineReader` has to return: the lines that are not blank, or their length if they exceed the limit.
 fn expected_lines(data: &[u8], limit: usize) -> Vec<Result<&[u8], u64>> {
     let lines = data.split(|byte| *byte == b'\n').filter_map(|line| {
         if line.len() > limit {
@@ -164,7 +164,7 @@ fn check_members(reply: &Reply, members: ResultMembers) {
     }
 }
 
-/// The only line of a frame, without its end.
+/// Returns the only line of a frame, without its end.
 fn line_of(frame: &Frame) -> Bytes {
     let bytes: Vec<u8> = frame.slices().flat_map(|slice| slice.to_vec()).collect();
     let line = bytes.strip_suffix(b"\n").expect("a line end");

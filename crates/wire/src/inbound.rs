@@ -151,7 +151,7 @@ impl InboundRequests {
         Self { shared, limit, registered: None }
     }
 
-    /// The number of open requests.
+    /// Returns the number of open requests.
     pub fn len(&self) -> usize {
         self.shared.requests.lock().open.len()
     }

@@ -107,7 +107,7 @@ pub enum MethodName {
 }
 
 impl MethodName {
-    /// The method of MCP that has this name.
+    /// Returns the method of MCP that has this name.
     pub fn known(&self) -> Option<Method> {
         match self {
             Self::Known(method) => Some(*method),

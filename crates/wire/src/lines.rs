@@ -146,12 +146,12 @@ impl LineReader {
         None
     }
 
-    /// Whether the stream has ended, so that the line that was read last may be incomplete.
+    /// Returns whether the stream has ended, so that the line that was read last may be incomplete.
     pub fn at_end(&self) -> bool {
         self.at_end
     }
 
-    /// The limit for one line, in bytes.
+    /// Returns the limit for one line, in bytes.
     pub fn limit(&self) -> usize {
         self.limit
     }

@@ -27,17 +27,17 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// The id of the request that it answers. `None`: it is no answer, or it has no id or two.
+    /// Returns the id of the request that it answers. `None`: it is no answer, or it has no id or two.
     pub fn answered_id(&self) -> Option<&Raw> {
         self.only_id().filter(|_| !self.has_method && self.is_message())
     }
 
-    /// The id of the request that it is. `None`: it is no request, or it has no id or two.
+    /// Returns the id of the request that it is. `None`: it is no request, or it has no id or two.
     pub fn request_id(&self) -> Option<&Raw> {
         self.only_id().filter(|_| self.has_method && self.has_version)
     }
 
-    /// Whether it was meant as a JSON-RPC message. Other objects are lines of a log.
+    /// Returns whether it was meant as a JSON-RPC message. Other objects are lines of a log.
     pub fn is_message(&self) -> bool {
         self.has_version || self.has_outcome && !self.ids.is_empty()
     }
@@ -114,7 +114,7 @@ pub fn defect(error: &MessageError, line: &[u8]) -> String {
     }
 }
 
-/// The first place where a line is not JSON; `None` if it is JSON.
+/// Returns the first place where a line is not JSON; `None` if it is JSON.
 fn syntax_error(line: &[u8]) -> Option<String> {
     let not_utf8 = std::str::from_utf8(line).err().map(|error| error.valid_up_to());
     let error = serde_json::from_slice::<IgnoredAny>(line).err();
@@ -143,7 +143,7 @@ fn syntax_error(line: &[u8]) -> Option<String> {
     })
 }
 
-/// The literal of `NOT_NUMBERS` that covers byte `at`, and where it begins.
+/// Returns the literal of `NOT_NUMBERS` that covers byte `at`, and where it begins.
 fn literal_at(line: &[u8], at: usize) -> Option<(usize, &'static [u8])> {
     let candidates = |token: &&'static [u8]| {
         (at.saturating_sub(token.len())..=at).rev().find(|start| line[*start..].starts_with(token))

@@ -49,7 +49,7 @@ pub struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The value as JSON text.
+    /// Returns the value as JSON text.
     pub fn text(self) -> &'a [u8] {
         self.text
     }
@@ -59,7 +59,7 @@ impl<'a> Value<'a> {
         matches!(self.text, [b'"', content @ .., b'"'] if !self.escaped && content == wanted.as_bytes())
     }
 
-    /// The value if it is a string. `None` also if it has half of a surrogate pair.
+    /// Returns the value if it is a string. `None` also if it has half of a surrogate pair.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
         match self.text {
             [b'"', content @ .., b'"'] if !self.escaped => {
@@ -72,7 +72,7 @@ impl<'a> Value<'a> {
 }
 
 impl Default for Object {
-    /// The object without members.
+    /// Creates the object without members.
     fn default() -> Self {
         Self { text: Bytes::from_static(b"{}"), ..Self::empty() }
     }
@@ -88,7 +88,7 @@ impl Object {
         Some(object)
     }
 
-    /// An object whose members are not known yet. It is filled in place, because it is large.
+    /// Creates an object whose members are not known yet. It is filled in place, because it is large.
     pub(super) fn empty() -> Self {
         Self { text: Bytes::new(), start: 0, members: Members::new() }
     }
@@ -106,12 +106,12 @@ impl Object {
         self.text = line.slice(range.clone());
     }
 
-    /// The object as JSON text.
+    /// Returns the object as JSON text.
     pub fn text(&self) -> &Bytes {
         &self.text
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -174,7 +174,7 @@ impl Object {
         }
     }
 
-    /// The key of a member. `None` if it is not Unicode text.
+    /// Returns the key of a member. `None` if it is not Unicode text.
     fn key(&self, member: &Member) -> Option<Cow<'_, str>> {
         let Range { start, end } = self.in_text(&member.key);
         written_str(&self.text[start - 1..end + 1], member.key_escaped)
@@ -242,8 +242,8 @@ impl Object {
         Body::edited(self.text.clone(), edits)
     }
 
-    /// Where members are added, so that all white space stays where it is: after the last value. Also what separates a
-    /// member there from those before it.
+    /// Returns where members are added, so that all white space stays where it is: after the last value. Also what
+    /// separates a member there from those before it.
     fn end_of_members(&self) -> (usize, &'static str) {
         let open_brace = || self.text.iter().position(|&byte| byte == b'{').unwrap_or_default();
         match self.members.last() {

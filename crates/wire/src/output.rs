@@ -84,12 +84,12 @@ enum Sink {
 }
 
 impl Output {
-    /// An output on a non-blocking descriptor, which takes many frames in one write.
+    /// Creates an output on a non-blocking descriptor, which takes many frames in one write.
     pub fn direct(direct: PollableFd) -> (Self, Writer) {
         Self::new(Sink::Direct(Arc::new(direct)))
     }
 
-    /// An output on any other sink.
+    /// Creates an output on any other sink.
     pub fn any(sink: impl AsyncWrite + Send + Unpin + 'static) -> (Self, Writer) {
         Self::new(Sink::Any(Box::new(sink)))
     }

@@ -46,7 +46,7 @@ fn scan_member(scanner: &mut Scanner<'_>, line: &Bytes, found: &mut Option<Objec
 }
 
 impl Params {
-    /// The params of a request that has none.
+    /// Creates the params of a request that has none.
     pub fn empty() -> Self {
         Bytes::from_static(b"{}").into()
     }
@@ -95,7 +95,7 @@ impl Params {
         Self(Box::new(FoundParams { value, is_plain: true, is_usual: true, meta: None, arguments: None }))
     }
 
-    /// The params if they are an object.
+    /// Returns the params if they are an object.
     pub fn object(&self) -> Option<&Object> {
         match &self.0.value {
             ParamsValue::Object(object) => Some(object),
@@ -130,12 +130,12 @@ impl Params {
         self.object()?.get_str(key)
     }
 
-    /// The member `_meta` if it is an object.
+    /// Returns the member `_meta` if it is an object.
     pub fn meta(&self) -> Option<Cow<'_, Object>> {
         self.member("_meta", self.0.meta.as_ref())
     }
 
-    /// The member `arguments` if it is an object.
+    /// Returns the member `arguments` if it is an object.
     pub fn arguments(&self) -> Option<Cow<'_, Object>> {
         self.member("arguments", self.0.arguments.as_ref())
     }
@@ -161,7 +161,7 @@ impl Params {
         object.with(&mut values.into_iter()).with_token(self.token().filter(|_| !replaces_meta))
     }
 
-    /// Where the value of `_meta.progressToken` is, if no key on the way to it is given twice.
+    /// Returns where the value of `_meta.progressToken` is, if no key on the way to it is given twice.
     fn token(&self) -> Option<Range<usize>> {
         let meta = self.0.meta.as_ref()?;
         let tokens = || meta.members.iter().filter(|member| meta.has_key(member, "progressToken"));

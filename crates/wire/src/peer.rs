@@ -68,7 +68,7 @@ impl Deadlines {
 }
 
 impl Peer {
-    /// A peer that writes to `output`. The owner of the connection runs the deadlines.
+    /// Creates a peer that writes to `output`. The owner of the connection runs the deadlines.
     pub fn new(output: Output) -> (Arc<Self>, Deadlines) {
         let peer = Arc::new(Self {
             output,
@@ -81,7 +81,7 @@ impl Peer {
         (peer, deadlines)
     }
 
-    /// Where the peer writes.
+    /// Returns where the peer writes.
     pub fn output(&self) -> &Output {
         &self.output
     }
@@ -261,17 +261,17 @@ impl Peer {
         drop(self.complete(id, Err(error)));
     }
 
-    /// How many calls with an origin are open, and when the first of them began.
+    /// Returns how many calls with an origin are open, and when the first of them began.
     pub fn calls_in_flight(&self) -> (usize, Option<Instant>) {
         self.calls.lock().in_flight()
     }
 
-    /// The id of the only call with an origin that is open; `None` if there are none or several.
+    /// Returns the id of the only call with an origin that is open; `None` if there are none or several.
     pub fn only_call(&self) -> Option<Raw> {
         self.calls.lock().only().map(|id| id.to_string().into())
     }
 
-    /// The caller's own number for an open call.
+    /// Returns the caller's own number for an open call.
     pub fn origin(&self, id: &Raw) -> Option<u64> {
         self.calls.lock().open.get(&own_id(id)?)?.origin
     }

@@ -45,12 +45,12 @@ impl<'a> Scanner<'a> {
         Self { text, at: token(text, 0).0, not_ascii: 0, has_escapes: false, noted: ResultMembers::default() }
     }
 
-    /// The next byte that is not white space.
+    /// Returns the next byte that is not white space.
     pub fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
-    /// The offset of the next value.
+    /// Returns the offset of the next value.
     pub fn offset(&self) -> usize {
         self.at
     }
@@ -132,7 +132,7 @@ impl<'a> Scanner<'a> {
         self.text.get(self.at..).is_some_and(|rest| rest.starts_with(bytes))
     }
 
-    /// A part of the text that was found in it.
+    /// Returns a part of the text that was found in it.
     pub fn text(&self, part: Range<usize>) -> &'a [u8] {
         self.text.get(part).unwrap_or_default()
     }
@@ -389,7 +389,7 @@ impl Brackets {
         }
     }
 
-    /// Whether the innermost bracket is that of an object; `None` if none is open.
+    /// Returns whether the innermost bracket is that of an object; `None` if none is open.
     fn top(&self) -> Option<bool> {
         (self.depth > 0).then_some(self.bits & 1 == 1)
     }

@@ -16,7 +16,7 @@ impl<'a> Tokens<'a> {
         Self { text, at: 0 }
     }
 
-    /// The text after the last byte, or string, that was returned.
+    /// Returns the text after the last byte, or string, that was returned.
     pub fn rest(&self) -> &'a [u8] {
         &self.text[self.at..]
     }

@@ -78,8 +78,8 @@ impl UnfinishedMessage {
     }
 }
 
-/// The number of braces and brackets that are open after a line. `None`: the line has something outside of strings that
-/// JSON has not, a string that does not end, or more closing braces than opening ones.
+/// Returns the number of braces and brackets that are open after a line. `None`: the line has something outside of
+/// strings that JSON has not, a string that does not end, or more closing braces than opening ones.
 fn depth_after(line: &[u8], mut depth: usize) -> Option<usize> {
     let mut tokens = Tokens::new(line);
     for (_, byte) in tokens.by_ref() {
@@ -93,7 +93,7 @@ fn depth_after(line: &[u8], mut depth: usize) -> Option<usize> {
     tokens.rest().is_empty().then_some(depth)
 }
 
-/// Whether a line begins a message of its own: `jsonrpc` is the first member that most servers write.
+/// Returns whether a line begins a message of its own: `jsonrpc` is the first member that most servers write.
 fn begins_message(line: &[u8]) -> bool {
     let members = line.trim_ascii_start().strip_prefix(b"{");
     members.is_some_and(|members| members.trim_ascii_start().starts_with(b"\"jsonrpc\""))

@@ -29,19 +29,19 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A request.
+    /// Creates a request.
     pub fn request(id: u64, method: &str, params: Option<&Body>) -> Self {
         let mut digits = [0; 20];
         let start = write_digits(id, &mut digits);
         Self::new(Some(&digits[start..]), Some(method), b",\"params\":", params)
     }
 
-    /// A notification.
+    /// Creates a notification.
     pub fn notification(method: &str, params: Option<Bytes>) -> Self {
         Self::new(None, Some(method), b",\"params\":", params.map(Body::from).as_ref())
     }
 
-    /// A response. `id` is written as it was received, `null` if the request had no readable id.
+    /// Creates a response. `id` is written as it was received, `null` if the request had no readable id.
     pub fn response(id: &[u8], reply: Result<Bytes, Bytes>) -> Self {
         match reply {
             Ok(result) => Self::new(Some(id), None, b",\"result\":", Some(&result.into())),
@@ -49,7 +49,7 @@ impl Frame {
         }
     }
 
-    /// A batch of messages.
+    /// Creates a batch of messages.
     pub fn batch(messages: &[Self]) -> Self {
         let texts = messages.iter().map(|message| message.text().trim_ascii_end().to_vec());
         let joined = texts.collect::<Vec<_>>().join(&b","[..]);
@@ -90,12 +90,12 @@ impl Frame {
         Self { head, written: 0, rest }
     }
 
-    /// The bytes that are not written yet, in one piece.
+    /// Returns the bytes that are not written yet, in one piece.
     pub(crate) fn text(&self) -> Bytes {
         concat(self.parts())
     }
 
-    /// The number of bytes that are not written yet.
+    /// Returns the number of bytes that are not written yet.
     pub fn len(&self) -> usize {
         let head = self.head.len() - self.written;
         head + self.rest.iter().map(Bytes::len).sum::<usize>()
@@ -106,18 +106,18 @@ impl Frame {
         self.len() == 0
     }
 
-    /// The parts that are not written yet.
+    /// Returns the parts that are not written yet.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let rest = self.rest.iter().map(|part| &part[..]);
         std::iter::once(&self.head[self.written..]).chain(rest).filter(|part| !part.is_empty())
     }
 
-    /// What is not written yet, if it is one part.
+    /// Returns what is not written yet, if it is one part.
     pub(crate) fn one_piece(&self) -> Option<&[u8]> {
         self.rest.is_empty().then_some(&self.head[self.written..])
     }
 
-    /// The parts that are not written yet, to be written together.
+    /// Returns the parts that are not written yet, to be written together.
     pub fn slices(&self) -> impl Iterator<Item = IoSlice<'_>> {
         self.parts().map(IoSlice::new)
     }
@@ -146,7 +146,7 @@ impl Drop for Frame {
     }
 }
 
-/// An empty buffer for so many bytes.
+/// Returns an empty buffer for so many bytes.
 fn buffer(needed: usize) -> Vec<u8> {
     let spare = SPARE.try_with(Cell::take).unwrap_or_default();
     // A queue is bounded by the length of its messages, so a small one must not keep a large buffer.

@@ -23,7 +23,7 @@ impl Progress {
         Self { output, token: Arc::new(Mutex::new(Some(token))) }
     }
 
-    /// The client's token. `None`: no request of the client is open for it at the moment.
+    /// Returns the client's token. `None`: no request of the client is open for it at the moment.
     pub fn token(&self) -> Option<Raw> {
         self.token.lock().clone()
     }
@@ -91,7 +91,7 @@ pub enum RetryHint {
 }
 
 impl CallError {
-    /// The error for a call that was not answered for this long, rounded down to a tenth of a second.
+    /// Creates the error for a call that was not answered for this long, rounded down to a tenth of a second.
     pub fn timed_out(after: Duration) -> Self {
         let tenths = u64::try_from(after.as_millis() / 100).unwrap_or(u64::MAX / 100);
         Self::TimedOut(Duration::from_millis(tenths * 100))
@@ -138,7 +138,7 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// A call that is answered within `timeout`, whether or not progress comes.
+    /// Creates a call that is answered within `timeout`, whether or not progress comes.
     pub fn within(timeout: Duration) -> Self {
         Self {
             timeout,

@@ -18,7 +18,8 @@ pub(crate) fn drop_cancelled<T>(cancelled: T, params: Raw) {
     drop(cancelled);
 }
 
-/// The params of the cancellation for which the caller is being dropped; `None` if it is dropped for another reason.
+/// Returns the params of the cancellation for which the caller is being dropped; `None` if it is dropped for another
+/// reason.
 pub(crate) fn params() -> Option<Raw> {
     // There are none at the end of a thread.
     PARAMS.try_with(|params| params.borrow().clone()).ok().flatten()

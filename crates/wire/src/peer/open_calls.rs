@@ -148,12 +148,13 @@ impl OpenCalls {
         at.and_then(|at| self.abandoned.remove(at)).is_some()
     }
 
-    /// Where the progress of a call goes that was answered with a task.
+    /// Returns where the progress of a call goes that was answered with a task.
     pub(crate) fn progress_of_task(&self, id: u64) -> Option<&Progress> {
         self.task_progress.iter().find(|(task, _)| *task == id).map(|(_, progress)| progress)
     }
 
-    /// How many calls with an origin are open, and when the first of them began. Subscriptions are not among them.
+    /// Returns how many calls with an origin are open, and when the first of them began. Subscriptions are not among
+    /// them.
     pub(crate) fn in_flight(&self) -> (usize, Option<Instant>) {
         let calls = self.open.values().filter(|call| call.origin.is_some() && !call.is_subscription);
         calls.fold((0, None), |(count, first), call| {
@@ -161,7 +162,7 @@ impl OpenCalls {
         })
     }
 
-    /// The id of the only call with an origin that is open; `None` if there are none or several.
+    /// Returns the id of the only call with an origin that is open; `None` if there are none or several.
     pub(crate) fn only(&self) -> Option<u64> {
         let mut calls = self.open.iter().filter(|(_, call)| call.origin.is_some());
         calls.next().map(|(id, _)| *id).filter(|_| calls.next().is_none())

@@ -9,12 +9,12 @@ impl LogSeverity {
     pub const NAMES: [&str; 8] =
         ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-    /// The severity of this name.
+    /// Returns the severity of this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::NAMES.iter().position(|known| *known == name).map(Self)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         Self::NAMES[self.0]
     }

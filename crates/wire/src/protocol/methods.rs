@@ -201,7 +201,7 @@ static METHODS: [MethodInfo; 28] = {
 };
 
 impl Method {
-    /// The method with this name on the wire, if the proxy knows it.
+    /// Returns the method with this name on the wire, if the proxy knows it.
     pub fn parse(name: &str) -> Option<Self> {
         Self::of_bytes(name.as_bytes())
     }
@@ -211,17 +211,17 @@ impl Method {
         METHODS.iter().find(|info| info.name.as_bytes() == name).map(|info| info.method)
     }
 
-    /// The method's row of the table.
+    /// Returns the method's row of the table.
     pub fn info(self) -> &'static MethodInfo {
         &METHODS[self as usize]
     }
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         self.info().name
     }
 
-    /// The extension that a server declares for it, in addition to the capability.
+    /// Returns the extension that a server declares for it, in addition to the capability.
     pub fn extension(self) -> Option<&'static str> {
         match self {
             Self::ResourcesDirectoryRead | Self::SkillsList | Self::SkillsGet => Some(SKILLS_EXTENSION),
@@ -229,7 +229,7 @@ impl Method {
         }
     }
 
-    /// Whether clients of this era may send it.
+    /// Returns whether clients of this era may send it.
     pub fn is_of(self, era: Era) -> bool {
         match self.info().eras {
             Eras::Both => true,
