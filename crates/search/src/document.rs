@@ -52,7 +52,7 @@ impl Default for Analyzer {
 }
 
 impl Analyzer {
-    /// The terms of a text.
+    /// Returns the terms of a text.
     pub fn terms(&mut self, text: &str) -> Vec<TermId> {
         let mut terms = Vec::new();
         self.add_terms(text, &mut terms);
@@ -84,7 +84,7 @@ impl Analyzer {
         });
     }
 
-    /// The terms of a name, each with its [`form`](tokenizer::form).
+    /// Returns the terms of a name, each with its [`form`](tokenizer::form).
     pub(crate) fn name_forms(&mut self, name: &str) -> Vec<(TermId, u32)> {
         let mut forms = Vec::new();
         tokenizer::for_each_token(name, &mut |token| {
@@ -96,8 +96,8 @@ impl Analyzer {
         forms
     }
 
-    /// The document of a tool, without its group. Members of the definition that have another type than they should are
-    /// left out, and so is what follows the first `max_terms` terms.
+    /// Returns the document of a tool, without its group. Members of the definition that have another type than they
+    /// should are left out, and so is what follows the first `max_terms` terms.
     pub fn document(&mut self, name: &str, definition: &[u8], max_terms: usize) -> Document {
         self.room = max_terms;
         let document = self.bounded_document(name, definition);
@@ -145,7 +145,7 @@ impl Analyzer {
         }
     }
 
-    /// Every term with its number.
+    /// Returns every term with its number.
     pub fn into_terms(self) -> HashMap<String, TermId> {
         self.ids
     }

@@ -13,7 +13,7 @@ pub(crate) fn similar_clause(clause: &Clause, index: &InvertedIndex) -> Clause {
     clause.iter().flat_map(|term| similar_terms(term, index)).collect()
 }
 
-/// The indexed terms that look most like one of a query. The first letter is rarely wrong, so it is the same.
+/// Returns the indexed terms that look most like one of a query. The first letter is rarely wrong, so it is the same.
 fn similar_terms(term: &QueryTerm, index: &InvertedIndex) -> Vec<QueryTerm> {
     let wanted = trigrams(&term.text);
     let first = term.text.chars().next().map_or(0, char::len_utf8);
@@ -33,13 +33,13 @@ fn similar_terms(term: &QueryTerm, index: &InvertedIndex) -> Vec<QueryTerm> {
     similar.into_iter().map(weighted).collect()
 }
 
-/// The parts of three characters of a word, with its beginning and its end marked by spaces.
+/// Returns the parts of three characters of a word, with its beginning and its end marked by spaces.
 fn trigrams(word: &str) -> Vec<[char; 3]> {
     let padded: Vec<char> = "  ".chars().chain(word.chars()).chain([' ']).collect();
     padded.windows(3).filter_map(|window| window.try_into().ok()).collect()
 }
 
-/// The Dice coefficient of two words: the share of their trigrams that they have in common.
+/// Returns the Dice coefficient of two words: the share of their trigrams that they have in common.
 fn similarity(a: &[[char; 3]], b: &[[char; 3]]) -> f32 {
     let common = a.iter().filter(|trigram| b.contains(trigram)).count();
     2.0 * common as f32 / (a.len() + b.len()) as f32

@@ -83,12 +83,12 @@ impl InvertedIndex {
         Self { ids, entries }
     }
 
-    /// The terms that begin with `prefix`, in alphabetical order.
+    /// Returns the terms that begin with `prefix`, in alphabetical order.
     pub(crate) fn terms_with_prefix(&self, prefix: &str) -> impl Iterator<Item = &str> {
         entries_with_prefix(&self.ids, prefix).map(|(term, _)| term.as_str())
     }
 
-    /// The score of each tool for the words of a query as they are written, by BM25F alone.
+    /// Returns the score of each tool for the words of a query as they are written, by BM25F alone.
     pub(crate) fn literal_scores(&self, query: &str, tool_count: usize) -> Vec<f32> {
         let mut scores = vec![0.0_f32; tool_count];
         let mut ids: Vec<TermId> =
@@ -122,7 +122,7 @@ impl InvertedIndex {
         }
     }
 
-    /// The indexed terms that a term of a query matches, with the weights of the matches.
+    /// Returns the indexed terms that a term of a query matches, with the weights of the matches.
     fn expand(&self, term: &str) -> Vec<(TermId, f32)> {
         let mut matches = Vec::new();
         self.add_synonyms(term, 1.0, &mut matches);
@@ -170,8 +170,8 @@ impl InvertedIndex {
         self.ids.contains_key(term) || !synonyms_of(term).is_empty()
     }
 
-    /// The known parts of a compound such as `mindmap` or `wetterbericht`: both if there are two, else a beginning and
-    /// an end.
+    /// Returns the known parts of a compound such as `mindmap` or `wetterbericht`: both if there are two, else a
+    /// beginning and an end.
     fn compound_parts<'t>(&self, term: &'t str) -> Vec<&'t str> {
         let is_long_enough =
             |at: usize| at >= MIN_EXPANDED_LENGTH - 1 && term.len() - at >= MIN_EXPANDED_LENGTH - 1;
@@ -187,7 +187,7 @@ impl InvertedIndex {
         beginning.into_iter().chain(end).collect()
     }
 
-    /// The known terms that differ from a misspelled one by the fewest edits.
+    /// Returns the known terms that differ from a misspelled one by the fewest edits.
     fn similar_terms<'t>(&'t self, term: &str) -> Vec<&'t str> {
         let length = term.chars().count();
         let max_edits = if length < MIN_LENGTH_FOR_TWO_EDITS { 1 } else { 2 };
@@ -210,7 +210,7 @@ impl InvertedIndex {
     }
 }
 
-/// The mean length of each field.
+/// Returns the mean length of each field.
 fn mean_lengths(documents: &[Document]) -> [f32; FIELD_COUNT] {
     let mut means = [0.0_f32; FIELD_COUNT];
     for document in documents {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// The entries whose keys begin with `prefix`.
+/// Returns the entries whose keys begin with `prefix`.
 pub(crate) fn entries_with_prefix<'m, T>(
     map: &'m BTreeMap<String, T>,
     prefix: &str,

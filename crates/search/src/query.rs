@@ -125,7 +125,7 @@ fn add_terms(text: &str, word: &str, is_first: bool, clause: &mut Clause) {
     }
 }
 
-/// Whether a word is a number with a suffix, such as `13th` or `7pm`.
+/// Returns whether a word is a number with a suffix, such as `13th` or `7pm`.
 fn is_ordinal(word: &str) -> bool {
     let suffix = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
     suffix.len() < word.len()
@@ -145,20 +145,20 @@ fn add_location(word: &str, clause: &mut Clause) {
     clause.append(&mut query_terms(extension, 1.0, false));
 }
 
-/// A file name without its extension, and the extension.
+/// Returns a file name without its extension, and the extension.
 fn split_extension(word: &str) -> Option<(&str, &str)> {
     word.rsplit_once('.').filter(|(_, extension)| {
         EXTENSION_LENGTHS.contains(&extension.len()) && extension.bytes().all(|b| b.is_ascii_alphanumeric())
     })
 }
 
-/// The terms of a text, all with the same weight.
+/// Returns the terms of a text, all with the same weight.
 fn query_terms(text: &str, weight: f32, is_proper_noun: bool) -> Vec<QueryTerm> {
     let term = |(text, form)| QueryTerm { text, form, weight, is_proper_noun };
     tokenize_forms(text).into_iter().map(term).collect()
 }
 
-/// Whether a word is a path or a URL.
+/// Returns whether a word is a path or a URL.
 fn is_location(text: &str) -> bool {
     let text = text.trim_start_matches(['"', '\'', '`', '(', '<']);
     text.contains("://") || text.starts_with(['/', '~']) || text.starts_with("./") || text.starts_with("../")

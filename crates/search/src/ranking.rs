@@ -25,7 +25,7 @@ pub(crate) struct Ranker<'a> {
 }
 
 impl<'a> Ranker<'a> {
-    /// A ranker for tools, given the group of each.
+    /// Creates a ranker for tools, given the group of each.
     pub(crate) fn new(groups: &'a [usize]) -> Self {
         let count = groups.iter().max().map_or(0, |last| last + 1);
         Self { groups, clause_scores: Vec::new(), group_scores: vec![0.0; count], step_starts: Vec::new() }
@@ -59,7 +59,7 @@ impl<'a> Ranker<'a> {
         self.clause_scores.push(sums);
     }
 
-    /// Whether no tool has a score.
+    /// Returns whether no tool has a score.
     pub(crate) fn is_empty(&self) -> bool {
         self.clause_scores.iter().flatten().all(|score| *score <= 0.0)
     }
@@ -99,7 +99,7 @@ impl<'a> Ranker<'a> {
         picked
     }
 
-    /// The clauses of each step, if there are several steps.
+    /// Returns the clauses of each step, if there are several steps.
     fn steps(&self) -> Vec<Range<usize>> {
         let ends = self.step_starts.iter().skip(1).copied().chain([self.clause_scores.len()]);
         match self.step_starts.len() {
@@ -108,7 +108,7 @@ impl<'a> Ranker<'a> {
         }
     }
 
-    /// The score of a tool for the whole query.
+    /// Returns the score of a tool for the whole query.
     fn whole_score(&self, tool: usize) -> f32 {
         self.clause_scores.iter().map(|clause| clause[tool]).sum()
     }
@@ -132,7 +132,8 @@ impl<'a> Ranker<'a> {
     }
 }
 
-/// The position of the greatest value. Of equal values the first counts, so that they keep the order of the config.
+/// Returns the position of the greatest value. Of equal values the first counts, so that they keep the order of the
+/// config.
 pub(crate) fn position_of_max(values: impl Iterator<Item = f32>) -> Option<usize> {
     let mut best: Option<(usize, f32)> = None;
     for (position, value) in values.enumerate() {

@@ -84,13 +84,13 @@ pub fn steps(query: &str) -> Vec<&str> {
     parts
 }
 
-/// Whether a text has the numbers of a list: `1.` and `2.`.
+/// Returns whether a text has the numbers of a list: `1.` and `2.`.
 fn has_numbers(text: &str) -> bool {
     let mut numbers = text.split_whitespace().filter_map(number);
     numbers.any(|number| number == 1) && numbers.any(|number| number == 2)
 }
 
-/// The number that a word gives to an item of a list: `2.`, `2)` or `(2)`.
+/// Returns the number that a word gives to an item of a list: `2.`, `2)` or `(2)`.
 fn number(word: &str) -> Option<u8> {
     let digits = word.strip_suffix(['.', ')', ':'])?;
     digits.strip_prefix('(').unwrap_or(digits).parse().ok()

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 static STOP_WORDS: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("stop_words.txt").split_whitespace().collect());
 
-/// Whether a word, as it is written in a query, is a stop word.
+/// Returns whether a word, as it is written in a query, is a stop word.
 pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.contains(word.to_lowercase().as_str())
 }
@@ -15,7 +15,7 @@ pub(crate) fn is_stop_word(word: &str) -> bool {
 static INTRODUCTIONS: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("introductions.txt").split_whitespace().collect());
 
-/// Whether a word, as it is written in a query, only introduces what is wanted.
+/// Returns whether a word, as it is written in a query, only introduces what is wanted.
 pub(crate) fn is_introduction(word: &str) -> bool {
     INTRODUCTIONS.contains(word.to_lowercase().as_str())
 }

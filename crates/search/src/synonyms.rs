@@ -38,12 +38,12 @@ static SYNONYMS: LazyLock<BTreeMap<String, Vec<Synonym>>> = LazyLock::new(|| {
     synonyms
 });
 
-/// The synonyms of a term.
+/// Returns the synonyms of a term.
 pub(crate) fn synonyms_of(term: &str) -> &'static [Synonym] {
     SYNONYMS.get(term).map_or(&[], Vec::as_slice)
 }
 
-/// The terms with synonyms that begin with `prefix`.
+/// Returns the terms with synonyms that begin with `prefix`.
 pub(crate) fn terms_with_prefix(prefix: &str) -> impl Iterator<Item = &'static str> {
     entries_with_prefix(&SYNONYMS, prefix).map(|(term, _)| term.as_str())
 }

@@ -7,7 +7,7 @@ use unicode_normalization::char::is_combining_mark;
 /// Longer terms are data, such as base64 or keys.
 const MAX_TERM_BYTES: usize = 40;
 
-/// The terms of a text, in order.
+/// Returns the terms of a text, in order.
 pub fn tokenize(text: &str) -> Vec<String> {
     let stemmers = stemmers();
     let mut terms = Vec::new();
@@ -15,7 +15,7 @@ pub fn tokenize(text: &str) -> Vec<String> {
     terms
 }
 
-/// The terms of a text, in order, each with its [`form`].
+/// Returns the terms of a text, in order, each with its [`form`].
 pub(crate) fn tokenize_forms(text: &str) -> Vec<(String, u32)> {
     let stemmers = stemmers();
     let mut terms = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) struct Stemmers {
     russian: Stemmer,
 }
 
-/// The stemmers for [`normalize`].
+/// Returns the stemmers for [`normalize`].
 pub(crate) fn stemmers() -> Stemmers {
     Stemmers { english: Stemmer::create(Algorithm::English), russian: Stemmer::create(Algorithm::Russian) }
 }
@@ -54,8 +54,8 @@ pub(crate) fn for_each_token<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) 
     }
 }
 
-/// The term of a token: folded, and stemmed if it is an English word or in Cyrillic. `None` for tokens that are not
-/// searched.
+/// Returns the term of a token: folded, and stemmed if it is an English word or in Cyrillic. `None` for tokens that are
+/// not searched.
 pub(crate) fn normalize(token: &str, stemmers: &Stemmers) -> Option<String> {
     let term = if token.chars().all(is_cyrillic) {
         let lower: String = token.chars().flat_map(char::to_lowercase).collect();
@@ -68,12 +68,12 @@ pub(crate) fn normalize(token: &str, stemmers: &Stemmers) -> Option<String> {
     (!term.is_empty() && term.len() <= MAX_TERM_BYTES).then_some(term)
 }
 
-/// A name without case, accents and separators: `readFile` and `read_file` have the same key.
+/// Returns a name without case, accents and separators: `readFile` and `read_file` have the same key.
 pub(crate) fn name_key(name: &str) -> String {
     fold(name).chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// The longest parts of a text without space or punctuation.
+/// Returns the longest parts of a text without space or punctuation.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || is_combining_mark(c))).filter(|word| !word.is_empty())
 }
@@ -95,8 +95,8 @@ fn bigrams<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
     }
 }
 
-/// A number for a token without its inflection: equal for `file` and `files`, but not for `locate` and `locator`, which
-/// have one stem. Never 0.
+/// Returns a number for a token without its inflection: equal for `file` and `files`, but not for `locate` and
+/// `locator`, which have one stem. Never 0.
 pub fn form(token: &str) -> u32 {
     let folded = fold(token);
     let mut base = folded.as_str();
@@ -139,12 +139,12 @@ fn split_identifier(word: &str) -> Vec<&str> {
     parts
 }
 
-/// Whether a character is a Cyrillic letter.
+/// Returns whether a character is a Cyrillic letter.
 fn is_cyrillic(c: char) -> bool {
     matches!(c, '\u{400}'..='\u{52f}')
 }
 
-/// Whether a character is Han, kana or Hangul.
+/// Returns whether a character is Han, kana or Hangul.
 pub(crate) fn is_cjk(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
