@@ -90,8 +90,8 @@ impl VisibleText {
         self.0.push('\n');
     }
 
-    /// The text with its long lines broken between words, and long paths at their separators. Where stdout is no terminal,
-    /// as it is.
+    /// Returns the text with its long lines broken between words, and long paths at their separators. Where stdout is
+    /// no terminal, as it is.
     pub fn wrapped(self) -> Self {
         match width() {
             Some(width) => Self(wrap(&self.0, usize::from(width))),
@@ -178,7 +178,7 @@ fn wrap(text: &str, width: usize) -> String {
     out
 }
 
-/// The number of columns that a text takes. Styles take none.
+/// Returns the number of columns that a text takes. Styles take none.
 fn columns(text: &str) -> usize {
     let mut parts = text.split(STYLE);
     let first = parts.next().map_or(0, |part| part.chars().count());
@@ -254,7 +254,7 @@ fn write_stdout(bytes: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-/// The number of columns of the terminal that stdout is; `None` if it is none.
+/// Returns the number of columns of the terminal that stdout is; `None` if it is none.
 pub fn width() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
 }
@@ -301,7 +301,7 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// An empty line.
+    /// Creates an empty line.
     pub fn on_stderr() -> Self {
         Self { shown: is_stderr_shown().then(String::new) }
     }

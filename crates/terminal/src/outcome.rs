@@ -30,12 +30,12 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// An error that ends the program with this exit code.
+    /// Creates an error that ends the program with this exit code.
     pub fn new(exit_code: u8, message: impl Into<String>) -> Self {
         Self { exit_code, message: message.into() }
     }
 
-    /// The exit code of the process.
+    /// Returns the exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         self.exit_code.into()
     }

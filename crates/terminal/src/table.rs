@@ -24,12 +24,12 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column that always stays.
+    /// Creates a column that always stays.
     pub const fn kept(head: &'static str) -> Self {
         Self::dispensable(head, 0)
     }
 
-    /// A column that is left out before those with a smaller number.
+    /// Creates a column that is left out before those with a smaller number.
     pub const fn dispensable(head: &'static str, dispensable: u8) -> Self {
         Self { head, dispensable, moves_below: false }
     }
@@ -45,7 +45,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell that stands out.
+    /// Creates a cell that stands out.
     pub fn styled(text: impl Into<String>, style: Option<TextStyle>) -> Self {
         // Its width is known only when every character is visible.
         Self { text: visible(&text.into()), style }
@@ -79,7 +79,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of stdout.
+    /// Creates the layout of stdout.
     pub fn of_stdout(indent: usize, env: &Env) -> Self {
         Self { indent, width: crate::width().map(usize::from), has_color: crate::has_color(env) }
     }
@@ -121,7 +121,7 @@ pub fn write<const N: usize>(
     }
 }
 
-/// Which columns have a place.
+/// Returns which columns have a place.
 fn shown_columns<const N: usize>(columns: &[Column; N], widths: &[usize; N], layout: Layout) -> [bool; N] {
     let mut shown = [true; N];
     let Some(limit) = layout.width else { return shown };
