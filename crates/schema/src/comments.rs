@@ -52,19 +52,19 @@ const WRITTEN_KEYWORDS: &[&str] = &[
 const OMITTED_KEYWORDS: &[&str] =
     &["$comment", "$defs", "$id", "$schema", "definitions", "readOnly", "title", "writeOnly"];
 
-/// The text with a backslash in each `*/`, so that it does not end the comment that it stands in. JSON and regular
-/// expressions still mean the same.
+/// Returns the text with a backslash in each `*/`, so that it does not end the comment that it stands in. JSON and
+/// regular expressions still mean the same.
 pub(crate) fn escape_comment(text: &str) -> String {
     text.replace("*/", r"*\/")
 }
 
-/// A value as it is written in a type or a comment. `None` if it is too long for either.
+/// Returns a value as it is written in a type or a comment. `None` if it is too long for either.
 pub fn literal(value: &Value) -> Option<String> {
     let text = exact_numbers::json(value);
     (text.len() <= MAX_VALUE_BYTES).then_some(text)
 }
 
-/// Whether a signature has every keyword of the schema. The keywords in `unwritten` count as missing.
+/// Returns whether a signature has every keyword of the schema. The keywords in `unwritten` count as missing.
 pub(crate) fn are_keywords_written(schema: &Map<String, Value>, unwritten: &[&str]) -> bool {
     let is_written = |key: &str| WRITTEN_KEYWORDS.contains(&key) && !unwritten.contains(&key);
     schema
@@ -72,7 +72,7 @@ pub(crate) fn are_keywords_written(schema: &Map<String, Value>, unwritten: &[&st
         .all(|key| is_written(key) || OMITTED_KEYWORDS.contains(&key.as_str()) || key.starts_with("x-"))
 }
 
-/// The comments on a schema: its limits and the like, then its description; and whether nothing was cut.
+/// Returns the comments on a schema: its limits and the like, then its description; and whether nothing was cut.
 pub(crate) fn comments_on(schema: &Map<String, Value>) -> (Vec<String>, bool) {
     let mut comments: Vec<String> = Vec::new();
     comments.extend(number_range(schema));
@@ -108,7 +108,7 @@ pub(crate) fn comments_on(schema: &Map<String, Value>) -> (Vec<String>, bool) {
     (comments, is_complete && literals.len() == examples.len())
 }
 
-/// The text on one line, and whether it was not cut.
+/// Returns the text on one line, and whether it was not cut.
 fn on_one_line(text: &str) -> (String, bool) {
     let text = one_line(text);
     match text.char_indices().nth(MAX_DESCRIPTION_CHARACTERS) {

@@ -62,7 +62,7 @@ fn is_rounded(number: &[u8]) -> bool {
     digits(number) != digits(parsed.to_string().as_bytes())
 }
 
-/// The JSON of a value, with all numbers as they were written.
+/// Returns the JSON of a value, with all numbers as they were written.
 pub(super) fn json(value: &Value) -> String {
     let text = value.to_string();
     let quoted_mark = format!("\"{MARK}");

@@ -39,7 +39,7 @@ pub mod type_names;
 pub mod types;
 pub mod validate;
 
-/// The schema of a tool's arguments: `inputSchema`, or `parameters`, as some servers call it.
+/// Returns the schema of a tool's arguments: `inputSchema`, or `parameters`, as some servers call it.
 pub(crate) fn of_arguments(definition: &Raw) -> Option<Raw> {
     let schema = |key| raw::get(definition, key).filter(|schema| &schema[..] != b"null");
     schema("inputSchema").or_else(|| schema("parameters"))

@@ -63,7 +63,7 @@ fn cut(mut text: String) -> (String, bool) {
     (text, false)
 }
 
-/// The parameters, the declarations of the types that they name, and whether that is all of the schema.
+/// Returns the parameters, the declarations of the types that they name, and whether that is all of the schema.
 fn parameters(schema: &Value) -> (String, String, bool) {
     let mut types = TypeWriter::new(schema);
     let parameters = match types.members(schema) {

@@ -17,12 +17,12 @@ pub(crate) struct TypeNames<'s> {
 }
 
 impl<'s> TypeNames<'s> {
-    /// The name of a reference's target, if it has one.
+    /// Returns the name of a reference's target, if it has one.
     pub(crate) fn get(&self, reference: &str) -> Option<&str> {
         Some(&self.names[*self.places.get(reference)?].1)
     }
 
-    /// A reference and its name, in the order in which they were added.
+    /// Returns a reference and its name, in the order in which they were added.
     pub(crate) fn nth(&self, index: usize) -> Option<(&'s str, String)> {
         self.names.get(index).cloned()
     }

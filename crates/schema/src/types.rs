@@ -30,7 +30,7 @@ impl TypeExpression {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// The type with its comments behind it.
+    /// Returns the type with its comments behind it.
     pub(crate) fn with_comments(&self) -> String {
         match self.comments.is_empty() {
             true => self.text.clone(),
@@ -38,7 +38,7 @@ impl TypeExpression {
         }
     }
 
-    /// The type as a part of another type: its default and its comments are in its text.
+    /// Returns the type as a part of another type: its default and its comments are in its text.
     fn into_part(mut self) -> Self {
         if let Some(default) = self.default.take() {
             self.comments.insert(0, format!("default {default}"));
@@ -50,7 +50,7 @@ impl TypeExpression {
         }
     }
 
-    /// The type as an operand: in parentheses where it needs them.
+    /// Returns the type as an operand: in parentheses where it needs them.
     fn into_operand(self) -> String {
         let Self { text, needs_parentheses, .. } = self.into_part();
         if needs_parentheses { format!("({text})") } else { text }
@@ -73,7 +73,7 @@ pub(crate) struct TypeWriter<'s> {
 }
 
 impl<'s> TypeWriter<'s> {
-    /// A writer for the schema `root`, in which references are resolved.
+    /// Creates a writer for the schema `root`, in which references are resolved.
     pub(crate) fn new(root: &'s Value) -> Self {
         let uses = reference::count_references(root);
         Self { root, uses, names: TypeNames::default(), open: vec!["#"], written: 0, lossless: true }
@@ -101,7 +101,7 @@ impl<'s> TypeWriter<'s> {
         (!is_open).then_some((members, comments))
     }
 
-    /// The declarations of the types that got a name, each on a line of its own.
+    /// Returns the declarations of the types that got a name, each on a line of its own.
     pub(crate) fn declarations(&mut self) -> String {
         let mut lines = String::new();
         let mut done = 0;
@@ -130,7 +130,7 @@ impl<'s> TypeWriter<'s> {
         }
     }
 
-    /// The intersection of everything that the schema says.
+    /// Returns the intersection of everything that the schema says.
     fn composed_type(&mut self, schema: &'s Map<String, Value>, depth: usize) -> TypeExpression {
         let mut parts: Vec<TypeExpression> = Vec::new();
         if let Some(reference) = schema.get("$ref") {
@@ -157,7 +157,7 @@ impl<'s> TypeWriter<'s> {
         whole
     }
 
-    /// The type by the schema's own keywords. `None` if they add nothing to the schemas that it is composed of.
+    /// Returns the type by the schema's own keywords. `None` if they add nothing to the schemas that it is composed of.
     fn own_type(&mut self, schema: &'s Map<String, Value>, depth: usize) -> Option<TypeExpression> {
         if let Some(value) = schema.get("const") {
             return Some(TypeExpression::new(self.value(value)));
@@ -186,7 +186,7 @@ impl<'s> TypeWriter<'s> {
         }
     }
 
-    /// The type that `type` names, with the other keywords of the schema.
+    /// Returns the type that `type` names, with the other keywords of the schema.
     fn type_named(&mut self, name: &str, schema: &'s Map<String, Value>, depth: usize) -> TypeExpression {
         match name {
             "object" => {
@@ -267,7 +267,7 @@ impl<'s> TypeWriter<'s> {
         TypeExpression::new(format!("[{}]", items.join(", ")))
     }
 
-    /// The target of a reference, in place if that is its only use, else by name.
+    /// Returns the target of a reference, in place if that is its only use, else by name.
     fn reference(&mut self, reference: &'s Value, depth: usize) -> TypeExpression {
         let Some((reference, target)) =
             reference.as_str().and_then(|r| Some((r, reference::resolve(self.root, r)?)))
@@ -303,7 +303,7 @@ impl<'s> TypeWriter<'s> {
         }
     }
 
-    /// The type of one of the values.
+    /// Returns the type of one of the values.
     fn values(&mut self, values: &[Value]) -> TypeExpression {
         let mut text = String::new();
         for value in values {
@@ -322,7 +322,7 @@ impl<'s> TypeWriter<'s> {
         }
     }
 
-    /// The list that is the value of a keyword.
+    /// Returns the list that is the value of a keyword.
     fn list(&mut self, schema: &'s Map<String, Value>, key: &str) -> Option<&'s [Value]> {
         match schema.get(key)? {
             Value::Array(list) => Some(list),
@@ -340,14 +340,14 @@ impl<'s> TypeWriter<'s> {
         })
     }
 
-    /// The comments on a schema. Keywords that are neither in the type nor in them make the types incomplete.
+    /// Returns the comments on a schema. Keywords that are neither in the type nor in them make the types incomplete.
     fn comments(&mut self, schema: &Map<String, Value>, unwritten: &[&str]) -> Vec<String> {
         let (comments, is_complete) = comments::comments_on(schema);
         self.lossless &= is_complete && comments::are_keywords_written(schema, unwritten);
         comments
     }
 
-    /// A type that is not all that its schema says.
+    /// Returns a type that is not all that its schema says.
     fn incomplete(&mut self, text: &str) -> TypeExpression {
         self.lossless = false;
         TypeExpression::new(text)
@@ -359,7 +359,7 @@ const OBJECT_KEYWORDS: &[&str] = &["properties", "required", "additionalProperti
 /// Keywords that are rules for arrays only.
 const ARRAY_KEYWORDS: &[&str] = &["items", "prefixItems"];
 
-/// The type of values that have all of these types.
+/// Returns the type of values that have all of these types.
 fn intersection(mut parts: Vec<TypeExpression>) -> TypeExpression {
     match parts.len() {
         0 => TypeExpression::new("any"),

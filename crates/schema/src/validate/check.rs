@@ -270,7 +270,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The number that has limits: a number itself, the length of a string, or the number of an array's elements.
+/// Returns the number that has limits: a number itself, the length of a string, or the number of an array's elements.
 fn measure(text: &[u8], elements: usize) -> Option<JsonNumber> {
     match text.first()? {
         b'"' => object::str(text).map(|text| JsonNumber::from_count(text.chars().count())),

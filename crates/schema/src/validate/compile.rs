@@ -168,7 +168,7 @@ impl<'s> Compiler<'s> {
     }
 }
 
-/// The types of values for which a keyword is a rule that is not checked.
+/// Returns the types of values for which a keyword is a rule that is not checked.
 fn unchecked_types(keyword: &str) -> TypeSet {
     const ANNOTATIONS: &str = "$anchor $comment $defs $dynamicAnchor $id $recursiveAnchor $schema $vocabulary default \
         definitions deprecated description example examples id nullable readOnly title writeOnly";

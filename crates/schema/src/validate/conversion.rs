@@ -53,7 +53,7 @@ fn string_conversions(string: &[u8]) -> Vec<Vec<u8>> {
     texts
 }
 
-/// The object or the array that a text is, as JSON on one line.
+/// Returns the object or the array that a text is, as JSON on one line.
 pub(super) fn container(text: &str) -> Option<Vec<u8>> {
     let text = text.trim();
     let is_container = text.starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok();

@@ -77,12 +77,12 @@ impl TypeSet {
         set.filter(|set| *set != Self::NONE)
     }
 
-    /// The type of a value; for a number, both types of numbers. `None` for text that is not JSON.
+    /// Returns the type of a value; for a number, both types of numbers. `None` for text that is not JSON.
     pub(super) fn of_value(text: &[u8]) -> Option<Self> {
         Self::before(&Scanner::new(text))
     }
 
-    /// The type of the scanner's next value, which [`Self::of_value`] describes.
+    /// Returns the type of the scanner's next value, which [`Self::of_value`] describes.
     pub(super) fn before(scanner: &Scanner<'_>) -> Option<Self> {
         match scanner.peek()? {
             b'"' => Some(Self::STRING),
@@ -95,7 +95,7 @@ impl TypeSet {
         }
     }
 
-    /// The types of a number. It has two where programs may disagree on whether it is an integer, as for `1.0`.
+    /// Creates the types of a number. It has two where programs may disagree on whether it is an integer, as for `1.0`.
     pub(super) fn of_number(text: &[u8]) -> Self {
         if !text.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
             return Self::INTEGER;
@@ -122,7 +122,7 @@ impl TypeSet {
         Self(self.0 & other.0)
     }
 
-    /// The types' names in JSON, separated by "or".
+    /// Returns the types' names in JSON, separated by "or".
     pub(super) fn describe(self) -> String {
         // A number may be an integer.
         let bits = if Self::NUMBER.is_subset(self) { self.0 & !Self::INTEGER.0 } else { self.0 };

@@ -41,7 +41,7 @@ enum Repairs {
 }
 
 impl Repairs {
-    /// The values of both.
+    /// Returns the values of both.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, other) | (other, Self::None) => other,
@@ -146,7 +146,7 @@ impl<'n> Repairer<'n> {
         is_changed.then(|| joined(value, &parts, &edits))
     }
 
-    /// The schemas that apply to a part of a value to which `schemas` apply.
+    /// Returns the schemas that apply to a part of a value to which `schemas` apply.
     fn of_part(&self, schemas: &[NodeId], part: &Part<'_>) -> Vec<NodeId> {
         let of_part = |id: &NodeId| match &part.key {
             Some(key) => self.nodes[*id].properties.get(&**key).copied().or(self.nodes[*id].additional),
@@ -277,7 +277,7 @@ impl<'n> Repairer<'n> {
         Ok(Edit::Replace(repaired))
     }
 
-    /// Whether a value may take the place of one that does not fit. `None` if it takes too long to find out.
+    /// Returns whether a value may take the place of one that does not fit. `None` if it takes too long to find out.
     fn is_accepted(&mut self, target: Target, value: &[u8]) -> Option<bool> {
         match target {
             Target::Arguments => {
@@ -288,12 +288,12 @@ impl<'n> Repairer<'n> {
         }
     }
 
-    /// Whether a value fits a schema. `None` if it takes too long to find out.
+    /// Returns whether a value fits a schema. `None` if it takes too long to find out.
     fn fit(&mut self, id: NodeId, value: &[u8]) -> Option<Fit> {
         check::fit(self.nodes, id, value, &mut self.work)
     }
 
-    /// The types of the values that may fit a schema.
+    /// Returns the types of the values that may fit a schema.
     fn types(&mut self, id: NodeId) -> TypeSet {
         let Some(left) = self.work.checked_sub(SCHEMA_WORK).filter(|_| self.depth < MAX_DEPTH) else {
             return TypeSet::ALL;
@@ -318,7 +318,7 @@ impl<'n> Repairer<'n> {
         types
     }
 
-    /// The schemas that apply to a value that has to fit this one.
+    /// Returns the schemas that apply to a value that has to fit this one.
     fn schemas(&self, id: NodeId) -> Schemas<'n> {
         let nodes = self.nodes;
         let mut all = vec![id];
@@ -335,7 +335,7 @@ impl<'n> Repairer<'n> {
     }
 }
 
-/// The schemas in their order, each once: those of a part may lead to the same one in many ways.
+/// Returns the schemas in their order, each once: those of a part may lead to the same one in many ways.
 fn without_repetitions(ids: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
     let mut seen = HashSet::new();
     ids.filter(|id| seen.insert(*id)).collect()

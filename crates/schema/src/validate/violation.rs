@@ -28,7 +28,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// A violation of the whole value `given`.
+    /// Creates the violation by the whole value `given`.
     pub(super) fn new(given: &[u8], rule: BrokenRule) -> Self {
         let given_types = TypeSet::of_value(given).unwrap_or_default();
         Self { path: String::new(), depth: 0, given: shown(given), given_types, rule }
@@ -40,7 +40,7 @@ impl Violation {
         self.depth += 1;
     }
 
-    /// Whether no server can take an argument with this violation.
+    /// Returns whether no server can take an argument with this violation.
     fn is_fatal(&self) -> bool {
         const CONTAINERS: TypeSet = TypeSet::ARRAY.union(TypeSet::OBJECT);
         const SCALARS: TypeSet = TypeSet::STRING.union(TypeSet::BOOLEAN).union(TypeSet::NUMBER);
@@ -107,8 +107,8 @@ impl fmt::Display for Violation {
 pub struct Violations(pub(super) Vec<Violation>);
 
 impl Violations {
-    /// Whether no server can take the arguments: a required one is missing, or one is an object or an array where a
-    /// scalar is required, or the reverse.
+    /// Returns whether no server can take the arguments: a required one is missing, or one is an object or an array
+    /// where a scalar is required, or the reverse.
     pub fn are_fatal(&self) -> bool {
         self.0.iter().any(Violation::is_fatal)
     }
@@ -129,8 +129,8 @@ impl fmt::Display for Violations {
     }
 }
 
-/// The violations of a value that fits none of several alternatives: those of the alternative that was clearly meant,
-/// else the first of each.
+/// Returns the violations of a value that fits none of several alternatives: those of the alternative that was clearly
+/// meant, else the first of each.
 ///
 /// Alternatives for values of another type were not meant. If only one of the others has the members with fixed values
 /// that the value has, it was meant: such members often tell alternatives apart.
@@ -165,7 +165,7 @@ pub(super) fn of_alternatives(given: &[u8], alternatives: Vec<Vec<Violation>>) -
     vec![Violation::new(given, rule)]
 }
 
-/// The candidate that is most similar to `name`. Case, underscores and hyphens make no difference.
+/// Returns the candidate that is most similar to `name`. Case, underscores and hyphens make no difference.
 pub(super) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c String>) -> Option<String> {
     let plain = |name: &str| name.to_lowercase().replace(['_', '-'], "");
     let similarity = |candidate: &str| strsim::jaro_winkler(&plain(name), &plain(candidate));
@@ -174,7 +174,7 @@ pub(super) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c Strin
     near.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, candidate)| candidate.clone())
 }
 
-/// A value as a message repeats it: whole if it is short, else its beginning or its kind.
+/// Returns a value as a message repeats it: whole if it is short, else its beginning or its kind.
 fn shown(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
     match value.first() {
