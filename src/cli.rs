@@ -131,14 +131,14 @@ fn parse_first_list_wait(text: &str) -> Result<Duration, String> {
     Ok(wait)
 }
 
-/// The revision of this name, which is one of `REVISIONS`.
+/// Returns the revision of this name, which is one of `REVISIONS`.
 #[expect(clippy::needless_pass_by_value, reason = "clap passes the value")]
 fn known_revision(name: String) -> &'static str {
     REVISIONS.into_iter().find(|known| *known == name).unwrap_or(LATEST_HANDSHAKE)
 }
 
 impl Cli {
-    /// How an instance is started with this command line.
+    /// Returns how an instance is started with this command line.
     pub fn instance_options(&self, env: &Env) -> InstanceOptions {
         let named = self.config.iter().map(|path| config_file(path, env));
         let optional_files = named.clone().filter(|(_, is_optional)| *is_optional).map(|(path, _)| path);

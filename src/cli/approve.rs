@@ -72,7 +72,7 @@ fn approved_tools(
         .map_err(|error| refused(args.tool.as_deref().unwrap_or_default(), error))
 }
 
-/// The error of a command that approved nothing.
+/// Returns the error of a command that approved nothing.
 fn refused(tool: &str, error: ApproveError) -> CommandError {
     let shown = |tool: &str| quoted(&shorten(tool, MAX_DESCRIPTION));
     match error {
@@ -129,13 +129,13 @@ fn describe(text: &mut VisibleText, tool: &ApprovedTool) {
     }
 }
 
-/// The number of characters at the beginning that need not be shown, because they are equal.
+/// Returns the number of characters at the beginning that need not be shown, because they are equal.
 fn difference(old: &str, new: &str) -> usize {
     let equal = old.chars().zip(new.chars()).take_while(|(old, new)| old == new).count();
     equal.saturating_sub(CONTEXT)
 }
 
-/// The text from the character `start` on, quoted and shortened.
+/// Returns the text from the character `start` on, quoted and shortened.
 fn excerpt(text: &str, start: usize) -> String {
     let rest: String = text.chars().skip(start).collect();
     let rest = shorten(&rest, MAX_DESCRIPTION);

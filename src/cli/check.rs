@@ -160,8 +160,8 @@ fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError>
     Err(CommandError::new(EXIT_USAGE, message))
 }
 
-/// The options that our entry in a client's file has, with the profile of `ours` if there is one. What is wrong with the
-/// entry is reported, as an instance does.
+/// Returns the options that our entry in a client's file has, with the profile of `ours` if there is one. What is wrong
+/// with the entry is reported, as an instance does.
 fn options_of_entry(
     args: Vec<OsString>,
     ours: &InstanceOptions,

@@ -66,7 +66,7 @@ pub(super) fn find_server<'c>(
     }
 }
 
-/// The error of a name that no server has. `known`: the names of the servers.
+/// Returns the error of a name that no server has. `known`: the names of the servers.
 pub(super) fn no_such_server<'n>(known: impl Iterator<Item = &'n str>) -> CommandError {
     let known: Vec<_> = known.map(text::name).collect();
     let known = match known.is_empty() {
@@ -76,7 +76,7 @@ pub(super) fn no_such_server<'n>(known: impl Iterator<Item = &'n str>) -> Comman
     CommandError::new(EXIT_USAGE, format!("there is no such server; {known}"))
 }
 
-/// The path that `--config` means, and whether its file may be absent: a `?` at its end says so.
+/// Returns the path that `--config` means, and whether its file may be absent: a `?` at its end says so.
 pub(super) fn config_file(path: &Path, env: &Env) -> (PathBuf, bool) {
     let optional = path.to_str().and_then(|path| path.strip_suffix('?')).filter(|path| !path.is_empty());
     (expand_home(optional.map_or(path, Path::new), env), optional.is_some())

@@ -124,7 +124,7 @@ fn add_server(args: &AddArgs, options: &InstanceOptions, env: &Env) -> Result<St
     Ok(format!("added to {}; `dynamic-mcp check {shown}{config_args}` starts it", text::path(&file.path)))
 }
 
-/// The entry of a server that is added.
+/// Returns the entry of a server that is added.
 fn new_entry(args: &AddArgs) -> Result<Map<String, Value>, CommandError> {
     let mut entry = Map::new();
     if let [program, arguments @ ..] = &args.command[..] {
@@ -195,7 +195,7 @@ fn is_disabled(entry: &Map<String, Value>) -> bool {
     entry.get("enabled") == Some(&json!(false)) || entry.get("disabled") == Some(&json!(true))
 }
 
-/// The servers that the config files have, and whether each is disabled. None if a file cannot be read.
+/// Returns the servers that the config files have, and whether each is disabled. None if a file cannot be read.
 pub(super) fn servers_in_files(options: &InstanceOptions, env: &Env) -> BTreeMap<String, bool> {
     let mut servers = BTreeMap::new();
     for file in read_files(options, env).unwrap_or_default() {
@@ -228,12 +228,12 @@ impl ServersFile {
         Ok(Self { path, text, root, keys })
     }
 
-    /// Its servers by name.
+    /// Returns its servers by name.
     fn servers(&self) -> Option<&Map<String, Value>> {
         value_at(&self.root, &self.keys)?.as_object()
     }
 
-    /// The entry of a server.
+    /// Returns the entry of a server.
     fn entry(&self, name: &str) -> Option<&Map<String, Value>> {
         self.servers()?.get(name)?.as_object()
     }

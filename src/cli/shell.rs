@@ -295,7 +295,7 @@ async fn all_pages(
     }
 }
 
-/// The error of a command line that is wrong.
+/// Returns the error of a command line that is wrong.
 fn usage(message: String) -> CommandError {
     CommandError::new(EXIT_USAGE, message)
 }

@@ -121,8 +121,8 @@ async fn report(env: &Env) -> std::io::Result<Value> {
     }))
 }
 
-/// A group of the instance `instance`, with memory and the other instances that use its process. `users`: the instances
-/// that use each shared process.
+/// Returns a group of the instance `instance`, with memory and the other instances that use its process. `users`: the
+/// instances that use each shared process.
 fn group_report(
     group: &Value,
     instance: u32,
@@ -144,7 +144,7 @@ fn saved_by_laziness<'a>(groups: impl Iterator<Item = &'a Value>) -> Value {
     json!({"processes": groups.len(), "bytes": bytes})
 }
 
-/// The server of a group as `get_status` reports it, if it runs and is private without the config's wish.
+/// Returns the server of a group as `get_status` reports it, if it runs and is private without the config's wish.
 fn private_server(group: &Value) -> Option<PrivateServer> {
     let share = group["share"].as_str()?;
     let is_private = group["shared"] == false && share != Share::Client.name();
@@ -249,7 +249,7 @@ const COLUMNS: [Column; 11] = [
     Column::dispensable("closes in", 9),
 ];
 
-/// A group as a row. Below it stands why it failed, what it is doing, and who else uses its process.
+/// Returns a group as a row. Below it stands why it failed, what it is doing, and who else uses its process.
 fn group_row(group: &Value) -> Row<11> {
     let text = |name: &str| match &group[name] {
         Value::Null => "-".to_owned(),
@@ -308,7 +308,7 @@ fn group_row(group: &Value) -> Row<11> {
     Row { cells, below }
 }
 
-/// How a state stands out.
+/// Returns how a state stands out.
 fn state_style(state: &str) -> Option<TextStyle> {
     match state {
         "connected" => Some(TextStyle::Good),
@@ -318,7 +318,7 @@ fn state_style(state: &str) -> Option<TextStyle> {
     }
 }
 
-/// A number of milliseconds in whole seconds, minutes, hours or days.
+/// Returns a number of milliseconds in whole seconds, minutes, hours or days.
 fn seconds(millis: &Value) -> String {
     let text = |millis| in_largest_unit(Duration::from_millis(millis));
     millis.as_u64().map_or_else(|| "-".to_owned(), text)

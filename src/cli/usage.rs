@@ -28,7 +28,7 @@ pub struct UsageError {
 }
 
 impl UsageError {
-    /// An error that clap did not find.
+    /// Creates an error that clap did not find.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), shown: None, is_about_profile: false }
     }
@@ -48,7 +48,7 @@ pub fn print(error: &Error) {
     error.print().ok();
 }
 
-/// The error of clap for the terminal: what it says of the command line when every argument is made visible.
+/// Returns the error of clap for the terminal: what it says of the command line when every argument is made visible.
 fn shown_error(command: &Command, args: &[OsString], error: &Error) -> Error {
     let args = args.iter().map(|arg| visible(&arg.to_string_lossy()));
     let shown = command.clone().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)).err();
@@ -124,7 +124,7 @@ fn without_empty_variables(command: Command) -> Command {
     with_variables(command, is_empty, |arg| arg.env(None::<&'static str>))
 }
 
-/// The variables that begin like ours and are none, but are probably meant as one.
+/// Returns the variables that begin like ours and are none, but are probably meant as one.
 fn misspelled_variables(
     command: &Command,
     variables: impl Iterator<Item = (OsString, OsString)>,
@@ -147,7 +147,8 @@ fn misspelled_variables(
     variables.filter_map(misspelled)
 }
 
-/// The place of the argument that an error is about. `None` if it is about a variable, or about something that is missing.
+/// Returns the place of the argument that an error is about. `None` if it is about a variable, or about something that
+/// is missing.
 fn wrong_argument(error: &Error, args: &[OsString]) -> Option<usize> {
     let find = |wanted: &str| {
         let is_wanted = |arg: &OsString| {
@@ -174,8 +175,8 @@ fn wrong_argument(error: &Error, args: &[OsString]) -> Option<usize> {
     }
 }
 
-/// How many arguments go with the one at this place, which `error` is about: it alone, or an option and its value. An
-/// option that does not exist takes a value if the one that is probably meant does.
+/// Returns how many arguments go with the one at this place, which `error` is about: it alone, or an option and its
+/// value. An option that does not exist takes a value if the one that is probably meant does.
 fn count(command: &Command, args: &[OsString], at: usize, error: &Error) -> usize {
     let meant =
         context(error, ContextKind::SuggestedArg).filter(|_| !args[at].to_string_lossy().contains('='));
@@ -195,7 +196,7 @@ fn is_about(error: &Error, option: &str) -> bool {
         || suggested.is_some_and(|suggested| suggested.split([' ', '=']).next() == Some(option))
 }
 
-/// The option or argument that an error names, such as `--config`.
+/// Returns the option or argument that an error names, such as `--config`.
 fn option_of(error: &Error) -> Option<String> {
     let named = context(error, ContextKind::InvalidArg)?;
     // It may be followed by the name of its value.
@@ -203,14 +204,14 @@ fn option_of(error: &Error) -> Option<String> {
     Some(if is_option { named.split([' ', '=']).next().unwrap_or(&named).to_owned() } else { named })
 }
 
-/// The id and the variable of an option.
+/// Returns the id and the variable of an option.
 fn variable_of(command: &Command, option: &str) -> Option<(String, String)> {
     let name = option.strip_prefix("--")?;
     let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name))?;
     Some((arg.get_id().to_string(), arg.get_env()?.to_string_lossy().into_owned()))
 }
 
-/// The id and the variable of an option whose variable is not UTF-8, if the error is about that.
+/// Returns the id and the variable of an option whose variable is not UTF-8, if the error is about that.
 fn variable_that_is_not_utf8(command: &Command, error: &Error) -> Option<(String, String)> {
     let is_wrong = |name: &&OsStr| std::env::var_os(name).is_some_and(|value| value.to_str().is_none());
     let mut wrong = command.get_arguments().filter(|arg| arg.get_env().as_ref().is_some_and(is_wrong));
@@ -261,7 +262,7 @@ fn is_path(arg: &str) -> bool {
     arg.contains('/') || [".json", ".jsonc", ".toml"].iter().any(|extension| arg.ends_with(extension))
 }
 
-/// A text of an error's context.
+/// Returns a text of an error's context.
 fn context(error: &Error, kind: ContextKind) -> Option<String> {
     match error.get(kind)? {
         ContextValue::String(text) => Some(text.clone()),

@@ -80,7 +80,7 @@ fn has_window(client: ClientApp) -> bool {
     !cfg!(windows) && has_window
 }
 
-/// The environment of the client itself, and where it is from.
+/// Returns the environment of the client itself, and where it is from.
 async fn client_vars(client: ClientApp, env: &Env) -> (BTreeMap<OsString, OsString>, String) {
     if !has_window(client) {
         return (env.vars.clone(), "that of this terminal".to_owned());
@@ -94,8 +94,8 @@ async fn client_vars(client: ClientApp, env: &Env) -> (BTreeMap<OsString, OsStri
     (vars, format!("that of the desktop, because {} runs no instance now", client.label()))
 }
 
-/// The process of a client that started a running instance, and its environment. Of several, the one that started the
-/// latest instance.
+/// Returns the process of a client that started a running instance, and its environment. Of several, the one that
+/// started the latest instance.
 async fn running_client(client: ClientApp, env: &Env) -> Option<(u32, BTreeMap<OsString, OsString>)> {
     let instances = running_instances(env).await.ok()?;
     let parents = instances.iter().rev().filter_map(|instance| processes::parent(instance.status.pid));
@@ -112,7 +112,7 @@ fn is_process_of(client: ClientApp, pid: u32) -> bool {
         || arguments.iter().take(2).any(|word| Path::new(word).file_stem().is_some_and(is_program))
 }
 
-/// Our entry in the client's file, and what is to be known of it.
+/// Returns our entry in the client's file, and what is to be known of it.
 fn own_entry(client: ClientApp, env: &Env, options: &str) -> (OwnEntry, Vec<String>) {
     match own_entry::find(client, env) {
         Ok(Some(entry)) => {

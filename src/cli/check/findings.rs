@@ -13,7 +13,7 @@ const MAX_NAME: usize = 64;
 /// How many tools a finding names.
 const MAX_NAMED: usize = 5;
 
-/// What to know about a server with these tools.
+/// Returns what to know about a server with these tools.
 pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     let definitions: Vec<(&str, Value)> = tools
         .iter()
@@ -48,7 +48,7 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     findings
 }
 
-/// What to know about tools with these definitions. `config`: the option that names the config file.
+/// Returns what to know about tools with these definitions. `config`: the option that names the config file.
 fn of_definitions(group: &str, config: &str, definitions: &[(&str, Value)]) -> Vec<String> {
     let select = |is_meant: &dyn Fn(&str, &Value) -> bool| -> Vec<&str> {
         definitions

@@ -7,7 +7,7 @@ use std::cell::LazyCell;
 use std::time::Duration;
 use upstream::Upstream;
 
-/// A line about the launcher of a server that runs. `processes` are read only if a server has one.
+/// Returns a line about the launcher of a server that runs. `processes` are read only if a server has one.
 pub(super) fn of(group: &Upstream, processes: &LazyCell<ProcessTree>) -> Option<String> {
     let snapshot = group.snapshot();
     let server = snapshot.server.as_deref()?;
@@ -60,7 +60,7 @@ impl LauncherCost {
     }
 }
 
-/// What to change in the config, and what that saves.
+/// Returns what to change in the config, and what that saves.
 fn advice(stdio: &StdioConfig, cost: LauncherCost) -> Option<String> {
     let (launcher, first) = match pinned_package(stdio) {
         Ok(package) => (package.launcher, String::new()),

@@ -40,13 +40,13 @@ impl CompletedWord {
         Self { word: word.to_owned(), about: shorten(&one_line(about), MAX_ABOUT) }
     }
 
-    /// A word that clap's definition of the command line describes.
+    /// Creates a word that clap's definition of the command line describes.
     fn with_help(word: &str, help: Option<&StyledStr>) -> Self {
         Self::new(word, &help.map(ToString::to_string).unwrap_or_default())
     }
 }
 
-/// The candidates that begin like the word at the cursor.
+/// Returns the candidates that begin like the word at the cursor.
 pub(super) async fn of(line: &TypedLine<'_>, env: &Env) -> Vec<CompletedWord> {
     let mut candidates = match line.place {
         CursorPlace::Command => commands(line),
@@ -79,7 +79,7 @@ fn options(line: &TypedLine<'_>) -> Vec<CompletedWord> {
     options.filter_map(candidate).collect()
 }
 
-/// The values that an argument or option may have. The shell completes the names of files.
+/// Returns the values that an argument or option may have. The shell completes the names of files.
 async fn values(argument: &Arg, line: &TypedLine<'_>, env: &Env) -> Vec<CompletedWord> {
     let plain = |words: Vec<String>| words.iter().map(|word| CompletedWord::new(word, "")).collect();
     let files = ConfigFiles { line, env };
@@ -111,7 +111,7 @@ struct ConfigFiles<'l> {
 }
 
 impl ConfigFiles<'_> {
-    /// The options that say which servers are meant.
+    /// Returns the options that say which servers are meant.
     fn options(&self) -> Option<InstanceOptions> {
         let options = ["config", "profile"]
             .into_iter()
@@ -120,7 +120,7 @@ impl ConfigFiles<'_> {
         Some(cli.instance_options(self.env))
     }
 
-    /// The config; empty if it takes too long to read.
+    /// Returns the config; empty if it takes too long to read.
     async fn load(&self) -> Config {
         let (Some(options), env) = (self.options(), self.env.clone()) else { return Config::default() };
         let read = move || {
@@ -130,7 +130,7 @@ impl ConfigFiles<'_> {
         blocking::run(FILE_TIMEOUT, read).await.unwrap_or_default()
     }
 
-    /// The servers that are in use and whose endpoint `is_meant`, and those whose entry is invalid.
+    /// Returns the servers that are in use and whose endpoint `is_meant`, and those whose entry is invalid.
     async fn servers(&self, is_meant: impl Fn(&Endpoint) -> bool) -> Vec<CompletedWord> {
         let config = self.load().await;
         let servers = config
@@ -156,7 +156,8 @@ impl ConfigFiles<'_> {
     }
 }
 
-/// The tools of the group before the cursor: those in the cache, else those that are remembered for their approval.
+/// Returns the tools of the group before the cursor: those in the cache, else those that are remembered for their
+/// approval.
 async fn tools(files: &ConfigFiles<'_>, env: &Env) -> Vec<CompletedWord> {
     let Some(group) = files.line.arguments.first().map(|group| GroupName::new(group)) else {
         return Vec::new();

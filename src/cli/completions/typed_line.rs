@@ -66,12 +66,12 @@ impl<'c> TypedLine<'c> {
         line
     }
 
-    /// The values of an option so far, by its id.
+    /// Returns the values of an option so far, by its id.
     pub(super) fn values<'l>(&'l self, id: &'l str) -> impl Iterator<Item = &'l str> {
         self.options.iter().filter(move |(option, _)| option.get_id() == id).map(|(_, value)| value.as_str())
     }
 
-    /// The command of this name, if a command may stand here.
+    /// Returns the command of this name, if a command may stand here.
     fn command_of(&self, word: &str) -> Option<&'c Command> {
         self.command.find_subcommand(word).filter(|_| self.arguments.is_empty())
     }
@@ -85,7 +85,7 @@ impl<'c> TypedLine<'c> {
         None
     }
 
-    /// The option of this name, with its hyphens.
+    /// Returns the option of this name, with its hyphens.
     fn option(&self, name: &str) -> Option<&'c Arg> {
         let is_named = |option: &&Arg| match name.strip_prefix("--") {
             Some(long) => option.get_long() == Some(long),
@@ -96,7 +96,7 @@ impl<'c> TypedLine<'c> {
         self.command.get_opts().find(is_named)
     }
 
-    /// What stands at the cursor, if no option waits for its value.
+    /// Returns what stands at the cursor, if no option waits for its value.
     fn place_of_word(&mut self, only_arguments: bool) -> CursorPlace<'c> {
         if self.typed.starts_with('-') && !only_arguments {
             let Some((name, value)) = self.typed.split_once('=') else { return CursorPlace::Option };

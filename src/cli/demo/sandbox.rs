@@ -33,12 +33,12 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// The path of the config.
+    /// Returns the path of the config.
     pub(super) fn config_file(&self) -> PathBuf {
         self.0.join("servers.json")
     }
 
-    /// The servers that run at this moment: their groups and process IDs.
+    /// Returns the servers that run at this moment: their groups and process IDs.
     pub(super) fn running_servers(&self) -> Vec<(&'static str, i32)> {
         let server = |(group, _)| {
             let pid = fs::read_to_string(self.pid_file(group)).ok()?.parse().ok()?;
@@ -79,7 +79,7 @@ fn is_alive(pid: i32) -> bool {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_ok()
 }
 
-/// A server removes its PID file when it exits.
+/// Returns whether a server runs. It removes its PID file when it exits.
 #[cfg(not(unix))]
 fn is_alive(_pid: i32) -> bool {
     true

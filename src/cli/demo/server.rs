@@ -93,7 +93,7 @@ fn add_note(notes: &mut Vec<Value>, args: &Value) -> Value {
     note
 }
 
-/// The ids and titles of the notes that have all words of `query`.
+/// Returns the ids and titles of the notes that have all words of `query`.
 fn titles(notes: &[Value], query: &str) -> Value {
     let has_words = |note: &&Value| {
         let text = format!("{} {} {}", note["title"], note["body"], note["tags"]).to_lowercase();

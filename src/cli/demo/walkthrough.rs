@@ -228,7 +228,7 @@ struct ToolAnswer {
     elapsed: String,
 }
 
-/// The arguments that the model passes to [`TOOL`].
+/// Returns the arguments that the model passes to [`TOOL`].
 fn tool_args() -> Value {
     json!({ "query": "lake" })
 }
@@ -239,12 +239,12 @@ fn definition_characters(tools: &[Value]) -> usize {
     members.map(|member| member.to_string().chars().count()).sum()
 }
 
-/// An estimate such as "~1234".
+/// Returns an estimate such as "~1234".
 fn tokens(characters: usize) -> String {
     format!("~{}", characters / CHARACTERS_PER_TOKEN)
 }
 
-/// The time since `start`.
+/// Returns the time since `start`.
 fn millis(start: Instant) -> String {
     format!("{:.1} ms", start.elapsed().as_secs_f64() * 1000.0)
 }

@@ -77,7 +77,7 @@ impl Forms {
     }
 }
 
-/// The message of an elicitation, with its line ends and everything else visible.
+/// Returns the message of an elicitation, with its line ends and everything else visible.
 fn question(params: &Value) -> String {
     let message = params["message"].as_str().unwrap_or_default();
     message.lines().map(visible).collect::<Vec<_>>().join("\n")
@@ -128,7 +128,7 @@ fn ask_form(
     Ok(Some(content))
 }
 
-/// The line that asks for a field.
+/// Returns the line that asks for a field.
 fn prompt(name: &str, field: &Value, required: bool) -> String {
     let title = field["title"].as_str().unwrap_or(name);
     let about =
@@ -148,7 +148,7 @@ fn prompt(name: &str, field: &Value, required: bool) -> String {
     format!("{}{about} [{kind}{empty}]: ", one_line(title))
 }
 
-/// The values that a field may have, if they are listed.
+/// Returns the values that a field may have, if they are listed.
 fn choices(field: &Value) -> Option<Vec<String>> {
     let listed = field["enum"].as_array().map(|values| values.iter().collect::<Vec<_>>());
     let titled = || field["oneOf"].as_array().map(|all| all.iter().map(|one| &one["const"]).collect());
@@ -156,7 +156,7 @@ fn choices(field: &Value) -> Option<Vec<String>> {
     Some(values.into_iter().filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// The value that an answer means. `None` if it does not fit the field.
+/// Returns the value that an answer means. `None` if it does not fit the field.
 fn parse(field: &Value, answer: &str) -> Option<Value> {
     if let Some(choices) = choices(field) {
         return choices.into_iter().find(|choice| choice == answer).map(Value::String);

@@ -28,12 +28,12 @@ pub(super) struct Printout {
 }
 
 impl Printout {
-    /// An answer.
+    /// Creates an answer.
     pub(super) fn text(text: impl Into<Vec<u8>>) -> Self {
         Self { stdout: text.into(), ..Self::default() }
     }
 
-    /// An answer, with a line end.
+    /// Creates an answer, with a line end.
     pub(super) fn lines(mut text: String) -> Self {
         if !text.is_empty() {
             text.push('\n');
@@ -46,7 +46,8 @@ impl Printout {
         Self { messages: vec![message], exit_code: EXIT_FAILURE, ..Self::default() }
     }
 
-    /// The result of a tool: its text, or with `is_raw` its bytes. `error_code` is the exit code if it is an error.
+    /// Creates the result of a tool: its text, or with `is_raw` its bytes. `error_code` is the exit code if it is an
+    /// error.
     pub(super) fn result(result: &Raw, is_raw: bool, error_code: u8) -> Self {
         let parsed: Value = serde_json::from_slice(result).unwrap_or_default();
         let is_error = parsed["isError"] == true;
@@ -94,7 +95,7 @@ impl Printout {
     }
 }
 
-/// The text of a result of a tool, with a line end.
+/// Returns the text of a result of a tool, with a line end.
 fn result_text(result: &Value) -> String {
     let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut lines: Vec<String> = blocks.iter().map(block_text).collect();
@@ -108,7 +109,7 @@ fn result_text(result: &Value) -> String {
     text
 }
 
-/// A block of content: its text, or what it is.
+/// Returns a block of content: its text, or what it is.
 fn block_text(block: &Value) -> String {
     let word = |value: &Value| one_line(value.as_str().unwrap_or_default());
     match block["type"].as_str().unwrap_or_default() {
@@ -190,7 +191,7 @@ pub(super) fn entries(lists: &Value) -> VisibleText {
     text
 }
 
-/// An argument of a prompt. A question mark follows one that may be absent.
+/// Returns an argument of a prompt. A question mark follows one that may be absent.
 fn argument(argument: &Value) -> String {
     let mark = if argument["required"] == true { "" } else { "?" };
     format!("{}{mark}", one_line(argument["name"].as_str().unwrap_or_default()))
@@ -203,7 +204,7 @@ fn entry(key: &str, about: &str) -> String {
     }
 }
 
-/// The result of `tools/list` without our own tools. `tool`: only those of this name.
+/// Returns the result of `tools/list` without our own tools. `tool`: only those of this name.
 pub(super) fn without_own_tools(list: &Raw, tool: Option<&str>, names: &ExposedNames) -> String {
     let mut list: Value = serde_json::from_slice(list).unwrap_or_default();
     if let Some(tools) = list["tools"].as_array_mut() {
