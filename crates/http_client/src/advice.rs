@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The paths at which most servers have MCP.
 const USUAL_PATHS: [&str; 2] = ["/mcp", "/sse"];
 
-/// No MCP is at the path of `url`.
+/// Returns advice for a `url` whose path has no MCP.
 pub(crate) fn other_path(url: &Url) -> String {
     let origin = url.origin().ascii_serialization();
     let usual = USUAL_PATHS.into_iter().filter(|path| url.path() != *path);
@@ -20,12 +20,12 @@ pub(crate) fn other_path(url: &Url) -> String {
     format!("write the address that its documentation names as \"url\", often {}", usual.join(" or "))
 }
 
-/// The server speaks TLS, and `url` begins with `http://`.
+/// Returns advice for a server that speaks TLS, while `url` begins with `http://`.
 pub(crate) fn use_https(url: &Url) -> String {
     begin_with("https", url)
 }
 
-/// The server does not speak TLS, and `url` begins with `https://`.
+/// Returns advice for a server that does not speak TLS, while `url` begins with `https://`.
 pub(crate) fn use_http(url: &Url) -> String {
     begin_with("http", url)
 }
@@ -35,7 +35,7 @@ fn begin_with(scheme: &str, url: &Url) -> String {
     format!("begin the \"url\" with {scheme}://{}{port}", url.host_str().unwrap_or_default())
 }
 
-/// Returns a connection that could not be made. `None`: the error says it all.
+/// Returns advice for a connection that could not be made. `None`: the error says it all.
 pub(crate) fn of_connect_error(
     error: &reqwest::Error,
     url: &Url,
@@ -66,7 +66,7 @@ pub(crate) fn of_connect_error(
     }
 }
 
-/// Returns an answer with this status. `detail`: what it says. `headers`: those of the config. `is_logged_in`: whether
+/// Returns advice for an answer with this status. `detail`: what it says. `headers`: those of the config. `is_logged_in`: whether
 /// a token was sent.
 pub(crate) fn of_status(
     status: StatusCode,
@@ -89,7 +89,7 @@ pub(crate) fn of_status(
     }
 }
 
-/// Returns a request that was refused with these headers of the config, or with the token of a login.
+/// Returns advice for a request that was refused with these headers of the config, or with the token of a login.
 fn of_credentials(headers: &HeaderMap, is_logged_in: bool) -> String {
     let names: Vec<_> = headers.keys().map(|name| format!("\"{name}\"")).collect();
     match (names.is_empty(), is_logged_in) {
