@@ -103,11 +103,17 @@ pub fn all(fields: &'static [ConfigField]) -> impl Iterator<Item = &'static Conf
 
 /// Finds the field that is meant by `name`, in any of its spellings.
 pub fn find(fields: &'static [ConfigField], name: &str) -> Option<&'static ConfigField> {
-    let find = |is_meant: fn(&str, &str) -> bool| {
-        all(fields).find(|field| field.names().any(|known| is_meant(known, name)))
-    };
     // Nearly all names are written as they are here, and comparing them so is much faster.
-    find(|known, name| known == name).or_else(|| find(is_spelling_of))
+    find_exact(fields, name)
+        .or_else(|| all(fields).find(|field| field.names().any(|known| is_spelling_of(known, name))))
+}
+
+/// Returns the field that has exactly this name or alias.
+fn find_exact(fields: &'static [ConfigField], name: &str) -> Option<&'static ConfigField> {
+    fields.iter().find_map(|field| match field.embedded {
+        [] => (field.name == name || field.aliases.contains(&name)).then_some(field),
+        embedded => find_exact(embedded, name),
+    })
 }
 
 /// Returns all names of all these fields; their own come before the aliases.
