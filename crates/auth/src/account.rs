@@ -60,8 +60,8 @@ pub(super) fn url_and_key(group: &GroupName, http: &HttpConfig) -> Result<(Url, 
     Ok((url, key))
 }
 
-/// Returns the name of the variable for the key of a group's server.
-fn variable_name(group: &str) -> String {
+/// Returns a name for the environment variable that may have the API key of a group's server. Errors suggest it.
+fn suggested_variable(group: &str) -> String {
     let name: String =
         group.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
     let prefix = if name.starts_with(|first: char| first.is_ascii_digit()) { "_" } else { "" };
@@ -115,7 +115,7 @@ impl Account {
                 "the server does not accept \"headers\" of its config entry as a key (HTTP 401), and there is nothing to log in to"
             }
         };
-        let variable = variable_name(self.group.as_str());
+        let variable = suggested_variable(self.group.as_str());
         AuthError::KeyNeeded(format!(
             "{what}: write \"headers\": {{\"Authorization\": \"Bearer ${{{variable}}}\"}} in its config entry, or the header that \
              its documentation names, and set {variable} to the key"
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_variable_of_a_key_has_a_valid_name() {
-        assert_eq!(variable_name("git-hub.x"), "GIT_HUB_X_TOKEN");
-        assert_eq!(variable_name("1x"), "_1X_TOKEN");
+        assert_eq!(suggested_variable("git-hub.x"), "GIT_HUB_X_TOKEN");
+        assert_eq!(suggested_variable("1x"), "_1X_TOKEN");
     }
 }

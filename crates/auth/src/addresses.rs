@@ -114,6 +114,7 @@ fn classify_v6(address: Ipv6Addr) -> AddressClass {
 }
 
 /// Returns the IPv4 address inside an IPv4-mapped, IPv4-compatible, IPv4-translated (RFC 2765), NAT64 or 6to4 address.
+/// `None` for the loopback and the unspecified address, which only look like IPv4-compatible ones.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let from = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));

@@ -76,7 +76,7 @@ pub fn processes() -> impl Iterator<Item = ProcStat> {
 }
 
 /// Returns the pids of a process's children, including zombies. Empty if the kernel keeps no such lists
-/// ([`lists_children`]).
+/// ([`kernel_lists_children`]).
 pub fn children(pid: impl Display) -> Vec<i32> {
     // Each thread has the children that it forked.
     let threads = fs::read_dir(path(pid, "task")).into_iter().flatten().flatten();
@@ -87,7 +87,7 @@ pub fn children(pid: impl Display) -> Vec<i32> {
 }
 
 /// Returns whether the kernel lists the children of a process (CONFIG_PROC_CHILDREN, which is usually on).
-pub fn lists_children() -> bool {
+pub fn kernel_lists_children() -> bool {
     fs::exists(path("self", format_args!("task/{}/children", std::process::id()))).unwrap_or(false)
 }
 
@@ -383,7 +383,7 @@ mod tests {
         let own = stat(pid).unwrap();
         assert!(ProcStat::is_running(pid, own.starttime) && !ProcStat::is_running(pid, own.starttime + 1));
         assert!(processes().any(|process| process.pid == pid));
-        assert!(own.ppid == 0 || !lists_children() || children(own.ppid).contains(&pid));
+        assert!(own.ppid == 0 || !kernel_lists_children() || children(own.ppid).contains(&pid));
         assert_eq!(cmdline(pid).unwrap(), std::env::args_os().collect::<Vec<_>>());
         assert!(environ("self").unwrap().entries() > 0);
         assert!(smaps_rollup("self").unwrap().bytes("Anonymous") > 0);

@@ -91,10 +91,9 @@ impl Rules {
         matches(&self.read_only, self.own_name(tool))
     }
 
-    /// Returns whether a claim of the server about the tool, such as that it is read-only, counts: because the
-    /// server's annotations are trusted, or because the config says that the tool is read-only. `claimed`: whether the
-    /// server makes the claim.
-    pub fn accepts_claim(&self, tool: &str, claimed: bool) -> bool {
+    /// Returns whether we may rely on the tool being read-only, idempotent or harmless: the server claims it
+    /// (`claimed`) and its annotations are trusted, or the config says that the tool is read-only.
+    pub fn relies_on(&self, tool: &str, claimed: bool) -> bool {
         self.read_only(tool) || (claimed && !self.distrusts_annotations)
     }
 
@@ -163,9 +162,9 @@ mod tests {
         let tools = ToolRules { read_only: vec!["get_*".to_owned()], ..ToolRules::default() };
         let trusting = Rules::new(&tools, &[]);
         let distrusting = Rules { distrusts_annotations: true, ..Rules::new(&tools, &[]) };
-        assert!(trusting.accepts_claim("x", true) && !trusting.accepts_claim("x", false));
-        assert!(!distrusting.accepts_claim("x", true));
-        assert!(distrusting.accepts_claim("get_x", false), "the config's own word");
+        assert!(trusting.relies_on("x", true) && !trusting.relies_on("x", false));
+        assert!(!distrusting.relies_on("x", true));
+        assert!(distrusting.relies_on("get_x", false), "the config's own word");
     }
 
     #[test]

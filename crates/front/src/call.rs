@@ -226,7 +226,7 @@ async fn prepare(
     let request = PreparedRequest {
         method: Method::ToolsCall,
         timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),
-        repeatable: !is_stateful && rules.accepts_claim(&tool.name, tool.read_only || tool.idempotent),
+        repeatable: !is_stateful && rules.relies_on(&tool.name, tool.read_only || tool.idempotent),
         may_become_task: asks_for_task,
         run_as_task: tool.requires_task && task::is_needed(&tool.catalog, &lease, params),
         params: match has_args {
@@ -247,7 +247,7 @@ fn check_allowed(call: &ToolCall, group: &Upstream, tool: &FoundTool) -> Result<
     if tool.app_only && call.by_our_tool {
         return Err(tool_errors::only_for_its_app(&group.name, &tool.name));
     }
-    if call.read_only && !tool.snapshot.rules.accepts_claim(&tool.name, tool.read_only) {
+    if call.read_only && !tool.snapshot.rules.relies_on(&tool.name, tool.read_only) {
         return Err(tool_errors::not_read_only(&group.name, &tool.name, tool.read_only));
     }
     Ok(())

@@ -27,7 +27,8 @@
 //!
 //! - Reading never waits for a request, so a cancellation and the end of the stream are always seen.
 //! - Params and results pass as bytes: only members that name a tool, a URI or a task are replaced.
-//! - A request is sent to a server again at most once, and only if it did not run or may be repeated (`call`).
+//! - A request is sent to a server again only if it did not run or may be repeated, and only once for each cause: a
+//!   lost connection, a login (`call`).
 //!
 //! ```ignore
 //! let (peer, deadlines) = Peer::new(output);

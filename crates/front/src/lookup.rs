@@ -68,7 +68,7 @@ pub fn tool(group: &GroupName, catalog: &Catalog, rules: &Rules, name: &str) -> 
     if let Some(exact) = catalog.place(name) {
         return if rules.allows(name) { Match::One(exact) } else { Match::None };
     }
-    if catalog.left_off.concerns(CatalogList::Tools) {
+    if catalog.left_off.lacks_named(CatalogList::Tools) {
         // The list may have left off a tool of this name, so the name is not taken as the spelling of another one.
         return Match::None;
     }

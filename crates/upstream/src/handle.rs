@@ -115,12 +115,12 @@ impl Upstream {
         };
         tokio::time::timeout(wait, answer).await.unwrap_or_else(|_| {
             let waited = started.elapsed();
-            Err(AcquireError::StillConnecting(Box::new(self.start_progress(waited))))
+            Err(AcquireError::StillConnecting(Box::new(self.connecting_progress(waited))))
         })
     }
 
-    /// Says how far the group has come while a caller waited for this long.
-    fn start_progress(&self, waited: Duration) -> StartProgress {
+    /// Returns how far the attempt to connect has come, for a caller that waited for this long.
+    fn connecting_progress(&self, waited: Duration) -> StartProgress {
         let snapshot = self.snapshot();
         let limit = |server: &Arc<ServerConfig>| handshake::first_answer_timeout(server, None);
         StartProgress {

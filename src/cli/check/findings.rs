@@ -61,7 +61,7 @@ fn of_definitions(group: &str, config: &str, definitions: &[(&str, Value)]) -> V
         select(&|_, definition| definition["description"].as_str().is_none_or(|text| text.trim().is_empty()));
     let vague = select(&|_, definition| says_nothing(&definition["inputSchema"]));
     let long = select(&|name, _| group.len() + "__".len() + name.len() > MAX_NAME);
-    let hidden = select(&|_, definition| has_hidden(definition));
+    let hidden = select(&|_, definition| has_invisible_characters(definition));
     let found = [
         finding_about(silent.into_iter(), |tools, _| {
             format!("without a description, so models and search hardly find them: {tools}")
@@ -106,12 +106,12 @@ fn says_nothing(schema: &Value) -> bool {
 }
 
 /// Returns whether one of the texts in a definition has characters without a glyph. Line ends and tabs lay texts out.
-fn has_hidden(value: &Value) -> bool {
+fn has_invisible_characters(value: &Value) -> bool {
     match value {
         Value::String(text) => text.split(['\n', '\r', '\t']).any(|part| visible(part) != part),
-        Value::Array(list) => list.iter().any(has_hidden),
+        Value::Array(list) => list.iter().any(has_invisible_characters),
         Value::Object(members) => {
-            members.iter().any(|(key, value)| visible(key) != *key || has_hidden(value))
+            members.iter().any(|(key, value)| visible(key) != *key || has_invisible_characters(value))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }

@@ -74,7 +74,7 @@ impl FoundTool {
         name: &str,
     ) -> Option<Result<Self, String>> {
         let is_possible = matches!(catalog.source, CatalogSource::Live(_))
-            && catalog.left_off.concerns(CatalogList::Tools)
+            && catalog.left_off.lacks_named(CatalogList::Tools)
             && catalog.place(name).is_none()
             && snapshot.rules.allows(name);
         let server = snapshot.server.clone().filter(|_| is_possible)?;

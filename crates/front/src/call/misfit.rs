@@ -119,7 +119,7 @@ fn correct(
 fn repair(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &Raw) -> Option<Raw> {
     let definition = tool.definition()?;
     let is_harmless = tool.read_only || annotation(definition, "destructiveHint") == Some(false);
-    let drops_nulls = group.snapshot().rules.accepts_claim(&tool.name, is_harmless);
+    let drops_nulls = group.snapshot().rules.relies_on(&tool.name, is_harmless);
     let validator = &context.session.validator;
     let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     let repaired = validator.repair(label, definition, args, drops_nulls)?;

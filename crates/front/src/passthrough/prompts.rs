@@ -70,7 +70,7 @@ pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(U
         if let Some(found) = find_known(invocation, name).await? {
             return Ok(found);
         }
-        let lacks_some = |catalog: &Catalog| catalog.left_off.concerns(CatalogList::Prompts);
+        let lacks_some = |catalog: &Catalog| catalog.left_off.lacks_named(CatalogList::Prompts);
         if group.snapshot().catalog.as_deref().is_some_and(lacks_some) {
             let prefix = exposed_names::plain_name(&group.name, "").len();
             let own = || name.get(prefix..).unwrap_or_default().to_owned();

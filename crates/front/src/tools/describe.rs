@@ -227,7 +227,7 @@ fn choose<'a>(
                 let names = indexes.iter().map(|index| catalog.tools[*index].name.as_str());
                 missing.push(lookup::ambiguous_tool(&group.name, name, names));
             }
-            Match::None if catalog.left_off.concerns(CatalogList::Tools) => {
+            Match::None if catalog.left_off.lacks_named(CatalogList::Tools) => {
                 missing.push(lookup::unlisted_tool(&group.name, name));
             }
             Match::None => {

@@ -214,7 +214,7 @@ pub(crate) fn listed_tools<W: Fn(&Tool, &Rules) -> bool>(
         else {
             continue;
         };
-        listed.lacks_tools |= catalog.left_off.concerns(CatalogList::Tools);
+        listed.lacks_tools |= catalog.left_off.lacks_named(CatalogList::Tools);
         // A preview does not conform to the schema, and some clients check that.
         let stores = snapshot.server.as_ref().is_some_and(|server| server.common.store_above.is_some());
         let known = catalog.definitions().into_iter().flatten();

@@ -61,7 +61,7 @@ enum ChildLookup {
 impl ChildLookup {
     /// Chooses the kernel's lists of children if it has them, else reads all processes once.
     fn new() -> Self {
-        if procfs::lists_children() {
+        if procfs::kernel_lists_children() {
             return Self::Kernel;
         }
         let mut table: HashMap<i32, Vec<i32>> = HashMap::new();

@@ -162,8 +162,9 @@ impl LeftOff {
         self.0.is_empty()
     }
 
-    /// Returns whether a list lacks something that has a name.
-    pub fn concerns(&self, list: CatalogList) -> bool {
+    /// Returns whether a list lacks entries that have a name. Those may still be called, although the list does not
+    /// show them.
+    pub fn lacks_named(&self, list: CatalogList) -> bool {
         self.0
             .get(&list)
             .is_some_and(|reasons| reasons.keys().any(|reason| *reason != LeftOffReason::Nameless))
@@ -228,6 +229,6 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
-        assert!(left_off.concerns(CatalogList::Tools) && !left_off.concerns(CatalogList::Prompts));
+        assert!(left_off.lacks_named(CatalogList::Tools) && !left_off.lacks_named(CatalogList::Prompts));
     }
 }

@@ -204,7 +204,7 @@ mod tests {
         let definition = r#"{"name":"a","inputSchema":{"$defs":{"x":1.0}},"zz":1e400,"annotations":{"readOnlyHint":true}}"#;
         let (tools, left_off, _) = read([page(&format!("{definition},{{}},3"), None)]).await;
         assert_eq!((tools.len(), &tools[0].1[..]), (1, definition.as_bytes()));
-        assert!(tools[0].0.read_only && !left_off.concerns(CatalogList::Tools));
+        assert!(tools[0].0.read_only && !left_off.lacks_named(CatalogList::Tools));
         assert_eq!(left_off.texts(), ["2 tools without a name"]);
     }
 
