@@ -10,7 +10,7 @@
 //! applies the defaults. `object` makes the struct of an object of the file, the table of its fields and the struct
 //! that the program uses from one definition.
 //!
-//! [`watch`] reports when a file may have changed, and [`referenced`] has the files that the config names. [`rules`]
+//! [`watch`] reports when a file may have changed, and [`referenced`] has the files that the config names. [`compiled_rules`]
 //! compiles the rules for a group's tools. [`env`](mod@env) is the environment of the process, and [`dirs`] names the
 //! directories of our own files.
 //!
@@ -46,6 +46,7 @@ pub use server::{
 };
 
 mod byte_size;
+pub mod compiled_rules;
 mod de;
 pub mod dirs;
 pub mod duration;
@@ -61,7 +62,6 @@ pub mod nearest;
 pub mod notation;
 mod object;
 pub mod referenced;
-pub mod rules;
 pub mod secrets;
 mod server;
 pub mod tool_rules;

@@ -5,7 +5,7 @@
 //! `run` reads one message at a time and never waits for a request: a request becomes a future of its own
 //! (`wire::inbound`), so that cancellations and the end of the stream are always seen. `phase` decides whether a method
 //! is served in the current phase, `initialize` answers the handshake, and `stateless` handles what each request of the
-//! stateless era carries. `tools_list` answers `tools/list`. `dispatch` routes requests to `tools` and `passthrough`. Upstreams reach
+//! stateless era carries. `answer_tools_list` answers `tools/list`. `dispatch` routes requests to `tools` and `passthrough`. Upstreams reach
 //! the client of the session through [`FrontClient`].
 
 use crate::client::Client;
@@ -39,13 +39,13 @@ use wire::protocol::methods::{Method, notification};
 use wire::protocol::{Era, WITH_BATCHES, WITH_TASKS};
 use wire::{MessageError, Raw, Reply, Request, raw};
 
+mod answer_tools_list;
 pub mod dispatch;
 pub mod front_client;
 pub mod initialize;
 pub mod options;
 pub mod phase;
 pub mod stateless;
-mod tools_list;
 
 /// How long requests are held until `notifications/initialized` comes.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ impl ClientSession {
     ) -> Self {
         let client = Client::new(peer.clone(), Attribution::new(&groups));
         front_client.attach(client.clone());
-        let (tool_list, list_changes) = tools_list::lists(&groups, None);
+        let (tool_list, list_changes) = answer_tools_list::lists(&groups, None);
         Self {
             advertised: initialize::advertised(&groups),
             dispatcher: Dispatcher::new(SessionState::new(groups.clone(), client.clone())),
@@ -263,7 +263,7 @@ impl ClientSession {
             self.starting.spawn(starting);
         }
         (self.tool_list, self.list_changes) =
-            tools_list::lists(&self.groups, Some(self.options.first_list_wait));
+            answer_tools_list::lists(&self.groups, Some(self.options.first_list_wait));
     }
 
     /// Tells the client which lists changed, if it may be told already.

@@ -49,7 +49,7 @@ use process::warden::raise_nofile;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
-use upstream::transport::connection::{OpenTransport, RequestFailures};
+use upstream::transport::open_transport::{OpenTransport, RequestFailures};
 use upstream::transport::shared::{AttachShared, SharedHandle, SharedSession};
 use wire::output::{Output, PollableFd};
 use wire::{Raw, raw};

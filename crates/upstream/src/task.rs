@@ -5,7 +5,7 @@
 //! `next` waits for one thing to happen and returns it as a `TaskEvent`; none of its branches does more than that.
 //! `handle` asks the lifecycle what to do and does it, and `publish` publishes the snapshot. Nothing else changes a
 //! group's state. `refresh` reads the catalog again, and `stopping` ends the task; `measured_close` closes an unused
-//! connection and notes how much memory that frees. `spec` is what a task starts with, `shared` what the tasks of all
+//! connection and notes how much memory that frees. `spec` is what a task starts with, `common` what the tasks of all
 //! groups share.
 
 use crate::backoff::jitter;
@@ -19,10 +19,10 @@ use crate::pins::group::GroupPins;
 use crate::select::{notified_after, optional, until};
 use crate::snapshot::Snapshot;
 use crate::stats::GroupStats;
-use config::rules::Rules;
+use common::{SharedState, in_slot};
+use config::compiled_rules::Rules;
 use config::{GroupName, ServerConfig};
 use futures_util::future::BoxFuture;
-use shared::{SharedState, in_slot};
 use spec::GroupSpec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,9 +31,9 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+pub mod common;
 mod measured_close;
 mod refresh;
-pub mod shared;
 pub mod spec;
 mod stopping;
 

@@ -11,7 +11,7 @@
 //! - to a process that other instances use as well (`shared`): this crate has its interface, and the crate `sharing`
 //!   implements it.
 //!
-//! `connection` is what every transport gives to its users. `error` says why a transport cannot be opened, and how its
+//! `open_transport` is what every transport gives to its users. `error` says why a transport cannot be opened, and how its
 //! connection ended.
 //!
 //! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
@@ -33,13 +33,13 @@ use std::time::Duration;
 use tokio::time::timeout;
 use wire::Raw;
 
-pub mod connection;
 pub mod error;
+pub mod open_transport;
 pub mod remote;
 pub mod shared;
 
-pub use connection::{FailedRequest, OpenTransport, RequestFailures, ServerProcess};
 pub use error::{ConnectionEnd, OpenError};
+pub use open_transport::{FailedRequest, OpenTransport, RequestFailures, ServerProcess};
 pub use process::child::ProcessEnd;
 
 /// The upstream's side of an open transport. Clones share it; the connection ends when the last one is dropped.

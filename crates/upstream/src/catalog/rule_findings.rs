@@ -2,9 +2,9 @@
 
 use super::Catalog;
 use base::text::{joined_up_to, quoted, shorten};
+use config::compiled_rules::Rules;
 use config::glob::Glob;
 use config::nearest::nearest;
-use config::rules::Rules;
 use config::tool_rules::OwnGlob;
 
 /// How many tools a finding names.

@@ -11,7 +11,7 @@ use crate::connection::startup_output::StartupOutput;
 use crate::handle::Upstream;
 use crate::pins::PinStore;
 use crate::pins::group::GroupPins;
-use crate::task::shared::SharedState;
+use crate::task::common::SharedState;
 use crate::task::{self, spec::GroupSpec};
 use crate::transport::Transport;
 use config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig, SurfaceKind};

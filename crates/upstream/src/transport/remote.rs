@@ -15,14 +15,14 @@
 //! `connection`. `request_streams` knows which call a request of the server concerns. `outgoing` is a message on its
 //! way to the server, with its `headers` and `param_headers`.
 //!
-//! A request without an answer is reported beside the lines, as a [`FailedRequest`](super::connection::FailedRequest).
+//! A request without an answer is reported beside the lines, as a [`FailedRequest`](super::open_transport::FailedRequest).
 //! An error that concerns the whole connection is stored before the request that met it is reported, so a caller that
 //! repeats the request finds the connection ended.
 //!
 //! Invariants: messages pass byte for byte; a peer that does not read stops the responses that feed it; no message
 //! overtakes `notifications/initialized`; credentials are sent only to the origin of the config's URL.
 
-use super::connection::{OpenTransport, RequestFailures};
+use super::open_transport::{OpenTransport, RequestFailures};
 use config::{HttpConfig, HttpTransportKind};
 use connection::RemoteConnection;
 use driver::ConnectionDriver;

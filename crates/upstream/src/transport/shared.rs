@@ -1,7 +1,7 @@
 //! The interface of the transport to a process that other instances use as well. The crate `sharing` implements it.
 //! Without an implementation, as on Windows, every server has a process of its own.
 
-use super::connection::OpenTransport;
+use super::open_transport::OpenTransport;
 use config::ServerConfig;
 use futures_util::future::BoxFuture;
 use process::child::ProcessEnd;

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
+use crate::compiled_rules::RuleSource;
 use crate::load::load;
-use crate::rules::RuleSource;
 use crate::vars::Env;
 use crate::{Config, GroupName, Overrides};
 

@@ -5,7 +5,7 @@ use super::event_stream::{EventStream, ServerSentEvent};
 use super::headers::{LAST_EVENT_ID, MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
 use super::param_headers::ParamHeaders;
 use super::request_streams::RequestStreams;
-use crate::transport::connection::FailedRequest;
+use crate::transport::open_transport::FailedRequest;
 use config::HttpTransportKind;
 use http_client::client::{self, EVENT_STREAM, HttpClient, HttpRequest};
 use http_client::error::RemoteError;

@@ -5,7 +5,7 @@ use super::connection::RemoteConnection;
 use super::exchange::{Exchange, HttpSseFallback};
 use super::outgoing::OutgoingMessage;
 use super::{get_stream, headers, http_sse};
-use crate::transport::connection::FailedRequest;
+use crate::transport::open_transport::FailedRequest;
 use config::HttpTransportKind;
 use reqwest::header::HeaderMap;
 use std::collections::HashMap;

@@ -11,7 +11,7 @@ use super::headers::MCP_SESSION_ID;
 use super::http_sse::{self, HttpSseStream};
 use super::message_reader::to_single_line;
 use super::outgoing::{OutgoingMessage, error_code};
-use crate::transport::connection::FailedRequest;
+use crate::transport::open_transport::FailedRequest;
 use base::blocking;
 use base::text;
 use config::HttpTransportKind;
