@@ -1,6 +1,8 @@
 //! What a user has who leaves: the servers in the clients' files, and nothing else.
 
+#[cfg(unix)]
 use std::fs;
+#[cfg(unix)]
 use std::path::Path;
 #[cfg(unix)]
 use std::process::Command;

@@ -55,6 +55,7 @@ pub fn mode(path: &Path) -> Option<u32> {
     Some(std::os::unix::fs::MetadataExt::mode(&fs::metadata(path).ok()?) & 0o7777)
 }
 
+/// Returns `None`: files have no permission bits here.
 #[cfg(not(unix))]
 pub fn mode(_path: &Path) -> Option<u32> {
     None

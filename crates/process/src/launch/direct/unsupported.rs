@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 /// Knows nothing.
 #[derive(Clone, Default)]
-pub(crate) struct NoDirectLaunches(());
+pub struct NoDirectLaunches(());
 
 /// How a server was started without its launcher. There is none.
-pub(crate) struct NoStartRecord {
+pub struct NoStartRecord {
     written: Launch,
     /// Whether the server was started without the launcher.
-    pub(crate) is_direct: bool,
+    pub is_direct: bool,
 }
 
 impl NoDirectLaunches {
@@ -35,7 +35,7 @@ impl NoDirectLaunches {
 
 impl NoStartRecord {
     /// Returns the launch as the config has it.
-    pub(crate) fn configured_launch(&self) -> Launch {
+    pub fn configured_launch(&self) -> Launch {
         self.written.clone()
     }
 
