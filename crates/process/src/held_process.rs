@@ -72,18 +72,22 @@ impl HeldProcess {
 
 #[cfg(not(target_os = "linux"))]
 impl HeldProcess {
+    /// Fails: this system has no handle of a process.
     pub fn open(_pid: i32) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Fails: this system has no handle of a process.
     pub fn of_peer(_socket: BorrowedFd<'_>, _pid: i32) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Is never called, because nothing makes a handle here.
     pub fn is_running(&self) -> bool {
         match self.never {}
     }
 
+    /// Is never called, because nothing makes a handle here.
     pub fn signal(&self, _signal: Signal) -> io::Result<()> {
         match self.never {}
     }
