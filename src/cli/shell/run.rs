@@ -4,7 +4,7 @@ use super::forms::Forms;
 use super::print::Printout;
 use crate::cli::config_files::load_config_with;
 use base::text::name;
-use config::vars::Env;
+use config::env::Env;
 use config::{Config, GroupName, Overrides};
 use instance::InstanceOptions;
 use instance::embedded::{EmbeddedInstance, wait_for_groups};
@@ -63,9 +63,11 @@ fn load(
 pub(super) async fn wait_for_discovery(instance: &EmbeddedInstance) {
     let groups = &instance.groups;
     let mut progress = ProgressLine::on_stderr();
-    let is_awaited = |group: &Upstream| groups.is_discovering() && groups.expects_catalog(group);
-    wait_for_groups(groups, DISCOVERY_TIMEOUT, is_awaited, |_, awaited| {
-        let names: Vec<_> = awaited.iter().map(|group| name(group.name.as_str())).collect();
+    // Until discovery is over, because the lists show what it found only then.
+    let is_awaited = |_: &Upstream| groups.is_discovering();
+    wait_for_groups(groups, DISCOVERY_TIMEOUT, is_awaited, |all, _| {
+        let expected = all.iter().filter(|group| groups.expects_catalog(group));
+        let names: Vec<_> = expected.map(|group| name(group.name.as_str())).collect();
         if !names.is_empty() {
             progress.show(&format!("waiting for {}", names.join(", ")));
         }
