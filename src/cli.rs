@@ -14,8 +14,8 @@
 use clap::builder::{BoolishValueParser, NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Parser, Subcommand};
 use config::dirs;
+use config::env::Env;
 use config::file::SCHEMA;
-use config::vars::Env;
 use config::{Mode, Overrides, SurfaceKind, duration};
 use config_files::config_file;
 use front::server::options::SessionOptions;

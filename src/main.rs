@@ -4,7 +4,7 @@ use anyhow::Context;
 use base::{blocking, memory, telemetry};
 use config::dirs;
 use config::dirs::expand_home;
-use config::vars::Env;
+use config::env::Env;
 use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, servers};

@@ -4,7 +4,7 @@ use super::config_files::{find_server, load_config};
 use base::text::{name, quoted, shorten, visible};
 use clap::Args;
 use config::GroupName;
-use config::vars::Env;
+use config::env::Env;
 use instance::InstanceOptions;
 use std::process::ExitCode;
 use terminal::VisibleText;

@@ -2,7 +2,7 @@
 
 use base::text;
 use config::dirs;
-use config::vars::Env;
+use config::env::Env;
 use std::process::ExitCode;
 use upstream::cache;
 

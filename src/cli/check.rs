@@ -13,7 +13,7 @@ use super::shell::forms::Forms;
 use super::usage;
 use base::text::{CHARACTERS_PER_TOKEN, name, quoted};
 use clap::Args;
-use config::vars::Env;
+use config::env::Env;
 use config::{Config, Endpoint, GroupName, Mode, Overrides};
 use import::apps::ClientApp;
 use instance::InstanceOptions;

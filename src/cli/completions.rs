@@ -13,7 +13,7 @@
 
 use super::Cli;
 use clap::{Args, CommandFactory, ValueEnum};
-use config::vars::Env;
+use config::env::Env;
 use std::process::ExitCode;
 use typed_line::TypedLine;
 

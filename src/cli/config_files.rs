@@ -2,7 +2,7 @@
 
 use base::text;
 use config::dirs::expand_home;
-use config::vars::Env;
+use config::env::Env;
 use config::{Config, GroupName, Overrides, ServerConfig, load};
 use instance::InstanceOptions;
 use std::path::{Path, PathBuf};

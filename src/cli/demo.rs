@@ -10,7 +10,7 @@
 
 use anyhow::{Context, bail};
 use config::dirs;
-use config::vars::Env;
+use config::env::Env;
 use instance::signals::interrupted;
 use printer::Printer;
 use sandbox::Sandbox;

@@ -4,7 +4,7 @@ use super::config_files::{find_server, load_config};
 use auth::{Account, AuthError, BrowserLogin, LoginStart, LogoutOutcome, browser, has_authorization_header};
 use base::text;
 use clap::Args;
-use config::vars::Env;
+use config::env::Env;
 use config::{Endpoint, GroupName, HttpConfig, OAuthFlow};
 use instance::InstanceOptions;
 use instance::signals::interrupted;

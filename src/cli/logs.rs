@@ -3,7 +3,7 @@
 use super::running_instances::{choose, running_instances};
 use base::text::name;
 use clap::Args;
-use config::vars::Env;
+use config::env::Env;
 use instance::control::InstanceStatus;
 use instance::control::query::{LogReply, RunningInstance};
 use instance::signals::EndSignals;

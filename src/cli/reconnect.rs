@@ -3,7 +3,7 @@
 use super::running_instances::{choose, running_instances};
 use base::text::name;
 use clap::Args;
-use config::vars::Env;
+use config::env::Env;
 use instance::control::query::{Reconnected, RunningInstance};
 use std::process::ExitCode;
 use std::time::Duration;

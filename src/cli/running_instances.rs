@@ -1,7 +1,7 @@
 //! The running instances, and which of them a command about a group means.
 
 use base::text::{self, name, quoted};
-use config::vars::Env;
+use config::env::Env;
 use instance::control::query::{self, RunningInstance};
 use std::collections::BTreeSet;
 use std::io;

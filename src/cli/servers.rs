@@ -6,7 +6,7 @@
 use super::config_files::{load_all_servers, no_such_server};
 use base::text;
 use clap::Args;
-use config::vars::Env;
+use config::env::Env;
 use config::{ConfigError, Overrides};
 use import::edit::{ObjectEdit, edit};
 use import::source::{literal, read_text, servers_keys, value_at};

@@ -12,7 +12,7 @@
 
 use anyhow::{Context, bail};
 use clap::Args;
-use config::vars::Env;
+use config::env::Env;
 use config::{Mode, Overrides, SurfaceKind};
 use front::arguments::{SearchQuery, without_line_ends};
 use front::call::large_results;

@@ -5,7 +5,7 @@ use base::clock::{in_largest_unit, rounded};
 use base::procfs;
 use base::text::{joined_up_to, name, shell_word, telling_lines};
 use clap::Args;
-use config::vars::Env;
+use config::env::Env;
 use config::{Config, Share};
 use instance::signals::EndSignals;
 use process::processes::duplicates::{self, DuplicateServer, PrivateServer};

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use config::env::Env;
 use config::file::SCHEMA;
 use config::load::load;
-use config::vars::Env;
 use config::{Config, ConfigError, Overrides};
 use jsonc_parser::ast;
 use serde_json::Value;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use config::env::Env;
 use config::load::load;
-use config::vars::Env;
 use config::{Config, ConfigError, Overrides};
 use serde_json::Value;
 use tempfile::TempDir;

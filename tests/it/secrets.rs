@@ -9,8 +9,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use config::Overrides;
+use config::env::Env;
 use config::load::load;
-use config::vars::Env;
 use process::secrets::SecretResolver;
 use process::warden::{MODE_ARG, Warden};
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@
 
 use super::error::KeyringError;
 use super::secret::Secret;
-use config::vars::Env;
+use config::env::Env;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use std::fmt;

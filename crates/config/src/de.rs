@@ -381,9 +381,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::env::Env;
     use crate::file::ServerEntry;
     use crate::referenced::ReferencedFiles;
-    use crate::vars::Env;
 
     /// Reads an entry from JSON. Returns it, or the message and the offset of the error; and its unknown fields.
     fn read_entry(text: &str) -> (Result<ServerEntry, (String, usize)>, Vec<UnknownField>) {

@@ -11,7 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::vars::Env;
+use crate::env::Env;
 
 /// Returns the directory of files that can be made again: `$XDG_CACHE_HOME/dynamic-mcp`, else `~/.cache/dynamic-mcp`;
 /// on Windows `%LOCALAPPDATA%\dynamic-mcp\cache`.

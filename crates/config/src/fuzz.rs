@@ -1,10 +1,11 @@
 //! Fuzz targets: config files and variables.
 #![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
 
+use super::env::Env;
 use super::load::load;
 use super::notation::escape;
 use super::referenced::ReferencedFiles;
-use super::vars::{Env, ExpandContext, expand};
+use super::vars::{ExpandContext, expand};
 use super::{Config, Overrides};
 use serde::de::IgnoredAny;
 use std::path::{Path, PathBuf};

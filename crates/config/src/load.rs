@@ -25,11 +25,11 @@ pub use self::json_text::PARSE_OPTIONS;
 use self::profiles::Profiles;
 use self::resolve::ServerDefaults;
 pub use self::resolve::{URL_ERROR, is_http_url};
+use super::env::Env;
 use super::file::SettingsEntry;
 use super::file::keys::InstanceEntry;
 use super::object::{ObjectPart, Resolve};
 use super::referenced::ReferencedFiles;
-use super::vars::Env;
 use super::{Config, ConfigError, GroupName, Overrides, ServerConfig};
 
 mod client_files;

@@ -3,8 +3,8 @@
 //! They are fetched when the server starts, by `process::secrets`. Until then the fields of the config have the text as
 //! it is written, and [`ServerSecrets`] says what takes its place.
 
+use super::env::Env;
 use super::referenced::FileStamp;
-use super::vars::Env;
 use futures_util::future::BoxFuture;
 use std::fmt;
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use memchr::memchr2;
 use thiserror::Error;
 
-pub use super::env::Env;
+use super::env::Env;
 use super::notation::{self, Malformed, StringPart};
 use super::referenced::ReferencedFiles;
 use base::files::{self, MAX_NAMED_BYTES};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::clients::apps::short_path;
 use super::files::write::is_read_only;
 use base::blocking;
-use config::vars::Env;
+use config::env::Env;
 
 /// How long the person may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);

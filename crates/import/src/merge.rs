@@ -25,7 +25,7 @@ use super::files::change_record::EarlierUse;
 use super::files::records::ChangeRecords;
 use super::rules::tool_rules::ToolRuleSet;
 use accounts::{AccountDifference, KeyringValues};
-use config::vars::Env;
+use config::env::Env;
 use discover::{Discovery, FoundServer};
 
 pub(crate) mod accounts;

@@ -32,7 +32,7 @@ use super::profiles::own_profiles::own_profiles;
 use after_import::{say_what_next, show_problems};
 use base::text;
 use client_writes::client_writes;
-use config::vars::Env;
+use config::env::Env;
 use instance::stores::secret_store;
 use keyring::{SecretMove, take_secrets};
 use questions::{settle_access, settle_differences};

@@ -26,7 +26,7 @@ use super::mode::ImportMode;
 use super::plan::report;
 use base::clock::utc_minute;
 use base::text::{self, name, visible};
-use config::vars::Env;
+use config::env::Env;
 use instance::stores::secret_store;
 use leaving::{UndoneFiles, after_undo};
 use terminal::VisibleText;

@@ -9,7 +9,7 @@
 //! An endpoint is a socket (`unix_sockets`), or on Windows a named pipe (`named_pipes`). Either has a file by which
 //! commands find it. An instance that cannot create its endpoint works without it; commands do not find it then.
 
-use config::vars::Env;
+use config::env::Env;
 #[cfg(windows)]
 use named_pipes as endpoint;
 use process::server_log::{LogCursor, LogPage};

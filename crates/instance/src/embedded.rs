@@ -7,7 +7,7 @@ use super::nesting::Nesting;
 use super::{Instance, InstanceOptions};
 use anyhow::{Context, bail};
 use config::Config;
-use config::vars::Env;
+use config::env::Env;
 use front::server::ClientSession;
 use front::server::options::SessionOptions;
 use futures_util::future::BoxFuture;

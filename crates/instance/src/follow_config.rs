@@ -2,8 +2,8 @@
 
 use super::{InstanceOptions, LOAD_TIMEOUT};
 use base::blocking;
+use config::env::Env;
 use config::load;
-use config::vars::Env;
 use config::watch::ConfigWatcher;
 use upstream::GroupManager;
 

@@ -31,7 +31,7 @@
 
 use auth::OAuthLogins;
 use base::text;
-use config::vars::Env;
+use config::env::Env;
 use config::{Config, Overrides};
 use front::server::front_client::FrontClient;
 use front::server::options::SessionOptions;

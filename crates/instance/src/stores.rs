@@ -4,8 +4,8 @@ use super::InstanceOptions;
 use auth::keyring::Keyring;
 use auth::secret_store::SecretStore;
 use auth::token_store::TokenStore;
+use config::env::Env;
 use config::secrets::SecretKeyring;
-use config::vars::Env;
 use config::{Settings, secrets};
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use super::launch::{self, Launch};
 use super::server_log::ServerLog;
 use super::stderr::StderrTail;
 use super::warden::{Exit, ProcessHandle, SpawnError, SpawnedProcess, StopTimeouts, Warden};
-use config::vars::Env;
+use config::env::Env;
 use config::{GroupName, StdioConfig};
 use std::sync::Arc;
 use std::time::Duration;

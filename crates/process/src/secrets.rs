@@ -11,8 +11,8 @@
 use super::launch;
 use super::warden::{Exit, StopTimeouts, Warden};
 use base::text::{one_line, shorten};
+use config::env::Env;
 use config::secrets::{SecretKeyring, SecretPart, SecretPlace, SecretSource, header_value_error};
-use config::vars::Env;
 use config::{InheritEnv, ServerConfig, StdioConfig};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use super::challenge::{self, PeerProcess, Question};
 use super::confinement::Confinement;
 use super::pipes::{self, SessionPipes};
 use super::runtime_dir::RuntimeDir;
-use config::vars::Env;
+use config::env::Env;
 use process::launch::OWNER_VAR;
 use process::own_program::own_program;
 use std::fs::{File, TryLockError};

@@ -35,7 +35,7 @@
 #![cfg(unix)]
 
 use attach::{AttachRequest, Declined, MAX_MESSAGE_BYTES, SERVER_ENDED, SHARED_ANCESTOR, ServerIdentity};
-use config::vars::Env;
+use config::env::Env;
 use config::{Endpoint, ServerConfig, Share, StdioConfig};
 use confinement::Confinement;
 use futures_util::future::BoxFuture;

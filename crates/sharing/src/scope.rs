@@ -1,7 +1,7 @@
 //! Decides which servers are shared, and among whom.
 
 use super::tested_packages;
-use config::vars::Env;
+use config::env::Env;
 use config::{ServerConfig, Share, StdioConfig};
 use process::launch::Launch;
 

@@ -33,7 +33,7 @@ pub mod outcome;
 pub mod table;
 
 use base::text::{shorten, visible, visible_lines};
-use config::vars::Env;
+use config::env::Env;
 use std::fmt::{self, Display};
 use std::io::{self, IsTerminal, Write};
 

@@ -5,7 +5,7 @@
 
 use super::{TextStyle, VisibleText};
 use base::text::visible;
-use config::vars::Env;
+use config::env::Env;
 
 /// The widest column, in characters: one long name does not make every line as long.
 const MAX_COLUMN: usize = 60;

@@ -17,7 +17,7 @@
 //! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
 //! last clone of the handle ends the connection in any case.
 
-use config::vars::Env;
+use config::env::Env;
 use config::{Endpoint, GroupName, ServerConfig};
 use http_client::credentials::LoginService;
 use http_client::error::RemoteError;

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::cli::running_instances::running_instances;
 use base::procfs;
-use config::vars::Env;
+use config::env::Env;
 use import::apps::{ClientApp, short_path};
 use import::own_entry::{self, OwnEntry};
 use process::processes;

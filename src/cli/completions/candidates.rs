@@ -8,7 +8,7 @@ use base::text::{one_line, shorten, visible};
 use clap::Arg;
 use clap::builder::StyledStr;
 use config::dirs;
-use config::vars::Env;
+use config::env::Env;
 use config::{Config, Endpoint, GroupName, Overrides, ServerConfig};
 use instance::InstanceOptions;
 use instance::stores::secret_store;

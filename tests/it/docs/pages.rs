@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use config::Overrides;
+use config::env::Env;
 use config::load::load;
-use config::vars::Env;
 
 use super::reference::messages;
 use super::{fences, page_files, root};

@@ -9,7 +9,7 @@ use std::path::Path;
 use config::file::SCHEMA;
 use config::load::load;
 
-use config::vars::Env;
+use config::env::Env;
 use config::{Config, LaunchText, Overrides};
 use serde_json::{Map, Value, json};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use config::Overrides;
+use config::env::Env;
 use config::load::load;
-use config::vars::Env;
 use serde_json::json;
 use tempfile::TempDir;
 

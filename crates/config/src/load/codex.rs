@@ -254,7 +254,7 @@ mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
 
-    use crate::vars::Env;
+    use crate::env::Env;
     use crate::{Config, Endpoint, InheritEnv, Overrides, load::load};
 
     /// The config of a `config.toml` with this text.

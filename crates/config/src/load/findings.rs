@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 
 use super::source_text::SourceText;
 use crate::de::ValueReader;
-use crate::vars::{Env, ExpandContext};
+use crate::env::Env;
+use crate::vars::ExpandContext;
 use crate::{ConfigError, OWN_GROUP};
 use base::text::quoted_list;
 

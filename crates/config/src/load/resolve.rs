@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::entry::EntrySource;
 use super::env_file;
 use super::tool_rules::{own_globs, resolve_tool_rules};
+use crate::env::Env;
 use crate::fields::AppliesTo;
 use crate::file::keys::{CommonEntry, OAuthEntry};
 use crate::file::profiles::ProfileToolsEntry;
@@ -15,7 +16,7 @@ use crate::file::{ServerEntry, SettingsEntry};
 use crate::object::{ObjectPart, Resolve};
 use crate::referenced::ReferencedFiles;
 use crate::secrets::header_value_error;
-use crate::vars::{Env, ExpandContext};
+use crate::vars::ExpandContext;
 use crate::{
     CommonConfig, ConfigError, Endpoint, HttpConfig, HttpTransportKind, OAuthConfig, OAuthFlow, Overrides,
     ServerConfig, StdioConfig,

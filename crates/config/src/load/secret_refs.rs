@@ -11,12 +11,13 @@ use jsonc_parser::common::Ranged;
 
 use super::source_text::SourceText;
 use crate::ConfigError;
+use crate::env::Env;
 use crate::fields;
 use crate::file::ServerEntry;
 use crate::file::keys::OAuthEntry;
 use crate::referenced::FileStamp;
 use crate::secrets::{SecretPart, SecretPlace, SecretSource, ServerSecrets, is_secret_name, marker_dir};
-use crate::vars::{Env, ExpandContext, ExpandedPart, expand_pieces};
+use crate::vars::{ExpandContext, ExpandedPart, expand_pieces};
 use base::private_files::check_owned;
 
 /// The names of files that clients read from the folder of a project.

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 use base::text;
-use config::vars::Env;
+use config::env::Env;
 
 /// The key of our entry in a client's file. Clients put it before the names of tools, so it is short.
 pub(crate) const OWN_NAME: &str = "dyn";

@@ -188,8 +188,8 @@ mod tests {
     use super::*;
     use crate::clients::translate::{EntryContext, TranslatedEntry, translate};
     use crate::files::source::understood;
+    use config::env::Env;
     use config::load::load;
-    use config::vars::Env;
     use config::{Endpoint, Overrides, ServerConfig};
     use proptest::prelude::*;
     use regex_lite::{Captures, Regex};

@@ -9,12 +9,12 @@ use super::entry_order::in_order;
 use super::shape;
 use super::timeouts;
 use super::variables::{StringTranslator, UsedVariables};
+use config::env::Env;
 use config::fields;
 use config::file::ServerEntry;
 use config::file::keys::OAuthEntry;
 use config::glob::Glob;
 use config::notation::{StringPart, escape, literal, write};
-use config::vars::Env;
 
 /// A server's entry in our form.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::string_rules::{Braces, StringRules, VariableForm};
 use base::digest;
+use config::env::Env;
 use config::notation::{Malformed, StringPart, canonical, is_env_name, parts, push, write};
-use config::vars::Env;
 
 /// Variables that every client passes to servers.
 pub(crate) const ALWAYS_PASSED: &[&str] = &["HOME", "PATH", "USER", "USERPROFILE"];

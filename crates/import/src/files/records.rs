@@ -22,7 +22,7 @@ use super::change_record::{ChangeRecord, ChangedPlace, EarlierUse};
 use crate::clients::apps::ClientApp;
 use base::{private_files, text};
 use config::dirs;
-use config::vars::Env;
+use config::env::Env;
 
 /// The largest file of a record, in bytes.
 const MAX_RECORD_BYTES: u64 = 64 << 20;

@@ -11,8 +11,8 @@ use crate::files::source::{literal, read_text, understood, value_at};
 use crate::rules::client_rules::RuleFile;
 use crate::rules::rule_files;
 use config::ConfigError;
+use config::env::Env;
 use config::load::name_error;
-use config::vars::Env;
 
 /// A client's file that was read.
 #[derive(Debug)]

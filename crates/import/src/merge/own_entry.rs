@@ -11,9 +11,10 @@ use crate::clients::apps::{ClientApp, OWN_NAME, is_own_entry, is_wrapper, progra
 use crate::files::write::absolute;
 use config::dirs;
 use config::dirs::expand_home;
+use config::env::Env;
 use config::notation::literal;
 use config::referenced::ReferencedFiles;
-use config::vars::{Env, ExpandContext, VarError, expand};
+use config::vars::{ExpandContext, VarError, expand};
 
 /// The entry of a client for this program, in the user's file.
 #[derive(Debug, Default)]

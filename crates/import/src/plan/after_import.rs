@@ -9,8 +9,8 @@ use crate::merge::discover::Discovery;
 use base::text;
 use config::Overrides;
 use config::dirs;
+use config::env::Env;
 use config::load::load;
-use config::vars::Env;
 use terminal::VisibleText;
 
 /// Prints what is wrong with the new servers, as `get_status` would.

@@ -5,7 +5,7 @@ use crate::clients::apps::{ClientApp, HostOs, OWN_NAME, short_path};
 use crate::merge::discover::Discovery;
 use crate::mode::ImportMode;
 use base::text;
-use config::vars::Env;
+use config::env::Env;
 
 /// Returns the clients' files with our entry, and whether all of them can be made.
 pub(super) fn client_writes(

@@ -19,7 +19,7 @@ use crate::merge::discover::{ClientFile, Place};
 use crate::merge::own_entry;
 use crate::merge::{Origin, PlannedServer};
 use crate::profiles::client_profiles::ClientProfiles;
-use config::vars::Env;
+use config::env::Env;
 use terminal::counted;
 
 /// A change of a client's file.

@@ -16,7 +16,7 @@ use crate::merge::{Origin, PlannedServer};
 use crate::profiles::client_profiles::ClientProfiles;
 use crate::rules::tool_rules::ToolRuleSet;
 use base::text::{self, name, quoted, visible};
-use config::vars::Env;
+use config::env::Env;
 use terminal::{VisibleText, counted};
 
 /// Lists the clients' files with the number of servers in each, and what is wrong with them.

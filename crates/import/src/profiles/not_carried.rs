@@ -12,7 +12,7 @@ use crate::merge::{Origin, PlannedServer};
 use crate::rules::client_rules::{ClientRule, RuleFile, rules_for};
 use crate::rules::tool_rules::{ToolEffect, ToolRuleSet};
 use base::text::{self, name};
-use config::vars::Env;
+use config::env::Env;
 
 /// What the lines are about.
 pub(crate) struct RuleReview<'a> {

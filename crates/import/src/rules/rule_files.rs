@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::client_rules::{ClientRule, RuleFile, TurnedOff, in_tool_name};
 use super::tool_rules::ToolEffect;
 use crate::clients::apps::{ClientApp, HostOs};
-use config::vars::Env;
+use config::env::Env;
 
 /// Where `gemini mcp disable` notes what it turns off.
 const GEMINI_ENABLEMENT: &str = "mcp-server-enablement.json";

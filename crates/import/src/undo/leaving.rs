@@ -16,8 +16,8 @@ use crate::files::edit::{ObjectEdit, edit};
 use crate::files::source::{read_text, servers_keys, understood, value_at};
 use crate::merge::secrets::{hide, secret_values};
 use base::text::{self, name};
+use config::env::Env;
 use config::notation::canonical;
-use config::vars::Env;
 use instance::stores::secret_store;
 use terminal::{VisibleText, counted};
 

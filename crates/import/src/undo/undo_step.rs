@@ -21,7 +21,7 @@ use crate::files::put_back::{ReturningEntries, put_back};
 use crate::files::source::{literal, value_at};
 use crate::files::write;
 use base::text::{self, name, visible};
-use config::vars::Env;
+use config::env::Env;
 
 /// What happens to one file.
 #[derive(Debug, PartialEq, Eq)]

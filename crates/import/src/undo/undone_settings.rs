@@ -19,7 +19,7 @@ use crate::rules::client_rules::{is_off, rules_for};
 use crate::rules::tool_rules::ToolRuleSet;
 use auth::secret_store::SecretStore;
 use base::text::name;
-use config::vars::Env;
+use config::env::Env;
 
 /// What a config file has.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@
 
 use base::private_files::{self, PrivateFileError, windows::OwnerOnly};
 use config::dirs;
-use config::vars::Env;
+use config::env::Env;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

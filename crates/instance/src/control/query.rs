@@ -3,7 +3,7 @@
 use super::endpoint;
 use super::{InstanceReply, InstanceRequest, InstanceStatus};
 use base::text;
-use config::vars::Env;
+use config::env::Env;
 use futures_util::{StreamExt, stream};
 use process::server_log::{LogCursor, LogPage};
 use std::fs;

@@ -1,6 +1,6 @@
 //! Endpoints that are sockets: `instance-PID.sock` in the runtime directory (`sharing/runtime_dir.rs`).
 
-use config::vars::Env;
+use config::env::Env;
 use sharing::runtime_dir::RuntimeDir;
 use std::fs;
 use std::io;

@@ -21,7 +21,7 @@ mod login_shell;
 /// Other systems give the user's PATH to desktop programs too.
 #[cfg(not(unix))]
 mod login_shell {
-    use config::vars::Env;
+    use config::env::Env;
 
     pub(super) async fn path(_: &Env) -> Option<std::ffi::OsString> {
         None

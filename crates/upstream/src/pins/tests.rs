@@ -8,9 +8,9 @@ use super::group::{ApproveError, approve};
 use super::record::NotApproved;
 use super::*;
 use config::Overrides;
+use config::env::Env;
 use config::load::load;
 use config::tool_rules::ToolOverrides;
-use config::vars::Env;
 #[cfg(unix)]
 use std::path::Path;
 use wire::Raw;

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
-use config::vars::Env;
+use config::env::Env;
 
 /// Start-up files with version managers in them take up to a second. Some never end.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
