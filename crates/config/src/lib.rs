@@ -10,8 +10,8 @@
 //! applies the defaults. `object` makes the struct of an object of the file, the table of its fields and the struct
 //! that the program uses from one definition.
 //!
-//! [`watch`] reports when a file may have changed, and [`referenced`] has the files that the config names. [`compiled_rules`]
-//! compiles the rules for a group's tools. [`env`](mod@env) is the environment of the process, and [`dirs`] names the
+//! [`watch`] reports when a file may have changed, and [`referenced`] has the files that the config names.
+//! [`env`](mod@env) is the environment of the process, and [`dirs`] names the
 //! directories of our own files.
 //!
 //! # Invariants
@@ -46,7 +46,6 @@ pub use server::{
 };
 
 mod byte_size;
-pub mod compiled_rules;
 mod de;
 pub mod dirs;
 pub mod duration;

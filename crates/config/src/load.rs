@@ -42,9 +42,9 @@ mod parse;
 mod parse_profiles;
 mod profiles;
 mod resolve;
+mod resolve_tool_rules;
 mod secret_refs;
 mod source_text;
-mod tool_rules;
 
 /// Loads the files in order. A later file overrides an earlier one: servers and profiles by name, settings by key. A
 /// server keeps the position of its first entry.

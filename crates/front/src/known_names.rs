@@ -2,7 +2,7 @@
 
 use super::exposed_names::ExposedNames;
 use base::blocking::BlockingError;
-use config::compiled_rules::Rules;
+use config::tool_rules::Rules;
 use config::{Config, GroupName};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};

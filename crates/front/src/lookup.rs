@@ -4,7 +4,7 @@ use super::exposed_names;
 use super::spelling::{self, Match};
 use base::text::{self, quoted, quoted_list};
 use config::GroupName;
-use config::compiled_rules::Rules;
+use config::tool_rules::Rules;
 use upstream::catalog::list_limits::CatalogList;
 use upstream::{Catalog, GroupManager, Upstream};
 

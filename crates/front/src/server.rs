@@ -166,10 +166,8 @@ impl ClientSession {
         if !is_ping && self.requests.reject_excess(&request.id, self.held.len()) {
             return;
         }
-        if self.phase != SessionPhase::Shutdown
-            && let Some(meta) = RequestMeta::of(&request)
-        {
-            return self.stateless_request(request, &meta);
+        if self.phase != SessionPhase::Shutdown && request.era() == Era::Stateless {
+            return self.stateless_request(request);
         }
         let availability = MethodAvailability::in_handshake_era(&request.method, self.advertised);
         match self.phase.decide(availability) {
@@ -178,28 +176,23 @@ impl ClientSession {
                 self.hold_until.get_or_insert_with(|| Instant::now() + HOLD_TIMEOUT);
                 self.held.push_back(request);
             }
-            PhaseDecision::Serve(Method::Ping) => {
-                self.peer.reply(&request.id, Ok(Raw::from_static(b"{}")));
-            }
-            PhaseDecision::Serve(Method::Initialize) => self.initialize(&request),
-            PhaseDecision::Serve(method) => self.serve_request(request, method, Era::Handshake),
+            PhaseDecision::Serve(method) => self.serve(request, method, Era::Handshake),
         }
     }
 
     /// Handles a request of the stateless era. `server/discover` starts no groups, because clients probe with it.
-    fn stateless_request(&mut self, request: Request, meta: &RequestMeta) {
+    fn stateless_request(&mut self, request: Request) {
+        let meta = RequestMeta::of(&request);
         if let Err(error) = meta.check(&request, self.options.latest_revision) {
             return self.reject(&request.id, &error);
         }
         match MethodAvailability::in_stateless_era(&request.method, self.advertised) {
-            MethodAvailability::Available(Method::ServerDiscover) => {
-                let result = initialize::discover_result(&self.groups, self.advertised);
-                self.answer(&request, Era::Stateless, Ok(result));
-            }
             MethodAvailability::Available(method) => {
-                self.client.add_capabilities(&meta.capabilities());
-                self.start_groups();
-                self.serve_request(request, method, Era::Stateless);
+                if method != Method::ServerDiscover {
+                    self.client.add_capabilities(&meta.capabilities());
+                    self.start_groups();
+                }
+                self.serve(request, method, Era::Stateless);
             }
             _ => self.reject(&request.id, &errors::unknown_method()),
         }
@@ -280,11 +273,22 @@ impl ClientSession {
         }
     }
 
-    fn serve_request(&mut self, mut request: Request, method: Method, era: Era) {
-        if method == Method::ToolsList {
-            return self.list_tools(request, era);
+    /// Serves a request: here if it is about the session itself or its list of tools, else through the dispatcher.
+    fn serve(&mut self, mut request: Request, method: Method, era: Era) {
+        match method {
+            Method::Ping => return self.peer.reply(&request.id, Ok(Raw::from_static(b"{}"))),
+            Method::Initialize => return self.initialize(&request),
+            Method::ServerDiscover => {
+                let result = initialize::discover_result(&self.groups, self.advertised);
+                return self.answer(&request, era, Ok(result));
+            }
+            Method::ToolsList => return self.list_tools(request, era),
+            Method::ResourcesList | Method::ResourceTemplatesList => {
+                self.list_changes.known().resources_asked();
+            }
+            Method::PromptsList => self.list_changes.known().prompts_asked(),
+            _ => {}
         }
-        self.list_changes.asked(method);
         match self.dispatcher.dispatch(&mut request, method, era) {
             Ok(answer) => {
                 let answer = match era {

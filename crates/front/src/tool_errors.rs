@@ -3,7 +3,7 @@
 
 use base::text::{quoted, quoted_list, shorten};
 use config::GroupName;
-use config::compiled_rules::RuleSource;
+use config::tool_rules::RuleSource;
 use serde_json::json;
 use std::time::Duration;
 use upstream::Upstream;

@@ -10,7 +10,7 @@ use crate::lifecycle::{Policy, State};
 use crate::pins::changes::RefusedTools;
 use crate::pins::group::GroupPins;
 use crate::transport::ServerProcess;
-use config::compiled_rules::Rules;
+use config::tool_rules::Rules;
 use config::{Mode, ServerConfig};
 use process::launch::direct::LauncherUse;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use crate::select::{notified_after, optional, until};
 use crate::snapshot::Snapshot;
 use crate::stats::GroupStats;
 use common::{SharedState, in_slot};
-use config::compiled_rules::Rules;
+use config::tool_rules::Rules;
 use config::{GroupName, ServerConfig};
 use futures_util::future::BoxFuture;
 use spec::GroupSpec;

@@ -43,6 +43,7 @@
 //! ```
 
 use crate::protocol::methods::Method;
+use crate::protocol::{Era, meta};
 use bytes::{Buf, Bytes};
 use params::Params;
 use result_members::ResultMembers;
@@ -168,6 +169,18 @@ pub struct Request {
     pub method: MethodName,
     /// The params, if the request has any; `null` is a value.
     pub params: Option<Params>,
+}
+
+impl Request {
+    /// Returns the era in which the request was made. `server/discover` exists only in the stateless era.
+    pub fn era(&self) -> Era {
+        let meta = self.params.as_ref().and_then(Params::meta);
+        let has_version = meta.is_some_and(|meta| meta.get(meta::VERSION).is_some());
+        match has_version || self.method == MethodName::Known(Method::ServerDiscover) {
+            true => Era::Stateless,
+            false => Era::Handshake,
+        }
+    }
 }
 
 /// Why a line is not a message that can be handled.

@@ -7,7 +7,7 @@
 //! whole. A profile applies to the servers of all files.
 //!
 //! [`Profiles::apply`] removes the servers that a profile leaves out, and gives the others its rules for their tools.
-//! These become a part of the server's own rules (`tool_rules`), so that they hold wherever those do.
+//! These become a part of the server's own rules (`resolve_tool_rules`), so that they hold wherever those do.
 //!
 //! A profile hides servers and tools on purpose, so a mistake in it never shows more of them: with a profile that is not
 //! known or cannot be read, no server is used.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::entry::EntrySource;
 use super::env_file;
-use super::tool_rules::{own_globs, resolve_tool_rules};
+use super::resolve_tool_rules::{own_globs, resolve_tool_rules};
 use crate::env::Env;
 use crate::fields::AppliesTo;
 use crate::file::keys::{CommonEntry, OAuthEntry};

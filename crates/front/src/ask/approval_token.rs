@@ -10,7 +10,7 @@ use crate::session::unspent_nonces::{Nonce, UnspentNonces};
 use base::digest;
 use base::random;
 use config::GroupName;
-use config::compiled_rules::RuleSource;
+use config::tool_rules::RuleSource;
 use ring::hmac;
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use wire::Raw;
-use wire::protocol::methods::{Method, notification};
+use wire::protocol::methods::notification;
 
 /// The shortest interval between two rounds of notifications. Some clients list everything again after each one.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,6 +40,16 @@ impl KnownLists {
     /// Notes that the client receives this result of `tools/list`.
     pub(crate) fn tools_listed(&self, tools: &Raw) {
         self.0.lock().tools = Some(tools.clone());
+    }
+
+    /// Notes that the client asks for the resources or templates. If they are not known yet, any content counts as a change.
+    pub(crate) fn resources_asked(&self) {
+        self.0.lock().resources.get_or_insert(NO_HASH);
+    }
+
+    /// Notes that the client asks for the prompts. If they are not known yet, any content counts as a change.
+    pub(crate) fn prompts_asked(&self) {
+        self.0.lock().prompts.get_or_insert(NO_HASH);
     }
 }
 
@@ -104,20 +114,6 @@ impl ListChanges {
     /// Returns the contents that the client knows.
     pub(crate) fn known(&self) -> KnownLists {
         self.known.clone()
-    }
-
-    /// Notes that the client asks for a list, if `method` lists something. If that list is not known yet, any content of it
-    /// counts as a change.
-    pub(crate) fn asked(&self, method: Method) {
-        match method {
-            Method::ResourcesList | Method::ResourceTemplatesList => {
-                self.known.0.lock().resources.get_or_insert(NO_HASH);
-            }
-            Method::PromptsList => {
-                self.known.0.lock().prompts.get_or_insert(NO_HASH);
-            }
-            _ => {}
-        }
     }
 
     /// Takes the current contents, and returns the notifications for the lists that changed.
@@ -186,7 +182,7 @@ mod tests {
         let with_resources = || ListContents { resources: Some(5), ..contents("c", 1) };
         assert!(changes.update(with_resources()).is_empty(), "the client has not asked for them");
         changes.update(contents("c", 1));
-        changes.asked(Method::ResourcesList);
+        changes.known().resources_asked();
         assert_eq!(changes.update(with_resources()), ["notifications/resources/list_changed"]);
     }
 

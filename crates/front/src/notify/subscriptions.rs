@@ -8,6 +8,7 @@ use super::subscription_task::{self, Holder, SubscriptionChannels, Topic, TopicR
 use crate::ask::acquire::acquire;
 use crate::client::Client;
 use crate::errors;
+use crate::session::context::SessionState;
 use crate::session::subscription_order::SubscriptionOrder;
 use config::GroupName;
 use parking_lot::Mutex;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use upstream::{GroupManager, Upstream};
+use upstream::Upstream;
 use wire::peer::Progress;
 use wire::protocol::capability;
 use wire::{Raw, Reply};
@@ -28,12 +29,8 @@ const EMPTY: Raw = Raw::from_static(b"{}");
 
 /// The subscriptions of one client.
 pub struct Subscriptions {
-    /// The groups of this instance.
-    groups: Arc<GroupManager>,
-    /// The client.
-    client: Arc<Client>,
-    /// Which changes were sent.
-    order: Arc<SubscriptionOrder>,
+    /// The session of the client.
+    session: Arc<SessionState>,
     /// The tasks of the groups.
     state: Mutex<SubscriptionState>,
     /// Whether the session has ended.
@@ -91,13 +88,13 @@ type PendingReplies = (watch::Receiver<TopicReplies>, u64);
 
 impl Subscriptions {
     /// Creates the subscriptions of a client, which has none yet.
-    pub fn new(groups: Arc<GroupManager>, client: Arc<Client>, order: Arc<SubscriptionOrder>) -> Arc<Self> {
-        Arc::new(Self { groups, client, order, state: Mutex::default(), closed: watch::Sender::new(false) })
+    pub fn new(session: Arc<SessionState>) -> Arc<Self> {
+        Arc::new(Self { session, state: Mutex::default(), closed: watch::Sender::new(false) })
     }
 
     /// Returns the client.
     pub fn client(&self) -> &Arc<Client> {
-        &self.client
+        &self.session.client
     }
 
     /// Returns a new holder for a `subscriptions/listen`.
@@ -136,7 +133,7 @@ impl Subscriptions {
         params: Option<Raw>,
         progress: Option<&Progress>,
     ) -> Result<(TopicGuard, Vec<Reply>), Raw> {
-        let acquired = acquire(&self.groups, group, progress).await;
+        let acquired = acquire(&self.session.groups, group, progress).await;
         let (group, _connected) =
             acquired.map_err(|unavailable| Raw::from(errors::RpcError::from(unavailable)))?;
         let has_resources = topics.iter().any(|topic| matches!(topic, Topic::Resource(_)));
@@ -162,6 +159,11 @@ impl Subscriptions {
         replies(pending, &topics).await.pop()
     }
 
+    /// Returns which changes were sent.
+    fn order(&self) -> &Arc<SubscriptionOrder> {
+        self.session.subscription_order.get_or_init(Arc::default)
+    }
+
     fn add(
         self: &Arc<Self>,
         group: &Upstream,
@@ -175,7 +177,7 @@ impl Subscriptions {
         let task = task.unwrap_or_else(|| self.start_task(&mut state, group));
         task.topics.send_modify(|all| all.hold(topics, holder, params));
         let version = task.topics.borrow().version;
-        self.order.begin(&group.name, version);
+        self.order().begin(&group.name, version);
         (task.replies, version)
     }
 
@@ -186,10 +188,15 @@ impl Subscriptions {
         state.by_group.insert(group.name.clone(), task.clone());
         let (subscriptions, name) = (Arc::downgrade(self), group.name.clone());
         let retire = move || subscriptions.upgrade().is_none_or(|subscriptions| subscriptions.retire(&name));
-        let (order, name) = (self.order.clone(), group.name.clone());
+        let (order, name) = (self.order().clone(), group.name.clone());
         let sent = move |version| order.sent(&name, version);
         let channels = SubscriptionChannels { topics: wanted, replies: replies_sender, sent: Box::new(sent) };
-        state.tasks.spawn(subscription_task::run(self.groups.clone(), group.clone(), channels, retire));
+        state.tasks.spawn(subscription_task::run(
+            self.session.groups.clone(),
+            group.clone(),
+            channels,
+            retire,
+        ));
         task
     }
 
@@ -204,7 +211,7 @@ impl Subscriptions {
         let task = state.by_group.get(group).filter(|_| !topics.is_empty())?;
         task.topics.send_modify(|all| all.release(topics, holder, params));
         let version = task.topics.borrow().version;
-        self.order.begin(group, version);
+        self.order().begin(group, version);
         Some((task.replies.clone(), version))
     }
 
@@ -215,7 +222,7 @@ impl Subscriptions {
         let is_idle = state.by_group.get(group).is_none_or(|task| task.topics.borrow().is_empty());
         if is_idle {
             state.by_group.remove(group);
-            self.order.forget(group);
+            self.order().forget(group);
         }
         is_idle
     }

@@ -41,8 +41,7 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     /// Creates the dispatcher of a new session.
     pub(crate) fn new(state: Arc<SessionState>) -> Self {
-        let subscriptions =
-            Subscriptions::new(state.groups.clone(), state.client.clone(), state.subscription_order.clone());
+        let subscriptions = Subscriptions::new(state.clone());
         Self { state, subscriptions, suspended: Arc::default(), search: Arc::default() }
     }
 
@@ -59,7 +58,7 @@ impl Dispatcher {
     ) -> Result<ResponseFuture, RpcError> {
         let may_request_input = method.info().may_request_input;
         let may_suspend = may_request_input && era == Era::Stateless;
-        let stateless = if may_suspend { RequestMeta::of(request) } else { None };
+        let capabilities = if may_suspend { RequestMeta::of(request).capabilities() } else { Raw::default() };
         let params = request.params.take().filter(|params| &params[..] != b"null");
         let params = params.unwrap_or_else(Params::empty);
         if params.object().is_none() {
@@ -75,7 +74,6 @@ impl Dispatcher {
         if !may_suspend {
             return self.handle(request, method, Invocation { context, params });
         }
-        let capabilities = stateless.unwrap_or_default().capabilities();
         let (channel, new_requests) = suspended_calls::input_channel(capabilities);
         context.input_channel = Some(channel.clone());
         let progress = context.progress.clone();
@@ -120,7 +118,7 @@ impl Dispatcher {
                 Box::pin(tasks::forward(invocation, method))
             }
             Method::LoggingSetLevel => self.set_log_level(invocation)?,
-            // The session answers these itself, or the client cannot send them.
+            // `ClientSession::serve` answers these, or the client cannot send them.
             Method::Initialize
             | Method::Ping
             | Method::ServerDiscover

@@ -9,8 +9,7 @@ use wire::protocol::methods::Method;
 use wire::protocol::{STATELESS, TASKS_EXTENSION, capability, code, meta};
 use wire::{Raw, Reply, Request, raw};
 
-/// The members of `_meta` that make a request stateless.
-#[derive(Default)]
+/// The members of `_meta` that a stateless request carries.
 pub(crate) struct RequestMeta {
     /// The revision.
     version: Option<Raw>,
@@ -21,17 +20,15 @@ pub(crate) struct RequestMeta {
 }
 
 impl RequestMeta {
-    /// Reads the members. Returns `None` if the request is of the handshake era.
-    pub(crate) fn of(request: &Request) -> Option<Self> {
+    /// Reads the members.
+    pub(crate) fn of(request: &Request) -> Self {
         let members = request.params.as_ref().and_then(Params::meta);
         let member = |key| members.as_ref().and_then(|members| members.get(key));
-        let version = member(meta::VERSION);
-        let is_stateless = version.is_some() || request.method.known() == Some(Method::ServerDiscover);
-        is_stateless.then(|| Self {
-            version,
+        Self {
+            version: member(meta::VERSION),
             capabilities: member(meta::CAPABILITIES),
             log_level: member(meta::LOG_LEVEL),
-        })
+        }
     }
 
     /// Checks that the request carries everything that it has to, and that its revision is supported. `latest`: the
@@ -124,6 +121,7 @@ fn replace_retired_code(error: Raw) -> Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::protocol::Era;
 
     fn raw(text: &str) -> Raw {
         Raw::copy_from_slice(text.as_bytes())
@@ -135,7 +133,7 @@ mod tests {
 
     fn error_code(method: &str, params: &str) -> Option<i64> {
         let request = request(method, params);
-        RequestMeta::of(&request).unwrap().check(&request, STATELESS).err().map(|error| error.code)
+        RequestMeta::of(&request).check(&request, STATELESS).err().map(|error| error.code)
     }
 
     #[test]
@@ -143,7 +141,7 @@ mod tests {
         let with_version = |rest: &str| {
             format!(r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28"{rest}}}}}"#)
         };
-        let is_stateless = |method, params: &str| RequestMeta::of(&request(method, params)).is_some();
+        let is_stateless = |method, params: &str| request(method, params).era() == Era::Stateless;
         assert!(!is_stateless("tools/list", r#"{"_meta":{"progressToken":1}}"#));
         assert!(is_stateless("tools/list", &with_version("")) && is_stateless("server/discover", "{}"));
         assert_eq!(error_code("server/discover", "{}"), Some(-32602));

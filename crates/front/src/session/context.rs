@@ -19,7 +19,7 @@ use jq::JqRunner;
 use parking_lot::Mutex;
 use schema::validate::ArgumentValidator;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use upstream::clients::ClientRequest;
 use upstream::connection::translate;
 use upstream::groups::login_flows::LoginFlows;
@@ -46,8 +46,8 @@ pub struct SessionState {
     pub(crate) approval_nonces: UnspentNonces,
     /// The logins that were offered to the user.
     pub login_flows: LoginFlows,
-    /// Which subscriptions were sent, so that no later request overtakes them.
-    pub(crate) subscription_order: Arc<SubscriptionOrder>,
+    /// Which subscriptions were sent, so that no later request overtakes them. Empty before the first subscription.
+    pub(crate) subscription_order: OnceLock<Arc<SubscriptionOrder>>,
     /// Which groups named the URIs in results.
     pub(crate) uri_origins: Mutex<Origins>,
     /// Checks arguments against the schemas of tools.
@@ -72,7 +72,7 @@ impl SessionState {
             open_tasks: OpenTasks::default(),
             approval_nonces: UnspentNonces::default(),
             login_flows: LoginFlows::default(),
-            subscription_order: Arc::default(),
+            subscription_order: OnceLock::new(),
             uri_origins: Mutex::default(),
             validator: ArgumentValidator::default(),
         });
@@ -201,7 +201,10 @@ impl RequestContext {
         options.origin = Some(NO_INPUT_CHANNEL);
         // An async function would have the options twice in its future.
         async move {
-            self.session.subscription_order.wait(group).await;
+            if let Some(order) = self.session.subscription_order.get() {
+                // Boxed, so that the future of a call that need not wait is small.
+                Box::pin(order.wait(group)).await;
+            }
             match (self.era, lease.era()) {
                 (Era::Handshake, Era::Handshake) => {
                     lease.peer().call_with(method.name(), Some(params), &options).await

@@ -4,7 +4,6 @@
 use config::GroupName;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -18,8 +17,6 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 pub struct SubscriptionOrder {
     /// The last version of each group's topics, and the last one that was sent.
     versions: Mutex<HashMap<GroupName, SentVersions>>,
-    /// Whether there was a subscription at all.
-    is_used: AtomicBool,
     /// Wakes the requests that wait.
     changed: Notify,
 }
@@ -33,7 +30,6 @@ struct SentVersions {
 impl SubscriptionOrder {
     /// Notes that a version of a group's topics is to be sent.
     pub fn begin(&self, group: &GroupName, version: u64) {
-        self.is_used.store(true, Ordering::Relaxed);
         self.versions.lock().entry(group.clone()).or_default().wanted = version;
     }
 
@@ -54,13 +50,6 @@ impl SubscriptionOrder {
     /// Waits until the changes so far were sent to `group`, for `MAX_WAIT` at most. Requests that wait go on in the order
     /// in which they came.
     pub async fn wait(&self, group: &GroupName) {
-        if self.is_used.load(Ordering::Relaxed) {
-            // Boxed, so that the future of a call that need not wait is small.
-            Box::pin(self.wait_for_changes(group)).await;
-        }
-    }
-
-    async fn wait_for_changes(&self, group: &GroupName) {
         let sent = async {
             loop {
                 let changed = self.changed.notified();

@@ -12,7 +12,7 @@ use crate::session::context::{RequestContext, SessionState};
 use crate::session::invocation::Invocation;
 use crate::{changed_tools, errors, lookup, own_tools};
 use config::GroupName;
-use config::compiled_rules::Rules;
+use config::tool_rules::Rules;
 use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};

@@ -11,7 +11,7 @@ use crate::{lookup, tool_errors};
 use base::blocking;
 use base::text::{name, quoted, shorten, visible};
 use config::GroupName;
-use config::compiled_rules::Rules;
+use config::tool_rules::Rules;
 use parking_lot::Mutex;
 use schema::signature::signature;
 use search::{Hit, SearchGroup, SearchIndex};

@@ -11,7 +11,7 @@ use crate::known_names::exposed_names;
 use crate::notify::list_changes::ListContents;
 use crate::{errors, own_tools};
 use base::blocking::BlockingError;
-use config::compiled_rules::Rules;
+use config::tool_rules::Rules;
 use config::{Config, Mode, SurfaceKind};
 use parking_lot::Mutex;
 use schema::definition;

@@ -6,6 +6,7 @@
 use super::compile::{NodeId, SchemaNode};
 use super::json::{JsonNumber, TypeSet};
 use super::violation::{BrokenRule, MAX_VIOLATIONS, Violation, Violations, nearest, of_alternatives};
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::ops::Range;
@@ -58,15 +59,17 @@ pub(super) fn check(nodes: &[SchemaNode], args: &[u8]) -> ArgumentVerdict {
 
 /// Checks a value against one schema. Reduces `work` by what it takes. `None` if there is no verdict.
 pub(super) fn fit(nodes: &[SchemaNode], id: NodeId, value: &[u8], work: &mut usize) -> Option<Fit> {
-    let mut walk = Walk { nodes, explains: false, work: *work, depth: 0, violations: Vec::new() };
+    let text = std::str::from_utf8(value).ok()?;
+    let mut walk = Walk { nodes, text, explains: false, work: *work, depth: 0, violations: Vec::new() };
     let fit = walk.apply(id, &mut Scanner::new(value));
     *work = walk.work;
     fit
 }
 
 fn walk(nodes: &[SchemaNode], args: &[u8], explains: bool) -> Option<(Fit, Vec<Violation>)> {
-    let mut walk = Walk { nodes, explains, work: MAX_WORK, depth: 0, violations: Vec::new() };
-    let mut scanner = Scanner::new(args.trim_ascii());
+    let text = std::str::from_utf8(args).ok()?.trim_ascii();
+    let mut walk = Walk { nodes, text, explains, work: MAX_WORK, depth: 0, violations: Vec::new() };
+    let mut scanner = Scanner::new(text.as_bytes());
     let fit = walk.apply(0, &mut scanner)?;
     scanner.peek().is_none().then_some((fit, walk.violations))
 }
@@ -74,6 +77,8 @@ fn walk(nodes: &[SchemaNode], args: &[u8], explains: bool) -> Option<(Fit, Vec<V
 /// A pass over the arguments.
 struct Walk<'a> {
     nodes: &'a [SchemaNode],
+    /// The arguments.
+    text: &'a str,
     /// Whether violations are collected.
     explains: bool,
     /// The work that is left.
@@ -180,7 +185,10 @@ impl<'a> Walk<'a> {
         let mut keys = HashSet::new();
 
         let range = scanner.object(|scanner, key, escaped| {
-            let key = object::written_str(scanner.text(key.start - 1..key.end + 1), escaped)?;
+            let key = match escaped {
+                false => Cow::Borrowed(self.text.get(key)?),
+                true => object::written_str(scanner.text(key.start - 1..key.end + 1), escaped)?,
+            };
             // Programs disagree on which of two members with the same key counts.
             if self.explains && !keys.insert(key.clone()) {
                 return None;

@@ -2,10 +2,9 @@
 
 use super::Catalog;
 use base::text::{joined_up_to, quoted, shorten};
-use config::compiled_rules::Rules;
 use config::glob::Glob;
 use config::nearest::nearest;
-use config::tool_rules::OwnGlob;
+use config::tool_rules::{OwnGlob, Rules};
 
 /// How many tools a finding names.
 const MAX_NAMED: usize = 5;

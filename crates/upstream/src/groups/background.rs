@@ -11,7 +11,7 @@ use crate::clients::LogLevel;
 use crate::error::UpstreamError;
 use crate::lifecycle::State;
 use crate::select::until;
-use config::compiled_rules::Rules;
+use config::tool_rules::Rules;
 use config::{GroupName, ServerConfig};
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;

@@ -6,7 +6,7 @@
 
 use crate::catalog::Catalog;
 use crate::pins::changes::RefusedTools;
-use config::compiled_rules::Rules;
+use config::tool_rules::Rules;
 use config::{GroupName, Mode};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
-use crate::compiled_rules::RuleSource;
 use crate::env::Env;
 use crate::load::load;
+use crate::tool_rules::RuleSource;
 use crate::{Config, GroupName, Overrides};
 
 const SERVERS: &str = r#""mcpServers": {"github": {"command": "x"}, "docs": {"url": "https://d.example"},
