@@ -15,7 +15,7 @@ use sharing::attach_helper;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use terminal::outcome::{self, CommandError, EXIT_USAGE};
-use upstream::groups::startup::Startup;
+use upstream::groups::startup_info::StartupInfo;
 
 fn main() -> ExitCode {
     let mode = std::env::args_os().nth(1);
@@ -94,11 +94,11 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
             Some(command) => run_command(command, &options, &env).await,
             None => {
                 let errors = usage_errors.iter().map(|error| error.message.clone()).collect();
-                let startup = Startup { errors, log_file: log.file.clone(), ..Startup::default() };
+                let startup = StartupInfo { errors, log_file: log.file.clone(), ..StartupInfo::default() };
                 if io::stdin().is_terminal() {
                     terminal::to_stderr(format_args!("{TERMINAL_HINT}\n"));
                 }
-                match serve::serve(&options, &env, startup).await? {
+                match serve::serve(&options, env.clone(), startup).await? {
                     ServeOutcome::Served => return Ok(ExitCode::SUCCESS),
                     ServeOutcome::NoClient => {}
                     ServeOutcome::WrongProfile(error) => usage_errors.push(UsageError::new(error)),

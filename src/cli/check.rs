@@ -196,7 +196,10 @@ async fn start_all(
             Err(_) => None,
         });
     }
-    let instance = EmbeddedInstance::start(config, options, env, process_env, Forms::new().handler()).await?;
+    // The client may start us in another directory.
+    let files = options.files.iter().map(|file| env.cwd().join(file)).collect();
+    let options = InstanceOptions { files, ..options.clone() };
+    let instance = EmbeddedInstance::start(config, &options, process_env, Forms::new().handler()).await?;
     let is_done = tokio::select! {
         () = wait_for_all(&instance) => true,
         () = interrupted() => false,

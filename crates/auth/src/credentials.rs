@@ -1,9 +1,9 @@
 //! The logins as the transport sees them: a header for each request, and a decision about each refused one.
 
 use super::account::{Account, url_and_key};
-use super::challenge::RetryDecision;
 use super::error::AuthError;
 use super::login::LoginStart;
+use super::refusal::RetryDecision;
 use super::secret::Secret;
 use super::token_store::TokenStore;
 use config::{GroupName, HttpConfig, OAuthFlow};

@@ -9,7 +9,7 @@
 //! - `discovery` finds the authorization server. `scopes` chooses which scopes to request there.
 //! - `login` gets the first tokens: the user agrees in a `browser`, which returns to `callback`.
 //! - `refresh` gets the next tokens without the user, by refresh token or by client credentials (`assertion`).
-//! - `challenge` decides what to do about a refused request. `revocation` ends a login.
+//! - `refusal` decides what to do about a refused request. `revocation` ends a login.
 //! - `token_store` shares logins between the processes of the user, in the system's `keyring` where there is one.
 //!   `secret_store` has the values of `{keyring:NAME}` in the same keyring.
 //!
@@ -37,7 +37,6 @@ mod addresses;
 mod assertion;
 pub mod browser;
 mod callback;
-mod challenge;
 mod credentials;
 mod discovery;
 mod egress;
@@ -47,6 +46,7 @@ pub mod fuzz;
 pub mod keyring;
 mod login;
 mod refresh;
+mod refusal;
 mod revocation;
 mod scopes;
 mod secret;
@@ -55,9 +55,9 @@ mod shutdown_guard;
 pub mod token_store;
 
 pub use account::Account;
-pub use challenge::RetryDecision;
 pub use credentials::{OAuthLogins, has_authorization_header};
 pub use error::{AuthError, KeyringError};
 pub use login::{AuthorizationResponse, BrowserLogin, LoginStart};
+pub use refusal::RetryDecision;
 pub use revocation::LogoutOutcome;
 pub use secret::Secret;

@@ -5,7 +5,7 @@ use super::file::choices::Share;
 use super::file::keys::{CommonConfig, OAuthConfig, Timeouts};
 use super::file::values::InheritEnv;
 use super::secrets::{SecretPlace, ServerSecrets};
-use super::tool_rules::{OwnGlob, ToolRules};
+use super::tool_rules::{OwnGlob, Rules, ToolRules};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -105,6 +105,11 @@ impl fmt::Debug for LaunchText {
 }
 
 impl ServerConfig {
+    /// Compiles the rules of the server's entry.
+    pub fn rules(&self) -> Rules {
+        Rules::new(&self.tools, &self.common.expose, self.common.trust_annotations)
+    }
+
     /// Returns which instances use the same process: a stateful server has one for each.
     pub fn effective_share(&self) -> Share {
         if self.common.stateful { Share::Client } else { self.common.share }

@@ -6,7 +6,6 @@
 //! of the entry and of the profile in use. Every route to a tool asks the same [`Rules`]: the lists, search, descriptions
 //! and calls. `tools.ask`, `tools.read_only` and `expose` only change how an allowed tool is used.
 
-use crate::ServerConfig;
 use crate::glob::Glob;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -126,7 +125,7 @@ pub struct Rules {
 
 impl Rules {
     /// Compiles the globs. The config loader has checked them; an invalid one is skipped.
-    pub fn new(rules: &ToolRules, expose: &[String]) -> Self {
+    pub(crate) fn new(rules: &ToolRules, expose: &[String], trusts_annotations: bool) -> Self {
         let compile = |globs: &[String]| globs.iter().filter_map(|glob| Glob::parse(glob).ok()).collect();
         Self {
             allow: rules.allow.iter().map(|list| compile(list)).collect(),
@@ -136,7 +135,7 @@ impl Rules {
             read_only: compile(&rules.read_only),
             expose: compile(expose),
             overrides: rules.overrides.clone(),
-            distrusts_annotations: false,
+            distrusts_annotations: !trusts_annotations,
         }
     }
 
@@ -192,14 +191,6 @@ impl Rules {
     }
 }
 
-impl ServerConfig {
-    /// Compiles the rules of the server's entry.
-    pub fn rules(&self) -> Rules {
-        let distrusts_annotations = !self.common.trust_annotations;
-        Rules { distrusts_annotations, ..Rules::new(&self.tools, &self.common.expose) }
-    }
-}
-
 fn matches(globs: &[Glob], tool: &str) -> bool {
     globs.iter().any(|glob| glob.matches(tool))
 }
@@ -215,6 +206,7 @@ mod tests {
         Rules::new(
             &ToolRules { allow: lists(allow), deny: owned(deny), ..ToolRules::default() },
             &owned(&["*b"]),
+            true,
         )
     }
 
@@ -234,7 +226,7 @@ mod tests {
     fn the_user_is_asked_by_the_rules_of_the_server_and_of_the_profile() {
         let globs = |globs: &str| vec![globs.to_owned()];
         let tools = ToolRules { ask: globs("a*"), profile_ask: globs("*b"), ..ToolRules::default() };
-        let rules = Rules::new(&tools, &[]);
+        let rules = Rules::new(&tools, &[], true);
         assert_eq!(rules.asks("a"), Some(RuleSource::Server));
         assert_eq!(rules.asks("ab"), Some(RuleSource::Server));
         assert_eq!(rules.asks("b"), Some(RuleSource::Profile));
@@ -244,8 +236,8 @@ mod tests {
     #[test]
     fn a_claim_counts_only_if_annotations_are_trusted_or_the_config_says_so() {
         let tools = ToolRules { read_only: vec!["get_*".to_owned()], ..ToolRules::default() };
-        let trusting = Rules::new(&tools, &[]);
-        let distrusting = Rules { distrusts_annotations: true, ..Rules::new(&tools, &[]) };
+        let trusting = Rules::new(&tools, &[], true);
+        let distrusting = Rules::new(&tools, &[], false);
         assert!(trusting.relies_on("x", true) && !trusting.relies_on("x", false));
         assert!(!distrusting.relies_on("x", true));
         assert!(distrusting.relies_on("get_x", false), "the config's own word");

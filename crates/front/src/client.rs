@@ -20,7 +20,7 @@ use attribution::Attribution;
 use capabilities::ClientCapabilities;
 use config::GroupName;
 use input_channels::InputChannels;
-use notifications::{LogInterest, Notifications};
+use notifications::Notifications;
 use parking_lot::Mutex;
 use question_limit::QuestionLimit;
 use std::collections::VecDeque;
@@ -88,26 +88,6 @@ impl Client {
         if self.capabilities.add(capabilities) {
             self.notifications.deliver_on_request();
         }
-    }
-
-    /// Returns the client's declaration of a capability.
-    pub fn capability(&self, capability: &str) -> Option<Raw> {
-        self.capabilities.get(capability)
-    }
-
-    /// Calls `observer` with what upstreams report about tasks. See [`Notifications::observe_tasks`].
-    pub(crate) fn observe_tasks(&self, observer: impl Fn(&Raw) + Send + Sync + 'static) {
-        self.notifications.observe_tasks(observer);
-    }
-
-    /// Returns the log level that the client set.
-    pub fn log_level(&self) -> Option<String> {
-        self.notifications.log_level()
-    }
-
-    /// Lets log messages of `group` from `level` on reach the client while the guard exists.
-    pub(crate) fn add_log_interest(&self, group: &GroupName, level: &str) -> LogInterest {
-        self.notifications.add_log_interest(group, level)
     }
 
     /// Passes on a notification of `group` if the client wants it, unless it poses as one of another group.

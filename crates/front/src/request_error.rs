@@ -8,7 +8,7 @@ use config::duration::raise_timeout;
 use serde_json::json;
 use std::iter;
 use std::path::Path;
-use upstream::groups::startup::log_line;
+use upstream::groups::startup_info::log_line;
 use upstream::lifecycle::cool_down;
 use upstream::{AcquireError, State, Upstream};
 use wire::Raw;

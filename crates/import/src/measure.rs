@@ -31,7 +31,7 @@ use measure_progress::MeasureProgress;
 use process::processes::ProcessTree;
 use terminal::{VisibleText, counted};
 use upstream::cache::Cache;
-use upstream::groups::startup::Startup;
+use upstream::groups::startup_info::StartupInfo;
 use upstream::{State, Upstream};
 
 mod measure_progress;
@@ -131,8 +131,7 @@ async fn measure_servers(
     // It neither writes nor uses what the user's own instances have learned.
     let options = InstanceOptions { cache_dir: None, pins_dir: None, ..options.clone() };
     let cache = Cache::open(None);
-    let Instance { groups, .. } =
-        Instance::new(config, cache, &options, env, env.clone(), Startup::default());
+    let Instance { groups, .. } = Instance::new(config, cache, &options, env.clone(), StartupInfo::default());
     groups.start().await;
     let has_started = |group: &Upstream| !is_starting(group);
     wait_for_groups(&groups, START_TIMEOUT, is_starting, |all, _| {

@@ -20,7 +20,7 @@ use tokio::io::{DuplexStream, duplex};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 use upstream::cache::Cache;
-use upstream::groups::startup::Startup;
+use upstream::groups::startup_info::StartupInfo;
 use upstream::{GroupManager, Upstream};
 use wire::lines::{Input, LineReader};
 use wire::output::Output;
@@ -64,19 +64,18 @@ impl EmbeddedInstance {
     pub async fn start(
         config: Config,
         options: &InstanceOptions,
-        env: &Env,
-        mut process_env: Env,
+        mut env: Env,
         answer: QuestionHandler,
     ) -> anyhow::Result<Self> {
-        let nesting = Nesting::new(process_env.var(ANCESTORS_VAR), &options.files, env.cwd());
+        let nesting = Nesting::new(env.var(ANCESTORS_VAR), &options.files, env.cwd());
         if let Some(reason) = nesting.too_deep() {
             bail!("this instance does not run: {reason}");
         }
-        process_env.vars.extend([nesting.var_for_servers()]);
+        env.vars.extend([nesting.var_for_servers()]);
         let cache = Cache::open(options.cache_dir.clone());
         let limit = config.settings.max_message_bytes;
         let Instance { groups, client, logins, .. } =
-            Instance::new(config, cache, options, env, process_env, Startup::default());
+            Instance::new(config, cache, options, env, StartupInfo::default());
         let config = groups.config();
         tokio::join!(groups.load_pins(&config), groups.check_commands(&config));
         let ((client_out, session_in), (session_out, client_in)) =

@@ -24,7 +24,7 @@
 //! # async fn example() -> anyhow::Result<()> {
 //! let env = config::env::Env::of_process();
 //! let options = instance::InstanceOptions { files: vec!["servers.json".into()], ..Default::default() };
-//! instance::serve::serve(&options, &env, upstream::groups::startup::Startup::default()).await?;
+//! instance::serve::serve(&options, env, upstream::groups::startup_info::StartupInfo::default()).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use upstream::GroupManager;
 use upstream::cache::Cache;
-use upstream::groups::startup::Startup;
+use upstream::groups::startup_info::StartupInfo;
 use upstream::pins::PinStore;
 use upstream::transport::Transport;
 use upstream::transport::shared::AttachShared;
@@ -94,47 +94,46 @@ pub struct Instance {
     pub client: Arc<FrontClient>,
     /// The stored logins.
     pub logins: Arc<OAuthLogins>,
-    /// The environment that servers inherit.
-    pub process_env: Arc<Env>,
+    /// The environment of the instance, which servers inherit.
+    pub env: Arc<Env>,
 }
 
 impl Instance {
-    /// Makes the parts for this config.
+    /// Makes the parts for this config. Servers inherit `env`.
     pub fn new(
         config: Config,
         cache: Cache,
         options: &InstanceOptions,
-        env: &Env,
-        process_env: Env,
-        startup: Startup,
+        env: Env,
+        startup: StartupInfo,
     ) -> Self {
-        let logins = stores::token_store(options, env, &config.settings, false);
+        let env = Arc::new(env);
+        let logins = stores::token_store(options, &env, &config.settings, false);
         let logins = Arc::new(OAuthLogins::new(logins));
-        let process_env = Arc::new(process_env);
         let warden = Warden::new();
         let launchers = options.cache_dir.as_ref().map(|dir| dir.join("launchers"));
         let transport = Transport {
             direct: DirectLaunches::new(launchers),
-            shared: shared_servers(&process_env),
-            secrets: SecretResolver::new(stores::secret_keyring(env), process_env.clone(), warden.clone()),
-            process_env: process_env.clone(),
+            shared: shared_servers(&env),
+            secrets: SecretResolver::new(stores::secret_keyring(&env), env.clone(), warden.clone()),
+            process_env: env.clone(),
             warden,
             logins: logins.clone(),
         };
         let client = Arc::new(FrontClient::default());
         let pins = PinStore::new(options.pins_dir.clone());
         let groups = GroupManager::new(config, transport, client.clone(), cache, pins, startup);
-        Self { groups, client, logins, process_env }
+        Self { groups, client, logins, env }
     }
 }
 
 /// Attaches to servers that other instances use as well. Windows has no host for them.
-fn shared_servers(process_env: &Arc<Env>) -> Option<Arc<dyn AttachShared>> {
+fn shared_servers(env: &Arc<Env>) -> Option<Arc<dyn AttachShared>> {
     #[cfg(unix)]
-    return Some(Arc::new(sharing::SharedServers::new(process_env.clone())));
+    return Some(Arc::new(sharing::SharedServers::new(env.clone())));
     #[cfg(windows)]
     {
-        let _ = process_env;
+        let _ = env;
         None
     }
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use upstream::cache::Cache;
-use upstream::groups::startup::Startup;
+use upstream::groups::startup_info::StartupInfo;
 use wire::lines::LineReader;
 use wire::output::{Output, Writer};
 use wire::peer::Peer;
@@ -48,15 +48,14 @@ const EOF_GRACE: Duration = Duration::from_millis(300);
 /// that cannot be used is logged and shown by `get_status`, and so are the errors in `startup`.
 pub async fn serve(
     options: &InstanceOptions,
-    env: &Env,
-    mut startup: Startup,
+    mut env: Env,
+    mut startup: StartupInfo,
 ) -> anyhow::Result<ServeOutcome> {
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = EndSignals::listen()?;
-    let mut process_env = env.clone();
-    let nesting = Nesting::new(process_env.var(ANCESTORS_VAR), &options.files, env.cwd());
-    process_env.vars.extend([nesting.var_for_servers()]);
-    startup.results_dir = dirs::state_dir(env).map(|dir| dir.join("results"));
+    let nesting = Nesting::new(env.var(ANCESTORS_VAR), &options.files, env.cwd());
+    env.vars.extend([nesting.var_for_servers()]);
+    startup.results_dir = dirs::state_dir(&env).map(|dir| dir.join("results"));
     let (mut lines, output, writer) = stdio::open(Settings::default().max_message_bytes);
     let refusal = tokio::select! {
         refusal = nesting.refusal(&mut lines) => refusal,
@@ -71,7 +70,7 @@ pub async fn serve(
         anyhow::bail!("this instance does not run: {reason}");
     }
     let loaded = tokio::select! {
-        loaded = load_files(options, env) => loaded,
+        loaded = load_files(options, &env) => loaded,
         () = end_of_input(&mut lines) => return Ok(stopped_at_start(EOF)),
         signal = signals.next() => return Ok(stopped_at_start(signal)),
     };
@@ -81,7 +80,7 @@ pub async fn serve(
         return Ok(ServeOutcome::WrongProfile(error));
     }
     lines.set_limit(loaded.config.settings.max_message_bytes);
-    let launch = LaunchContext { options, env, process_env, startup };
+    let launch = LaunchContext { options, env, startup };
     let outcome = run_session(loaded, (lines, output, writer), signals, launch).await?;
     Ok(match (outcome, wrong_profile) {
         (ServeOutcome::NoClient, Some(error)) => ServeOutcome::WrongProfile(error),
@@ -104,10 +103,8 @@ pub enum ServeOutcome {
 /// How this instance was started.
 struct LaunchContext<'a> {
     options: &'a InstanceOptions,
-    env: &'a Env,
-    /// The environment that servers inherit.
-    process_env: Env,
-    startup: Startup,
+    env: Env,
+    startup: StartupInfo,
 }
 
 /// The cause of an end before any request came.
@@ -164,13 +161,11 @@ async fn run_session(
     launch: LaunchContext<'_>,
 ) -> anyhow::Result<ServeOutcome> {
     let LoadedFiles { config, watcher, cache } = loaded;
-    let LaunchContext { options, env, process_env, startup } = launch;
+    let LaunchContext { options, env, startup } = launch;
     let (mut lines, output, writer) = stdio;
-    let Instance { groups, client, logins, process_env } =
-        Instance::new(config, cache, options, env, process_env, startup);
-    let endpoint_base = control::endpoint_base(env);
-    let info =
-        InstanceInfo { endpoint_base, cwd: process_env.cwd().to_owned(), config: options.files.clone() };
+    let Instance { groups, client, logins, env } = Instance::new(config, cache, options, env, startup);
+    let endpoint_base = control::endpoint_base(&env);
+    let info = InstanceInfo { endpoint_base, cwd: env.cwd().to_owned(), config: options.files.clone() };
     let config = groups.config();
     tokio::select! {
         ((), ()) = async { tokio::join!(groups.load_pins(&config), groups.check_commands(&config)) } => {}
@@ -208,7 +203,7 @@ async fn run_session(
         served = serving => served,
         () = groups.run() => Ok(ServeOutcome::Served),
         () = socket::serve(info, groups.clone()) => Ok(ServeOutcome::Served),
-        () = follow_config(watcher, &groups, options, env) => Ok(ServeOutcome::Served),
+        () = follow_config(watcher, &groups, options, &env) => Ok(ServeOutcome::Served),
     };
     store_tokens(&*logins).await;
     Ok(served?)

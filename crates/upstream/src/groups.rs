@@ -8,7 +8,7 @@
 //! `tools/list` and the cache, starts groups that wait for a login when somebody logs in elsewhere (`login_watch`),
 //! notices approvals of changed tools (`pin_watch`), and replaces a task that panicked (`tasks`).
 //!
-//! `startup` is what is known of this instance before the config is read. `surface` decides what `tools/list` shows of
+//! `startup_info` is what is known of this instance before the config is read. `surface` decides what `tools/list` shows of
 //! each group, and when that may change. `reload` applies a changed config, `bulk` runs work on the catalogs of all
 //! groups, and `shutdown` ends the groups. `login_flows` are the logins that this process has started.
 
@@ -20,7 +20,7 @@ mod manager;
 mod pin_watch;
 mod reload;
 mod shutdown;
-pub mod startup;
+pub mod startup_info;
 pub mod surface;
 mod tasks;
 

@@ -85,7 +85,7 @@ pub(super) async fn run(
     command: impl AsyncFnOnce(&EmbeddedInstance) -> anyhow::Result<Printout>,
 ) -> anyhow::Result<ExitCode> {
     let config = load(overrides, group, options, env)?;
-    let instance = EmbeddedInstance::start(config, options, env, env.clone(), Forms::new().handler()).await?;
+    let instance = EmbeddedInstance::start(config, options, env.clone(), Forms::new().handler()).await?;
     let outcome = tokio::select! {
         outcome = command(&instance) => Some(outcome),
         // Dropping the command cancels its requests.

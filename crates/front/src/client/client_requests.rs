@@ -50,7 +50,7 @@ pub async fn deliver(client: &Arc<Client>, channel: Option<&InputChannel>, reque
     let is_able = match channel {
         Some(channel) => raw::get(&channel.capabilities, needed).is_some(),
         None if is_stateless => needed != capability::TASKS,
-        None => client.capability(needed).is_some(),
+        None => client.capabilities.get(needed).is_some(),
     };
     if !is_able {
         return Err(unsupported(&request.method));

@@ -10,7 +10,7 @@ use rmcp::model::{
 use serde_json::json;
 use upstream::GroupManager;
 use upstream::clients::LogLevel;
-use upstream::groups::startup::log_line;
+use upstream::groups::startup_info::log_line;
 use wire::protocol::{
     OLDEST_HANDSHAKE, REVISIONS, SKILLS_EXTENSION, TASKS_EXTENSION, is_stateless, meta, revisions_up_to,
 };

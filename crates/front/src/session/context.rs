@@ -77,7 +77,7 @@ impl SessionState {
             validator: ArgumentValidator::default(),
         });
         let observer = Arc::downgrade(&state);
-        client.observe_tasks(move |task| {
+        client.notifications.observe_tasks(move |task| {
             if let Some(state) = observer.upgrade() {
                 state.open_tasks.update(task);
             }
@@ -153,7 +153,7 @@ impl RequestContext {
     fn elicitation(&self) -> Option<Raw> {
         match &self.input_channel {
             Some(channel) => raw::get(&channel.capabilities, capability::ELICITATION),
-            None => self.session.client.capability(capability::ELICITATION),
+            None => self.session.client.capabilities.get(capability::ELICITATION),
         }
     }
 
@@ -230,9 +230,9 @@ impl RequestContext {
     ) -> Result<Reply, CallError> {
         let client = &self.session.client;
         let _interest: Option<LogInterest> =
-            self.log_level.as_ref().map(|level| client.add_log_interest(group, level));
+            self.log_level.as_ref().map(|level| client.notifications.add_log_interest(group, level));
         let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
-        let level = if is_bridged { client.log_level() } else { None };
+        let level = if is_bridged { client.notifications.log_level() } else { None };
         let with_level = level.map(|level| Body::from(translate::with_log_level(&params.join(), &level)));
         let params = with_level.as_ref().unwrap_or(params);
         if is_bridged && method.info().may_request_input {

@@ -4,7 +4,7 @@
 
 use super::login_watch::LoginWatch;
 use super::manager::GroupManager;
-use super::startup::log_line;
+use super::startup_info::log_line;
 use super::surface::{Note, Surface};
 use crate::catalog::{Catalog, CatalogSource};
 use crate::clients::LogLevel;

@@ -1,6 +1,6 @@
 //! The manager: creates groups and hands out their handles.
 
-use super::startup::Startup;
+use super::startup_info::StartupInfo;
 use super::surface::{Note, NoteMap, Surface, SurfaceMap, Surfaces};
 use super::tasks::GroupTasks;
 use crate::cache::{Cache, CacheKey, CachedCatalogs};
@@ -49,7 +49,7 @@ pub struct GroupManager {
     /// The parts of the program that the groups use.
     pub(super) environment: Environment,
     /// What is known of this instance before any config is read.
-    startup: Startup,
+    startup: StartupInfo,
     /// What the lists of the client depend on.
     pub(super) lists: Lists,
     /// The catalogs that the cache has, until the groups are started with them.
@@ -92,7 +92,7 @@ impl GroupManager {
         clients: Arc<dyn Clients>,
         cache: Cache,
         pins: PinStore,
-        startup: Startup,
+        startup: StartupInfo,
     ) -> Arc<Self> {
         let shared = SharedState::new(START_SLOTS);
         Arc::new(Self {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 /// What is known of this instance before any config is read.
 #[derive(Debug, Default)]
-pub struct Startup {
+pub struct StartupInfo {
     /// What is wrong with the command line and the environment variables of its options.
     pub errors: Vec<String>,
     /// The log file, once it is known that it can be written.
