@@ -8,7 +8,6 @@ use super::json::{JsonNumber, TypeSet};
 use super::violation::{BrokenRule, MAX_VIOLATIONS, Violation, Violations, nearest, of_alternatives};
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fmt::Display;
 use std::ops::Range;
 use wire::object;
 use wire::scan::Scanner;
@@ -59,17 +58,15 @@ pub(super) fn check(nodes: &[SchemaNode], args: &[u8]) -> ArgumentVerdict {
 
 /// Checks a value against one schema. Reduces `work` by what it takes. `None` if there is no verdict.
 pub(super) fn fit(nodes: &[SchemaNode], id: NodeId, value: &[u8], work: &mut usize) -> Option<Fit> {
-    let text = std::str::from_utf8(value).ok()?;
-    let mut walk = Walk { nodes, text, explains: false, work: *work, depth: 0, violations: Vec::new() };
+    let mut walk = Walk { nodes, explains: false, work: *work, depth: 0, violations: Vec::new() };
     let fit = walk.apply(id, &mut Scanner::new(value));
     *work = walk.work;
     fit
 }
 
 fn walk(nodes: &[SchemaNode], args: &[u8], explains: bool) -> Option<(Fit, Vec<Violation>)> {
-    let text = std::str::from_utf8(args).ok()?.trim_ascii();
-    let mut walk = Walk { nodes, text, explains, work: MAX_WORK, depth: 0, violations: Vec::new() };
-    let mut scanner = Scanner::new(text.as_bytes());
+    let mut walk = Walk { nodes, explains, work: MAX_WORK, depth: 0, violations: Vec::new() };
+    let mut scanner = Scanner::new(args.trim_ascii());
     let fit = walk.apply(0, &mut scanner)?;
     scanner.peek().is_none().then_some((fit, walk.violations))
 }
@@ -77,8 +74,6 @@ fn walk(nodes: &[SchemaNode], args: &[u8], explains: bool) -> Option<(Fit, Vec<V
 /// A pass over the arguments.
 struct Walk<'a> {
     nodes: &'a [SchemaNode],
-    /// The arguments.
-    text: &'a str,
     /// Whether violations are collected.
     explains: bool,
     /// The work that is left.
@@ -163,7 +158,9 @@ impl<'a> Walk<'a> {
     ) -> Option<Range<usize>> {
         scanner.array(|scanner| {
             match node.items {
-                Some(id) => *fit = (*fit).max(self.within(count, |walk| walk.apply(id, scanner))?),
+                Some(id) => {
+                    *fit = (*fit).max(self.within(|| count.to_string(), |walk| walk.apply(id, scanner))?);
+                }
                 None => {
                     self.skip(scanner)?;
                 }
@@ -186,8 +183,11 @@ impl<'a> Walk<'a> {
 
         let range = scanner.object(|scanner, key, escaped| {
             let key = match escaped {
-                false => Cow::Borrowed(self.text.get(key)?),
-                true => object::written_str(scanner.text(key.start - 1..key.end + 1), escaped)?,
+                false => Cow::Borrowed(scanner.text(key)),
+                true => {
+                    let key = object::written_str(scanner.text(key.start - 1..key.end + 1), true)?;
+                    Cow::Owned(key.into_owned().into_bytes())
+                }
             };
             // Programs disagree on which of two members with the same key counts.
             if self.explains && !keys.insert(key.clone()) {
@@ -203,10 +203,17 @@ impl<'a> Walk<'a> {
                 }
                 Some(id) if self.nodes[id].types == TypeSet::NONE => {
                     self.skip(scanner)?;
-                    let rule = || BrokenRule::Additional(nearest(&key, node.properties.keys()));
-                    *fit = self.within(&key, |walk| Some(walk.violation(b"", rule)))?;
+                    let rule = || {
+                        BrokenRule::Additional(nearest(
+                            &name_text(&key),
+                            node.properties.keys().map(|name| name_text(name)),
+                        ))
+                    };
+                    *fit = self.within(|| name_text(&key), |walk| Some(walk.violation(b"", rule)))?;
                 }
-                Some(id) => *fit = (*fit).max(self.within(&key, |walk| walk.apply(id, scanner))?),
+                Some(id) => {
+                    *fit = (*fit).max(self.within(|| name_text(&key), |walk| walk.apply(id, scanner))?);
+                }
                 None => {
                     self.skip(scanner)?;
                 }
@@ -215,8 +222,8 @@ impl<'a> Walk<'a> {
         })?;
         if present < node.required.len() {
             *fit = Fit::Misfit;
-            for name in node.required.iter().filter(|name| !keys.contains(name.as_str())) {
-                self.within(name, |walk| Some(walk.violation(b"", || BrokenRule::Required)))?;
+            for name in node.required.iter().filter(|name| !keys.contains(name.as_slice())) {
+                self.within(|| name_text(name), |walk| Some(walk.violation(b"", || BrokenRule::Required)))?;
             }
         }
         Some(range)
@@ -254,11 +261,15 @@ impl<'a> Walk<'a> {
     }
 
     /// Checks a part of a value. The paths of the violations in it begin with `segment`.
-    fn within(&mut self, segment: &impl Display, f: impl FnOnce(&mut Self) -> Option<Fit>) -> Option<Fit> {
+    fn within(
+        &mut self,
+        segment: impl Fn() -> String,
+        f: impl FnOnce(&mut Self) -> Option<Fit>,
+    ) -> Option<Fit> {
         let before = self.violations.len();
         let fit = f(self);
         for violation in &mut self.violations[before..] {
-            violation.move_into(segment);
+            violation.move_into(&segment());
         }
         fit
     }
@@ -276,6 +287,11 @@ impl<'a> Walk<'a> {
         self.work = self.work.checked_sub(range.len())?;
         Some(range)
     }
+}
+
+/// Returns the name of a property, for a message.
+fn name_text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
 }
 
 /// Returns the number that has limits: a number itself, the length of a string, or the number of an array's elements.

@@ -26,8 +26,9 @@ pub(super) struct SchemaNode {
     /// The limits of numbers, strings and arrays.
     pub(super) limits: Vec<Limit>,
     pub(super) items: Option<NodeId>,
-    pub(super) properties: BTreeMap<String, NodeId>,
-    pub(super) required: BTreeSet<String>,
+    /// By the bytes of their names, because those of arguments need not be decoded then.
+    pub(super) properties: BTreeMap<Vec<u8>, NodeId>,
+    pub(super) required: BTreeSet<Vec<u8>>,
     /// `additionalProperties`.
     pub(super) additional: Option<NodeId>,
     /// `allOf` and `$ref`.
@@ -147,10 +148,12 @@ impl<'s> Compiler<'s> {
             "items" => node.items = Some(self.id(value)),
             "properties" => {
                 let properties = value.as_object()?.iter();
-                node.properties = properties.map(|(name, schema)| (name.clone(), self.id(schema))).collect();
+                node.properties =
+                    properties.map(|(name, schema)| (name.clone().into_bytes(), self.id(schema))).collect();
             }
             "required" => {
-                let names = value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned));
+                let names =
+                    value.as_array()?.iter().map(|name| name.as_str().map(|name| name.as_bytes().to_vec()));
                 node.required = names.collect::<Option<_>>()?;
             }
             // Patterns, which are not checked, may declare the property.

@@ -149,7 +149,9 @@ impl<'n> Repairer<'n> {
     /// Returns the schemas that apply to a part of a value to which `schemas` apply.
     fn of_part(&self, schemas: &[NodeId], part: &Part<'_>) -> Vec<NodeId> {
         let of_part = |id: &NodeId| match &part.key {
-            Some(key) => self.nodes[*id].properties.get(&**key).copied().or(self.nodes[*id].additional),
+            Some(key) => {
+                self.nodes[*id].properties.get(key.as_bytes()).copied().or(self.nodes[*id].additional)
+            }
             None => self.nodes[*id].items,
         };
         without_repetitions(schemas.iter().filter_map(of_part))
@@ -246,9 +248,11 @@ impl<'n> Repairer<'n> {
         part: &Part<'_>,
         value: &[u8],
     ) -> Result<Edit, Repairs> {
-        let own = |id: &NodeId| part.key.as_ref().and_then(|key| self.nodes[*id].properties.get(&**key));
-        let is_required =
-            |id: &NodeId| part.key.as_ref().is_some_and(|key| self.nodes[*id].required.contains(&**key));
+        let own =
+            |id: &NodeId| part.key.as_ref().and_then(|key| self.nodes[*id].properties.get(key.as_bytes()));
+        let is_required = |id: &NodeId| {
+            part.key.as_ref().is_some_and(|key| self.nodes[*id].required.contains(key.as_bytes()))
+        };
         let is_optional = schemas.iter().any(|id| own(id).is_some()) && !schemas.iter().any(is_required);
         let of_part = self.of_part(schemas, part);
         let mut broken = None;

@@ -35,7 +35,7 @@ impl Violation {
     }
 
     /// Puts a name or an index before the path.
-    pub(super) fn move_into(&mut self, segment: &impl fmt::Display) {
+    pub(super) fn move_into(&mut self, segment: &str) {
         self.path = format!("/{segment}{}", self.path);
         self.depth += 1;
     }
@@ -166,12 +166,12 @@ pub(super) fn of_alternatives(given: &[u8], alternatives: Vec<Vec<Violation>>) -
 }
 
 /// Returns the candidate that is most similar to `name`. Case, underscores and hyphens make no difference.
-pub(super) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c String>) -> Option<String> {
+pub(super) fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
     let plain = |name: &str| name.to_lowercase().replace(['_', '-'], "");
     let similarity = |candidate: &str| strsim::jaro_winkler(&plain(name), &plain(candidate));
-    let rated = candidates.map(|candidate| (similarity(candidate), candidate));
+    let rated = candidates.map(|candidate| (similarity(&candidate), candidate));
     let near = rated.filter(|(similarity, _)| *similarity > MIN_NAME_SIMILARITY);
-    near.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, candidate)| candidate.clone())
+    near.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, candidate)| candidate)
 }
 
 /// Returns a value as a message repeats it: whole if it is short, else its beginning or its kind.
