@@ -245,8 +245,7 @@ impl ServersFile {
         };
         let text = self.text.as_deref().unwrap_or_default();
         let edited = edit(&self.path, text, std::slice::from_ref(change)).map_err(failed)?;
-        replace(&self.path, self.text.as_deref().map(str::as_bytes), edited.as_bytes())
-            .map_err(|error| failed(error.to_string()))
+        replace(&self.path, self.text.as_deref(), &edited).map_err(|error| failed(error.to_string()))
     }
 }
 

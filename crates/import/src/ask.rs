@@ -16,11 +16,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replacement {
     /// It is.
-    Wanted,
+    Done,
     /// The person said no.
     Declined,
-    /// It is read-only, and the question was not asked.
-    ReadOnly,
+    /// It cannot be replaced, and the reason was said.
+    Failed,
 }
 
 /// Who answers questions.
@@ -78,14 +78,14 @@ impl Answers {
             terminal::message(format_args!(
                 "{path} is read-only, so it is left as it is; make it writable, or answer without --yes"
             ));
-            return Ok(Replacement::ReadOnly);
+            return Ok(Replacement::Failed);
         }
         let question = match question.strip_suffix('?').filter(|_| is_read_only) {
             Some(question) => format!("{question}, although the file is read-only?"),
             None => question.to_owned(),
         };
         Ok(match self.confirm(&question).await? {
-            true => Replacement::Wanted,
+            true => Replacement::Done,
             false => Replacement::Declined,
         })
     }

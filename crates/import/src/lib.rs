@@ -14,7 +14,8 @@
 //!    keyring.
 //!
 //! `undo` goes through the records of `files` and takes the changes of clients' files back. `ask` puts the questions of
-//! all parts to the person at the terminal, and `mode` is what the command line asks for.
+//! all parts to the person at the terminal, `mode` is what the command line asks for, and `json` reads values that may be
+//! of any type.
 //!
 //! A folder imports only folders before it in this list: `clients`, `rules`, `files`, `merge`, `profiles`, `measure`,
 //! `plan`, `undo`. `src/main.rs` calls [`import`](fn@import) for the command. Other commands use what is public beside
@@ -63,6 +64,7 @@ use undo::{forget_record, list_records, undo_changes};
 mod ask;
 pub(crate) mod clients;
 pub(crate) mod files;
+mod json;
 mod measure;
 pub(crate) mod merge;
 mod mode;

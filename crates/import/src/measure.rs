@@ -278,7 +278,7 @@ impl TemporaryFiles {
             false => dir.join("servers.json"),
         };
         let files = Self { config, dir };
-        write::replace(&files.config, None, text.as_bytes())?;
+        write::replace(&files.config, None, text)?;
         Ok(files)
     }
 }

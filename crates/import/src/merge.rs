@@ -36,7 +36,7 @@ pub mod own_entry;
 pub(crate) mod secrets;
 
 /// A server that `import` writes, or that servers.json has already.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PlannedServer {
     /// Its name in servers.json.
     pub(crate) name: String,
@@ -99,9 +99,7 @@ impl Merger {
             name: name.clone(),
             entry: entry.as_object().cloned().unwrap_or_default(),
             is_known: true,
-            origins: Vec::new(),
-            earlier_uses: BTreeSet::new(),
-            notes: Vec::new(),
+            ..PlannedServer::default()
         });
         Self { servers: servers.collect(), keyring }
     }
@@ -121,63 +119,57 @@ impl Merger {
     fn add(&mut self, app: ClientApp, found: FoundServer, is_project: bool) {
         let notes = found.translated.notes.clone();
         let mut origin = Origin::new(app, is_project, found);
-        let mut other_account = None;
-        let twin = self.twin(&origin, &mut other_account);
-        origin.other_account = other_account;
-        if let Some(twin) = twin {
-            let server = &mut self.servers[twin];
-            server.merge(origin.entry.clone());
-            server.add_notes(app, notes);
-            server.origins.push(origin);
-            return;
+        match self.twin(&origin) {
+            Ok(twin) => {
+                let server = &mut self.servers[twin];
+                server.merge(origin.entry.clone());
+                server.add_notes(app, notes);
+                server.origins.push(origin);
+            }
+            Err(other_account) => {
+                origin.other_account = other_account;
+                let mut server = PlannedServer::new(self.free_name(&origin.name, app), origin);
+                server.add_notes(app, notes);
+                self.servers.push(server);
+            }
         }
-        let mut server = PlannedServer::new(self.free_name(&origin.name, app), origin);
-        server.add_notes(app, notes);
-        self.servers.push(server);
     }
 
-    /// Returns the server that this is another entry of: one with an equal entry if there is one. `other_account` gets
-    /// what keeps it apart from the first server that has its name and its program.
-    pub(crate) fn twin(
-        &self,
-        origin: &Origin,
-        other_account: &mut Option<(String, AccountDifference)>,
-    ) -> Option<usize> {
+    /// Returns the server that this is another entry of: one with an equal entry if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns what keeps it apart from the first server that has its name and its program, if there is one.
+    pub(crate) fn twin(&self, origin: &Origin) -> Result<usize, Option<(String, AccountDifference)>> {
         let Origin { name, entry, .. } = origin;
-        let same_program =
-            self.servers.iter().enumerate().filter(|(_, server)| is_same_program(&server.entry, entry));
-        let same_program: Vec<_> = same_program.collect();
+        let mut same_program: Vec<_> = self.servers.iter().enumerate().collect();
+        same_program.retain(|(_, server)| is_same_program(&server.entry, entry));
         let is_equal = |server: &PlannedServer| have_same_members(&without_rules(&server.entry), entry);
         let named = || same_program.iter().filter(|(_, server)| server.has_name(name));
         let equal = named().chain(&same_program).find(|(_, server)| is_equal(server));
         if let Some((index, _)) = equal {
-            return Some(*index);
+            return Ok(*index);
         }
         let mut first = None;
         for (index, server) in named() {
             match self.keyring.difference(&server.entry, entry, server.is_known) {
-                None => return Some(*index),
+                None => return Ok(*index),
                 Some(difference) => drop(first.get_or_insert_with(|| (server.name.clone(), difference))),
             }
         }
-        *other_account = first;
-        None
+        Err(first)
     }
 
     /// Gives each client whose entry differs from the one that counts a server of its own.
     pub(crate) fn keep_apart(&mut self, index: usize) {
-        let base = &self.servers[index].entry;
-        let base = match self.servers[index].is_known {
-            true => base.clone(),
-            false => self.servers[index].origins[0].entry.clone(),
-        };
-        let origins = std::mem::take(&mut self.servers[index].origins);
-        let (same, different): (Vec<_>, Vec<_>) =
-            origins.into_iter().partition(|origin| have_same_members(&base, &origin.entry));
-        self.servers[index].origins = same;
-        if !self.servers[index].is_known {
-            self.servers[index].entry = base;
+        let server = &mut self.servers[index];
+        if !server.is_known {
+            server.entry = server.origins[0].entry.clone();
         }
+        let (same, different) = std::mem::take(&mut server.origins)
+            .into_iter()
+            .partition::<Vec<_>, _>(|origin| have_same_members(&server.entry, &origin.entry));
+        server.origins = same;
         let first = self.servers.len();
         for origin in different {
             let mut made = self.servers[first..].iter_mut();
@@ -213,29 +205,15 @@ impl Merger {
 impl PlannedServer {
     /// One that a client has.
     fn new(name: String, origin: Origin) -> Self {
-        Self {
-            name,
-            entry: origin.entry.clone(),
-            is_known: false,
-            origins: vec![origin],
-            earlier_uses: BTreeSet::new(),
-            notes: Vec::new(),
-        }
+        Self { name, entry: origin.entry.clone(), origins: vec![origin], ..Self::default() }
     }
 
     /// Returns whether this is its name, here or with one of the clients, or the name that an import gave it beside
     /// another one.
     fn has_name(&self, name: &str) -> bool {
-        let is_given = || {
-            let client = self.name.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
-            client.is_some_and(|client| {
-                ClientApp::all()
-                    .iter()
-                    .filter_map(|app| client.strip_prefix(app.id()))
-                    .any(is_number_or_nothing)
-            })
-        };
-        self.name == name || self.origins.iter().any(|origin| origin.name == name) || is_given()
+        self.name == name
+            || self.origins.iter().any(|origin| origin.name == name)
+            || ClientApp::all().iter().any(|app| self.name_in(*app) == name)
     }
 
     /// The name by which a client that has it no more is likely to have known it: without what an import added.
@@ -282,14 +260,14 @@ impl PlannedServer {
 
     /// Returns the variables that only clients know, with what each client writes. `is_project`: for its file of the
     /// project, where the inputs of the user's file have no value.
-    pub(crate) fn client_variables(&self, app: ClientApp, is_project: bool) -> BTreeMap<String, String> {
+    pub(crate) fn client_variables(&self, app: ClientApp, is_project: bool) -> BTreeMap<String, Value> {
         let origins = self.origins.iter().filter(|origin| origin.app == app);
         let known = origins.flat_map(|origin| {
             let has_value =
                 move |text: &str| origin.is_project == is_project || !text.starts_with("${input:");
-            origin.variables.client.clone().into_iter().filter(move |(_, text)| has_value(text))
+            origin.variables.client.iter().filter(move |(_, text)| has_value(text))
         });
-        known.collect()
+        known.map(|(name, text)| (name.clone(), text.as_str().into())).collect()
     }
 }
 
@@ -312,15 +290,12 @@ pub(crate) fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Va
         fn value<'e>(entry: &'e Map<String, Value>, name: &str) -> Option<&'e Value> {
             entry.get(name).filter(|value| !value.as_array().is_some_and(Vec::is_empty))
         }
-        match (value(ours, name), value(theirs, name)) {
-            (Some(ours), Some(theirs)) => is_same(ours, theirs),
-            (ours, theirs) => ours == theirs,
-        }
+        is_equal(value(ours, name), value(theirs, name))
     })
 }
 
 /// Returns whether two values are equal when they are read. A string can be written in several ways.
-pub(crate) fn is_same(ours: &Value, theirs: &Value) -> bool {
+fn is_same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::String(ours), Value::String(theirs)) => comparable(ours) == comparable(theirs),
         (Value::Array(ours), Value::Array(theirs)) => {
@@ -328,6 +303,14 @@ pub(crate) fn is_same(ours: &Value, theirs: &Value) -> bool {
         }
         (Value::Object(ours), Value::Object(theirs)) => have_same_members(ours, theirs),
         _ => ours == theirs,
+    }
+}
+
+/// Returns whether two entries have the same value in a field, or both have none.
+fn is_equal(ours: Option<&Value>, theirs: Option<&Value>) -> bool {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => is_same(ours, theirs),
+        (ours, theirs) => ours == theirs,
     }
 }
 

@@ -37,6 +37,7 @@ use instance::stores::secret_store;
 use keyring::{SecretMove, take_secrets};
 use questions::{settle_access, settle_differences};
 use replace::{ClientWrite, OwnProgram, own_command};
+use report::ConfigChanges;
 use terminal::VisibleText;
 
 mod after_import;
@@ -58,8 +59,8 @@ pub(crate) struct Plan {
     servers: Vec<PlannedServer>,
     /// The profiles that the clients use.
     profiles: ClientProfiles,
-    /// The names of the profiles that the file has.
-    known_profiles: BTreeSet<String>,
+    /// How many servers and profiles the file gets.
+    new_content: ConfigChanges,
     /// Secrets that move to the keyring.
     moves: Vec<SecretMove>,
     /// The secrets that are in the keyring already.
@@ -68,16 +69,6 @@ pub(crate) struct Plan {
     is_used: bool,
     /// Values that must not be shown.
     secrets: BTreeSet<String>,
-}
-
-/// What became of a client's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ClientOutcome {
-    Written,
-    /// The user said no.
-    Declined,
-    /// The reason was said.
-    Failed,
 }
 
 impl Plan {
@@ -116,33 +107,22 @@ impl Plan {
             terminal::print(&text)?;
         }
         let new = servers.iter().filter(|server| !server.is_known);
-        let set = new.map(|server| (server.name.clone(), Value::Object(server.entry.clone()))).collect();
-        let addition = ObjectEdit { keys: keys.clone(), remove: Vec::new(), set };
-        let new_profiles = ObjectEdit {
-            keys: vec!["profiles".to_owned()],
-            remove: Vec::new(),
-            set: profiles.changed.clone(),
-        };
-        let new_profiles = Some(new_profiles).filter(|edit| !edit.set.is_empty());
-        let moved = moves.iter().filter_map(|secret| secret.edit(&keys));
-        let edits: Vec<ObjectEdit> = std::iter::once(addition).chain(new_profiles).chain(moved).collect();
+        let set: Vec<_> =
+            new.map(|server| (server.name.clone(), Value::Object(server.entry.clone()))).collect();
+        let changed_profiles =
+            profiles.changed.iter().filter(|(name, _)| existing.contains_key(name)).count();
+        let new_profiles = profiles.changed.len() - changed_profiles;
+        let new_content = ConfigChanges { servers: set.len(), profiles: new_profiles, changed_profiles };
+        let mut edits = vec![ObjectEdit::set(keys.clone(), set)];
+        if !profiles.changed.is_empty() {
+            edits.push(ObjectEdit::set(vec!["profiles".to_owned()], profiles.changed.clone()));
+        }
+        edits.extend(moves.iter().filter_map(|secret| secret.edit(&keys)));
         let after = edit(&target, text, &edits);
         let after =
             after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", text::path(&target)))?;
-        let known_profiles = existing.keys().cloned().collect();
         let is_used = own_profiles(discovery).next().is_some();
-        Ok(Self {
-            target,
-            before,
-            after,
-            servers,
-            profiles,
-            known_profiles,
-            moves,
-            keyring,
-            is_used,
-            secrets,
-        })
+        Ok(Self { target, before, after, servers, profiles, new_content, moves, keyring, is_used, secrets })
     }
 
     /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
@@ -154,8 +134,7 @@ impl Plan {
         ))?;
         // If a signal drops it, that removes its files and ends the servers.
         let table = measure(&self.servers, &self.target, &self.after, context).await?;
-        terminal::print(&table)?;
-        Ok(())
+        Ok(terminal::print(&table)?)
     }
 
     /// Shows or writes the files. Returns whether everything that was wanted is done.
@@ -196,17 +175,17 @@ impl Plan {
             terminal::line("Nothing was written.")?;
             return Ok(false);
         }
-        let is_written = self.write_servers(mode, env).await?;
-        if is_written != Replacement::Wanted {
+        let written = self.write_servers(mode, env).await?;
+        if written != Replacement::Done {
             terminal::line("Nothing was written.")?;
-            return Ok(is_written == Replacement::Declined);
+            return Ok(written == Replacement::Declined);
         }
         let mut has_written = false;
         for client in &writes {
             match self.write_client(client, mode.answers, env).await? {
-                ClientOutcome::Written => has_written = true,
-                ClientOutcome::Declined => {}
-                ClientOutcome::Failed => is_complete = false,
+                Replacement::Done => has_written = true,
+                Replacement::Declined => {}
+                Replacement::Failed => is_complete = false,
             }
         }
         say_what_next(&self.target, mode.write_client, has_written, discovery, env)?;
@@ -219,38 +198,32 @@ impl Plan {
         client: &ClientWrite,
         answers: Answers,
         env: &Env,
-    ) -> anyhow::Result<ClientOutcome> {
+    ) -> anyhow::Result<Replacement> {
         let path = short_path(&client.path, env);
         let question = format!("{} {path} ({})?", client.describe(), client.app.label());
-        match answers.confirm_replacement(&client.path, env, &question).await? {
-            Replacement::Wanted => {}
-            Replacement::Declined => return Ok(ClientOutcome::Declined),
-            Replacement::ReadOnly => return Ok(ClientOutcome::Failed),
+        let answer = answers.confirm_replacement(&client.path, env, &question).await?;
+        if answer != Replacement::Done {
+            return Ok(answer);
         }
         let mut records = ChangeRecords::of_user(env)?;
         let mut record = client.record();
-        for secret in &self.moves {
-            record.remove_value(secret.name(), secret.value().expose());
-        }
-        for (name, value) in self.keyring.pairs() {
+        for (name, value) in self.moved_values().chain(self.keyring.pairs()) {
             record.remove_value(name, value);
         }
         // Before the change, so that no change is without its record.
         let id = records.add(record.clone())?;
         self.name_kept_secrets(&record, &records.path(id), env);
-        if let Err(error) =
-            write::replace(&client.path, client.before.as_deref().map(str::as_bytes), client.after.as_bytes())
-        {
+        if let Err(error) = write::replace(&client.path, client.before.as_deref(), &client.after) {
             records.remove(id)?;
             terminal::message(format_args!("{path} cannot be written: {error}"));
-            return Ok(ClientOutcome::Failed);
+            return Ok(Replacement::Failed);
         }
         terminal::line(format_args!(
             "{}: wrote {path}; its old content is kept in {}.",
             client.app.label(),
             short_path(&records.path(id), env)
         ))?;
-        Ok(ClientOutcome::Written)
+        Ok(Replacement::Done)
     }
 
     /// Returns whether there is no servers.json although a client reads it.
@@ -260,17 +233,12 @@ impl Plan {
 
     /// Returns whether servers.json changes.
     fn changes(&self) -> bool {
-        !self.moves.is_empty() || self.config_changes().describe("", "", "").is_some()
+        !self.moves.is_empty() || self.new_content != ConfigChanges::default()
     }
 
-    fn config_changes(&self) -> report::ConfigChanges {
-        let changed = self.profiles.changed.iter().filter(|(name, _)| self.known_profiles.contains(name));
-        let changed_profiles = changed.count();
-        report::ConfigChanges {
-            servers: self.servers.iter().filter(|server| !server.is_known).count(),
-            profiles: self.profiles.changed.len() - changed_profiles,
-            changed_profiles,
-        }
+    /// Returns the secrets that move to the keyring, each with its name there.
+    fn moved_values(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.moves.iter().map(|secret| (secret.name.as_str(), secret.value.expose()))
     }
 
     /// Stores the secrets and writes servers.json. Returns whether that was wanted.
@@ -278,18 +246,17 @@ impl Plan {
         let target = short_path(&self.target, env);
         if !self.changes() {
             terminal::paragraph(format_args!("There are no new servers for {target}."))?;
-            return Ok(Replacement::Wanted);
+            return Ok(Replacement::Done);
         }
-        let changes = self.config_changes();
         let secrets = terminal::counted(self.moves.len(), "secret");
-        let question = match (changes.describe("Add", "Change", &target), self.moves.len()) {
+        let question = match (self.new_content.describe("Add", "Change", &target), self.moves.len()) {
             (Some(change), 0) => format!("{change}?"),
             (Some(change), _) => format!("{change}, and move {secrets} to the system's keyring?"),
             (None, _) => format!("Move {secrets} of {target} to the system's keyring?"),
         };
         terminal::line("")?;
         let answer = mode.answers.confirm_replacement(&self.target, env, &question).await?;
-        if answer != Replacement::Wanted {
+        if answer != Replacement::Done {
             return Ok(answer);
         }
         if !self.moves.is_empty() {
@@ -298,10 +265,9 @@ impl Plan {
                 secret.store(&store).await?;
             }
         }
-        let before = self.before.as_deref().map(str::as_bytes);
-        let written = write::replace(&self.target, before, self.after.as_bytes());
+        let written = write::replace(&self.target, self.before.as_deref(), &self.after);
         written.with_context(|| format!("{target} cannot be written"))?;
-        if let Some(change) = changes.describe("Added", "Changed", &target) {
+        if let Some(change) = self.new_content.describe("Added", "Changed", &target) {
             terminal::line(format_args!("{change}."))?;
         }
         if self.is_lost() {
@@ -327,8 +293,7 @@ impl Plan {
 
     /// Removes values that moved to the keyring from the records: `--undo` fetches them from the keyring.
     fn remove_values_from_records(&self, env: &Env) -> anyhow::Result<()> {
-        let values: Vec<_> =
-            self.moves.iter().map(|secret| (secret.name(), secret.value().expose())).collect();
+        let values: Vec<_> = self.moved_values().collect();
         let mut records = ChangeRecords::of_user(env)?;
         let changed = records.remove_values(&values)?;
         records.all().for_each(|(id, record)| self.name_kept_secrets(record, &records.path(id), env));
@@ -343,17 +308,16 @@ impl Plan {
 
     /// Says that a record has a secret that moved to the keyring.
     fn name_kept_secrets(&self, record: &ChangeRecord, path: &Path, env: &Env) {
-        for secret in self.moves.iter().filter(|secret| record.has_value(secret.value().expose())) {
+        for (name, _) in self.moved_values().filter(|(_, value)| record.has_value(value)) {
             terminal::message(format_args!(
-                "{} still has the value of {}, which is written with escapes there",
-                short_path(path, env),
-                secret.name()
+                "{} still has the value of {name}, which is written with escapes there",
+                short_path(path, env)
             ));
         }
     }
 
     fn show_diff(&self, path: &Path, before: Option<&str>, after: &str) -> io::Result<()> {
         terminal::line("")?;
-        terminal::print(&report::diff(path, before.unwrap_or_default(), after, &self.secrets))
+        terminal::print(&report::diff(path, before, Some(after), &self.secrets))
     }
 }

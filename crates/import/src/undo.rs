@@ -10,7 +10,7 @@
 //! servers.json has of the others beyond the clients' entries.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -140,9 +140,9 @@ impl Undo<'_> {
             } else {
                 let question = step.question(self.env);
                 match self.mode.answers.confirm_replacement(&step.file, self.env, &question).await? {
-                    Replacement::Wanted => step.apply()?,
+                    Replacement::Done => step.apply()?,
                     Replacement::Declined => return Ok(()),
-                    Replacement::ReadOnly => {
+                    Replacement::Failed => {
                         self.is_complete = false;
                         return Ok(());
                     }
@@ -235,17 +235,13 @@ impl Undo<'_> {
     }
 
     fn show_diff(&self, step: &UndoStep) -> anyhow::Result<()> {
-        let secrets = secrets_in([&step.now, &step.then], &step.file);
         let (now, then) = (step.now.as_deref(), step.then.as_deref());
-        let (now, then) = (now.unwrap_or_default(), then.unwrap_or_default());
+        let roots = [now, then].into_iter().flatten().filter_map(|text| literal(&step.file, text).ok());
+        let roots: Vec<_> = roots.collect();
+        // The values that must not be shown.
+        let secrets = secrets::secret_values(roots.iter().flat_map(secrets::all_objects));
         Ok(terminal::print(&report::diff(&step.file, now, then, &secrets))?)
     }
-}
-
-/// Returns the values in these texts that must not be shown.
-fn secrets_in(texts: [&Option<String>; 2], path: &Path) -> BTreeSet<String> {
-    let roots: Vec<_> = texts.into_iter().flatten().filter_map(|text| literal(path, text).ok()).collect();
-    secrets::secret_values(roots.iter().flat_map(secrets::all_objects))
 }
 
 /// Prints the records of these clients.

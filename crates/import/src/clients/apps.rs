@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
+use crate::json::strings;
 use base::text;
 use config::env::Env;
 
@@ -209,8 +210,7 @@ impl ClientApp {
         match self {
             Self::ClaudeDesktop | Self::Gemini => false,
             Self::Opencode => is_version_2,
-            Self::ClaudeCode | Self::Cursor | Self::Codex | Self::Copilot => true,
-            Self::Vscode | Self::VscodeInsiders => true,
+            _ => true,
         }
     }
 
@@ -245,46 +245,49 @@ impl ClientApp {
     /// `env` has values in the client's syntax, `variables` the names of variables to pass. The entry has the client's
     /// own key, if it has one, that keeps our tools from being deferred: they are the few that are always needed.
     pub fn entry(self, root: &Value, launch: &OwnLaunch) -> Map<String, Value> {
-        let mut entry = Map::new();
         let OwnLaunch { command, args, env, variables } = launch;
-        let set = |entry: &mut Map<String, Value>, name: &str, value: Value| {
-            drop(entry.insert(name.to_owned(), value));
-        };
-        let env = env.clone().into_iter().chain(
-            variables.iter().filter_map(|name| Some((name.clone(), Value::from(self.variable(name)?)))),
-        );
-        let env: Map<String, Value> = env.collect();
-        match self {
-            Self::Opencode => {
-                let words: Vec<&str> =
-                    std::iter::once(command.as_str()).chain(args.iter().map(String::as_str)).collect();
-                set(&mut entry, "type", json!("local"));
-                set(&mut entry, "command", json!(words));
-            }
-            _ => {
-                if self == Self::ClaudeCode || self.is_vscode() {
-                    set(&mut entry, "type", json!("stdio"));
-                } else if self == Self::Copilot {
-                    set(&mut entry, "type", json!("local"));
-                }
-                set(&mut entry, "command", json!(command));
-                set(&mut entry, "args", json!(args));
-            }
-        }
+        let mut entry = self.program_fields(json!(command), json!(args));
+        let mut set = |name: &str, value: Value| drop(entry.insert(name.to_owned(), value));
+        let mut env = env.clone();
+        env.extend(variables.iter().filter_map(|name| Some((name.clone(), self.variable(name)?.into()))));
         if !env.is_empty() {
-            set(&mut entry, if self == Self::Opencode { "environment" } else { "env" }, Value::Object(env));
+            set(self.env_field(), Value::Object(env));
         }
         match self {
-            Self::ClaudeCode => set(&mut entry, "alwaysLoad", json!(true)),
-            Self::Opencode if has_nested_servers(root) => set(&mut entry, "codemode", json!(false)),
+            Self::ClaudeCode => set("alwaysLoad", json!(true)),
+            Self::Opencode if has_nested_servers(root) => set("codemode", json!(false)),
             Self::Copilot => {
-                set(&mut entry, "tools", json!(["*"]));
-                set(&mut entry, "deferTools", json!("never"));
+                set("tools", json!(["*"]));
+                set("deferTools", json!("never"));
             }
-            Self::Codex if !variables.is_empty() => set(&mut entry, "env_vars", json!(variables)),
+            Self::Codex if !variables.is_empty() => set("env_vars", json!(variables)),
             _ => {}
         }
         entry
+    }
+
+    /// Returns the fields of an entry that say which program is started.
+    pub(crate) fn program_fields(self, program: Value, args: Value) -> Map<String, Value> {
+        let transport = match self {
+            Self::ClaudeCode | Self::Vscode | Self::VscodeInsiders => Some("stdio"),
+            Self::Opencode | Self::Copilot => Some("local"),
+            _ => None,
+        };
+        let mut fields: Map<_, _> =
+            transport.map(|name| ("type".to_owned(), json!(name))).into_iter().collect();
+        if self == Self::Opencode {
+            let words = std::iter::once(&program).chain(args.as_array().into_iter().flatten());
+            fields.insert("command".to_owned(), words.cloned().collect());
+        } else {
+            fields.insert("command".to_owned(), program);
+            fields.insert("args".to_owned(), args);
+        }
+        fields
+    }
+
+    /// Returns the name of the field that has the variables of a program.
+    pub(crate) fn env_field(self) -> &'static str {
+        if self == Self::Opencode { "environment" } else { "env" }
     }
 }
 
@@ -313,16 +316,13 @@ pub(crate) const PUBLISHED_NAME: &str = "dynamic-mcp-proxy";
 
 /// Returns whether an entry starts this program, itself or by its package.
 pub(crate) fn is_own_entry(entry: &Value) -> bool {
-    let command = entry.get("command");
-    let words = |value: Option<&'_ Value>| match value {
-        Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        Some(Value::String(word)) => vec![word.clone()],
-        _ => Vec::new(),
-    };
-    let words = [words(command), words(entry.get("args"))].concat();
+    let words = [entry.get("command"), entry.get("args")]
+        .into_iter()
+        .flat_map(|value| value.and_then(Value::as_str).into_iter().chain(strings(value)));
+    let words: Vec<&str> = words.collect();
     let Some((program, args)) = words.split_first() else { return false };
     // npm writes a version as `@1`, uv as `==1` and `@1`.
-    let is_package = |word: &String| {
+    let is_package = |word: &&str| {
         let version = word.strip_prefix(PUBLISHED_NAME);
         version.is_some_and(|version| version.is_empty() || version.starts_with(['@', '=']))
     };

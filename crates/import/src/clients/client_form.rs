@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::apps::ClientApp;
+use crate::json::into_members;
 use base::text::visible;
 use config::fields;
 use config::file::ServerEntry;
@@ -71,9 +72,7 @@ fn with_our_names(entry: &Map<String, Value>) -> Map<String, Value> {
             (known, value) => drop(out.insert(known.to_owned(), value.clone())),
         }
     }
-    if let Some(Value::Object(known)) = out.shift_remove("tools") {
-        rules.extend(known);
-    }
+    rules.extend(into_members(out.shift_remove("tools")));
     if !rules.is_empty() {
         out.insert("tools".to_owned(), Value::Object(rules));
     }
@@ -90,46 +89,27 @@ impl FormWriter {
         let mut take = |name: &str| entry.shift_remove(name);
         let (program, args) = (take("command").unwrap_or_default(), take("args").unwrap_or(json!([])));
         let (env, inherited) = (take("env"), take("inherit_env"));
-        let (env_file, cwd) = (take("env_file"), take("cwd"));
         take("type");
-        match self.app {
-            ClientApp::ClaudeCode => self.set("type", json!("stdio")),
-            app if app.is_vscode() => self.set("type", json!("stdio")),
-            ClientApp::Opencode | ClientApp::Copilot => self.set("type", json!("local")),
-            _ => {}
-        }
         let program = self.strings("command", &program);
         let args = self.strings("args", &args);
-        if self.app == ClientApp::Opencode {
-            let words = [vec![program], args.as_array().cloned().unwrap_or_default()].concat();
-            self.set("command", json!(words));
-        } else {
-            self.set("command", program);
-            self.set("args", args);
-        }
+        self.form.entry = self.app.program_fields(program, args);
         self.env(env, inherited);
-        if let Some(env_file) = env_file {
-            match self.app {
-                ClientApp::Cursor => self.set_strings("envFile", &env_file),
-                app if app.is_vscode() => self.set_strings("envFile", &env_file),
-                _ => self.note("without `env_file`".to_owned()),
-            }
-        }
-        if let Some(cwd) = cwd {
-            match self.app {
-                ClientApp::Codex | ClientApp::Gemini | ClientApp::Copilot => self.set_strings("cwd", &cwd),
-                app if app.is_vscode() => self.set_strings("cwd", &cwd),
-                _ => self.note("without `cwd`".to_owned()),
+        let app = self.app;
+        let has_env_file = app == ClientApp::Cursor || app.is_vscode();
+        let has_cwd =
+            matches!(app, ClientApp::Codex | ClientApp::Gemini | ClientApp::Copilot) || app.is_vscode();
+        for (ours, theirs, is_known) in [("env_file", "envFile", has_env_file), ("cwd", "cwd", has_cwd)] {
+            match entry.shift_remove(ours) {
+                Some(value) if is_known => self.set_strings(theirs, &value),
+                Some(_) => self.note(format!("without `{ours}`")),
+                None => {}
             }
         }
     }
 
     /// The variables of a local server, and those that it inherits.
     fn env(&mut self, env: Option<Value>, inherited: Option<Value>) {
-        let mut members = match env {
-            Some(Value::Object(members)) => members,
-            _ => Map::new(),
-        };
+        let mut members = into_members(env);
         let mut passed: Vec<Value> = Vec::new();
         match inherited {
             Some(Value::Array(names)) => passed.extend(names),
@@ -153,9 +133,8 @@ impl FormWriter {
             }
         }
         if !members.is_empty() {
-            let field = if self.app == ClientApp::Opencode { "environment" } else { "env" };
             let members = self.strings("env", &Value::Object(members));
-            self.set(field, members);
+            self.set(self.app.env_field(), members);
         }
         if self.app == ClientApp::Codex && !passed.is_empty() {
             self.set("env_vars", Value::Array(passed));
@@ -211,10 +190,7 @@ impl FormWriter {
 
     /// Which tools may be used. The clients know names, not globs.
     fn rules(&mut self, entry: &mut Map<String, Value>) {
-        let rules = match entry.shift_remove("tools") {
-            Some(Value::Object(rules)) => rules,
-            _ => Map::new(),
-        };
+        let rules = into_members(entry.shift_remove("tools"));
         if self.app == ClientApp::Copilot && !rules.contains_key("allow") {
             self.set("tools", json!(["*"]));
         }
@@ -296,11 +272,9 @@ impl FormWriter {
     /// Returns a variable in the notation of the client.
     fn variable(&self, name: &str, default: Option<&str>) -> Option<String> {
         match (self.app, default) {
-            (ClientApp::ClaudeCode | ClientApp::Gemini | ClientApp::Copilot, Some(default)) => {
-                Some(format!("${{{name}:-{default}}}"))
-            }
-            (ClientApp::ClaudeCode | ClientApp::Gemini | ClientApp::Copilot, None) => {
-                Some(format!("${{{name}}}"))
+            (ClientApp::ClaudeCode | ClientApp::Gemini | ClientApp::Copilot, _) => {
+                let default = default.map(|default| format!(":-{default}")).unwrap_or_default();
+                Some(format!("${{{name}{default}}}"))
             }
             (ClientApp::Cursor | ClientApp::Vscode | ClientApp::VscodeInsiders, None) => {
                 Some(format!("${{env:{name}}}"))
@@ -313,7 +287,7 @@ impl FormWriter {
 }
 
 /// Returns the variable that a string is, without a default.
-fn env_name(text: &str) -> Option<String> {
+pub(crate) fn env_name(text: &str) -> Option<String> {
     match &parts(text).ok()?[..] {
         [StringPart::Env { name, default: None }] => Some(name.to_string()),
         _ => None,

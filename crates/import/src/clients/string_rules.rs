@@ -186,7 +186,8 @@ impl StringRules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clients::translate::{EntryContext, TranslatedEntry, translate};
+    use crate::clients::translate::{TranslatedEntry, translate};
+    use crate::clients::variables::EntryContext;
     use crate::files::source::understood;
     use config::env::Env;
     use config::load::load;

@@ -1,15 +1,15 @@
 //! A server's entry, from a client's form into ours.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::apps::{ClientApp, is_windows_path};
+use super::apps::is_windows_path;
 use super::entry_order::in_order;
 use super::shape;
 use super::timeouts;
-use super::variables::{StringTranslator, UsedVariables};
-use config::env::Env;
+use super::variables::{EntryContext, UsedVariables};
+use crate::json::{into_members, strings};
 use config::fields;
 use config::file::ServerEntry;
 use config::file::keys::OAuthEntry;
@@ -25,25 +25,6 @@ pub(crate) struct TranslatedEntry {
     pub notes: Vec<String>,
     /// The variables in it.
     pub variables: UsedVariables,
-}
-
-/// Where a server's entry is from.
-pub(crate) struct EntryContext<'a> {
-    /// The client.
-    pub app: ClientApp,
-    /// The directory of the client's file.
-    pub dir: &'a Path,
-    /// The project's directory, if the server belongs to one.
-    pub project: Option<&'a Path>,
-    /// The environment.
-    pub env: &'a Env,
-}
-
-impl<'a> EntryContext<'a> {
-    fn translator(&self) -> StringTranslator<'a> {
-        let Self { app, dir, env, project } = *self;
-        StringTranslator { rules: app.string_rules(), env, dir, project }
-    }
 }
 
 /// Packages whose servers keep state between calls: browsers, terminals, debuggers.
@@ -120,15 +101,12 @@ impl Translation<'_> {
             Some("tools") => self.tools(value),
             Some("includeTools") => {
                 // A name may have rules for arguments behind it: `run(ls)`.
-                let names = value.as_array().into_iter().flatten().filter_map(Value::as_str);
-                let (plain, has_arguments) = without_arguments(names);
-                if has_arguments {
-                    self.note(
-                        "`includeTools` limits the arguments of tools, which has no counterpart here"
-                            .to_owned(),
-                    );
+                let names: Vec<&str> = strings(Some(value)).map(without_arguments).collect();
+                if strings(Some(value)).ne(names.iter().copied()) {
+                    let note = "`includeTools` limits the arguments of tools, which has no counterpart here";
+                    self.note(note.to_owned());
                 }
-                let globs = self.globs("includeTools", &plain);
+                let globs = self.globs("includeTools", &json!(names));
                 if globs.is_empty() {
                     self.deny.push(json!("*"));
                 }
@@ -138,11 +116,8 @@ impl Translation<'_> {
                 let globs = self.globs("excludeTools", value);
                 self.deny.extend(globs);
             }
-            Some(known) => {
-                if !is_empty(value) {
-                    self.set_strings(known, value);
-                }
-            }
+            Some(_) if *value == json!([]) || *value == json!({}) => {}
+            Some(known) => self.set_strings(known, value),
             None if name == "auth" && value.is_object() => self.oauth(name, value),
             None => self.note(format!("`{name}` has no counterpart here")),
         }
@@ -191,7 +166,7 @@ impl Translation<'_> {
     /// A relative path starts at our config file's directory, which is not where it starts for the client.
     fn path(&mut self, name: &str, value: &Value) {
         let text = value.as_str().unwrap_or_default();
-        let parts = self.context.translator().parts(name, text, &mut self.out.variables);
+        let parts = self.context.parts(name, text, &mut self.out.variables);
         let is_fixed = match parts.first() {
             Some(StringPart::Text(start)) => Path::new(&**start).is_absolute(),
             Some(_) | None => true,
@@ -200,7 +175,9 @@ impl Translation<'_> {
             _ if is_fixed => self.set(name, write(&parts).into()),
             Some(project) => {
                 let [StringPart::Text(first), rest @ ..] = &parts[..] else { return };
-                let path = normal_path(&project.join(&**first)).to_string_lossy().into_owned();
+                // Without `.` in it.
+                let path: PathBuf = project.join(&**first).components().collect();
+                let path = path.to_string_lossy().into_owned();
                 // A separator at the end stays, because a variable may follow.
                 let end = if first.ends_with('/') && !rest.is_empty() { "/" } else { "" };
                 let path = [StringPart::Text(path.into()), StringPart::Text(end.into())];
@@ -274,10 +251,7 @@ impl Translation<'_> {
         }
         shape::check_destination(&self.out.entry)?;
         let is_local = has("command");
-        let mut rules = match self.out.entry.shift_remove("tools") {
-            Some(Value::Object(rules)) => rules,
-            _ => Map::new(),
-        };
+        let mut rules = into_members(self.out.entry.shift_remove("tools"));
         for (name, globs) in [("allow", &self.allow), ("deny", &self.deny)] {
             if !globs.is_empty() {
                 rules.insert(name.to_owned(), json!(globs));
@@ -301,10 +275,8 @@ impl Translation<'_> {
     /// What the client does with every local server and we do only where the entry says so.
     fn local_defaults(&mut self) {
         let entry = &self.out.entry;
-        let words = [&entry["command"]]
-            .into_iter()
-            .chain(entry.get("args").and_then(Value::as_array).into_iter().flatten());
-        let is_stateful = words.filter_map(Value::as_str).any(|word| {
+        let command = entry["command"].as_str();
+        let is_stateful = command.into_iter().chain(strings(entry.get("args"))).any(|word| {
             // A path may have any name in it, a package says what it is.
             !word.starts_with(['/', '~', '.'])
                 && !is_windows_path(word)
@@ -324,7 +296,7 @@ impl Translation<'_> {
 
     /// Translates every string of a value that stands in this field.
     fn strings(&mut self, field: &str, value: &Value) -> Value {
-        self.context.translator().translate_all(field, value, &mut self.out.variables)
+        self.context.translate_all(field, value, &mut self.out.variables)
     }
 
     /// Names as globs that match only them.
@@ -359,29 +331,7 @@ impl Translation<'_> {
     }
 }
 
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Array(list) => list.is_empty(),
-        Value::Object(members) => members.is_empty(),
-        _ => false,
-    }
-}
-
-/// Names of tools without the arguments in parentheses behind them, and whether one has some.
-fn without_arguments<'n>(names: impl Iterator<Item = &'n str>) -> (Value, bool) {
-    let mut has_arguments = false;
-    let plain = names.map(|name| match name.split_once('(').filter(|_| name.ends_with(')')) {
-        Some((plain, _)) => {
-            has_arguments = true;
-            plain
-        }
-        None => name,
-    });
-    let plain: Vec<Value> = plain.map(Value::from).collect();
-    (plain.into(), has_arguments)
-}
-
-/// Returns the path without `.` in it.
-fn normal_path(path: &Path) -> std::path::PathBuf {
-    path.components().filter(|part| *part != std::path::Component::CurDir).collect()
+/// Returns the name of a tool without the arguments in parentheses behind it.
+fn without_arguments(name: &str) -> &str {
+    name.split_once('(').filter(|_| name.ends_with(')')).map_or(name, |(plain, _)| plain)
 }

@@ -5,7 +5,8 @@ use std::path::{Component, MAIN_SEPARATOR, Path};
 
 use serde_json::Value;
 
-use super::string_rules::{Braces, StringRules, VariableForm};
+use super::apps::ClientApp;
+use super::string_rules::{Braces, VariableForm};
 use base::digest;
 use config::env::Env;
 use config::notation::{Malformed, StringPart, canonical, is_env_name, parts, push, write};
@@ -24,19 +25,19 @@ pub(crate) struct UsedVariables {
     pub(crate) unusable_file: Option<&'static str>,
 }
 
-/// Translates the strings of one file.
-pub(crate) struct StringTranslator<'a> {
-    /// What the client makes of strings.
-    pub rules: &'static StringRules,
+/// Where a server's entry, and the strings in it, are from.
+pub(crate) struct EntryContext<'a> {
+    /// The client.
+    pub app: ClientApp,
+    /// The directory of the client's file, where relative paths of `{file:…}` start.
+    pub dir: &'a Path,
+    /// The project's directory, if the server belongs to one. Its servers name no files elsewhere.
+    pub project: Option<&'a Path>,
     /// The environment, which decides whether `$name` is a variable.
     pub env: &'a Env,
-    /// The directory of the file, where relative paths of `{file:…}` start.
-    pub dir: &'a Path,
-    /// The project's directory, if the file belongs to one. Its servers name no files elsewhere.
-    pub project: Option<&'a Path>,
 }
 
-impl StringTranslator<'_> {
+impl EntryContext<'_> {
     /// Returns a string of this field in our notation, and notes the variables in it.
     pub(crate) fn translate(&self, field: &str, text: &str, used: &mut UsedVariables) -> String {
         write(&self.parts(field, text, used))
@@ -63,13 +64,14 @@ impl StringTranslator<'_> {
         text: &'t str,
         used: &mut UsedVariables,
     ) -> Vec<StringPart<'t>> {
-        let forms = self.rules.forms_in(field);
+        let rules = self.app.string_rules();
+        let forms = rules.forms_in(field);
         let mut found = match forms {
             [VariableForm::Ours] => ours(text),
             forms => self.split(forms, text, used),
         };
         let is_alone = found.len() == 1;
-        if self.rules.home_fields.contains(&field)
+        if rules.home_fields.contains(&field)
             && let Some(StringPart::Text(first)) = found.first_mut()
             && let Some(rest) = first.strip_prefix('~').map(str::to_owned)
             && (rest.starts_with(['/', '\\']) || (rest.is_empty() && is_alone))
@@ -83,7 +85,7 @@ impl StringTranslator<'_> {
                 && !used.client.contains_key(&**name)
             {
                 used.env.insert(name.to_string());
-                if self.rules.unset_is_empty && default.is_none() && !ALWAYS_PASSED.contains(&&**name) {
+                if rules.unset_is_empty && default.is_none() && !ALWAYS_PASSED.contains(&&**name) {
                     *default = Some("".into());
                 }
             }
@@ -150,7 +152,7 @@ impl StringTranslator<'_> {
     /// Returns what stands in the braces of a `${…}`, and the text after it.
     fn body<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         let inner = text.strip_prefix("${")?;
-        let end = match self.rules.braces {
+        let end = match self.app.string_rules().braces {
             Braces::None => return None,
             Braces::First => inner.find('}').filter(|end| *end > 0)?,
             Braces::Balanced => {
@@ -292,25 +294,27 @@ impl UsedVariables {
     }
 }
 
+/// Returns the words of a name, in lower case: of `GITHUB_TOKEN`, `X-Api-Key` and `apiKey`.
+pub(crate) fn words(name: &str) -> Vec<String> {
+    let mut separated = String::new();
+    let mut before_is_lower = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && before_is_lower) {
+            separated.push(' ');
+        }
+        if c.is_alphanumeric() {
+            separated.extend(c.to_lowercase());
+        }
+        before_is_lower = c.is_lowercase();
+    }
+    separated.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
 /// Returns our name for what only the client knows: `DYN_GITHUB_TOKEN` for `${input:github-token}`. Inputs whose names
 /// have the same words get different names, and so do inputs of a project's own file: their names have a digest.
 fn own_name(body: &str, project: Option<&Path>) -> String {
     let input = body.strip_prefix("input:");
-    let mut words: Vec<String> = Vec::new();
-    let (mut begins_word, mut before_is_lower) = (true, false);
-    for c in input.unwrap_or(body).chars() {
-        if !c.is_ascii_alphanumeric() {
-            begins_word = true;
-            continue;
-        }
-        // `workspaceFolder` is two words, and `API_KEY` too.
-        if begins_word || (c.is_ascii_uppercase() && before_is_lower) {
-            words.push(String::new());
-        }
-        before_is_lower = c.is_ascii_lowercase();
-        begins_word = false;
-        words.last_mut().into_iter().for_each(|word| word.push(c.to_ascii_lowercase()));
-    }
+    let words = words(&input.unwrap_or(body).replace(|c: char| !c.is_ascii(), " "));
     let is_usual = match input {
         Some(input) => words.join("-") == input && words.first().is_some_and(|word| word != "workspace"),
         None => body == "workspaceFolder",
@@ -332,8 +336,7 @@ mod tests {
     fn translated(app: ClientApp, text: &str) -> (String, UsedVariables) {
         let env = Env::new([("word", "x")], "/");
         let mut used = UsedVariables::default();
-        let translator =
-            StringTranslator { rules: app.string_rules(), env: &env, dir: Path::new("/c"), project: None };
+        let translator = EntryContext { app, env: &env, dir: Path::new("/c"), project: None };
         let text = translator.translate("args", text, &mut used);
         (text, used)
     }

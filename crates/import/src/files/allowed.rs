@@ -11,8 +11,7 @@ fn allowed(app: ClientApp, root: &Value) -> Option<&Vec<Value>> {
 }
 
 fn set_allowed(names: Vec<Value>) -> ObjectEdit {
-    let set = vec![("allowed".to_owned(), Value::Array(names))];
-    ObjectEdit { keys: vec!["mcp".to_owned()], remove: Vec::new(), set }
+    ObjectEdit::set(vec!["mcp".to_owned()], vec![("allowed".to_owned(), Value::Array(names))])
 }
 
 /// Adds the name of our entry to the list of a client's file, if that is needed.

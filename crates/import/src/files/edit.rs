@@ -26,6 +26,13 @@ pub struct ObjectEdit {
     pub set: Vec<(String, Value)>,
 }
 
+impl ObjectEdit {
+    /// Creates an edit that sets members and removes none.
+    pub fn set(keys: Vec<String>, set: Vec<(String, Value)>) -> Self {
+        Self { keys, remove: Vec::new(), set }
+    }
+}
+
 /// Applies edits to the text of a file. The comments above members that are removed stay.
 ///
 /// # Errors

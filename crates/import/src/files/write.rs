@@ -45,7 +45,7 @@ pub(crate) fn missing_dirs(path: &Path) -> Vec<PathBuf> {
 /// # Errors
 ///
 /// Fails if the file is not as it was read, or cannot be written with the same mode and owner.
-pub fn replace(path: &Path, old: Option<&[u8]>, new: &[u8]) -> io::Result<()> {
+pub fn replace(path: &Path, old: Option<&str>, new: &str) -> io::Result<()> {
     replace_within_mode(path, old, new, u32::MAX)
 }
 
@@ -66,7 +66,7 @@ pub fn mode(_path: &Path) -> Option<u32> {
 /// # Errors
 ///
 /// As [`replace`].
-pub(crate) fn replace_within_mode(path: &Path, old: Option<&[u8]>, new: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn replace_within_mode(path: &Path, old: Option<&str>, new: &str, mode: u32) -> io::Result<()> {
     let target = check_unchanged(path, old)?;
     let dir = target.parent().unwrap_or_else(|| Path::new("."));
     private_files::make_dirs(dir)?;
@@ -85,13 +85,13 @@ pub(crate) fn replace_within_mode(path: &Path, old: Option<&[u8]>, new: &[u8], m
 /// # Errors
 ///
 /// Fails if the file is not as it was read, or cannot be removed.
-pub fn remove(path: &Path, old: &[u8]) -> io::Result<()> {
+pub fn remove(path: &Path, old: &str) -> io::Result<()> {
     check_unchanged(path, Some(old))?;
     fs::remove_file(path)
 }
 
 /// Returns the file itself, without symbolic links.
-fn check_unchanged(path: &Path, old: Option<&[u8]>) -> io::Result<PathBuf> {
+fn check_unchanged(path: &Path, old: Option<&str>) -> io::Result<PathBuf> {
     let changed = || io::Error::other("it was changed meanwhile; run the command again");
     match (fs::symlink_metadata(path), old) {
         (Err(error), None) if error.kind() == ErrorKind::NotFound => Ok(path.to_owned()),
@@ -99,7 +99,7 @@ fn check_unchanged(path: &Path, old: Option<&[u8]>) -> io::Result<PathBuf> {
         (Err(error), _) => Err(error),
         (Ok(_), old) => {
             let target = fs::canonicalize(path)?;
-            match old == Some(read_regular(&target, MAX_CONFIG_BYTES)?.as_slice()) {
+            match old.map(str::as_bytes) == Some(&read_regular(&target, MAX_CONFIG_BYTES)?) {
                 true => Ok(target),
                 false => Err(changed()),
             }
@@ -107,7 +107,7 @@ fn check_unchanged(path: &Path, old: Option<&[u8]>) -> io::Result<PathBuf> {
     }
 }
 
-fn write_temporary(temporary: &Path, target: &Path, exists: bool, text: &[u8], mode: u32) -> io::Result<()> {
+fn write_temporary(temporary: &Path, target: &Path, exists: bool, text: &str, mode: u32) -> io::Result<()> {
     // Of an earlier process with our pid.
     drop(fs::remove_file(temporary));
     let mut options = OpenOptions::new();
@@ -118,7 +118,7 @@ fn write_temporary(temporary: &Path, target: &Path, exists: bool, text: &[u8], m
     if exists {
         keep_owner_and_mode(&file, &fs::metadata(target)?, mode)?;
     }
-    file.write_all(text)?;
+    file.write_all(text.as_bytes())?;
     file.sync_all()
 }
 
@@ -156,13 +156,13 @@ mod tests {
         let before = fs::metadata(&file).unwrap();
         let link = dir.path().join("link.json");
         symlink("real.json", &link).unwrap();
-        replace(&link, Some(b"old"), b"new").unwrap();
+        replace(&link, Some("old"), "new").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         let after = fs::metadata(&file).unwrap();
         assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
         let new = dir.path().join("a/b/new.json");
-        replace(&new, None, b"x").unwrap();
+        replace(&new, None, "x").unwrap();
         assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "no temporary file is left");
     }
@@ -185,11 +185,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("x.json");
         fs::write(&file, "theirs").unwrap();
-        for old in [None, Some(&b"old"[..])] {
-            assert!(replace(&file, old, b"ours").is_err());
+        for old in [None, Some("old")] {
+            assert!(replace(&file, old, "ours").is_err());
         }
-        assert!(replace(&dir.path().join("missing"), Some(b"old"), b"ours").is_err());
-        assert!(remove(&file, b"old").is_err());
+        assert!(replace(&dir.path().join("missing"), Some("old"), "ours").is_err());
+        assert!(remove(&file, "old").is_err());
         assert_eq!(fs::read_to_string(&file).unwrap(), "theirs");
     }
 }

@@ -9,8 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::secrets::{is_secret, names_secret, split_scheme, words};
-use crate::clients::variables::comparable;
+use super::secrets::{is_secret, names_secret, split_scheme};
+use crate::clients::client_form::env_name;
+use crate::clients::variables::{comparable, words};
+use crate::json::{members, strings};
 use auth::secret_store::SecretStore;
 use base::text;
 use config::notation::{escape, literal};
@@ -112,10 +114,7 @@ impl KeyringValues {
     ) -> Self {
         let mut values = BTreeMap::new();
         for entry in entries {
-            let members = ["env", "headers", "oauth"]
-                .iter()
-                .filter_map(|field| entry.get(*field)?.as_object())
-                .flatten();
+            let members = ["env", "headers", "oauth"].into_iter().flat_map(|field| members(entry.get(field)));
             for name in members.filter_map(|(_, value)| keyring_name(value.as_str()?)) {
                 if let Some(store) = store
                     && let Ok(Some(secret)) = store.get(name, false).await
@@ -171,10 +170,7 @@ impl KeyringValues {
             });
             return Some(AccountDifference { field: "env_file".to_owned(), ours, theirs });
         }
-        let named = [ours, theirs].map(|entry| {
-            let names = entry.get("inherit_env").and_then(Value::as_array).into_iter().flatten();
-            names.filter_map(Value::as_str).collect::<BTreeSet<_>>()
-        });
+        let named = [ours, theirs].map(|entry| strings(entry.get("inherit_env")).collect::<BTreeSet<_>>());
         let passes_all = [ours, theirs].map(passes_all);
         if named[0] != named[1] && passes_all == [false, false] {
             let [ours, theirs] = named.map(|names| match names.is_empty() {
@@ -184,18 +180,18 @@ impl KeyringValues {
             return Some(AccountDifference { field: "inherit_env".to_owned(), ours, theirs });
         }
         for field in ["env", "headers", "oauth"] {
-            let members = |entry: &Map<String, Value>| {
-                let members = entry.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
-                // The names of headers are the same in upper and lower case.
-                let name = |name: String| if field == "headers" { name.to_lowercase() } else { name };
-                members.into_iter().map(|(key, value)| (name(key), value)).collect::<Map<_, _>>()
-            };
-            let written = [ours, theirs].map(|entry| entry.get(field).and_then(Value::as_object));
-            let written: Vec<&String> = written.into_iter().flatten().flat_map(Map::keys).collect();
-            let (ours, theirs) = (members(ours), members(theirs));
-            let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+            // The names of headers are the same in upper and lower case.
+            let key = |name: &String| if field == "headers" { name.to_lowercase() } else { name.clone() };
+            let by_key = [ours, theirs].map(|entry| {
+                members(entry.get(field))
+                    .map(|(name, value)| (key(name), (name, value)))
+                    .collect::<BTreeMap<_, _>>()
+            });
+            let names: BTreeSet<&String> = by_key.iter().flat_map(BTreeMap::keys).collect();
             for name in names {
-                let pair = [&ours, &theirs].map(|members| members.get(name).map(|value| self.text(value)));
+                let pair = by_key.each_ref().map(|members| members.get(name));
+                let written = pair.iter().flatten().map(|(name, _)| *name).next().unwrap_or(name);
+                let pair = pair.map(|member| member.map(|(_, value)| self.text(value)));
                 let counts = field == "oauth"
                     || !is_harmless(name)
                     || pair.iter().flatten().any(|text| is_plain_secret(name, text));
@@ -207,9 +203,7 @@ impl KeyringValues {
                 };
                 if counts && !is_same {
                     let [ours, theirs] = pair.map(|text| shown(text.as_deref()));
-                    let name =
-                        written.iter().find(|written| written.eq_ignore_ascii_case(name)).unwrap_or(&name);
-                    return Some(AccountDifference { field: format!("{field}.{name}"), ours, theirs });
+                    return Some(AccountDifference { field: format!("{field}.{written}"), ours, theirs });
                 }
             }
         }
@@ -268,21 +262,15 @@ fn is_plain_secret(name: &str, text: &str) -> bool {
 /// Returns what may be shown of a value: the end of a long secret, and all of a reference.
 fn shown(text: Option<&str>) -> String {
     let Some(text) = text else { return "absent".to_owned() };
-    let Some(plain) = literal(text) else {
-        let (_, reference) = split_scheme(text);
-        let is_alone =
-            reference.starts_with("${") && reference.ends_with('}') && reference.matches('}').count() == 1;
-        return if is_alone && !reference.contains(":-") {
-            reference.to_owned()
-        } else {
-            "another value".to_owned()
-        };
+    let (_, secret) = split_scheme(text);
+    let shown = match literal(secret) {
+        Some(plain) => {
+            let length = plain.chars().count();
+            (length >= MIN_SHOWN).then(|| format!("…{}", plain.chars().skip(length - 4).collect::<String>()))
+        }
+        None => env_name(secret).map(|name| format!("${{{name}}}")),
     };
-    let characters: Vec<char> = split_scheme(&plain).1.chars().collect();
-    match characters.len() {
-        MIN_SHOWN.. => format!("…{}", characters[characters.len() - 4..].iter().collect::<String>()),
-        _ => "another value".to_owned(),
-    }
+    shown.unwrap_or_else(|| "another value".to_owned())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::accounts::{passes_all, shown_value};
 use super::client_scope::ClientScope;
-use super::{PlannedServer, is_same};
+use super::{PlannedServer, is_equal};
 
 /// Fields whose values are put together, or that say nothing about how the server runs.
 const NOT_COMPARED: &[&str] = &["command", "args", "url", "enabled", "tools", "inherit_env", "stateful"];
@@ -165,11 +165,4 @@ fn paths<'e>(entries: impl Iterator<Item = &'e Map<String, Value>>) -> Vec<Vec<S
 fn value_at<'e>(entry: &'e Map<String, Value>, path: &[String]) -> Option<&'e Value> {
     let (field, members) = path.split_first()?;
     members.iter().try_fold(entry.get(field)?, |value, member| value.get(member))
-}
-
-fn is_equal(one: Option<&Value>, other: Option<&Value>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => is_same(one, other),
-        (one, other) => one.is_none() && other.is_none(),
-    }
 }

@@ -6,8 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::clients::apps::{ClientApp, HostOs, is_own_entry};
 use crate::clients::shape;
-use crate::clients::translate::{EntryContext, TranslatedEntry, translate};
+use crate::clients::translate::{TranslatedEntry, translate};
+use crate::clients::variables::EntryContext;
 use crate::files::source::{literal, read_text, understood, value_at};
+use crate::json::{into_members, members, strings};
 use crate::rules::client_rules::RuleFile;
 use crate::rules::rule_files;
 use config::ConfigError;
@@ -30,7 +32,7 @@ pub(crate) struct ClientFile {
 }
 
 /// A place for servers in a file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Place {
     /// The keys that lead to it.
     pub keys: Vec<String>,
@@ -132,9 +134,10 @@ impl Discovery {
             places.extend(self.claude_projects(&root, wanted));
         }
         let of_user = self.user_servers(app).filter(|_| owner.is_some());
+        let dir = path.parent().unwrap_or(path);
         let places = places.into_iter().map(|(keys, project)| {
-            let source = PlaceSource { app, path, root: &root, of_user: of_user.as_ref(), env };
-            find_servers(&source, keys, project)
+            let context = EntryContext { app, dir, project: project.as_deref(), env };
+            find_servers(&context, &root, keys, of_user.as_ref())
         });
         let places = places.collect();
         self.files.push(ClientFile { app, path: path.to_owned(), text, root, places });
@@ -149,8 +152,7 @@ impl Discovery {
         let mut servers = Map::new();
         for file in self.files.iter().filter(|file| file.app == app) {
             for place in file.places.iter().filter(|place| place.project.is_none()) {
-                let found = value_at(&file.root, &place.keys).and_then(Value::as_object).cloned();
-                servers.extend(found.unwrap_or_default());
+                servers.extend(into_members(value_at(&file.root, &place.keys).cloned()));
             }
         }
         Some(servers)
@@ -162,36 +164,23 @@ impl Discovery {
         root: &Value,
         wanted: Option<&Path>,
     ) -> Option<(Vec<String>, Option<PathBuf>)> {
-        let projects = root.get("projects").and_then(Value::as_object);
         let mut place = None;
-        for (dir, project) in projects.into_iter().flatten() {
+        for (dir, project) in members(root.get("projects")) {
             if wanted == Some(Path::new(dir)) {
                 let keys = ["projects", dir, "mcpServers"].map(str::to_owned).to_vec();
                 place = Some((keys, Some(PathBuf::from(dir))));
                 continue;
             }
-            let off = rule_files::strings(project.get("disabledMcpServers"));
-            let off: Vec<String> = off.map(str::to_owned).collect();
+            let off: Vec<String> = strings(project.get("disabledMcpServers")).map(str::to_owned).collect();
             if !off.is_empty() {
                 self.off_in_projects.push((dir.clone(), off));
             }
-            if project.get("mcpServers").and_then(Value::as_object).is_some_and(|servers| !servers.is_empty())
-            {
+            if members(project.get("mcpServers")).next().is_some() {
                 self.other_projects.push(dir.clone());
             }
         }
         place
     }
-}
-
-/// A file that has places for servers.
-struct PlaceSource<'a> {
-    app: ClientApp,
-    path: &'a Path,
-    root: &'a Value,
-    /// The user's servers, over which those of the file are put.
-    of_user: Option<&'a Map<String, Value>>,
-    env: &'a Env,
 }
 
 /// Returns a value put over another one: the members of objects count one by one.
@@ -205,12 +194,15 @@ fn put_over(below: &Value, above: &Value) -> Value {
     Value::Object(all)
 }
 
-fn find_servers(source: &PlaceSource<'_>, keys: Vec<String>, project: Option<PathBuf>) -> Place {
-    let PlaceSource { app, path, root, of_user, env } = *source;
-    let mut place =
-        Place { keys, project, servers: Vec::new(), staying: Vec::new(), own: None, other_own: None };
-    let dir = path.parent().unwrap_or(path);
-    let context = EntryContext { app, dir, project: place.project.as_deref(), env };
+/// Finds the servers in one place of a file. `of_user`: the user's servers, over which those of the file are put.
+fn find_servers(
+    context: &EntryContext<'_>,
+    root: &Value,
+    keys: Vec<String>,
+    of_user: Option<&Map<String, Value>>,
+) -> Place {
+    let app = context.app;
+    let mut place = Place { keys, project: context.project.map(Path::to_owned), ..Place::default() };
     let servers = value_at(root, &place.keys).filter(|servers| !servers.is_null()).map(shape::object);
     let servers = servers.transpose().unwrap_or_else(|reason| {
         place.staying.push((place.keys.join("."), reason));
@@ -219,39 +211,29 @@ fn find_servers(source: &PlaceSource<'_>, keys: Vec<String>, project: Option<Pat
     for (name, value) in servers.into_iter().flatten() {
         let below = of_user.and_then(|servers| servers.get(name)).filter(|below| !is_own_entry(below));
         let value = &below.map_or_else(|| value.clone(), |below| put_over(below, value));
-        let entry = match shape::object(value) {
-            Ok(entry) => entry,
+        let found = shape::object(value).and_then(|entry| translate(entry, context));
+        let found = found.map(|translated| FoundServer { name: name.clone(), translated });
+        let has_program = value.get("command").or(value.get("url")).is_some();
+        let reason = match (found, name_error(name, false)) {
             // Beside its servers, `mcp` of OpenCode has a setting.
-            Err(_) if app == ClientApp::Opencode && name == "timeout" => continue,
-            Err(reason) => {
-                place.staying.push((name.clone(), reason));
+            (Err(_), _) if app == ClientApp::Opencode && name == "timeout" && !value.is_object() => continue,
+            (Err(reason), _) if !value.is_object() => reason,
+            (found, _) if is_own_entry(value) => {
+                place.own = found.ok().or(place.own);
+                "it is dynamic-mcp".to_owned()
+            }
+            (_, Some((reason, _))) => reason,
+            (Ok(mut server), None) => {
+                add_defaults(app, root, &mut server.translated);
+                place.servers.push(server);
                 continue;
             }
+            (Err(_), None) if of_user.is_some() && !has_program => {
+                "what it changes of a server that was imported before is not carried over; write it into the profile of the project".to_owned()
+            }
+            (Err(reason), None) => reason,
         };
-        if is_own_entry(value) {
-            place.staying.push((name.clone(), "it is dynamic-mcp".to_owned()));
-            let own = translate(entry, &context).ok();
-            place.own = own.map(|translated| FoundServer { name: name.clone(), translated }).or(place.own);
-            continue;
-        }
-        if let Some((reason, _)) = name_error(name, false) {
-            place.staying.push((name.clone(), reason));
-            continue;
-        }
-        match translate(entry, &context) {
-            Ok(mut translated) => {
-                add_defaults(app, root, &mut translated);
-                place.servers.push(FoundServer { name: name.clone(), translated });
-            }
-            Err(_)
-                if of_user.is_some()
-                    && ["command", "url"].iter().all(|field| !entry.contains_key(*field)) =>
-            {
-                let reason = "what it changes of a server that was imported before is not carried over; write it into the profile of the project";
-                place.staying.push((name.clone(), reason.to_owned()));
-            }
-            Err(reason) => place.staying.push((name.clone(), reason)),
-        }
+        place.staying.push((name.clone(), reason));
     }
     place
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::discover::{Discovery, FoundServer, discover};
 use crate::clients::apps::{ClientApp, OWN_NAME, is_own_entry, is_wrapper, program_name};
 use crate::files::write::absolute;
+use crate::json::{members, strings};
 use config::dirs;
 use config::dirs::expand_home;
 use config::env::Env;
@@ -46,17 +47,14 @@ pub fn find(app: ClientApp, env: &Env) -> Result<Option<OwnEntry>, String> {
         return discovery.errors.first().map_or(Ok(None), |(_, error)| Err(error.to_string()));
     };
     let entry = &own.translated.entry;
-    let texts = |name: &str| {
-        let list = entry.get(name).and_then(Value::as_array).into_iter().flatten();
-        list.filter_map(Value::as_str).map(|text| literal(text).unwrap_or_else(|| text.to_owned())).collect()
-    };
-    let members = entry.get("env").and_then(Value::as_object).into_iter().flatten();
-    let members = members.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    let texts = |name: &str| strings(entry.get(name)).map(plain).collect();
+    let env = members(entry.get("env"));
+    let env = env.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
     Ok(Some(OwnEntry {
         file: file.clone(),
         name: own.name.clone(),
         args: texts("args"),
-        env: members.collect(),
+        env: env.collect(),
         passed: texts("inherit_env"),
         client: own.translated.variables.client.clone(),
     }))
@@ -105,21 +103,30 @@ pub(crate) fn set_other_configs_apart(discovery: &mut Discovery, target: &Path, 
 
 /// Returns the config file that this entry reads, if it does not read `target`.
 fn other_config(own: &FoundServer, target: &Path, env: &Env) -> Option<PathBuf> {
-    let entry = &own.translated.entry;
-    let args = entry.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
-    let named = || Some(entry.get("env")?.get("DYNAMIC_MCP_CONFIG")?.as_str()?.to_owned());
-    let mut files: Vec<String> = values_of(&args, "--config").into_iter().map(|(_, file)| file).collect();
-    if files.is_empty() {
-        files.extend(named());
-    }
-    let plain = |file: &String| literal(file).unwrap_or_else(|| file.clone());
-    let path = |file: String| expand_home(Path::new(&file), env);
-    let mut files: Vec<PathBuf> = files.iter().map(plain).map(path).collect();
+    let files = option_values(own, "--config", "DYNAMIC_MCP_CONFIG");
+    let mut files: Vec<_> = files.iter().map(|file| expand_home(Path::new(&plain(file)), env)).collect();
     if files.is_empty() {
         files.extend(dirs::default_config_file(env));
     }
     let reads_target = files.iter().any(|file| absolute(file) == *target);
     files.into_iter().find(|file| !reads_target && file.exists())
+}
+
+/// Returns a text without its escapes, or as it is if it has variables.
+fn plain(text: &str) -> String {
+    literal(text).unwrap_or_else(|| text.to_owned())
+}
+
+/// Returns the values of an option that an entry for this program has: those in its arguments, or else in its variable.
+pub(crate) fn option_values(own: &FoundServer, option: &str, variable: &str) -> Vec<String> {
+    let entry = &own.translated.entry;
+    let args = entry.get("args").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut values: Vec<String> = values_of(args, option).into_iter().map(|(_, value)| value).collect();
+    if values.is_empty() {
+        let value = entry.get("env").and_then(|env| env.get(variable)?.as_str());
+        values.extend(value.map(str::to_owned));
+    }
+    values
 }
 
 /// Returns the name of our entry among a client's servers. Users rename it.

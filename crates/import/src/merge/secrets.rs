@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::clients::apps::is_windows_path;
+use crate::clients::variables::words;
+use crate::json::strings;
 
 /// Words in the names of variables and headers that hold secrets.
 const SECRET_WORDS: &[&str] = &[
@@ -57,6 +59,8 @@ const SECRET_PREFIXES: &[&str] = &[
     "xoxb-",
     "xoxp-",
 ];
+/// How references to secrets begin.
+const REFERENCE_STARTS: &[&str] = &["${", "{file:", "{keyring:", "{command:", "{env:"];
 /// What stands in addresses whose path is a secret.
 const SECRET_PATHS: &[&str] = &["://hooks.slack.com/", "/api/webhooks/"];
 /// The least length of a value that a name makes a secret. Shorter ones are words such as "true" and "none".
@@ -75,11 +79,7 @@ pub(crate) fn split_scheme(value: &str) -> (&str, &str) {
 /// Returns whether a value that stands under this name is probably a secret that stands in the file itself.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     let (_, secret) = split_scheme(value);
-    let is_reference = secret.starts_with("${")
-        || secret.starts_with("{file:")
-        || secret.starts_with("{keyring:")
-        || secret.starts_with("{command:")
-        || secret.starts_with("{env:");
+    let is_reference = REFERENCE_STARTS.iter().any(|start| secret.starts_with(start));
     if is_reference || secret.len() < MIN_LENGTH {
         return false;
     }
@@ -108,15 +108,13 @@ pub(crate) fn secret_values<'e>(
         let fields = ["env", "environment", "headers", "http_headers", "oauth", "auth"];
         let members = fields.iter().filter_map(|field| entry.get(*field)?.as_object());
         // Codex and others have secrets in fields of their own.
-        let strings =
+        let texts =
             members.chain([entry]).flatten().filter_map(|(name, value)| Some((name, value.as_str()?)));
-        let secrets = strings.filter(|(name, value)| is_secret(name, value));
+        let secrets = texts.filter(|(name, value)| is_secret(name, value));
         values.extend(secrets.map(|(_, value)| value.to_owned()));
         // An argument may follow its name, or be part of it.
-        let args =
-            entry.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         let mut before = "";
-        for arg in args {
+        for arg in strings(entry.get("args")) {
             let (name, value) = arg.split_once('=').unwrap_or((before, arg));
             if is_secret(name.trim_start_matches('-'), value) && !value.starts_with('-') {
                 values.insert(value.to_owned());
@@ -181,27 +179,6 @@ fn has_password_member(value: &str) -> bool {
     members.into_iter().any(|(name, value)| {
         ["password", "pwd"].contains(&name.trim().to_lowercase().as_str()) && !value.is_empty()
     }) && value.contains(';')
-}
-
-/// Returns the words of a name, in lower case: of `GITHUB_TOKEN`, `X-Api-Key` and `apiKey`.
-pub(crate) fn words(name: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut before_is_lower = false;
-    for c in name.chars() {
-        if !c.is_alphanumeric() {
-            words.push(String::new());
-        } else if c.is_uppercase() && before_is_lower {
-            words.push(c.to_lowercase().collect());
-        } else {
-            match words.last_mut() {
-                Some(word) => word.extend(c.to_lowercase()),
-                None => words.push(c.to_lowercase().collect()),
-            }
-        }
-        before_is_lower = c.is_lowercase();
-    }
-    words.retain(|word| !word.is_empty());
-    words
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(super) fn client_writes(
     };
     for &app in mode.apps.iter().filter(|&&app| mode.is_named && !has_file(app)) {
         if let Some(path) = app.new_file(env, HostOs::CURRENT) {
-            writes.push(program.new_file(app, path).map_err(anyhow::Error::msg)?);
+            writes.extend(program.new_file(app, path).map_err(anyhow::Error::msg)?);
         }
     }
     for file in &discovery.files {

@@ -29,8 +29,9 @@ pub(super) struct SecretMove {
     /// What stands there afterwards.
     reference: String,
     /// Its name in the keyring.
-    name: String,
-    value: Secret,
+    pub(super) name: String,
+    /// Its value.
+    pub(super) value: Secret,
 }
 
 /// Takes the plain secrets out of the entries. `taken` has the names that the keyring has.
@@ -96,22 +97,12 @@ impl SecretMove {
         )
     }
 
-    /// Returns its name in the keyring.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns its value.
-    pub(super) fn value(&self) -> &Secret {
-        &self.value
-    }
-
     /// Returns the change in servers.json, below the keys of the servers, for a server that is there. New ones have it
     /// already.
     pub(super) fn edit(&self, keys: &[String]) -> Option<ObjectEdit> {
         let keys = keys.iter().chain([&self.server, &self.field]).cloned().collect();
         let set = vec![(self.member.clone(), Value::from(self.reference.as_str()))];
-        self.is_known.then_some(ObjectEdit { keys, remove: Vec::new(), set })
+        self.is_known.then_some(ObjectEdit::set(keys, set))
     }
 
     /// Puts the value into the keyring.

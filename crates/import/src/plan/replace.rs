@@ -11,9 +11,10 @@ use crate::clients::variables::names_in;
 use crate::files::allowed::allow_own_entry;
 use crate::files::change_record::{ChangeRecord, ChangedPlace};
 use crate::files::comments::{comments, missing_comments};
-use crate::files::edit::{ObjectEdit, edit, edit_with_comments};
+use crate::files::edit::{ObjectEdit, edit_with_comments};
 use crate::files::source::{literal, value_at};
 use crate::files::write::{missing_dirs, mode};
+use crate::json::strings;
 use crate::merge::client_scope::ClientScope;
 use crate::merge::discover::{ClientFile, Place};
 use crate::merge::own_entry;
@@ -33,15 +34,11 @@ pub(super) struct ClientWrite {
     pub before: Option<String>,
     /// The text to write.
     pub after: String,
-    /// The names of the entries that ours replaces.
-    pub replaced: Vec<String>,
     /// Whether the file has our entry already.
     is_update: bool,
     /// Variables that the servers need and the client cannot pass on.
     pub(crate) unpassed: Vec<String>,
     places: Vec<ChangedPlace>,
-    /// The names that the replaced entries have in servers.json.
-    servers: BTreeSet<String>,
     /// The path of servers.json.
     config: PathBuf,
 }
@@ -54,7 +51,7 @@ impl ClientWrite {
         ChangeRecord {
             config: Some(self.config.clone()),
             places: self.places.clone(),
-            servers: self.servers.clone(),
+            servers: self.places.iter().flat_map(|place| place.servers.clone()).collect(),
             comments: missing_comments(comments(before.unwrap_or_default()), comments(&self.after)),
             made_dirs: missing_dirs(&self.path),
             mode: mode(&self.path),
@@ -64,7 +61,7 @@ impl ClientWrite {
 
     /// Returns what is done to the file, before its path.
     pub(super) fn describe(&self) -> String {
-        match self.replaced.len() {
+        match self.places.iter().map(|place| place.removed.len()).sum() {
             0 if self.is_update => format!("Change `{OWN_NAME}` in"),
             0 => format!("Add `{OWN_NAME}` to"),
             count => format!("Put `{OWN_NAME}` in place of {} in", counted(count, "server")),
@@ -102,12 +99,7 @@ impl OwnProgram<'_> {
             launch.args.extend(["--profile".to_owned(), profile.clone()]);
         }
         for server in self.servers.iter().filter(|server| self.profiles.sees(scope, &server.name)) {
-            launch.env.extend(
-                server
-                    .client_variables(app, scope.is_project)
-                    .into_iter()
-                    .map(|(name, text)| (name, text.into())),
-            );
+            launch.env.extend(server.client_variables(app, scope.is_project));
             // Only its client knows what these are.
             let of_client = |name: &String| {
                 server.origins.iter().any(|origin| origin.variables.client.contains_key(name))
@@ -115,8 +107,7 @@ impl OwnProgram<'_> {
             let fields = server.entry.iter().filter(|(field, _)| *field != "tools");
             let names = fields.flat_map(|(_, value)| names_in(value));
             launch.variables.extend(names.filter(|name| !of_client(name)));
-            let inherited = server.entry.get("inherit_env").and_then(Value::as_array).into_iter().flatten();
-            launch.variables.extend(inherited.filter_map(Value::as_str).map(str::to_owned));
+            launch.variables.extend(strings(server.entry.get("inherit_env")).map(str::to_owned));
         }
         // Before version 1.0.10, Copilot CLI passes nothing but PATH.
         if app == ClientApp::Copilot {
@@ -146,35 +137,20 @@ impl OwnProgram<'_> {
         }
         // As the client writes them, for the record.
         let root = literal(&file.path, &file.text).map_err(|error| error.to_string())?;
-        let mut own_names = Vec::new();
-        let mut changed = Vec::new();
-        let mut edits = Vec::new();
-        let mut unpassed = Vec::new();
         let is_update = places.iter().all(|place| place.own.is_some());
-        for place in places {
-            let (edit, change, missing) = self.replace_place(file, &root, place);
-            own_names.extend(change.own.clone());
-            unpassed.extend(missing);
-            edits.push(edit);
-            changed.push(change);
-        }
-        edits.extend(own_names.iter().find_map(|own| allow_own_entry(file.app, &root, own)));
-        let replaced: Vec<String> = changed.iter().flat_map(|place| place.removed.clone()).collect();
-        let after = edit_with_comments(&file.path, &file.text, &edits)?;
-        let (path, before) = (file.path.clone(), Some(file.text.clone()));
-        let servers = changed.iter().flat_map(|place| place.servers.clone()).collect();
-        let config = self.config.to_owned();
+        let changes = places.into_iter().map(|place| self.replace_place(file, &root, place));
+        let (mut edits, places, unpassed): (Vec<_>, Vec<_>, Vec<_>) = changes.collect();
+        let mut own_names = places.iter().filter_map(|place| place.own.as_deref());
+        edits.extend(own_names.find_map(|own| allow_own_entry(file.app, &root, own)));
         Ok(Some(ClientWrite {
             app: file.app,
-            path,
-            before,
-            after,
-            replaced,
+            path: file.path.clone(),
+            before: Some(file.text.clone()),
+            after: edit_with_comments(&file.path, &file.text, &edits)?,
             is_update,
-            unpassed,
-            places: changed,
-            servers,
-            config,
+            unpassed: unpassed.concat(),
+            places,
+            config: self.config.to_owned(),
         }))
     }
 
@@ -225,29 +201,12 @@ impl OwnProgram<'_> {
     /// # Errors
     ///
     /// Says why the file cannot be made.
-    pub(super) fn new_file(&self, app: ClientApp, path: PathBuf) -> Result<ClientWrite, String> {
+    pub(super) fn new_file(&self, app: ClientApp, path: PathBuf) -> Result<Option<ClientWrite>, String> {
         let root = json!({});
-        let keys = app.servers_path(&root);
-        let launch = self.launch(ClientScope { app, is_project: false });
-        let entry = Value::Object(app.entry(&root, &launch));
-        let unpassed = launch.variables.into_iter().filter(|_| app == ClientApp::ClaudeDesktop).collect();
-        let set = vec![(OWN_NAME.to_owned(), entry.clone())];
-        let after = edit(&path, "", &[ObjectEdit { keys: keys.clone(), remove: Vec::new(), set }])?;
-        let own = Some(OWN_NAME.to_owned());
-        let places = vec![ChangedPlace { keys, own, entry, ..ChangedPlace::default() }];
-        let (servers, config) = (BTreeSet::new(), self.config.to_owned());
-        Ok(ClientWrite {
-            app,
-            path,
-            before: None,
-            after,
-            replaced: Vec::new(),
-            is_update: false,
-            unpassed,
-            places,
-            servers,
-            config,
-        })
+        let place = Place { keys: app.servers_path(&root), ..Place::default() };
+        let empty = ClientFile { app, path, text: String::new(), root, places: vec![place] };
+        let write = self.replace_in(&empty, true)?;
+        Ok(write.map(|write| ClientWrite { before: None, ..write }))
     }
 }
 
@@ -258,9 +217,9 @@ impl OwnProgram<'_> {
 /// Fails if the system does not tell it.
 pub(super) fn own_command(env: &Env) -> anyhow::Result<String> {
     let own = std::env::current_exe().context("the path of this program is not known")?;
-    let dirs = std::env::split_paths(env.get("PATH").unwrap_or_default()).collect::<Vec<_>>();
     let name = if cfg!(windows) { "dynamic-mcp.exe" } else { "dynamic-mcp" };
-    let in_path = dirs.iter().filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));
+    let dirs = std::env::split_paths(env.get("PATH").unwrap_or_default()).filter(|dir| dir.is_absolute());
     let is_own = |path: &PathBuf| path.canonicalize().is_ok_and(|path| Some(path) == own.canonicalize().ok());
-    Ok(in_path.into_iter().find(is_own).unwrap_or(own).to_string_lossy().into_owned())
+    let in_path = dirs.map(|dir| dir.join(name)).find(is_own);
+    Ok(in_path.unwrap_or(own).to_string_lossy().into_owned())
 }

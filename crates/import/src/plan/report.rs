@@ -190,10 +190,16 @@ pub(crate) fn program(entry: &Map<String, Value>) -> String {
 }
 
 /// Returns the difference between two texts of a file, without the values that are probably secrets.
-pub(crate) fn diff(path: &Path, before: &str, after: &str, secrets: &BTreeSet<String>) -> VisibleText {
+/// A file that does not exist has none.
+pub(crate) fn diff(
+    path: &Path,
+    before: Option<&str>,
+    after: Option<&str>,
+    secrets: &BTreeSet<String>,
+) -> VisibleText {
     let file = text::path(path);
-    let diff =
-        TextDiff::from_lines(before, after).unified_diff().context_radius(2).header(&file, &file).to_string();
+    let diff = TextDiff::from_lines(before.unwrap_or_default(), after.unwrap_or_default());
+    let diff = diff.unified_diff().context_radius(2).header(&file, &file).to_string();
     // `lines` leaves out the carriage returns of line breaks. Tabs only lay a file out.
     let mut out = VisibleText::default();
     diff.lines().for_each(|line| out.lines("", hide(line, secrets)));
@@ -201,7 +207,7 @@ pub(crate) fn diff(path: &Path, before: &str, after: &str, secrets: &BTreeSet<St
 }
 
 /// How many servers and profiles servers.json gets.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConfigChanges {
     /// The new servers.
     pub servers: usize,
@@ -249,7 +255,7 @@ mod tests {
     fn a_difference_shows_backslashes_tabs_and_hidden_characters() {
         let after = "{\r\n\t\"cwd\": \"C:\\\\temp\\\\repo\",\r\n\t\"key\": \"s3cret\u{202e}\"\r\n}\r\n";
         let secrets = BTreeSet::from(["s3cret".to_owned()]);
-        let shown = diff(Path::new(r"C:\temp\x.json"), "", after, &secrets).to_string();
+        let shown = diff(Path::new(r"C:\temp\x.json"), None, Some(after), &secrets).to_string();
         assert!(shown.starts_with("--- C:\\temp\\x.json\n+++ C:\\temp\\x.json\n"), "{shown}");
         assert!(shown.contains("+\t\"cwd\": \"C:\\\\temp\\\\repo\",\n"), "{shown}");
         assert!(!shown.contains("s3cret") && shown.contains("\\u{202e}\"\n"), "{shown}");

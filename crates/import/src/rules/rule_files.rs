@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::client_rules::{ClientRule, RuleFile, TurnedOff, in_tool_name};
 use super::tool_rules::ToolEffect;
 use crate::clients::apps::{ClientApp, HostOs};
+use crate::json::{members, strings};
 use config::env::Env;
 
 /// Where `gemini mcp disable` notes what it turns off.
@@ -65,17 +66,19 @@ pub(crate) fn read(app: ClientApp, path: &Path, is_project: bool, root: &Value) 
 
 impl RuleFile {
     fn add(&mut self, key: &str, written: &str, pattern: String, effect: ToolEffect) {
+        self.push(key, written, pattern, effect, TurnedOff::No);
+    }
+
+    fn push(&mut self, key: &str, written: &str, pattern: String, effect: ToolEffect, turns_off: TurnedOff) {
         let written = format!("`{key}`: {written}");
-        self.rules.push(ClientRule { pattern, effect, written, agent: None, turns_off: TurnedOff::No });
+        self.rules.push(ClientRule { pattern, effect, written, agent: None, turns_off });
     }
 
     /// Reads the lists `allow`, `ask` and `deny` of an object. What denies counts before what asks, and that before what
     /// allows.
     fn read_lists(&mut self, root: &Value, keys: &[&str], pattern: impl Fn(&str) -> Option<String>) {
         let lists = keys.iter().try_fold(root, |value, key| value.get(key));
-        for (name, effect) in
-            [("allow", ToolEffect::Allow), ("ask", ToolEffect::Ask), ("deny", ToolEffect::Deny)]
-        {
+        for (name, effect) in ToolEffect::NAMED {
             for rule in strings(lists.and_then(|lists| lists.get(name))) {
                 if let Some(pattern) = pattern(rule) {
                     self.add(&format!("{}.{name}", keys.join(".")), rule, pattern, effect);
@@ -91,57 +94,48 @@ impl RuleFile {
         {
             let turned_off = if self.is_project { Some(TurnedOff::Named) } else { of_user };
             let Some(turned_off) = turned_off else { continue };
-            for name in strings(root.get(key)) {
-                self.turn_off(key, name, format!("mcp__{}", in_tool_name(name)), turned_off.clone());
-            }
+            strings(root.get(key)).for_each(|name| self.turn_off(key, name, turned_off.clone()));
         }
         let named = |key: &str| {
             let list = root.get(key)?.as_array()?.iter();
             Some(list.map(|server| Some(server.get("serverName")?.as_str()?.to_owned())).collect::<Vec<_>>())
         };
         for name in named("deniedMcpServers").into_iter().flatten().flatten() {
-            self.turn_off(
-                "deniedMcpServers",
-                &name,
-                format!("mcp__{}", in_tool_name(&name)),
-                TurnedOff::Named,
-            );
+            self.turn_off("deniedMcpServers", &name, TurnedOff::Named);
         }
         // One that is allowed by its command or address may be any.
-        if let Some(allowed) =
-            named("allowedMcpServers").and_then(|names| names.into_iter().collect::<Option<_>>())
-        {
-            let allowed: Vec<String> = allowed;
-            let written = allowed.join(", ");
-            self.turn_off("allowedMcpServers", &written, "mcp__*".to_owned(), TurnedOff::AllBut(allowed));
+        if let Some(allowed) = named("allowedMcpServers").and_then(|names| names.into_iter().collect()) {
+            self.turn_off_others("allowedMcpServers", "mcp__*", allowed);
         }
     }
 
     fn read_gemini_servers(&mut self, root: &Value) {
         if self.path.ends_with(GEMINI_ENABLEMENT) {
-            for (name, server) in root.as_object().into_iter().flatten() {
-                if server.get("enabled") == Some(&Value::Bool(false)) {
-                    let pattern = format!("mcp_{}_*", in_tool_name(name));
-                    self.turn_off("enabled", name, pattern, TurnedOff::Named);
-                }
-            }
-            return;
+            let disabled = members(Some(root)).filter(|(_, server)| server["enabled"] == false);
+            return disabled.for_each(|(name, _)| self.turn_off("enabled", name, TurnedOff::Named));
         }
-        for name in strings(root.pointer("/mcp/excluded")) {
-            self.turn_off("mcp.excluded", name, format!("mcp_{}_*", in_tool_name(name)), TurnedOff::Named);
-        }
+        let excluded = strings(root.pointer("/mcp/excluded"));
+        excluded.for_each(|name| self.turn_off("mcp.excluded", name, TurnedOff::Named));
         if let Some(allowed) = root.pointer("/mcp/allowed").filter(|allowed| allowed.is_array()) {
-            let names: Vec<_> = strings(Some(allowed)).map(str::to_owned).collect();
-            let written = names.join(", ");
-            self.turn_off("mcp.allowed", &written, "mcp_*".to_owned(), TurnedOff::AllBut(names));
+            let names = strings(Some(allowed)).map(str::to_owned).collect();
+            self.turn_off_others("mcp.allowed", "mcp_*", names);
         }
     }
 
-    fn turn_off(&mut self, key: &str, written: &str, pattern: String, turned_off: TurnedOff) {
-        self.add(key, written, pattern, ToolEffect::Deny);
-        if let Some(rule) = self.rules.last_mut() {
-            rule.turns_off = turned_off;
-        }
+    /// Adds a rule that turns off the server of this name.
+    fn turn_off(&mut self, key: &str, server: &str, turns_off: TurnedOff) {
+        let name = in_tool_name(server);
+        let pattern = match self.app {
+            ClientApp::Gemini => format!("mcp_{name}_*"),
+            _ => format!("mcp__{name}"),
+        };
+        self.push(key, server, pattern, ToolEffect::Deny, turns_off);
+    }
+
+    /// Adds a rule that turns off all servers but these.
+    fn turn_off_others(&mut self, key: &str, pattern: &str, servers: Vec<String>) {
+        let written = servers.join(", ");
+        self.push(key, &written, pattern.to_owned(), ToolEffect::Deny, TurnedOff::AllBut(servers));
     }
 
     /// Reads the tools that go without a question although their server asks. The other rules are in its entry.
@@ -149,25 +143,17 @@ impl RuleFile {
         if root.get("approval_policy").is_some() {
             self.policies.push("`approval_policy`".to_owned());
         }
-        let servers = root.get("mcp_servers").and_then(Value::as_object).into_iter().flatten();
-        let asks =
-            |server: &Value| server.get("default_tools_approval_mode").is_some_and(|mode| mode == "prompt");
+        const MODE: &str = "default_tools_approval_mode";
         // Of a server whose tools are named, the entry asks for the others by name.
-        for (server, entry) in
-            servers.filter(|(_, entry)| asks(entry) && entry.get("enabled_tools").is_none())
-        {
-            let tools = entry.get("tools").and_then(Value::as_object).into_iter().flatten();
-            let mode = |tool: &Value| Some(tool.get("approval_mode")?.as_str()?.to_owned());
-            let modes = tools.filter_map(|(tool, settings)| Some((tool, mode(settings)?)));
-            for (tool, mode) in modes.filter(|(_, mode)| mode != "prompt") {
-                self.add(
-                    "default_tools_approval_mode",
-                    "prompt",
-                    format!("mcp__{server}__*"),
-                    ToolEffect::Ask,
-                );
+        let asks = |entry: &Value| entry[MODE] == "prompt" && entry.get("enabled_tools").is_none();
+        for (server, entry) in members(root.get("mcp_servers")).filter(|(_, entry)| asks(entry)) {
+            let tools = members(entry.get("tools"));
+            let modes =
+                tools.filter_map(|(tool, settings)| Some((tool, settings["approval_mode"].as_str()?)));
+            for (tool, mode) in modes.filter(|(_, mode)| *mode != "prompt") {
+                self.add(MODE, "prompt", format!("mcp__{server}__*"), ToolEffect::Ask);
                 let key = format!("mcp_servers.{server}.tools.{tool}.approval_mode");
-                self.add(&key, &mode, format!("mcp__{server}__{tool}"), ToolEffect::Allow);
+                self.add(&key, mode, format!("mcp__{server}__{tool}"), ToolEffect::Allow);
             }
         }
     }
@@ -176,7 +162,7 @@ impl RuleFile {
     fn read_opencode(&mut self, root: &Value) {
         self.read_opencode_object("", root);
         for key in ["agent", "agents", "mode"] {
-            for (name, agent) in root.get(key).and_then(Value::as_object).into_iter().flatten() {
+            for (name, agent) in members(root.get(key)) {
                 let first = self.rules.len();
                 self.read_opencode_object(&format!("{key}.{name}."), agent);
                 self.rules.iter_mut().skip(first).for_each(|rule| rule.agent = Some(name.clone()));
@@ -185,13 +171,13 @@ impl RuleFile {
     }
 
     fn read_opencode_object(&mut self, at: &str, object: &Value) {
-        let members = |key: &str| object.get(key).and_then(Value::as_object).into_iter().flatten();
-        for (pattern, is_on) in members("tools").filter_map(|(name, is_on)| Some((name, is_on.as_bool()?))) {
+        let tools = members(object.get("tools"));
+        for (pattern, is_on) in tools.filter_map(|(name, is_on)| Some((name, is_on.as_bool()?))) {
             let effect = if is_on { ToolEffect::Allow } else { ToolEffect::Deny };
             self.add(&format!("{at}tools"), &format!("{pattern} {is_on}"), pattern.clone(), effect);
         }
         let all = object.get("permission").filter(|all| all.is_string()).map(|all| ("*", all));
-        let rules = members("permission").map(|(pattern, value)| (pattern.as_str(), value));
+        let rules = members(object.get("permission")).map(|(pattern, value)| (pattern.as_str(), value));
         for (pattern, value) in all.into_iter().chain(rules) {
             // The calls of a server's tools are the resource `*`.
             self.add_opencode(&format!("{at}permission"), pattern, value.get("*").unwrap_or(value));
@@ -207,17 +193,8 @@ impl RuleFile {
     }
 
     fn add_opencode(&mut self, key: &str, pattern: &str, effect: &Value) {
-        let (effect, name) = match effect.as_str() {
-            Some(name @ "allow") => (ToolEffect::Allow, name),
-            Some(name @ "ask") => (ToolEffect::Ask, name),
-            Some(name @ "deny") => (ToolEffect::Deny, name),
-            _ => return,
-        };
-        self.add(key, &format!("{pattern} {name}"), pattern.to_owned(), effect);
+        if let Some((name, effect)) = ToolEffect::NAMED.into_iter().find(|(name, _)| effect == name) {
+            self.add(key, &format!("{pattern} {name}"), pattern.to_owned(), effect);
+        }
     }
-}
-
-/// Returns the strings in a list.
-pub(crate) fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
-    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::json::strings;
 use config::glob::Glob;
 use config::notation::{escape, literal};
 
@@ -21,6 +22,12 @@ pub(crate) enum ToolEffect {
     Deny,
 }
 
+impl ToolEffect {
+    /// All of them, with their names in the files of clients and in ours.
+    pub(crate) const NAMED: [(&'static str, Self); 3] =
+        [("allow", Self::Allow), ("ask", Self::Ask), ("deny", Self::Deny)];
+}
+
 /// The rules for the tools of one server, as `tools` has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ToolRuleSet {
@@ -33,18 +40,21 @@ pub(crate) struct ToolRuleSet {
 impl ToolRuleSet {
     /// Takes the rules out of an entry. What else is in its `tools` stays.
     pub(crate) fn take_from(entry: &mut Map<String, Value>) -> Self {
-        let Some(Value::Object(tools)) = entry.get_mut("tools") else { return Self::default() };
-        let allow = Some(list(tools.shift_remove("allow").as_ref())).filter(|allow| !allow.is_empty());
-        let [deny, ask] = ["deny", "ask"].map(|name| list(tools.shift_remove(name).as_ref()));
-        if tools.is_empty() {
-            entry.shift_remove("tools");
+        let rules = Self::read(entry.get("tools"));
+        if let Some(Value::Object(tools)) = entry.get_mut("tools") {
+            tools.retain(|name, _| ToolEffect::NAMED.iter().all(|(known, _)| name != known));
+            if tools.is_empty() {
+                entry.shift_remove("tools");
+            }
         }
-        Self { allow, deny, ask }
+        rules
     }
 
     /// Reads the `tools` of an entry, or those of a server in a profile.
     pub(crate) fn read(tools: Option<&Value>) -> Self {
-        let member = |name| list(tools.and_then(|tools| tools.get(name)));
+        let member = |name| {
+            strings(tools.and_then(|tools| tools.get(name))).map(str::to_owned).collect::<BTreeSet<_>>()
+        };
         Self {
             allow: Some(member("allow")).filter(|allow| !allow.is_empty()),
             deny: member("deny"),
@@ -66,16 +76,11 @@ impl ToolRuleSet {
 
     /// Returns the members of `tools` for these rules.
     pub(crate) fn members(&self) -> Map<String, Value> {
-        let lists = [
-            ("allow", self.allow.clone().unwrap_or_default()),
-            ("deny", self.deny.clone()),
-            ("ask", self.ask.clone()),
-        ];
-        lists
-            .into_iter()
-            .filter(|(_, globs)| !globs.is_empty())
-            .map(|(name, globs)| (name.to_owned(), json!(globs)))
-            .collect()
+        let lists = [("allow", self.allow.as_ref()), ("deny", Some(&self.deny)), ("ask", Some(&self.ask))];
+        let member = |(name, globs): (&str, Option<&BTreeSet<String>>)| {
+            Some((name.to_owned(), json!(globs.filter(|globs| !globs.is_empty())?)))
+        };
+        lists.into_iter().filter_map(member).collect()
     }
 
     /// Adds a rule that counts before all that were added: of the rules that match a tool, the last one counts. Returns
@@ -83,12 +88,6 @@ impl ToolRuleSet {
     pub(crate) fn add(&mut self, globs: &[String], effect: ToolEffect) -> bool {
         if globs == ["*"] {
             *self = Self::default();
-            match effect {
-                ToolEffect::Allow => {}
-                ToolEffect::Ask => drop(self.ask.insert("*".to_owned())),
-                ToolEffect::Deny => drop(self.deny.insert("*".to_owned())),
-            }
-            return false;
         }
         let mut is_incomplete = false;
         for glob in globs {
@@ -151,11 +150,6 @@ impl ToolRuleSet {
         let parts = [allow, part("denies", &self.deny), part("asks before", &self.ask)];
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
-}
-
-fn list(globs: Option<&Value>) -> BTreeSet<String> {
-    let globs = globs.and_then(Value::as_array).into_iter().flatten();
-    globs.filter_map(|glob| Some(glob.as_str()?.to_owned())).collect()
 }
 
 /// Returns whether a glob certainly matches every name that another one matches.

@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 use super::undone_settings::{ConfigContent, UndoneConfig};
 use crate::clients::apps::{ClientApp, HostOs, is_own_entry, short_path};
 use crate::clients::client_form::client_form;
-use crate::clients::translate::{EntryContext, translate};
+use crate::clients::translate::translate;
+use crate::clients::variables::EntryContext;
 use crate::files::edit::{ObjectEdit, edit};
 use crate::files::source::{read_text, servers_keys, understood, value_at};
 use crate::merge::secrets::{hide, secret_values};
@@ -96,7 +97,7 @@ fn print_entries(
     }
     let secrets = secret_values(set.iter().filter_map(|(_, entry)| entry.as_object()));
     let keys = app.servers_path(&root);
-    let Ok(text) = edit(path, "", &[ObjectEdit { keys, remove: Vec::new(), set }]) else { return };
+    let Ok(text) = edit(path, "", &[ObjectEdit::set(keys, set)]) else { return };
     out.line(format_args!("For {}, in {}:", app.label(), short_path(path, env)));
     out.lines("  ", hide(&text, &secrets));
     if !secrets.is_empty() {

@@ -20,6 +20,7 @@ use crate::files::edit::edit;
 use crate::files::put_back::{ReturningEntries, put_back};
 use crate::files::source::{literal, value_at};
 use crate::files::write;
+use crate::json::members;
 use base::text::{self, name, visible};
 use config::env::Env;
 
@@ -231,10 +232,8 @@ impl UndoStep {
             (now, then) if now == then => Ok(()),
             (None, _) => Ok(()),
             // A file that was made again may be read by others than the old one, which comes back into it.
-            (Some(now), Some(then)) => {
-                write::replace_within_mode(&self.file, Some(now.as_bytes()), then.as_bytes(), self.mode)
-            }
-            (Some(now), None) => write::remove(&self.file, now.as_bytes()),
+            (Some(now), Some(then)) => write::replace_within_mode(&self.file, Some(now), then, self.mode),
+            (Some(now), None) => write::remove(&self.file, now),
         };
         result.with_context(|| format!("{} cannot be written", text::path(&self.file)))
     }
@@ -340,17 +339,17 @@ impl PlacePlan {
 /// Returns the variables and the other fields of our entry that are not as we wrote them. Of an earlier version's
 /// record, that is not known.
 fn own_variables(entry: &Value, written: &Value) -> Vec<String> {
-    let members = |field| entry.get(field).and_then(Value::as_object).into_iter().flatten();
-    let is_new =
-        |field, name: &String, value| written.get(field).and_then(|env| env.get(name)) != Some(value);
-    let fields = ["env", "environment"].into_iter().filter(|_| written.is_object());
-    let new =
-        fields.flat_map(|field| members(field).filter(move |(name, value)| is_new(field, name, *value)));
-    let members = entry.as_object().into_iter().flatten().filter(|_| written.is_object());
-    let fields = members.filter(|(field, value)| {
-        !["env", "environment"].contains(&field.as_str()) && written.get(field) != Some(*value)
-    });
-    new.chain(fields).map(|(name, _)| name.clone()).collect()
+    const ENV_FIELDS: [&str; 2] = ["env", "environment"];
+    fn differing<'a>(now: Option<&'a Value>, written: Option<&'a Value>) -> impl Iterator<Item = &'a String> {
+        let is_other = move |name: &String, value| written.and_then(|known| known.get(name)) != Some(value);
+        members(now).filter(move |(name, value)| is_other(name, value)).map(|(name, _)| name)
+    }
+    if !written.is_object() {
+        return Vec::new();
+    }
+    let variables = ENV_FIELDS.into_iter().flat_map(|field| differing(entry.get(field), written.get(field)));
+    let fields = differing(Some(entry), Some(written)).filter(|field| !ENV_FIELDS.contains(&field.as_str()));
+    variables.chain(fields).cloned().collect()
 }
 
 /// Returns the comments that the change removed and that are neither in the new text nor in the rest of the record.

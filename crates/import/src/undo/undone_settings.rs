@@ -89,7 +89,7 @@ impl UndoneConfig<'_> {
         let of_client = || scope.rules(&discovery.rules).map(|(_, rule)| rule);
         origin.rules.join(rules_for(scope.app, &found.name, of_client()).0);
         origin.is_on &= !is_off(scope.app, &found.name, scope.is_project, of_client());
-        let twin = merger.twin(&origin, &mut None);
+        let twin = merger.twin(&origin).ok();
         let of_name = |name: &str| merger.servers.iter().position(|server| server.name == name);
         let own_name = format!("{}-{}", found.name, scope.app.id());
         let Some(index) = twin.or_else(|| of_name(&own_name)).or_else(|| of_name(&found.name)) else {
