@@ -20,6 +20,7 @@ use super::files::edit::{ObjectEdit, edit};
 use super::files::records::ChangeRecords;
 use super::files::source::{read_text, servers_keys, understood, value_at};
 use super::files::write;
+use super::json::into_members;
 use super::measure::{MeasureContext, measure};
 use super::merge::accounts::KeyringValues;
 use super::merge::discover::Discovery;
@@ -38,7 +39,6 @@ use keyring::{SecretMove, take_secrets};
 use questions::{settle_access, settle_differences};
 use replace::{ClientWrite, OwnProgram, own_command};
 use report::ConfigChanges;
-use terminal::VisibleText;
 
 mod after_import;
 mod client_writes;
@@ -90,7 +90,7 @@ impl Plan {
         settle_differences(&mut merger, mode.answers).await?;
         merger.note_earlier_uses(&target, env);
         let Merger { mut servers, keyring } = merger;
-        let existing = root.get("profiles").and_then(Value::as_object).cloned().unwrap_or_default();
+        let existing = into_members(root.get("profiles").cloned());
         let profiles = settle_access(discovery, &mut servers, &existing, mode).await?;
         let review = RuleReview { discovery, servers: &servers, profiles: &profiles, env };
         let (lost, general) = review.lines();
@@ -101,10 +101,8 @@ impl Plan {
         let moves =
             mode.stored_secrets.as_ref().map(|taken| take_secrets(&mut servers, taken)).unwrap_or_default();
         if !moves.is_empty() {
-            let mut text = VisibleText::default();
-            text.paragraph("To the system's keyring:");
-            moves.iter().for_each(|secret| text.line(secret.describe()));
-            terminal::print(&text)?;
+            terminal::paragraph("To the system's keyring:")?;
+            moves.iter().try_for_each(|secret| terminal::line(secret.describe()))?;
         }
         let new = servers.iter().filter(|server| !server.is_known);
         let set: Vec<_> =

@@ -12,6 +12,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::json::into_members;
 use super::rules::tool_rules::ToolRuleSet;
 use base::text::name as visible_name;
 use config::file::values::ServerPattern;
@@ -55,14 +56,11 @@ impl Profile {
 
     /// Reads one. `None` if it is no profile.
     pub(crate) fn read(value: &Value) -> Option<Self> {
-        let (servers, tools) = match value {
-            Value::Object(members) => {
-                (members.get("servers").cloned().unwrap_or_else(|| json!(["*"])), members.get("tools"))
-            }
-            list => (list.clone(), None),
-        };
+        let servers = if value.is_object() { value.get("servers") } else { Some(value) };
+        let servers = servers.cloned().unwrap_or_else(|| json!(["*"]));
         let servers = servers.as_array()?.iter().map(|glob| Some(glob.as_str()?.to_owned()));
-        let tools = tools.and_then(Value::as_object).cloned().unwrap_or_default();
+        let tools = value.get("tools");
+        let tools = into_members(tools.cloned());
         Some(Self { servers: servers.collect::<Option<_>>()?, tools })
     }
 
@@ -141,9 +139,7 @@ impl Profile {
             let names: Vec<_> = globs.iter().map(name).collect();
             match names.len() {
                 ..=MAX_NAMED => names.join(", "),
-                count => {
-                    format!("{} and {} others", names[..MAX_NAMED - 2].join(", "), count - MAX_NAMED + 2)
-                }
+                count => format!("{} and {} others", names[..MAX_NAMED - 2].join(", "), count - MAX_NAMED + 2),
             }
         };
         let chosen = if chosen == ["*"] { "all servers".to_owned() } else { names(&chosen) };

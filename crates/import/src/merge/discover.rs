@@ -213,7 +213,7 @@ fn find_servers(
         let value = &below.map_or_else(|| value.clone(), |below| put_over(below, value));
         let found = shape::object(value).and_then(|entry| translate(entry, context));
         let found = found.map(|translated| FoundServer { name: name.clone(), translated });
-        let has_program = value.get("command").or(value.get("url")).is_some();
+        let has_program = value.get("command").is_some() || value.get("url").is_some();
         let reason = match (found, name_error(name, false)) {
             // Beside its servers, `mcp` of OpenCode has a setting.
             (Err(_), _) if app == ClientApp::Opencode && name == "timeout" && !value.is_object() => continue,

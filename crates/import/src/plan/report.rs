@@ -9,6 +9,8 @@ use similar::TextDiff;
 
 use crate::clients::apps::short_path;
 use crate::merge::accounts::passes_all;
+use crate::json::{members, strings};
+use crate::merge::client_scope::ClientScope;
 use crate::merge::differences::FieldDifference;
 use crate::merge::discover::Discovery;
 use crate::merge::secrets::{hide, secret_values};
@@ -100,18 +102,15 @@ fn describe(out: &mut VisibleText, server: &PlannedServer, secrets: &BTreeSet<St
     out.line(format_args!("    {}", hide(&program(&server.entry), secrets)));
     out.line(format_args!("    from {}", origins(server)));
     for field in ["env", "headers"] {
-        let members = server.entry.get(field).and_then(Value::as_object);
-        let names: Vec<_> = members.into_iter().flatten().map(|(member, _)| name(member)).collect();
+        let names: Vec<_> = members(server.entry.get(field)).map(|(member, _)| name(member)).collect();
         if !names.is_empty() {
             out.line(format_args!("    {field}: {}", names.join(", ")));
         }
     }
     match server.entry.get("inherit_env") {
-        Some(Value::Bool(true)) => {
-            out.line(format_args!("    {}", whole_environment(server)));
-        }
-        Some(Value::Array(names)) => {
-            let names: Vec<_> = names.iter().filter_map(Value::as_str).map(name).collect();
+        Some(Value::Bool(true)) => out.line(format_args!("    {}", whole_environment(server))),
+        names @ Some(Value::Array(_)) => {
+            let names: Vec<_> = strings(names).map(name).collect();
             out.line(format_args!("    gets these variables of yours: {}", names.join(", ")));
         }
         _ => {}
@@ -158,10 +157,7 @@ fn whole_environment(server: &PlannedServer) -> String {
 fn origins(server: &PlannedServer) -> String {
     let mut texts: Vec<String> = Vec::new();
     for origin in &server.origins {
-        let mut text = origin.app.label().to_owned();
-        if origin.is_project {
-            text.push_str(" (project)");
-        }
+        let mut text = ClientScope::of_origin(origin).label();
         if origin.name != server.name {
             text.push_str(&format!(" (as {})", name(&origin.name)));
         }
@@ -181,8 +177,7 @@ pub(crate) fn program(entry: &Map<String, Value>) -> String {
     let text = match (entry.get("url"), entry.get("command")) {
         (Some(url), _) => visible(url.as_str().unwrap_or_default()),
         (None, command) => {
-            let args = entry.get("args").and_then(Value::as_array).into_iter().flatten();
-            let words = command.into_iter().chain(args).filter_map(Value::as_str);
+            let words = command.and_then(Value::as_str).into_iter().chain(strings(entry.get("args")));
             words.map(word).collect::<Vec<_>>().join(" ")
         }
     };

@@ -42,6 +42,11 @@ pub(crate) struct ClientAccess {
 }
 
 impl ClientAccess {
+    /// Creates a client that has these servers.
+    pub(crate) fn new(scope: ClientScope, servers: BTreeMap<usize, UsedServer>) -> Self {
+        Self { scope, servers, remarks: Vec::new() }
+    }
+
     /// Finds out what each client has that has servers to import. `not_carried` gets what has no counterpart.
     pub(crate) fn collect(
         discovery: &Discovery,
@@ -49,12 +54,9 @@ impl ClientAccess {
         existing: &Map<String, Value>,
         not_carried: &mut Vec<String>,
     ) -> Vec<Self> {
-        let origins = || {
-            servers
-                .iter()
-                .enumerate()
-                .flat_map(|(index, server)| server.origins.iter().map(move |origin| (index, origin)))
-        };
+        let indexed = || servers.iter().enumerate();
+        let origins =
+            || indexed().flat_map(|(index, server)| server.origins.iter().map(move |origin| (index, origin)));
         let of_origins = origins().map(|(_, origin)| ClientScope::of_origin(origin));
         // In a project that was imported before, what the client has elsewhere counts too.
         let of_projects = own_profiles(discovery).map(|(scope, _)| scope).filter(|scope| scope.is_project);
@@ -80,13 +82,11 @@ impl ClientAccess {
                 server.rules.join(rules);
             }
             let seen = seen_elsewhere(scope, discovery, servers, existing);
-            for (index, in_profile) in
-                seen.filter(|(index, _)| !in_project.contains(servers[*index].name_in(scope.app)))
-            {
-                if used.contains_key(&index) {
+            for (index, in_profile) in seen {
+                let alias = servers[index].name_in(scope.app);
+                if in_project.contains(alias) || used.contains_key(&index) {
                     continue;
                 }
-                let alias = servers[index].name_in(scope.app);
                 let of_project = || {
                     let rules = scope.rules(&discovery.rules).filter(|(file, _)| file.is_project);
                     rules.map(|(_, rule)| rule)
@@ -100,7 +100,7 @@ impl ClientAccess {
                 let is_on = !is_off(scope.app, alias, false, of_project());
                 used.insert(index, UsedServer { is_on, rules });
             }
-            Self { scope, servers: used, remarks: Vec::new() }
+            Self::new(scope, used)
         };
         scopes.into_iter().map(access).collect()
     }

@@ -20,7 +20,7 @@ use base::text::{self, name};
 pub(crate) struct ClientProfiles {
     /// The name of each client's profile. Clients without one see every server.
     pub names: BTreeMap<ClientScope, String>,
-    /// All profiles that servers.json will have.
+    /// All profiles of servers.json: at first those that it has, in the end those that it will have.
     all: BTreeMap<String, Profile>,
     /// The clients that use this program already, and whose entries change: each gets a profile, or sees new servers.
     pub updated: BTreeSet<ClientScope>,
@@ -32,17 +32,23 @@ pub(crate) struct ClientProfiles {
     pub(crate) not_carried: Vec<String>,
 }
 
+/// The clients that use this program already, each with the profile that its entry names.
+type OwnProfiles = BTreeMap<ClientScope, Option<String>>;
+
 impl ClientProfiles {
+    /// Returns the profile of a client. Without one, it sees every server.
+    fn profile(&self, scope: ClientScope) -> Option<&Profile> {
+        self.all.get(self.names.get(&scope)?)
+    }
+
     /// Returns whether a client sees a server.
     pub(crate) fn sees(&self, scope: ClientScope, server: &str) -> bool {
-        let profile = self.names.get(&scope).and_then(|name| self.all.get(name));
-        profile.is_none_or(|profile| profile.chooses(server))
+        self.profile(scope).is_none_or(|profile| profile.chooses(server))
     }
 
     /// Returns the rules for the tools of a server in a client's profile.
     pub(crate) fn rules(&self, scope: ClientScope, server: &str) -> ToolRuleSet {
-        let profile = self.names.get(&scope).and_then(|name| self.all.get(name));
-        profile.map(|profile| profile.rules(server)).unwrap_or_default()
+        self.profile(scope).map(|profile| profile.rules(server)).unwrap_or_default()
     }
 }
 
@@ -65,35 +71,30 @@ pub(crate) struct ProfileInput<'a> {
 impl ProfileInput<'_> {
     /// Makes the profiles.
     pub(crate) fn profiles(&self) -> ClientProfiles {
-        let mut profiles = ClientProfiles::default();
-        let mut known: BTreeMap<String, Profile> = self
-            .existing
-            .iter()
-            .filter_map(|(name, value)| Some((name.clone(), Profile::read(value)?)))
-            .collect();
-        let before = known.clone();
-        let users: BTreeMap<ClientScope, Option<String>> = own_profiles(self.discovery).collect();
+        let read = |(name, value): (&String, &Value)| Some((name.clone(), Profile::read(value)?));
+        let before: BTreeMap<String, Profile> = self.existing.iter().filter_map(read).collect();
+        let mut profiles = ClientProfiles { all: before.clone(), ..ClientProfiles::default() };
+        let users: OwnProfiles = own_profiles(self.discovery).collect();
         for (scope, own) in &users {
             if let Some(own) = own {
-                self.keep_profile(*scope, own, &users, &mut known, &mut profiles);
+                self.keep_profile(*scope, own, &users, &mut profiles);
             }
         }
-        self.adapt_unused(&users, &mut known, &mut profiles);
+        self.adapt_unused(&users, &mut profiles);
         for (scope, own) in &users {
             if own.is_none() {
-                self.make_profile(&self.with_known_servers(*scope), &mut known, &mut profiles);
+                self.make_profile(&self.with_known_servers(*scope), &mut profiles);
             }
         }
         for client in self.clients {
             if !users.contains_key(&client.scope) {
-                self.make_profile(client, &mut known, &mut profiles);
+                self.make_profile(client, &mut profiles);
             }
             let remarks = client.remarks.iter().map(|remark| format!("{} {remark}", client.scope.label()));
             profiles.lines.extend(remarks);
         }
-        let changed = known.iter().filter(|(name, profile)| before.get(*name) != Some(*profile));
+        let changed = profiles.all.iter().filter(|(name, profile)| before.get(*name) != Some(*profile));
         profiles.changed = changed.map(|(name, profile)| (name.clone(), profile.value())).collect();
-        profiles.all = known;
         self.look_at_users(&users, &mut profiles);
         profiles
     }
@@ -152,14 +153,9 @@ impl ProfileInput<'_> {
 
     /// Adapts the profiles that have the name of a client and are in no entry that was read, such as the profiles of
     /// other projects: they leave out new servers of others, and get the client's rules for its own.
-    fn adapt_unused(
-        &self,
-        users: &BTreeMap<ClientScope, Option<String>>,
-        known: &mut BTreeMap<String, Profile>,
-        profiles: &mut ClientProfiles,
-    ) {
+    fn adapt_unused(&self, users: &OwnProfiles, profiles: &mut ClientProfiles) {
         let is_used = |name: &String| users.values().any(|profile| profile.as_ref() == Some(name));
-        for (name, profile) in known.iter_mut().filter(|(name, _)| !is_used(name)) {
+        for (name, profile) in profiles.all.iter_mut().filter(|(name, _)| !is_used(name)) {
             let Some(scope) = ClientScope::of_profile(name) else { continue };
             let client = self.clients.iter().find(|client| client.scope == scope);
             for server in client.map_or_else(Vec::new, |client| self.add_new_rules(client, profile)) {
@@ -179,7 +175,7 @@ impl ProfileInput<'_> {
 
     /// Finds out what the clients that use this program already see of the new servers: their entries need the variables
     /// of these, and who sees servers of others is told so.
-    fn look_at_users(&self, users: &BTreeMap<ClientScope, Option<String>>, profiles: &mut ClientProfiles) {
+    fn look_at_users(&self, users: &OwnProfiles, profiles: &mut ClientProfiles) {
         for (&scope, own) in users {
             let new = self.servers.iter().enumerate().filter(|(_, server)| !server.is_known);
             let seen: Vec<_> = new.filter(|(_, server)| profiles.sees(scope, &server.name)).collect();
@@ -209,20 +205,12 @@ impl ProfileInput<'_> {
 
     /// Returns the servers that other clients have and this one has not.
     pub(crate) fn of_others(&self, client: &ClientAccess) -> Vec<&str> {
-        let indexed = self.servers.iter().enumerate();
-        indexed
-            .filter(|(index, _)| self.is_left_out(client, *index))
-            .map(|(_, server)| server.name.as_str())
-            .collect()
+        let others = self.servers.iter().enumerate().filter(|(index, _)| self.is_left_out(client, *index));
+        others.map(|(_, server)| server.name.as_str()).collect()
     }
 
     /// Makes the profile of a client that does not use this program yet, if it needs one.
-    fn make_profile(
-        &self,
-        client: &ClientAccess,
-        known: &mut BTreeMap<String, Profile>,
-        profiles: &mut ClientProfiles,
-    ) {
+    fn make_profile(&self, client: &ClientAccess, profiles: &mut ClientProfiles) {
         let has_rules = client.servers.values().any(|used| used.is_on && !used.rules.is_empty());
         let others = self.of_others(client);
         let is_place = |file: &ClientFile| {
@@ -257,40 +245,29 @@ impl ProfileInput<'_> {
         let numbered = (2..).map(|number| format!("{base}-{number}"));
         let mut names = std::iter::once(base.clone()).chain(numbered);
         // A profile of the user's that has the name of the client stays as it is, unless it is just that.
-        let is_unreadable = |name: &String| self.existing.contains_key(name) && !known.contains_key(name);
         let found = names.find_map(|name| {
-            let profile = (!is_unreadable(&name)).then(|| fits(known.get(&name))).flatten()?;
-            Some((name, profile))
+            let known = profiles.all.get(&name);
+            let is_unreadable = known.is_none() && self.existing.contains_key(&name);
+            Some((name, fits(known).filter(|_| !is_unreadable)?))
         });
         let Some((name, profile)) = found else { return };
         let verb = if is_written { "gets" } else { "has its rules in" };
         profiles.lines.push(format!("{} {verb} {}", client.scope.label(), describe(&name, &profile)));
         self.describe_rules(client, profiles);
         profiles.names.insert(client.scope, name.clone());
-        known.insert(name, profile);
+        profiles.all.insert(name, profile);
     }
 
     /// Keeps the profile of a client that uses this program already: it goes on to choose what it chooses, and the new
     /// servers of its clients.
-    fn keep_profile(
-        &self,
-        scope: ClientScope,
-        own: &str,
-        users: &BTreeMap<ClientScope, Option<String>>,
-        known: &mut BTreeMap<String, Profile>,
-        profiles: &mut ClientProfiles,
-    ) {
+    fn keep_profile(&self, scope: ClientScope, own: &str, users: &OwnProfiles, profiles: &mut ClientProfiles) {
         let client = self.clients.iter().find(|client| client.scope == scope);
         profiles.names.insert(scope, own.to_owned());
-        let Some(profile) = known.get(own) else { return };
+        let Some(profile) = profiles.all.get(own) else { return };
         // Several clients may use one profile.
-        let clients: Vec<_> = users
-            .iter()
-            .filter(|(_, profile)| profile.as_deref() == Some(own))
-            .map(|(scope, _)| *scope)
-            .collect();
+        let clients = || users.iter().filter(|(_, profile)| profile.as_deref() == Some(own));
         let use_of = |index: usize| {
-            let used = clients.iter().filter_map(|scope| self.use_of(*scope, index));
+            let used = clients().filter_map(|(scope, _)| self.use_of(*scope, index));
             used.reduce(|one, other| one || other)
         };
         let is_wanted = |index: usize, server: &PlannedServer| {
@@ -335,7 +312,7 @@ impl ProfileInput<'_> {
         if adapted != *profile {
             profiles.lines.push(format!("{} keeps {}", scope.label(), describe(own, &adapted)));
             client.into_iter().for_each(|client| self.describe_rules(client, profiles));
-            known.insert(own.to_owned(), adapted);
+            profiles.all.insert(own.to_owned(), adapted);
         }
     }
 
@@ -343,15 +320,12 @@ impl ProfileInput<'_> {
     /// on to see them, but for those of projects.
     pub(crate) fn with_known_servers(&self, scope: ClientScope) -> ClientAccess {
         let found = self.clients.iter().find(|client| client.scope == scope).cloned();
-        let mut client =
-            found.unwrap_or(ClientAccess { scope, servers: BTreeMap::new(), remarks: Vec::new() });
+        let mut client = found.unwrap_or_else(|| ClientAccess::new(scope, BTreeMap::new()));
         for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| server.is_known) {
             let had = &server.earlier_uses;
             if had.is_empty() || had.iter().any(|had| had.counts_in(self.project_of(scope))) {
-                client
-                    .servers
-                    .entry(index)
-                    .or_insert_with(|| UsedServer { is_on: true, ..UsedServer::default() });
+                let unused = UsedServer { is_on: true, ..UsedServer::default() };
+                client.servers.entry(index).or_insert(unused);
             }
         }
         client

@@ -15,6 +15,7 @@ use crate::clients::translate::translate;
 use crate::clients::variables::EntryContext;
 use crate::files::edit::{ObjectEdit, edit};
 use crate::files::source::{read_text, servers_keys, understood, value_at};
+use crate::json::{into_members, members};
 use crate::merge::secrets::{hide, secret_values};
 use base::text::{self, name};
 use config::env::Env;
@@ -110,11 +111,12 @@ fn print_entries(
 fn own_content(config: &Path) -> Result<ConfigContent, String> {
     let text = read_text(config).map_err(|error| error.to_string())?.unwrap_or_default();
     let root = understood(config, &text).map_err(|error| error.to_string())?;
-    let profiles = root.get("profiles").and_then(Value::as_object).cloned().unwrap_or_default();
+    let profiles = into_members(root.get("profiles").cloned());
     match value_at(&root, &servers_keys(config, &root)) {
-        Some(Value::Object(servers)) => Ok(ConfigContent { servers: servers.clone(), profiles }),
-        None => Ok(ConfigContent { servers: Map::new(), profiles }),
-        Some(_) => Err(format!("{} has no servers that can be read", text::path(config))),
+        Some(servers) if !servers.is_object() => {
+            Err(format!("{} has no servers that can be read", text::path(config)))
+        }
+        servers => Ok(ConfigContent { servers: into_members(servers.cloned()), profiles }),
     }
 }
 
@@ -129,14 +131,12 @@ struct ClientServers {
 impl ClientServers {
     fn read(files: &UndoneFiles, env: &Env) -> Self {
         let mut servers = Self::default();
-        let of_users = ClientApp::all()
-            .iter()
-            .flat_map(|app| app.user_files(env, HostOs::CURRENT).into_iter().map(|path| (*app, path)));
-        let others = of_users.filter(|(_, path)| !files.contains_key(path));
-        for (app, path) in others {
-            // One that cannot be read has none that we know.
-            if let Ok(Some(text)) = read_text(&path) {
-                servers.add(app, &path, &text, env);
+        for app in ClientApp::all() {
+            let user_files = app.user_files(env, HostOs::CURRENT).into_iter();
+            for path in user_files.filter(|path| !files.contains_key(path)) {
+                // One that cannot be read has none that we know.
+                let text = read_text(&path).ok().flatten().unwrap_or_default();
+                servers.add(*app, &path, &text, env);
             }
         }
         for (path, (app, text)) in files {
@@ -147,13 +147,11 @@ impl ClientServers {
 
     fn add(&mut self, app: ClientApp, path: &Path, text: &str, env: &Env) {
         let Ok(root) = understood(path, text) else { return };
-        let own_keys = app.servers_path(&root);
-        let projects = root.get("projects").and_then(Value::as_object).into_iter().flatten();
-        let of_projects = projects.filter_map(|(_, project)| project.get("mcpServers"));
-        let places = value_at(&root, &own_keys).into_iter().chain(of_projects);
+        let of_projects = members(root.get("projects")).filter_map(|(_, project)| project.get("mcpServers"));
+        let own_place = value_at(&root, &app.servers_path(&root));
         let dir = path.parent().unwrap_or(path);
         let context = EntryContext { app, dir, project: None, env };
-        for (name, value) in places.filter_map(Value::as_object).flatten() {
+        for (name, value) in own_place.into_iter().chain(of_projects).flat_map(|place| members(Some(place))) {
             let Some(entry) = value.as_object().filter(|_| !is_own_entry(value)) else { continue };
             self.names.insert(name.clone());
             self.entries.extend(translate(entry, &context).ok().map(|translated| translated.entry));
