@@ -1,7 +1,7 @@
 //! `dynamic-mcp approve GROUP [TOOL]`: accepts definitions of tools that changed since they were first seen.
 
 use super::config_files::{find_server, load_config};
-use base::text::{name, quoted, shorten, visible};
+use base::text::{joined, name, quoted, shorten, visible};
 use clap::Args;
 use config::GroupName;
 use config::env::Env;
@@ -75,33 +75,29 @@ fn approved_tools(
 /// Returns the error of a command that approved nothing.
 fn refused(tool: &str, error: ApproveError) -> CommandError {
     let shown = |tool: &str| quoted(&shorten(tool, MAX_DESCRIPTION));
-    match error {
-        ApproveError::File(why) => CommandError::new(EXIT_FAILURE, why),
+    let message = match error {
+        ApproveError::File(why) => why,
         ApproveError::NothingKnown => {
-            let message =
-                "its tools have not been seen yet; they are trusted as they are when it first connects";
-            CommandError::new(EXIT_FAILURE, message)
+            "its tools have not been seen yet; they are trusted as they are when it first connects".to_owned()
         }
-        ApproveError::NotApproved(NotApproved::NothingChanged) => {
-            CommandError::new(EXIT_FAILURE, "none of its tools has changed")
-        }
+        ApproveError::NotApproved(NotApproved::NothingChanged) => "none of its tools has changed".to_owned(),
         ApproveError::NotApproved(NotApproved::ToolNotChanged) => {
-            CommandError::new(EXIT_FAILURE, format!("tool {} has not changed", shown(tool)))
+            format!("tool {} has not changed", shown(tool))
         }
-        ApproveError::NotApproved(NotApproved::NotVarying(tool, why)) => CommandError::new(
-            EXIT_FAILURE,
-            format!("tool {} cannot be approved as varying: {why}", shown(&tool)),
-        ),
+        ApproveError::NotApproved(NotApproved::NotVarying(tool, why)) => {
+            format!("tool {} cannot be approved as varying: {why}", shown(&tool))
+        }
         ApproveError::NotApproved(NotApproved::UnknownTool(changed)) => {
-            let named: Vec<_> = changed.iter().take(MAX_NAMED).map(|tool| shown(tool)).collect();
+            let named = joined(changed.iter().take(MAX_NAMED).map(|tool| shown(tool)));
             let changed = match (named.is_empty(), changed.len().saturating_sub(MAX_NAMED)) {
                 (true, _) => "none has changed".to_owned(),
-                (false, 0) => format!("changed: {}", named.join(", ")),
-                (false, more) => format!("changed: {}, +{more} more", named.join(", ")),
+                (false, 0) => format!("changed: {named}"),
+                (false, more) => format!("changed: {named}, +{more} more"),
             };
-            CommandError::new(EXIT_USAGE, format!("there is no tool {}; {changed}", shown(tool)))
+            return CommandError::new(EXIT_USAGE, format!("there is no tool {}; {changed}", shown(tool)));
         }
-    }
+    };
+    CommandError::new(EXIT_FAILURE, message)
 }
 
 /// Says in lines of text what changed about a tool, with hidden characters made visible.

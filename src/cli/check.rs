@@ -11,7 +11,7 @@
 use super::config_files::load_config_with;
 use super::shell::forms::Forms;
 use super::usage;
-use base::text::{CHARACTERS_PER_TOKEN, name, quoted};
+use base::text::{CHARACTERS_PER_TOKEN, joined, name, quoted};
 use clap::Args;
 use config::env::Env;
 use config::{Config, Endpoint, GroupName, Mode, Overrides};
@@ -151,11 +151,11 @@ fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError>
     if let Some(disabled) = config.disabled(unknown) {
         return Err(CommandError::new(EXIT_USAGE, format!("{} is {disabled}", disabled.name)));
     }
-    let known: Vec<_> = config.servers.iter().map(|(name, _)| name.to_string()).collect();
+    let known = joined(config.servers.iter().map(|(name, _)| name.as_str()));
     let is_left_out = config.is_left_out(&GroupName::new(unknown));
     let message = match config.profile_summary().filter(|_| is_left_out) {
         Some(profile) => format!("{profile}, among them {}", quoted(unknown)),
-        None => format!("the config has no enabled server {}; it has {}", quoted(unknown), known.join(", ")),
+        None => format!("the config has no enabled server {}; it has {known}", quoted(unknown)),
     };
     Err(CommandError::new(EXIT_USAGE, message))
 }
@@ -220,9 +220,9 @@ async fn wait_for_all(instance: &EmbeddedInstance) {
         |group| !is_decided(group),
         |all, awaited| {
             if !awaited.is_empty() {
-                let names: Vec<_> = awaited.iter().map(|group| name(group.name.as_str())).collect();
+                let names = joined(awaited.iter().map(|group| name(group.name.as_str())));
                 let done = all.len() - awaited.len();
-                progress.show(&format!("{done} of {} done, waiting for {}", all.len(), names.join(", ")));
+                progress.show(&format!("{done} of {} done, waiting for {names}", all.len()));
             }
         },
     )

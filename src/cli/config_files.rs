@@ -68,10 +68,9 @@ pub(super) fn find_server<'c>(
 
 /// Returns the error of a name that no server has. `known`: the names of the servers.
 pub(super) fn no_such_server<'n>(known: impl Iterator<Item = &'n str>) -> CommandError {
-    let known: Vec<_> = known.map(text::name).collect();
-    let known = match known.is_empty() {
-        true => "there are no servers in the config".to_owned(),
-        false => format!("the config has {}", known.join(", ")),
+    let known = match text::joined(known.map(text::name)) {
+        known if known.is_empty() => "there are no servers in the config".to_owned(),
+        known => format!("the config has {known}"),
     };
     CommandError::new(EXIT_USAGE, format!("there is no such server; {known}"))
 }

@@ -5,7 +5,7 @@ use base::text::name;
 use clap::Args;
 use config::env::Env;
 use instance::control::InstanceStatus;
-use instance::control::query::{LogReply, RunningInstance};
+use instance::control::query::RunningInstance;
 use instance::signals::EndSignals;
 use process::server_log::{LogCursor, LogPage};
 use std::io::ErrorKind;
@@ -75,26 +75,21 @@ pub async fn logs(args: &LogsArgs, env: &Env) -> anyhow::Result<ExitCode> {
 /// Prints the lines that are new. `names`: after the pid of the instance. Returns whether there may be more later.
 async fn print_next(read: &mut ReadInstance, group: &str, names: bool) -> bool {
     let pid = read.instance.status.pid;
-    match read.instance.log(group, read.cursor).await {
-        Ok(LogReply::Page(page)) => {
+    let end = match read.instance.log(group, read.cursor).await {
+        Ok(Some(page)) => {
             if read.cursor.replace(page.cursor).is_none() && page.lines.is_empty() {
                 say_empty(&read.instance.status, group);
             }
-            print(&page, names.then_some(pid)).is_ok()
+            return print(&page, names.then_some(pid)).is_ok();
         }
-        Ok(LogReply::NoSuchGroup) => {
-            terminal::message(format_args!("the instance with pid {pid} no longer has {}", name(group)));
-            false
-        }
-        Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => {
-            terminal::message(format_args!("the instance with pid {pid} has ended"));
-            false
-        }
-        Err(error) => {
-            terminal::message(format_args!("the instance with pid {pid} does not answer: {error}"));
-            false
-        }
-    }
+        Ok(None) => format!("no longer has {}", name(group)),
+        Err(error) => match error.kind() {
+            ErrorKind::ConnectionRefused | ErrorKind::NotFound => "has ended".to_owned(),
+            _ => format!("does not answer: {error}"),
+        },
+    };
+    terminal::message(format_args!("the instance with pid {pid} {end}"));
+    false
 }
 
 /// Says that a server has written nothing, and why it failed, if it did.

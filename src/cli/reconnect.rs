@@ -4,7 +4,7 @@ use super::running_instances::{choose, running_instances};
 use base::text::name;
 use clap::Args;
 use config::env::Env;
-use instance::control::query::{Reconnected, RunningInstance};
+use instance::control::query::RunningInstance;
 use std::process::ExitCode;
 use std::time::Duration;
 use terminal::outcome::EXIT_FAILURE;
@@ -36,14 +36,11 @@ pub async fn reconnect(args: &ReconnectArgs, env: &Env) -> anyhow::Result<ExitCo
     let mut exit_code = ExitCode::SUCCESS;
     for instance in chosen {
         let (pid, group) = (instance.status.pid, name(&args.group));
-        let outcome = match instance.reconnect(&args.group).await? {
-            Reconnected::Yes => outcome(&instance, &args.group).await?,
-            Reconnected::NoSuchGroup => {
-                terminal::message(format_args!("pid {pid} has {group} no more"));
-                continue;
-            }
-        };
-        match outcome {
+        if !instance.reconnect(&args.group).await? {
+            terminal::message(format_args!("pid {pid} has {group} no more"));
+            continue;
+        }
+        match outcome(&instance, &args.group).await? {
             ReconnectOutcome::Connected => {
                 terminal::line(format_args!("{group}: connected again in pid {pid}"))?;
             }
@@ -78,12 +75,14 @@ async fn outcome(instance: &RunningInstance, group: &str) -> std::io::Result<Rec
         sleep(POLL_INTERVAL).await;
         let status = instance.ask_status().await?;
         let Some(group) = status.group(group) else { break };
-        match (group["connecting"] == true, group["state"] == "failed") {
-            (true, _) => {}
-            (false, true) => {
-                return Ok(ReconnectOutcome::Failed(group["error"].as_str().unwrap_or_default().to_owned()));
-            }
-            (false, false) => return Ok(ReconnectOutcome::Connected),
+        if group["connecting"] != true {
+            let error = group["error"].as_str().unwrap_or_default().to_owned();
+            let has_failed = group["state"] == "failed";
+            return Ok(if has_failed {
+                ReconnectOutcome::Failed(error)
+            } else {
+                ReconnectOutcome::Connected
+            });
         }
     }
     Ok(ReconnectOutcome::Connecting)

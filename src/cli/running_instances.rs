@@ -1,6 +1,6 @@
 //! The running instances, and which of them a command about a group means.
 
-use base::text::{self, name, quoted};
+use base::text::{self, joined, name, quoted};
 use config::env::Env;
 use instance::control::query::{self, RunningInstance};
 use std::collections::BTreeSet;
@@ -39,19 +39,15 @@ pub(super) fn choose(
     }
     let known: BTreeSet<String> = instances.iter().flat_map(|instance| instance.status.names()).collect();
     let is_disabled = instances.iter().any(|instance| instance.status.disables(group));
-    instances.retain(|instance| instance.status.has_group(group));
+    instances.retain(|instance| instance.status.group(group).is_some());
     let is_here = |instance: &RunningInstance| instance.status.cwd == env.cwd().to_string_lossy();
     let (count, is_any_here) = (instances.len(), instances.iter().any(is_here));
     let message = match (count, is_any_here) {
-        (0, _) if is_disabled => {
-            format!("{0} is disabled; run `dynamic-mcp enable {0}`", name(group))
-        }
-        (0, _) if known.is_empty() => {
-            format!("no running instance has a server {}", quoted(group))
-        }
+        (0, _) if is_disabled => format!("{0} is disabled; run `dynamic-mcp enable {0}`", name(group)),
+        (0, _) if known.is_empty() => format!("no running instance has a server {}", quoted(group)),
         (0, _) => {
-            let known: Vec<_> = known.iter().map(|known| name(known)).collect();
-            format!("no running instance has a server {}; the servers: {}", quoted(group), known.join(", "))
+            let known = joined(known.iter().map(|known| name(known)));
+            format!("no running instance has a server {}; the servers: {known}", quoted(group))
         }
         _ if all || count == 1 => return Ok(instances),
         (_, true) => {

@@ -46,10 +46,8 @@ pub enum SecretCommand {
 /// Fails if the command fails, or stdout cannot be written.
 pub async fn run(command: &SecretCommand, env: &Env) -> anyhow::Result<ExitCode> {
     let store = secret_store(env).ok_or_else(|| {
-        CommandError::new(
-            EXIT_CONFIG,
-            "there is no directory for the names of secrets because HOME is not set",
-        )
+        let message = "there is no directory for the names of secrets because HOME is not set";
+        CommandError::new(EXIT_CONFIG, message)
     })?;
     let outcome = match command {
         SecretCommand::Set { name } => set(&store, name).await,
@@ -59,9 +57,9 @@ pub async fn run(command: &SecretCommand, env: &Env) -> anyhow::Result<ExitCode>
             }
             Some(names)
         }),
-        SecretCommand::Remove { name } => store.remove(name).await.map(|was_stored| match was_stored {
-            true => Some(vec![format!("{}: removed", text::name(name))]),
-            false => Some(vec![format!("{}: there was no such secret", text::name(name))]),
+        SecretCommand::Remove { name } => store.remove(name).await.map(|was_stored| {
+            let outcome = if was_stored { "removed" } else { "there was no such secret" };
+            Some(vec![format!("{}: {outcome}", text::name(name))])
         }),
     };
     let Some(lines) = outcome.map_err(failed)? else { return Ok(ExitCode::from(EXIT_INTERRUPTED)) };
@@ -106,14 +104,10 @@ async fn read_value(name: &str) -> io::Result<Option<Secret>> {
     };
     // First, so that no signal ends the process while the terminal shows nothing.
     let mut signals = EndSignals::listen()?;
-    let hidden = match is_typed {
-        true => {
-            let hidden = HiddenInput::start()?;
-            terminal::to_stderr(format_args!("Value of {name} (not shown): "));
-            Some(hidden)
-        }
-        false => None,
-    };
+    let hidden = is_typed.then(HiddenInput::start).transpose()?;
+    if is_typed {
+        terminal::to_stderr(format_args!("Value of {name} (not shown): "));
+    }
     let text = tokio::select! {
         text = blocking::run(INPUT_TIMEOUT, read) => Some(text.map_err(io::Error::other)?),
         _ = signals.next() => None,

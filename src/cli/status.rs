@@ -3,7 +3,7 @@
 use super::running_instances::running_instances;
 use base::clock::{in_largest_unit, rounded};
 use base::procfs;
-use base::text::{joined_up_to, name, shell_word, telling_lines};
+use base::text::{joined, joined_up_to, name, shell_word, telling_lines};
 use clap::Args;
 use config::env::Env;
 use config::{Config, Share};
@@ -82,9 +82,9 @@ async fn report(env: &Env) -> std::io::Result<Value> {
         saved_processes += saved;
         saved_bytes += saved * u32::try_from(*pid).ok().and_then(|pid| tree.memory(pid)).unwrap_or_default();
     }
-    let groups = instances.iter().flat_map(|instance| instance.status.groups());
-    let duplicates = duplicates::among(groups.filter_map(private_server), &tree);
-    let saved_by_laziness = saved_by_laziness(instances.iter().flat_map(|instance| instance.status.groups()));
+    let groups = || instances.iter().flat_map(|instance| instance.status.groups());
+    let duplicates = duplicates::among(groups().filter_map(private_server), &tree);
+    let saved_by_laziness = saved_by_laziness(groups());
     let instances: Vec<Value> = instances
         .iter()
         .map(|instance| {
@@ -167,8 +167,7 @@ fn table(report: &Value, layout: Layout) -> VisibleText {
         return text;
     }
     for instance in instances {
-        let config: Vec<&str> =
-            instance["config"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let config = joined(strings(&instance["config"]));
         text.line(format_args!(
             "dynamic-mcp {} (pid {}), started by {} {} ago in {}, {} with its servers, config {}",
             instance["version"].as_str().unwrap_or_default(),
@@ -177,12 +176,12 @@ fn table(report: &Value, layout: Layout) -> VisibleText {
             in_largest_unit(Duration::from_secs(instance["upS"].as_u64().unwrap_or_default())),
             instance["cwd"].as_str().unwrap_or_default(),
             megabytes(&instance["memoryBytes"]),
-            if config.is_empty() { "none".to_owned() } else { config.join(", ") },
+            if config.is_empty() { "none" } else { &config },
         ));
         if let Some(error) = instance["error"].as_str() {
             error.lines().for_each(|line| text.line(format_args!("  error: {line}")));
         }
-        for warning in instance["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        for warning in strings(&instance["warnings"]) {
             text.line(format_args!("  config warning: {warning}"));
         }
         if let Some(profile) = instance["profile"].as_str() {
@@ -192,22 +191,21 @@ fn table(report: &Value, layout: Layout) -> VisibleText {
         if is_empty("groups") && is_empty("disabled") && instance["error"].is_null() {
             text.line(format_args!("  {}", Config::NO_SERVER));
         }
-        let disabled = instance["disabled"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let disabled: Vec<_> = disabled.map(name).collect();
+        let disabled = joined(strings(&instance["disabled"]).map(name));
         let rows = instance["groups"].as_array().into_iter().flatten().map(group_row).collect();
         table::write(&mut text, &COLUMNS, rows, layout);
         if !disabled.is_empty() {
-            text.line(format_args!(
-                "  disabled: {}; `dynamic-mcp enable NAME` enables one",
-                disabled.join(", ")
-            ));
+            text.line(format_args!("  disabled: {disabled}; `dynamic-mcp enable NAME` enables one"));
         }
     }
-    for advice in report["advice"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        text.line(advice);
-    }
+    strings(&report["advice"]).for_each(|advice| text.line(advice));
     text.lines("", savings(report));
     text
+}
+
+/// Returns the strings in a list; none if it is something else.
+fn strings(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Says what laziness and sharing save; empty if that is nothing.
@@ -231,7 +229,7 @@ fn savings(report: &Value) -> String {
         1 => savings.push(format!("sharing saves 1 process and {}", megabytes(bytes))),
         _ => savings.push(format!("sharing saves {processes} processes and {}", megabytes(bytes))),
     }
-    if savings.is_empty() { String::new() } else { savings.join("; ") }
+    savings.join("; ")
 }
 
 /// The columns of the groups. On a narrow terminal the last ones go first.
@@ -261,10 +259,7 @@ fn group_row(group: &Value) -> Row<11> {
             Some(Ok(duration)) => rounded(duration),
             _ => "-".to_owned(),
         };
-    let state = match group["connecting"].as_bool() {
-        Some(true) => "connecting".to_owned(),
-        _ => text("state"),
-    };
+    let state = if group["connecting"] == true { "connecting".to_owned() } else { text("state") };
     let cells = [
         name(group["group"].as_str().unwrap_or_default()).into(),
         Cell::styled(&*state, state_style(&state)),
@@ -300,8 +295,9 @@ fn group_row(group: &Value) -> Row<11> {
         below.extend(line.into_iter().chain(group["startupHint"].as_str().map(str::to_owned)));
     }
     below.extend(group["error"].as_str().map(|error| telling_lines(error, MAX_ERROR_LINES).join("\n")));
-    let notes = ["warnings", "findings"].into_iter().filter_map(|list| group[list].as_array());
-    below.extend(notes.flatten().filter_map(Value::as_str).map(ToOwned::to_owned));
+    below.extend(
+        ["warnings", "findings"].into_iter().flat_map(|list| strings(&group[list])).map(str::to_owned),
+    );
     if let Some(next) = group["nextAttemptMs"].as_u64().filter(|_| group["connecting"] != true) {
         below.push(format!("next attempt in {}", in_largest_unit(Duration::from_millis(next))));
     }

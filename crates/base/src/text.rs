@@ -6,6 +6,7 @@
 //! escapes; the other functions add quotation marks or fold white space. Bodies that are passed on as they are, such as
 //! results and definitions, do not go through here.
 
+use std::borrow::Borrow;
 use std::fmt::{self, Write};
 use std::path::Path;
 
@@ -76,13 +77,18 @@ pub fn quoted(text: &str) -> String {
 
 /// Returns the texts [`quoted`], separated by commas.
 pub fn quoted_list<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
-    texts.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
+    joined(texts.into_iter().map(quoted))
+}
+
+/// Joins the entries of a list: `a, b, c`.
+pub fn joined(entries: impl IntoIterator<Item = impl Borrow<str>>) -> String {
+    entries.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Joins the first `max` entries of a list, and counts the others: `a, b and 3 more`.
 pub fn joined_up_to(max: usize, entries: impl IntoIterator<Item = String>) -> String {
     let mut entries = entries.into_iter();
-    let first = entries.by_ref().take(max).collect::<Vec<_>>().join(", ");
+    let first = joined(entries.by_ref().take(max));
     match entries.count() {
         0 => first,
         more => format!("{first} and {more} more"),

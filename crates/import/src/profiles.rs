@@ -139,7 +139,9 @@ impl Profile {
             let names: Vec<_> = globs.iter().map(name).collect();
             match names.len() {
                 ..=MAX_NAMED => names.join(", "),
-                count => format!("{} and {} others", names[..MAX_NAMED - 2].join(", "), count - MAX_NAMED + 2),
+                count => {
+                    format!("{} and {} others", names[..MAX_NAMED - 2].join(", "), count - MAX_NAMED + 2)
+                }
             }
         };
         let chosen = if chosen == ["*"] { "all servers".to_owned() } else { names(&chosen) };

@@ -9,13 +9,11 @@
 //! An endpoint is a socket (`unix_sockets`), or on Windows a named pipe (`named_pipes`). Either has a file by which
 //! commands find it. An instance that cannot create its endpoint works without it; commands do not find it then.
 
-use config::env::Env;
 #[cfg(windows)]
 use named_pipes as endpoint;
 use process::server_log::{LogCursor, LogPage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::PathBuf;
 #[cfg(unix)]
 use unix_sockets as endpoint;
 
@@ -25,11 +23,6 @@ pub mod query;
 pub mod socket;
 #[cfg(unix)]
 mod unix_sockets;
-
-/// Returns the directory that endpoints are found in, or that which has it.
-pub fn endpoint_base(env: &Env) -> Option<PathBuf> {
-    endpoint::base(env)
-}
 
 /// What a command asks an instance.
 #[derive(Debug, Serialize, Deserialize)]
@@ -105,10 +98,5 @@ impl InstanceStatus {
     /// Returns whether its config disables a server of this name.
     pub fn disables(&self, name: &str) -> bool {
         self.status["disabled"].as_array().into_iter().flatten().any(|disabled| disabled == name)
-    }
-
-    /// Returns whether it has a group of this name.
-    pub fn has_group(&self, name: &str) -> bool {
-        self.groups().iter().any(|group| group["group"] == name)
     }
 }

@@ -74,10 +74,9 @@ impl EmbeddedInstance {
         env.vars.extend([nesting.var_for_servers()]);
         let cache = Cache::open(options.cache_dir.clone());
         let limit = config.settings.max_message_bytes;
-        let Instance { groups, client, logins, .. } =
-            Instance::new(config, cache, options, env, StartupInfo::default());
-        let config = groups.config();
-        tokio::join!(groups.load_pins(&config), groups.check_commands(&config));
+        let instance = Instance::new(config, cache, options, env, StartupInfo::default());
+        instance.prepare().await;
+        let Instance { groups, client, logins, .. } = instance;
         let ((client_out, session_in), (session_out, client_in)) =
             (duplex(PIPE_CAPACITY), duplex(PIPE_CAPACITY));
         let mut tasks = JoinSet::new();

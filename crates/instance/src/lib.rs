@@ -125,6 +125,12 @@ impl Instance {
         let groups = GroupManager::new(config, transport, client.clone(), cache, pins, startup);
         Self { groups, client, logins, env }
     }
+
+    /// Reads the pins of the config's servers, and looks for their programs.
+    pub(crate) async fn prepare(&self) {
+        let config = self.groups.config();
+        tokio::join!(self.groups.load_pins(&config), self.groups.check_commands(&config));
+    }
 }
 
 /// Attaches to servers that other instances use as well. Windows has no host for them.

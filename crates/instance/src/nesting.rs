@@ -47,8 +47,7 @@ impl Nesting {
             hash.update([0]);
         }
         let own = digest::hex(&hash.finalize()[..8]);
-        let names: Vec<_> = files.iter().map(|file| text::path(file)).collect();
-        Self { own, ancestors, files: names.join(", ") }
+        Self { own, ancestors, files: text::joined(files.iter().map(|file| text::path(file))) }
     }
 
     /// Returns the name and the value of the variable for the servers of this instance.

@@ -5,7 +5,7 @@
 //! watcher of the config files. The session ends when stdin ends, when a signal comes, or when stdout cannot be written.
 //! It then closes every upstream, and the last answers are written before the process exits.
 
-use super::control::{self, socket, socket::InstanceInfo};
+use super::control::socket;
 use super::follow_config::follow_config;
 use super::nesting::{self, Nesting};
 use super::signals::EndSignals;
@@ -80,8 +80,9 @@ pub async fn serve(
         return Ok(ServeOutcome::WrongProfile(error));
     }
     lines.set_limit(loaded.config.settings.max_message_bytes);
-    let launch = LaunchContext { options, env, startup };
-    let outcome = run_session(loaded, (lines, output, writer), signals, launch).await?;
+        let LoadedFiles { config, watcher, cache } = loaded;
+    let instance = Instance::new(config, cache, options, env, startup);
+    let outcome = run_session(instance, watcher, (lines, output, writer), signals, options).await?;
     Ok(match (outcome, wrong_profile) {
         (ServeOutcome::NoClient, Some(error)) => ServeOutcome::WrongProfile(error),
         (outcome, _) => outcome,
@@ -98,13 +99,6 @@ pub enum ServeOutcome {
     /// The config does not have the profile that was named, and no request came or stdin is a terminal. Says what is
     /// wrong.
     WrongProfile(String),
-}
-
-/// How this instance was started.
-struct LaunchContext<'a> {
-    options: &'a InstanceOptions,
-    env: Env,
-    startup: StartupInfo,
 }
 
 /// The cause of an end before any request came.
@@ -155,24 +149,17 @@ fn stopped_at_start(cause: &str) -> ServeOutcome {
 
 /// Serves the client until it disconnects or a signal comes.
 async fn run_session(
-    loaded: LoadedFiles,
-    stdio: (LineReader, Output, Writer),
+    instance: Instance,
+    watcher: Option<ConfigWatcher>,
+    (mut lines, output, writer): (LineReader, Output, Writer),
     mut signals: EndSignals,
-    launch: LaunchContext<'_>,
+    options: &InstanceOptions,
 ) -> anyhow::Result<ServeOutcome> {
-    let LoadedFiles { config, watcher, cache } = loaded;
-    let LaunchContext { options, env, startup } = launch;
-    let (mut lines, output, writer) = stdio;
-    let Instance { groups, client, logins, env } = Instance::new(config, cache, options, env, startup);
-    let endpoint_base = control::endpoint_base(&env);
-    let info = InstanceInfo { endpoint_base, cwd: env.cwd().to_owned(), config: options.files.clone() };
-    let config = groups.config();
     tokio::select! {
-        ((), ()) = async { tokio::join!(groups.load_pins(&config), groups.check_commands(&config)) } => {}
-        signal = signals.next() => {
-            return Ok(stopped_at_start(signal));
-        }
+        () = instance.prepare() => {}
+        signal = signals.next() => return Ok(stopped_at_start(signal)),
     }
+    let Instance { groups, client, logins, env } = instance;
     let (peer, deadlines) = Peer::new(output.clone());
     let session = ClientSession::new(groups.clone(), &client, peer, options.session);
     let closing = groups.clone();
@@ -202,7 +189,7 @@ async fn run_session(
     let served = tokio::select! {
         served = serving => served,
         () = groups.run() => Ok(ServeOutcome::Served),
-        () = socket::serve(info, groups.clone()) => Ok(ServeOutcome::Served),
+        () = socket::serve(&options.files, &env, groups.clone()) => Ok(ServeOutcome::Served),
         () = follow_config(watcher, &groups, options, &env) => Ok(ServeOutcome::Served),
     };
     store_tokens(&*logins).await;

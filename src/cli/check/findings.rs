@@ -26,7 +26,7 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     let hidden_apps = tools.iter().filter(|(tool, definition)| {
         !tool.app_only && app_of(definition).is_some() && !snapshot.rules.exposes(&tool.name)
     });
-    findings.extend(finding_about(hidden_apps.map(|(tool, _)| tool.name.as_str()), |tools, _| {
+    findings.extend(finding_about(hidden_apps.map(|(tool, _)| tool.name.as_str()), |tools| {
         format!(
             "a user interface (MCP Apps), which most clients show only for tools that they list: {tools}; put them into \
              `expose`, unless you use the surface `flat`"
@@ -36,46 +36,41 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     findings.extend(snapshot.findings_for_owner());
     let changes = snapshot.pins.changes();
     let changed = changes.tools.keys().map(String::as_str).filter(|tool| snapshot.rules.allows_own(tool));
-    findings.extend(finding_about(changed, |tools, _| {
+    findings.extend(finding_about(changed, |tools| {
         let approve = changed_tools::approve_command(&group.name, server, None);
         format!("changed since first seen: {tools}; review them, then run `{approve}`")
     }));
-    let fetched = server.secrets.sources().filter_map(|(place, source)| match source {
-        SecretSource::Command(_) => Some(format!("{place}: {source}")),
-        SecretSource::Keyring { .. } => None,
-    });
-    findings.extend(fetched.map(|what| format!("runs a command for a secret: {what}")));
+    let sources = server.secrets.sources();
+    let commands = sources.filter(|(_, source)| matches!(source, SecretSource::Command(_)));
+    findings
+        .extend(commands.map(|(place, source)| format!("runs a command for a secret: {place}: {source}")));
     findings
 }
 
 /// Returns what to know about tools with these definitions. `config`: the option that names the config file.
 fn of_definitions(group: &str, config: &str, definitions: &[(&str, Value)]) -> Vec<String> {
-    let select = |is_meant: &dyn Fn(&str, &Value) -> bool| -> Vec<&str> {
-        definitions
-            .iter()
-            .filter(|(name, definition)| is_meant(name, definition))
-            .map(|(name, _)| *name)
-            .collect()
+    let select = |is_meant: fn(&str, &str, &Value) -> bool| {
+        let meant = definitions.iter().filter(move |(name, definition)| is_meant(group, name, definition));
+        meant.map(|(name, _)| *name)
     };
-    let silent =
-        select(&|_, definition| definition["description"].as_str().is_none_or(|text| text.trim().is_empty()));
-    let vague = select(&|_, definition| says_nothing(&definition["inputSchema"]));
-    let long = select(&|name, _| group.len() + "__".len() + name.len() > MAX_NAME);
-    let hidden = select(&|_, definition| has_invisible_characters(definition));
+    let silent = select(|_, _, definition| {
+        definition["description"].as_str().is_none_or(|text| text.trim().is_empty())
+    });
+    let vague = select(|_, _, definition| says_nothing(&definition["inputSchema"]));
+    let long = select(|group, name, _| group.len() + "__".len() + name.len() > MAX_NAME);
+    let hidden = select(|_, _, definition| has_invisible_characters(definition));
     let found = [
-        finding_about(silent.into_iter(), |tools, _| {
+        finding_about(silent, |tools| {
             format!("without a description, so models and search hardly find them: {tools}")
         }),
-        finding_about(vague.into_iter(), |tools, _| {
-            format!("an input schema that does not say what to pass: {tools}")
-        }),
-        finding_about(long.into_iter(), |tools, _| {
+        finding_about(vague, |tools| format!("an input schema that does not say what to pass: {tools}")),
+        finding_about(long, |tools| {
             format!(
                 "longer than {MAX_NAME} characters with the server's name before it, so clients see a shortened name: \
                  {tools}; give the server a shorter name in the config"
             )
         }),
-        finding_about(hidden.into_iter(), |tools, _| {
+        finding_about(hidden, |tools| {
             format!(
                 "characters in the definition that people do not see and models do: {tools}; read it with `dynamic-mcp \
                  tools {group} TOOL{config}`, and put the tool into `tools.deny` if you do not trust it"
@@ -88,11 +83,10 @@ fn of_definitions(group: &str, config: &str, definitions: &[(&str, Value)]) -> V
 /// Returns a finding about these tools, if there are any.
 fn finding_about<'t>(
     tools: impl Iterator<Item = &'t str>,
-    text: impl FnOnce(&str, usize) -> String,
+    text: impl FnOnce(&str) -> String,
 ) -> Option<String> {
-    let tools: Vec<_> = tools.collect();
-    let shown = tools.iter().map(|tool| quoted(&shorten(tool, MAX_NAME)));
-    (!tools.is_empty()).then(|| text(&joined_up_to(MAX_NAMED, shown), tools.len()))
+    let shown = joined_up_to(MAX_NAMED, tools.map(|tool| quoted(&shorten(tool, MAX_NAME))));
+    (!shown.is_empty()).then(|| text(&shown))
 }
 
 /// Returns whether a schema leaves open what to pass: it lists no parameters and does not say that there are none, or
@@ -161,7 +155,7 @@ mod tests {
     #[test]
     fn a_finding_names_five_tools_at_most() {
         let names = ["a", "b", "c", "d", "e", "f", "g"];
-        let text = finding_about(names.into_iter(), |tools, count| format!("{count}: {tools}"));
-        assert_eq!(text.unwrap(), r#"7: "a", "b", "c", "d", "e" and 2 more"#);
+        let text = finding_about(names.into_iter(), |tools| format!("these: {tools}"));
+        assert_eq!(text.unwrap(), r#"these: "a", "b", "c", "d", "e" and 2 more"#);
     }
 }

@@ -3,7 +3,7 @@
 use super::printer::Printer;
 use super::sandbox::{BROKEN_GROUP, GROUPS, IDLE_SECONDS, Sandbox};
 use anyhow::{Context, ensure};
-use base::text::CHARACTERS_PER_TOKEN;
+use base::text::{CHARACTERS_PER_TOKEN, joined};
 use instance::program_client::ProgramClient;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -209,9 +209,8 @@ impl Walkthrough<'_, '_> {
     /// Prints `text` and which servers run. Fails if there are not as many as `expected`.
     fn print_servers(&mut self, text: &str, expected: usize) -> anyhow::Result<()> {
         let running = self.sandbox.running_servers();
-        let processes: Vec<_> =
-            running.iter().map(|(group, pid)| format!("{group} (process {pid})")).collect();
-        let listed = if running.is_empty() { "none".to_owned() } else { processes.join(", ") };
+        let processes = joined(running.iter().map(|(group, pid)| format!("{group} (process {pid})")));
+        let listed = if running.is_empty() { "none" } else { &processes };
         self.out.paragraph(format!("{text} Running servers: {listed}.").trim_start())?;
         ensure!(running.len() == expected, "{} servers run instead of {expected}", running.len());
         Ok(())

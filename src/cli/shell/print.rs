@@ -1,13 +1,13 @@
 //! What the commands print: the answer on stdout, and what went wrong on stderr.
 
-use base::text::{name, one_line, shell_word, shorten};
+use base::text::{joined, name, one_line, shell_word, shorten};
 use front::changed_tools;
 use front::exposed_names::ExposedNames;
 use front::own_tools::{self, GET_DYNAMIC_TOOLS};
 use serde_json::Value;
 use std::io;
-use terminal::VisibleText;
 use terminal::outcome::EXIT_FAILURE;
+use terminal::{VisibleText, counted};
 use upstream::{State, Upstream};
 use wire::Raw;
 
@@ -154,8 +154,7 @@ pub(super) fn overview(groups: &[Upstream]) -> VisibleText {
         let refused = snapshot.refused();
         let is_usable = |tool: &str| snapshot.rules.allows(tool) && !refused.contains(tool);
         let tools: Vec<_> = catalog.tools.iter().filter(|tool| is_usable(&tool.name)).collect();
-        let count = if tools.len() == 1 { "1 tool".to_owned() } else { format!("{} tools", tools.len()) };
-        text.line(format_args!("{} ({count})", group.name));
+        text.line(format_args!("{} ({})", group.name, counted(tools.len(), "tool")));
         for tool in tools {
             let asks = snapshot.rules.asks(&tool.name).map_or("", |_| " (asks)");
             text.line(format_args!("  {}", entry(&format!("{}{asks}", name(&tool.name)), &tool.summary)));
@@ -175,12 +174,8 @@ pub(super) fn entries(lists: &Value) -> VisibleText {
     for list in lists.as_object().into_iter().flat_map(|lists| lists.values()) {
         for item in list.as_array().into_iter().flatten() {
             let key = ["uri", "uriTemplate", "name"].iter().find_map(|key| item[key].as_str());
-            let arguments = item["arguments"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let arguments: Vec<_> = arguments.iter().map(argument).collect();
-            let arguments = match arguments.is_empty() {
-                true => String::new(),
-                false => format!(" ({})", arguments.join(", ")),
-            };
+            let arguments = joined(item["arguments"].as_array().into_iter().flatten().map(argument));
+            let arguments = if arguments.is_empty() { arguments } else { format!(" ({arguments})") };
             let about = [&item["description"], &item["title"], &item["name"]];
             let about = about.iter().find_map(|about| about.as_str()).unwrap_or_default();
             let key = key.unwrap_or_default();

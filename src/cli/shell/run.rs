@@ -3,7 +3,7 @@
 use super::forms::Forms;
 use super::print::Printout;
 use crate::cli::config_files::load_config_with;
-use base::text::name;
+use base::text::{joined, name};
 use config::env::Env;
 use config::{Config, GroupName, Overrides};
 use instance::InstanceOptions;
@@ -67,9 +67,9 @@ pub(super) async fn wait_for_discovery(instance: &EmbeddedInstance) {
     let is_awaited = |_: &Upstream| groups.is_discovering();
     wait_for_groups(groups, DISCOVERY_TIMEOUT, is_awaited, |all, _| {
         let expected = all.iter().filter(|group| groups.expects_catalog(group));
-        let names: Vec<_> = expected.map(|group| name(group.name.as_str())).collect();
+        let names = joined(expected.map(|group| name(group.name.as_str())));
         if !names.is_empty() {
-            progress.show(&format!("waiting for {}", names.join(", ")));
+            progress.show(&format!("waiting for {names}"));
         }
     })
     .await;

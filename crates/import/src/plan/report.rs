@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use crate::clients::apps::short_path;
-use crate::merge::accounts::passes_all;
 use crate::json::{members, strings};
+use crate::merge::accounts::passes_all;
 use crate::merge::client_scope::ClientScope;
 use crate::merge::differences::FieldDifference;
 use crate::merge::discover::Discovery;

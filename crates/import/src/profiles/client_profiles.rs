@@ -260,7 +260,13 @@ impl ProfileInput<'_> {
 
     /// Keeps the profile of a client that uses this program already: it goes on to choose what it chooses, and the new
     /// servers of its clients.
-    fn keep_profile(&self, scope: ClientScope, own: &str, users: &OwnProfiles, profiles: &mut ClientProfiles) {
+    fn keep_profile(
+        &self,
+        scope: ClientScope,
+        own: &str,
+        users: &OwnProfiles,
+        profiles: &mut ClientProfiles,
+    ) {
         let client = self.clients.iter().find(|client| client.scope == scope);
         profiles.names.insert(scope, own.to_owned());
         let Some(profile) = profiles.all.get(own) else { return };

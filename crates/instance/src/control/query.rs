@@ -29,22 +29,6 @@ pub struct RunningInstance {
     file: PathBuf,
 }
 
-/// What became of a request to reconnect a group.
-pub enum Reconnected {
-    /// The group is being connected again.
-    Yes,
-    /// The instance has no such group.
-    NoSuchGroup,
-}
-
-/// The answer to a request for a log.
-pub enum LogReply {
-    /// Its lines.
-    Page(LogPage),
-    /// The instance has no such group.
-    NoSuchGroup,
-}
-
 /// The instances of this user.
 #[derive(Default)]
 pub struct RunningInstances {
@@ -88,16 +72,16 @@ pub async fn ask_all(env: &Env) -> io::Result<RunningInstances> {
 }
 
 impl RunningInstance {
-    /// Makes the instance connect a group again.
+    /// Makes the instance connect a group again. Returns false if it has no such group.
     ///
     /// # Errors
     ///
     /// Fails if the instance does not answer.
-    pub async fn reconnect(&self, group: &str) -> io::Result<Reconnected> {
+    pub async fn reconnect(&self, group: &str) -> io::Result<bool> {
         match ask(&self.file, &InstanceRequest::Reconnect(group.to_owned())).await? {
-            InstanceReply::Reconnecting => Ok(Reconnected::Yes),
-            InstanceReply::NoSuchGroup => Ok(Reconnected::NoSuchGroup),
-            InstanceReply::Status(_) | InstanceReply::Log(_) => Err(io::ErrorKind::InvalidData.into()),
+            InstanceReply::Reconnecting => Ok(true),
+            InstanceReply::NoSuchGroup => Ok(false),
+            _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
@@ -113,16 +97,16 @@ impl RunningInstance {
         }
     }
 
-    /// Reads the log of a group's server, from `after` on.
+    /// Reads the log of a group's server, from `after` on. `None` if the instance has no such group.
     ///
     /// # Errors
     ///
     /// Fails if the instance does not answer.
-    pub async fn log(&self, group: &str, after: Option<LogCursor>) -> io::Result<LogReply> {
+    pub async fn log(&self, group: &str, after: Option<LogCursor>) -> io::Result<Option<LogPage>> {
         match ask(&self.file, &InstanceRequest::Logs { group: group.to_owned(), after }).await? {
-            InstanceReply::Log(page) => Ok(LogReply::Page(page)),
-            InstanceReply::NoSuchGroup => Ok(LogReply::NoSuchGroup),
-            InstanceReply::Status(_) | InstanceReply::Reconnecting => Err(io::ErrorKind::InvalidData.into()),
+            InstanceReply::Log(page) => Ok(Some(page)),
+            InstanceReply::NoSuchGroup => Ok(None),
+            _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The endpoint on which an instance answers commands.
 
-use super::endpoint::{OwnEndpoint, check_peer};
+use super::endpoint::{self, OwnEndpoint, check_peer};
 use super::{InstanceReply, InstanceRequest, InstanceStatus};
 use config::GroupName;
+use config::env::Env;
 use front::tools::status;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::future::pending;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -29,21 +30,20 @@ const MAX_REQUEST_BYTES: usize = 4096;
 /// The interval between attempts to accept after one has failed.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What an instance says of itself.
-pub struct InstanceInfo {
-    /// The directory of the socket, or the prefix of the name of the pipe ([`endpoint_base`](super::endpoint_base)).
-    pub(crate) endpoint_base: Option<PathBuf>,
-    /// The working directory.
-    pub cwd: PathBuf,
-    /// The config files.
-    pub config: Vec<PathBuf>,
-}
-
-/// Answers commands. Never completes.
-pub async fn serve(info: InstanceInfo, groups: Arc<GroupManager>) {
-    let (info, started) = (Arc::new(info), Instant::now());
+/// Answers commands. `files` are the config files of this instance. Never completes.
+pub async fn serve(files: &[PathBuf], env: &Env, groups: Arc<GroupManager>) {
+    let started = Instant::now();
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let unchanging = Arc::new(InstanceStatus {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        up_s: 0,
+        cwd: text(env.cwd()),
+        config: files.iter().map(|file| text(file)).collect(),
+        status: Value::Null,
+    });
     sleep(START_DELAY).await;
-    let mut endpoint = match OwnEndpoint::listen(info.endpoint_base.as_deref()) {
+    let mut endpoint = match OwnEndpoint::listen(endpoint::base(env).as_deref()) {
         Ok(endpoint) => endpoint,
         Err(error) => {
             tracing::debug!(%error, "commands such as `dynamic-mcp status` will not find this process");
@@ -54,10 +54,10 @@ pub async fn serve(info: InstanceInfo, groups: Arc<GroupManager>) {
     loop {
         match endpoint.accept().await {
             Ok(socket) => {
-                let (info, groups) = (info.clone(), groups.clone());
+                let (status, groups) = (unchanging.clone(), groups.clone());
                 commands.add(async move {
                     check_peer(&socket)?;
-                    answer(socket, &info, &groups, started).await
+                    answer(socket, &status, &groups, started).await
                 });
             }
             Err(_) => sleep(ACCEPT_RETRY_INTERVAL).await,
@@ -92,9 +92,10 @@ impl OpenCommands {
     }
 }
 
+/// Answers one command. `status` has what does not change of the instance's status.
 async fn answer(
     socket: impl AsyncRead + AsyncWrite + Send + 'static,
-    info: &InstanceInfo,
+    status: &InstanceStatus,
     groups: &GroupManager,
     started: Instant,
 ) -> io::Result<()> {
@@ -103,12 +104,9 @@ async fn answer(
     let Some(Ok(line)) = line else { return Err(io::ErrorKind::UnexpectedEof.into()) };
     let reply = match serde_json::from_slice(&line)? {
         InstanceRequest::Status => InstanceReply::Status(Box::new(InstanceStatus {
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
             up_s: started.elapsed().as_secs(),
-            cwd: info.cwd.to_string_lossy().into_owned(),
-            config: info.config.iter().map(|file| file.to_string_lossy().into_owned()).collect(),
             status: status_for_owner(groups),
+            ..status.clone()
         })),
         InstanceRequest::Reconnect(name) => match groups.get(&GroupName::new(&name)) {
             Some(group) => {

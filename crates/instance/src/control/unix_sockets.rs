@@ -13,7 +13,7 @@ pub(super) use SocketEndpoint as OwnEndpoint;
 
 /// Returns `$XDG_RUNTIME_DIR`, if it is set.
 pub(super) fn base(env: &Env) -> Option<PathBuf> {
-    env.get("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
+    env.get_non_empty("XDG_RUNTIME_DIR").map(PathBuf::from)
 }
 
 /// The socket of this instance.
