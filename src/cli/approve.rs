@@ -3,12 +3,12 @@
 use super::config_files::{find_server, load_config};
 use base::text::{joined, name, quoted, shorten, visible};
 use clap::Args;
-use config::GroupName;
 use config::env::Env;
+use config::{GroupName, Overrides};
 use instance::InstanceOptions;
 use std::process::ExitCode;
-use terminal::VisibleText;
 use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
+use terminal::{VisibleText, counted};
 use upstream::pins::group::{ApproveError, approve as approve_record};
 use upstream::pins::record::{ApprovedTool, NotApproved};
 use upstream::pins::varying::Varying;
@@ -39,22 +39,20 @@ pub struct ApproveArgs {
 ///
 /// Fails if stdout cannot be written.
 pub fn approve(args: &ApproveArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
-    match approved_tools(args, options, env) {
-        Ok(tools) => {
-            let mut text = VisibleText::default();
-            tools.iter().for_each(|tool| describe(&mut text, tool));
-            let count = match tools.len() {
-                0 => "confirmed".to_owned(),
-                1 => "approved 1 tool".to_owned(),
-                count => format!("approved {count} tools"),
-            };
-            let group = name(&args.group);
-            text.line(format_args!("{group}: {count}; running instances notice within 2 seconds"));
-            terminal::print(&text)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(error) => Ok(error.print(&args.group)),
-    }
+    let tools = match approved_tools(args, options, env) {
+        Ok(tools) => tools,
+        Err(error) => return Ok(error.print(&args.group)),
+    };
+    let mut text = VisibleText::default();
+    tools.iter().for_each(|tool| describe(&mut text, tool));
+    let count = match tools.len() {
+        0 => "confirmed".to_owned(),
+        count => format!("approved {}", counted(count, "tool")),
+    };
+    let group = name(&args.group);
+    text.line(format_args!("{group}: {count}; running instances notice within 2 seconds"));
+    terminal::print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn approved_tools(
@@ -62,7 +60,7 @@ fn approved_tools(
     options: &InstanceOptions,
     env: &Env,
 ) -> Result<Vec<ApprovedTool>, CommandError> {
-    let config = load_config(options, env)?;
+    let config = load_config(Overrides::default(), options, env)?;
     let group = GroupName::new(&args.group);
     let server = find_server(&config, &group)?;
     let dir = options.pins_dir.as_deref().ok_or_else(|| {

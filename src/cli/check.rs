@@ -8,7 +8,7 @@
 //!
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
-use super::config_files::load_config_with;
+use super::config_files::load_config;
 use super::shell::forms::Forms;
 use super::usage;
 use base::text::{CHARACTERS_PER_TOKEN, joined, name, quoted};
@@ -115,7 +115,7 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
     }
     let options = of_client.as_ref().unwrap_or(options);
     let overrides = Overrides { mode: Some(Mode::Eager), ..Overrides::default() };
-    let mut config = load_config_with(overrides, options, &env)?;
+    let mut config = load_config(overrides, options, &env)?;
     refuse_unknown(&args.names, &config)?;
     report.profile = config.profile_summary();
     config

@@ -13,16 +13,7 @@ use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_USAGE};
 /// # Errors
 ///
 /// Fails if nothing is wrong but that there is no such profile, which is a usage error.
-pub(super) fn load_config(options: &InstanceOptions, env: &Env) -> Result<Config, CommandError> {
-    load_config_with(Overrides::default(), options, env)
-}
-
-/// Loads the config like [`load_config`], for a command that overrides settings.
-///
-/// # Errors
-///
-/// Fails like [`load_config`].
-pub(super) fn load_config_with(
+pub(super) fn load_config(
     overrides: Overrides,
     options: &InstanceOptions,
     env: &Env,

@@ -5,7 +5,7 @@ use auth::{Account, AuthError, BrowserLogin, LoginStart, LogoutOutcome, browser,
 use base::text;
 use clap::Args;
 use config::env::Env;
-use config::{Endpoint, GroupName, HttpConfig, OAuthFlow};
+use config::{Endpoint, GroupName, HttpConfig, OAuthFlow, Overrides};
 use instance::InstanceOptions;
 use instance::signals::interrupted;
 use instance::stores::{secret_keyring, token_store};
@@ -84,7 +84,7 @@ async fn find_account(
     options: &InstanceOptions,
     env: &Env,
 ) -> Result<(HttpConfig, Arc<Account>), CommandError> {
-    let config = load_config(options, env)?;
+    let config = load_config(Overrides::default(), options, env)?;
     let group = GroupName::new(name);
     let server = find_server(&config, &group)?;
     let secrets = SecretResolver::new(secret_keyring(env), Arc::new(env.clone()), Warden::new());

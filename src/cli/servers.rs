@@ -100,9 +100,8 @@ fn add_server(args: &AddArgs, options: &InstanceOptions, env: &Env) -> Result<St
         return Err(CommandError::new(EXIT_USAGE, "the name is empty"));
     }
     let mut files = read_files(options, env)?;
-    let config_args = options.config_args(env);
+    let (shown, config_args) = (text::shell_word(name).unwrap_or_default(), options.config_args(env));
     if let Some(file) = files.iter().find(|file| file.entry(name).is_some()) {
-        let shown = text::shell_word(name).unwrap_or_default();
         let message = format!(
             "{} has a server of this name already; `dynamic-mcp remove {shown}{config_args}` removes it",
             text::path(&file.path)
@@ -114,13 +113,12 @@ fn add_server(args: &AddArgs, options: &InstanceOptions, env: &Env) -> Result<St
         return Err(CommandError::new(EXIT_CONFIG, "there is no config file because HOME is not set"));
     };
     let set = vec![(name.to_owned(), Value::Object(entry))];
-    file.write(&ObjectEdit { keys: file.keys.clone(), remove: Vec::new(), set })?;
+    file.write(&ObjectEdit::set(file.keys.clone(), set))?;
     let config = load_all_servers(Overrides::default(), options, env);
     let server = config.servers.iter().find(|(known, _)| known.as_str() == name);
     if let Some((_, Err(error))) = server {
         terminal::message(format_args!("it does not work yet: {error}"));
     }
-    let shown = text::shell_word(name).unwrap_or_default();
     Ok(format!("added to {}; `dynamic-mcp check {shown}{config_args}` starts it", text::path(&file.path)))
 }
 
@@ -170,24 +168,20 @@ fn change_server(
         return Err(no_such_server(known.map(String::as_str)));
     };
     let path = text::path(&file.path);
-    let is_disabled = is_disabled(entry);
-    let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
-    let of_entry = |remove: &[&str], set| {
-        let keys = file.keys.iter().cloned().chain([name.to_owned()]).collect();
-        ObjectEdit { keys, remove: words(remove), set }
-    };
-    let (edit, done) = match (change, is_disabled) {
-        (ServerEdit::Remove, _) => {
-            (ObjectEdit { keys: file.keys.clone(), remove: words(&[name]), set: Vec::new() }, "removed from")
-        }
-        (ServerEdit::Enable, true) => (of_entry(&["enabled", "disabled"], Vec::new()), "enabled in"),
+    let (remove, set, done) = match (change, is_disabled(entry)) {
+        (ServerEdit::Remove, _) => (vec![name], Vec::new(), "removed from"),
+        (ServerEdit::Enable, true) => (vec!["enabled", "disabled"], Vec::new(), "enabled in"),
         (ServerEdit::Disable, false) => {
-            (of_entry(&["disabled"], vec![("enabled".to_owned(), json!(false))]), "disabled in")
+            (vec!["disabled"], vec![("enabled".to_owned(), json!(false))], "disabled in")
         }
         (ServerEdit::Enable, false) => return Ok(format!("is enabled already in {path}")),
         (ServerEdit::Disable, true) => return Ok(format!("is disabled already in {path}")),
     };
-    file.write(&edit)?;
+    let mut keys = file.keys.clone();
+    if change != ServerEdit::Remove {
+        keys.push(name.to_owned());
+    }
+    file.write(&ObjectEdit { keys, remove: remove.into_iter().map(str::to_owned).collect(), set })?;
     Ok(format!("{done} {path}"))
 }
 
@@ -197,14 +191,9 @@ fn is_disabled(entry: &Map<String, Value>) -> bool {
 
 /// Returns the servers that the config files have, and whether each is disabled. None if a file cannot be read.
 pub(super) fn servers_in_files(options: &InstanceOptions, env: &Env) -> BTreeMap<String, bool> {
-    let mut servers = BTreeMap::new();
-    for file in read_files(options, env).unwrap_or_default() {
-        let entries = file.servers().into_iter().flatten();
-        servers.extend(
-            entries.filter_map(|(name, entry)| Some((name.clone(), is_disabled(entry.as_object()?)))),
-        );
-    }
-    servers
+    let files = read_files(options, env).unwrap_or_default();
+    let entries = files.iter().filter_map(ServersFile::servers).flatten();
+    entries.filter_map(|(name, entry)| Some((name.clone(), is_disabled(entry.as_object()?)))).collect()
 }
 
 /// A config file, and where its servers are.

@@ -104,9 +104,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
             args.drain(at..at + count);
             continue;
         }
-        let variable = option_of(&error).and_then(|option| variable_of(&command, &option));
-        let variable = variable.or_else(|| variable_that_is_not_utf8(&command, &error));
-        let Some((id, variable)) = variable else { return Err(shown_error(&command, &args, &error)) };
+        let Some((id, variable)) = wrong_variable(&command, &error) else {
+            return Err(shown_error(&command, &args, &error));
+        };
         let what = match error.kind() {
             ErrorKind::InvalidUtf8 => "it is not UTF-8".to_owned(),
             _ => describe(&error, OsStr::new("")),
@@ -204,19 +204,18 @@ fn option_of(error: &Error) -> Option<String> {
     Some(if is_option { named.split([' ', '=']).next().unwrap_or(&named).to_owned() } else { named })
 }
 
-/// Returns the id and the variable of an option.
-fn variable_of(command: &Command, option: &str) -> Option<(String, String)> {
-    let name = option.strip_prefix("--")?;
-    let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name))?;
-    Some((arg.get_id().to_string(), arg.get_env()?.to_string_lossy().into_owned()))
-}
-
-/// Returns the id and the variable of an option whose variable is not UTF-8, if the error is about that.
-fn variable_that_is_not_utf8(command: &Command, error: &Error) -> Option<(String, String)> {
-    let is_wrong = |name: &&OsStr| std::env::var_os(name).is_some_and(|value| value.to_str().is_none());
-    let mut wrong = command.get_arguments().filter(|arg| arg.get_env().as_ref().is_some_and(is_wrong));
-    let arg = wrong.next().filter(|_| error.kind() == ErrorKind::InvalidUtf8)?;
-    Some((arg.get_id().to_string(), arg.get_env()?.to_string_lossy().into_owned()))
+/// Returns the id and the variable of the option whose variable an error is about: the option that it names, or the one
+/// whose variable is not UTF-8.
+fn wrong_variable(command: &Command, error: &Error) -> Option<(String, String)> {
+    let named = option_of(error);
+    let named = named.as_deref().and_then(|option| option.strip_prefix("--"));
+    let is_not_utf8 = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.to_str().is_none());
+    let with_variable = || command.get_arguments().filter_map(|arg| Some((arg, arg.get_env()?)));
+    let of_option = with_variable().find(|(arg, _)| named.is_some() && arg.get_long() == named);
+    let (arg, variable) = of_option.or_else(|| {
+        with_variable().find(|(_, name)| error.kind() == ErrorKind::InvalidUtf8 && is_not_utf8(name))
+    })?;
+    Some((arg.get_id().to_string(), variable.to_string_lossy().into_owned()))
 }
 
 /// Says what is wrong with an argument, and what to do about it, without its value.

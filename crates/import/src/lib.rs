@@ -52,7 +52,6 @@ use files::write::absolute;
 use instance::InstanceOptions;
 use instance::signals::interrupted;
 use instance::stores::secret_store;
-use measure::MeasureContext;
 use merge::discover::{Discovery, discover};
 use mode::ImportMode;
 use plan::Plan;
@@ -172,7 +171,7 @@ async fn import_or_undo(args: &ImportArgs, options: &InstanceOptions, env: &Env)
         );
         bail!(CommandError::new(EXIT_USAGE, message));
     }
-    import_into(target, args, mode, MeasureContext { options, env }).await
+    import_into(target, args, mode, options, env).await
 }
 
 /// Imports the servers into this file.
@@ -180,9 +179,9 @@ async fn import_into(
     target: PathBuf,
     args: &ImportArgs,
     mut mode: ImportMode,
-    context: MeasureContext<'_>,
+    options: &InstanceOptions,
+    env: &Env,
 ) -> anyhow::Result<ExitCode> {
-    let env = context.env;
     if args.secrets {
         mode.stored_secrets = Some(known_secrets(&target, args.dry_run, env).await?);
     }
@@ -195,10 +194,9 @@ async fn import_into(
     }
     terminal::print(&plan::report::files(&discovery, env).wrapped())?;
     if discovery.files.is_empty() && discovery.errors.is_empty() {
-        let names: Vec<_> = mode.apps.iter().map(|app| app.label()).collect();
+        let names = text::joined(mode.apps.iter().map(|app| app.label()));
         terminal::line(format_args!(
-            "No files of {} were found. `dynamic-mcp add` adds a server without them.",
-            names.join(", ")
+            "No files of {names} were found. `dynamic-mcp add` adds a server without them."
         ))?;
         if !args.write_client {
             return Ok(ExitCode::SUCCESS);
@@ -207,7 +205,7 @@ async fn import_into(
     confirm_projects(&mut discovery, &mode).await?;
     let plan = Plan::new(&discovery, target, &mode, env).await?;
     if mode.measure {
-        plan.measure(context).await?;
+        plan.measure(options, env).await?;
     }
     let done = plan.carry_out(&discovery, &mode, env).await?;
     Ok(match (done, discovery.errors.is_empty()) {

@@ -80,18 +80,11 @@ impl Figures {
     }
 }
 
-/// What servers are started with.
-pub(crate) struct MeasureContext<'a> {
-    /// Where logins are, and how to read the same config.
-    pub(crate) options: &'a InstanceOptions,
-    /// The environment, for variables in the config.
-    pub(crate) env: &'a Env,
-}
-
 /// The heads of the columns.
 const COLUMNS: &str = "processes    memory    start    tokens";
 
 /// Starts the servers and this program, and returns what to print about it. `config` is the text of servers.json.
+/// `options` say where logins are.
 ///
 /// # Errors
 ///
@@ -100,15 +93,16 @@ pub(crate) async fn measure(
     servers: &[PlannedServer],
     target: &Path,
     config: &str,
-    context: MeasureContext<'_>,
+    options: &InstanceOptions,
+    env: &Env,
 ) -> anyhow::Result<VisibleText> {
     let files = TemporaryFiles::create(target, config)?;
-    let mut loaded = load(std::slice::from_ref(&files.config), context.env, &Overrides::default());
+    let mut loaded = load(std::slice::from_ref(&files.config), env, &Overrides::default());
     let is_of_client =
         |name: &str| servers.iter().any(|server| server.name == name && !server.origins.is_empty());
     loaded.servers.retain(|(name, _)| is_of_client(name.as_str()));
     let mut progress = MeasureProgress::new(loaded.servers.iter().map(|(name, _)| name.to_string()));
-    let before = measure_servers(loaded, context, &mut progress).await;
+    let before = measure_servers(loaded, options, env, &mut progress).await;
     let after = measure_own(&files, &mut progress).await?;
     drop(progress);
     Ok(table(servers, &before, &after))
@@ -119,10 +113,10 @@ type Measured = BTreeMap<String, Result<Figures, String>>;
 /// Starts all servers and measures each.
 async fn measure_servers(
     mut config: Config,
-    context: MeasureContext<'_>,
+    options: &InstanceOptions,
+    env: &Env,
     progress: &mut MeasureProgress,
 ) -> Measured {
-    let MeasureContext { options, env } = context;
     for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
         let server = Arc::make_mut(server);
         server.common.mode = Mode::Eager;
@@ -133,9 +127,8 @@ async fn measure_servers(
     let cache = Cache::open(None);
     let Instance { groups, .. } = Instance::new(config, cache, &options, env.clone(), StartupInfo::default());
     groups.start().await;
-    let has_started = |group: &Upstream| !is_starting(group);
     wait_for_groups(&groups, START_TIMEOUT, is_starting, |all, _| {
-        all.iter().filter(|group| has_started(group)).for_each(|group| {
+        all.iter().filter(|group| !is_starting(group)).for_each(|group| {
             progress.server_ended(group.name.as_str(), matches!(group.snapshot().state, State::Connected));
         });
     })

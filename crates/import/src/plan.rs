@@ -21,7 +21,7 @@ use super::files::records::ChangeRecords;
 use super::files::source::{read_text, servers_keys, understood, value_at};
 use super::files::write;
 use super::json::into_members;
-use super::measure::{MeasureContext, measure};
+use super::measure::measure;
 use super::merge::accounts::KeyringValues;
 use super::merge::discover::Discovery;
 use super::merge::secrets;
@@ -34,6 +34,7 @@ use after_import::{say_what_next, show_problems};
 use base::text;
 use client_writes::client_writes;
 use config::env::Env;
+use instance::InstanceOptions;
 use instance::stores::secret_store;
 use keyring::{SecretMove, take_secrets};
 use questions::{settle_access, settle_differences};
@@ -124,14 +125,14 @@ impl Plan {
     }
 
     /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
-    pub(crate) async fn measure(&self, context: MeasureContext<'_>) -> anyhow::Result<()> {
+    pub(crate) async fn measure(&self, options: &InstanceOptions, env: &Env) -> anyhow::Result<()> {
         let count = self.servers.iter().filter(|server| !server.origins.is_empty()).count();
         terminal::paragraph(format_args!(
             "Starting {}, once each. This takes up to two minutes.",
             terminal::counted(count, "server")
         ))?;
         // If a signal drops it, that removes its files and ends the servers.
-        let table = measure(&self.servers, &self.target, &self.after, context).await?;
+        let table = measure(&self.servers, &self.target, &self.after, options, env).await?;
         Ok(terminal::print(&table)?)
     }
 

@@ -25,7 +25,7 @@ use super::merge::secrets;
 use super::mode::ImportMode;
 use super::plan::report;
 use base::clock::utc_minute;
-use base::text::{self, name, visible};
+use base::text::{self, joined, name, visible};
 use config::env::Env;
 use instance::stores::secret_store;
 use leaving::{UndoneFiles, after_undo};
@@ -204,18 +204,12 @@ impl Undo<'_> {
                     out.line(format_args!("  Not put back: {}, because {reason}.", name(entry)));
                 }
                 Leftover::Content(paths) => {
-                    out.line(format_args!(
-                        "  Not put back: {}, because the file was made again.",
-                        paths.join(", ")
-                    ));
+                    let paths = paths.join(", ");
+                    out.line(format_args!("  Not put back: {paths}, because the file was made again."));
                 }
                 Leftover::Variables(own, names) => {
-                    let names: Vec<_> = names.iter().map(|variable| visible(variable)).collect();
-                    out.line(format_args!(
-                        "  Not kept: {}, which you wrote into {}.",
-                        names.join(", "),
-                        name(own)
-                    ));
+                    let names = joined(names.iter().map(|variable| visible(variable)));
+                    out.line(format_args!("  Not kept: {names}, which you wrote into {}.", name(own)));
                 }
                 Leftover::Comment(comment) => {
                     out.line(format_args!("  Not put back: the comment {}", visible(comment)));
@@ -271,15 +265,12 @@ pub(crate) fn list_records(apps: &[ClientApp], env: &Env) -> anyhow::Result<Exit
 /// Says which file a record is about, and what it keeps.
 fn describe_record(record: &ChangeRecord, env: &Env) -> String {
     let path = short_path(&record.file, env);
-    let removed: Vec<_> =
-        record.places.iter().flat_map(|place| &place.removed).map(|entry| name(entry)).collect();
+    let removed = record.places.iter().flat_map(|place| &place.removed).map(|entry| name(entry));
+    let content = record.content.iter().flat_map(OtherContent::paths);
+    let comments = Some(record.comments.len()).filter(|count| record.is_incomplete() && *count > 0);
+    let comments = comments.map(|count| terminal::counted(count, "comment"));
     let own = record.own_variables.iter().map(|own| format!("variables of {}", name(&own.own)));
-    let comments = match (record.is_incomplete(), record.comments.len()) {
-        (true, count) if count > 0 => vec![terminal::counted(count, "comment")],
-        _ => Vec::new(),
-    };
-    let content = record.content.iter().flat_map(OtherContent::paths).collect();
-    let kept = [removed, content, comments, own.collect()].concat().join(", ");
+    let kept = joined(removed.chain(content).chain(comments).chain(own));
     match (&record.before, record.is_incomplete()) {
         (None, _) => format!("{path}: there was no file"),
         (Some(_), false) if kept.is_empty() => format!("{path}: its old content"),

@@ -261,12 +261,7 @@ pub fn width() -> Option<u16> {
 
 /// Returns whether stdout is a terminal whose user wants colors (<https://no-color.org>).
 pub fn has_color(env: &Env) -> bool {
-    is_stdout_terminal() && env.get("NO_COLOR").is_none_or(str::is_empty)
-}
-
-/// Returns whether stdout is a terminal.
-pub(crate) fn is_stdout_terminal() -> bool {
-    io::stdout().is_terminal()
+    io::stdout().is_terminal() && env.get("NO_COLOR").is_none_or(str::is_empty)
 }
 
 /// Returns whether stderr is a terminal.

@@ -133,16 +133,13 @@ impl ConfigFiles<'_> {
     /// Returns the servers that are in use and whose endpoint `is_meant`, and those whose entry is invalid.
     async fn servers(&self, is_meant: impl Fn(&Endpoint) -> bool) -> Vec<CompletedWord> {
         let config = self.load().await;
-        let servers = config
-            .servers
-            .iter()
-            .filter(|(_, server)| server.as_ref().map_or(true, |server| is_meant(&server.endpoint)));
-        servers
-            .map(|(name, server)| {
-                let about = server.as_ref().ok().and_then(|server| server.description.as_deref());
-                CompletedWord::new(name.as_str(), about.unwrap_or_default())
-            })
-            .collect()
+        let servers = config.servers.iter().map(|(name, server)| (name, server.as_ref().ok()));
+        let meant = servers.filter(|(_, server)| server.is_none_or(|server| is_meant(&server.endpoint)));
+        let words = meant.map(|(name, server)| {
+            let about = server.and_then(|server| server.description.as_deref());
+            CompletedWord::new(name.as_str(), about.unwrap_or_default())
+        });
+        words.collect()
     }
 
     /// Returns the servers in the files for which `is_meant` returns true. Its argument says whether the server is

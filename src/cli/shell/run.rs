@@ -2,7 +2,7 @@
 
 use super::forms::Forms;
 use super::print::Printout;
-use crate::cli::config_files::load_config_with;
+use crate::cli::config_files::load_config;
 use base::text::{joined, name};
 use config::env::Env;
 use config::{Config, GroupName, Overrides};
@@ -32,7 +32,7 @@ fn load(
     options: &InstanceOptions,
     env: &Env,
 ) -> Result<Config, CommandError> {
-    let mut config = load_config_with(overrides, options, env)?;
+    let mut config = load_config(overrides, options, env)?;
     config.settings.tools_budget = NO_BUDGET;
     // A person sees results whole.
     let servers = config.servers.iter_mut().flat_map(|(_, server)| server);

@@ -79,31 +79,26 @@ impl ClientApp {
 
     /// Returns the name on the command line.
     pub fn id(self) -> &'static str {
-        match self {
-            Self::ClaudeDesktop => "claude-desktop",
-            Self::ClaudeCode => "claude-code",
-            Self::Opencode => "opencode",
-            Self::Cursor => "cursor",
-            Self::Vscode => "vscode",
-            Self::VscodeInsiders => "vscode-insiders",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::Copilot => "copilot",
-        }
+        self.names().0
     }
 
     /// Returns the name in texts.
     pub fn label(self) -> &'static str {
+        self.names().1
+    }
+
+    /// Returns the name on the command line, and the one in texts.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::ClaudeDesktop => "Claude Desktop",
-            Self::ClaudeCode => "Claude Code",
-            Self::Opencode => "OpenCode",
-            Self::Cursor => "Cursor",
-            Self::Vscode => "VS Code",
-            Self::VscodeInsiders => "VS Code Insiders",
-            Self::Codex => "Codex",
-            Self::Gemini => "Gemini CLI",
-            Self::Copilot => "Copilot CLI",
+            Self::ClaudeDesktop => ("claude-desktop", "Claude Desktop"),
+            Self::ClaudeCode => ("claude-code", "Claude Code"),
+            Self::Opencode => ("opencode", "OpenCode"),
+            Self::Cursor => ("cursor", "Cursor"),
+            Self::Vscode => ("vscode", "VS Code"),
+            Self::VscodeInsiders => ("vscode-insiders", "VS Code Insiders"),
+            Self::Codex => ("codex", "Codex"),
+            Self::Gemini => ("gemini", "Gemini CLI"),
+            Self::Copilot => ("copilot", "Copilot CLI"),
         }
     }
 

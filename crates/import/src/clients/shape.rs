@@ -53,10 +53,10 @@ pub(crate) fn object(value: &Value) -> Result<&Map<String, Value>, String> {
 
 fn strings(name: &str, value: &Value) -> Result<(), String> {
     let list = value.as_array().ok_or_else(|| mismatch(name, "a list", value))?;
-    for (at, element) in list.iter().enumerate() {
-        expect(element.is_string(), &format!("{name}[{at}]"), "a string", element)?;
-    }
-    Ok(())
+    let mut elements = list.iter().enumerate();
+    elements.try_for_each(|(at, element)| {
+        expect(element.is_string(), &format!("{name}[{at}]"), "a string", element)
+    })
 }
 
 /// Clients write numbers and booleans in `env`, too.

@@ -90,7 +90,8 @@ const VSCODE_NAMES: &[&str] = &[
     "workspaceFolderBasename:",
 ];
 
-const CLAUDE_DESKTOP: StringRules = StringRules {
+/// A client to which every string is text.
+const TEXT_ONLY: StringRules = StringRules {
     forms: &[],
     braces: Braces::None,
     fields: Fields::Only(&[]),
@@ -98,74 +99,52 @@ const CLAUDE_DESKTOP: StringRules = StringRules {
     unset_is_empty: false,
 };
 
-const CLAUDE_CODE: StringRules = StringRules {
-    forms: &[VariableForm::Braces],
-    braces: Braces::First,
-    fields: Fields::Only(&["command", "args", "env", "url", "headers"]),
-    home_fields: &[],
-    unset_is_empty: false,
-};
-
-const OPENCODE: StringRules = StringRules {
-    forms: &[VariableForm::OpenCode],
-    braces: Braces::None,
-    fields: Fields::All,
-    home_fields: &[],
-    unset_is_empty: true,
-};
-
-const CURSOR: StringRules = StringRules {
-    forms: &[VariableForm::Editor, VariableForm::ClientOnly(CURSOR_NAMES)],
-    braces: Braces::First,
-    fields: Fields::Only(&["command", "args", "env", "env_file", "url", "headers", "oauth"]),
-    home_fields: &[],
-    unset_is_empty: false,
-};
-
-const VSCODE: StringRules = StringRules {
-    forms: &[VariableForm::Editor, VariableForm::ClientOnly(VSCODE_NAMES)],
-    braces: Braces::Balanced,
-    fields: Fields::Only(&["command", "args", "env", "env_file", "cwd", "url", "headers", "oauth"]),
-    home_fields: &["command", "args", "cwd"],
-    unset_is_empty: true,
-};
-
-const CODEX: StringRules = StringRules {
-    forms: &[VariableForm::Ours],
-    braces: Braces::None,
-    fields: Fields::All,
-    home_fields: &[],
-    unset_is_empty: false,
-};
-
-const GEMINI: StringRules = StringRules {
-    forms: &[VariableForm::Braces, VariableForm::BareName],
-    braces: Braces::First,
-    fields: Fields::All,
-    home_fields: &[],
-    unset_is_empty: false,
-};
-
-const COPILOT: StringRules = StringRules {
-    forms: &[VariableForm::Braces, VariableForm::BareName],
-    braces: Braces::First,
-    fields: Fields::Only(&["command", "args", "env", "cwd", "headers"]),
-    home_fields: &["cwd"],
-    unset_is_empty: false,
-};
-
 impl ClientApp {
     /// Returns what the client makes of the strings of a server.
     pub fn string_rules(self) -> &'static StringRules {
         match self {
-            Self::ClaudeDesktop => &CLAUDE_DESKTOP,
-            Self::ClaudeCode => &CLAUDE_CODE,
-            Self::Opencode => &OPENCODE,
-            Self::Cursor => &CURSOR,
-            Self::Vscode | Self::VscodeInsiders => &VSCODE,
-            Self::Codex => &CODEX,
-            Self::Gemini => &GEMINI,
-            Self::Copilot => &COPILOT,
+            Self::ClaudeDesktop => &TEXT_ONLY,
+            Self::ClaudeCode => &StringRules {
+                forms: &[VariableForm::Braces],
+                braces: Braces::First,
+                fields: Fields::Only(&["command", "args", "env", "url", "headers"]),
+                ..TEXT_ONLY
+            },
+            Self::Opencode => &StringRules {
+                forms: &[VariableForm::OpenCode],
+                fields: Fields::All,
+                unset_is_empty: true,
+                ..TEXT_ONLY
+            },
+            Self::Cursor => &StringRules {
+                forms: &[VariableForm::Editor, VariableForm::ClientOnly(CURSOR_NAMES)],
+                braces: Braces::First,
+                fields: Fields::Only(&["command", "args", "env", "env_file", "url", "headers", "oauth"]),
+                ..TEXT_ONLY
+            },
+            Self::Vscode | Self::VscodeInsiders => &StringRules {
+                forms: &[VariableForm::Editor, VariableForm::ClientOnly(VSCODE_NAMES)],
+                braces: Braces::Balanced,
+                fields: Fields::Only(&[
+                    "command", "args", "env", "env_file", "cwd", "url", "headers", "oauth",
+                ]),
+                home_fields: &["command", "args", "cwd"],
+                unset_is_empty: true,
+            },
+            Self::Codex => &StringRules { forms: &[VariableForm::Ours], fields: Fields::All, ..TEXT_ONLY },
+            Self::Gemini => &StringRules {
+                forms: &[VariableForm::Braces, VariableForm::BareName],
+                braces: Braces::First,
+                fields: Fields::All,
+                ..TEXT_ONLY
+            },
+            Self::Copilot => &StringRules {
+                forms: &[VariableForm::Braces, VariableForm::BareName],
+                braces: Braces::First,
+                fields: Fields::Only(&["command", "args", "env", "cwd", "headers"]),
+                home_fields: &["cwd"],
+                ..TEXT_ONLY
+            },
         }
     }
 }

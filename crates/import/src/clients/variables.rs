@@ -125,7 +125,7 @@ impl EntryContext<'_> {
                 VariableForm::Braces => braces(body),
                 VariableForm::Editor => editor(body, self.project, used),
                 VariableForm::ClientOnly(names) => {
-                    self.of_project(body).or_else(|| client_only(body, names, self.project, used))
+                    self.of_project(body).or_else(|| self.client_only(body, names, used))
                 }
                 VariableForm::Ours | VariableForm::BareName | VariableForm::OpenCode => None,
             });
@@ -147,6 +147,17 @@ impl EntryContext<'_> {
             _ => return None,
         };
         Some(StringPart::Text(dir.to_string_lossy().into_owned().into()))
+    }
+
+    /// Returns a variable with one of these names.
+    fn client_only(
+        &self,
+        body: &str,
+        names: &[&str],
+        used: &mut UsedVariables,
+    ) -> Option<StringPart<'static>> {
+        let name = body.find(':').map_or(body, |colon| &body[..=colon]);
+        names.contains(&name).then(|| used.add_client(body, self.project))
     }
 
     /// Returns what stands in the braces of a `${…}`, and the text after it.
@@ -237,17 +248,6 @@ fn editor<'t>(body: &'t str, project: Option<&Path>, used: &mut UsedVariables) -
             _ => used.add_client(body, project),
         },
     })
-}
-
-/// Returns a variable with one of these names.
-fn client_only(
-    body: &str,
-    names: &[&str],
-    project: Option<&Path>,
-    used: &mut UsedVariables,
-) -> Option<StringPart<'static>> {
-    let name = body.find(':').map_or(body, |colon| &body[..=colon]);
-    names.contains(&name).then(|| used.add_client(body, project))
 }
 
 fn is_name(name: &str) -> bool {

@@ -103,11 +103,6 @@ pub(crate) struct OtherContent {
 }
 
 impl OtherContent {
-    /// Returns where they are.
-    fn place(&self) -> ReturningEntries {
-        ReturningEntries { keys: self.keys.clone(), remove: None, names: self.names.clone() }
-    }
-
     /// Each with the keys that lead to it, for texts.
     pub(crate) fn paths(&self) -> impl Iterator<Item = String> {
         let path = |name: &String| {
@@ -132,7 +127,7 @@ pub(crate) struct OwnVariables {
 impl OwnVariables {
     /// Returns where the entry is.
     fn place(&self) -> ReturningEntries {
-        ReturningEntries { keys: self.keys.clone(), remove: None, names: vec![self.own.clone()] }
+        ReturningEntries::new(&self.keys, std::slice::from_ref(&self.own))
     }
 }
 
@@ -200,20 +195,16 @@ impl ChangeRecord {
             of_place.map(|(_, name)| name.clone()).collect::<Vec<_>>()
         };
         let places = self.places.iter().map(|place| ChangedPlace {
-            keys: place.keys.clone(),
             own: None,
             entry: Value::Null,
             removed: names(&place.keys),
             ..place.clone()
         });
         let places: Vec<_> = places.filter(|place| !place.removed.is_empty()).collect();
-        let returning = places.iter().map(|place| ReturningEntries {
-            keys: place.keys.clone(),
-            remove: None,
-            names: place.removed.clone(),
-        });
-        let returning = returning.chain(self.own_variables.iter().map(OwnVariables::place));
-        let returning: Vec<_> = returning.chain(content.iter().map(OtherContent::place)).collect();
+        let returning = places.iter().map(|place| ReturningEntries::new(&place.keys, &place.removed));
+        let content_places = content.iter().map(|other| ReturningEntries::new(&other.keys, &other.names));
+        let own_places = self.own_variables.iter().map(OwnVariables::place);
+        let returning: Vec<_> = returning.chain(own_places).chain(content_places).collect();
         let before = put_back(&self.file, "", self.before.as_deref().unwrap_or_default(), &returning)?;
         let own_places: Vec<_> = own.iter().map(OwnVariables::place).collect();
         let before = put_back(&self.file, &before, now, &own_places)?;

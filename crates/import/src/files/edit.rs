@@ -196,21 +196,12 @@ fn remove_comment(comment: CstComment) {
 fn apply_to_value(root: &mut Value, edit: &ObjectEdit) {
     let mut value = root;
     for key in &edit.keys {
-        if !value.is_object() {
-            return;
-        }
-        if value.get(key).is_none() {
-            value[key] = Value::Object(Map::new());
-        }
-        value = &mut value[key];
+        let Some(object) = value.as_object_mut() else { return };
+        value = object.entry(key.as_str()).or_insert_with(|| Value::Object(Map::new()));
     }
     let Some(object) = value.as_object_mut() else { return };
-    for name in &edit.remove {
-        object.shift_remove(name);
-    }
-    for (name, value) in &edit.set {
-        object.insert(name.clone(), value.clone());
-    }
+    object.retain(|name, _| !edit.remove.contains(name));
+    object.extend(edit.set.iter().cloned());
 }
 
 fn input(value: &Value) -> CstInputValue {

@@ -16,7 +16,7 @@ use config::load::{PARSE_OPTIONS, is_toml};
 const MARK: &str = "dynamic-mcp-puts-back-";
 
 /// Entries that come back to one object of a file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct ReturningEntries {
     /// The keys that lead to the object. Missing objects are made.
     pub keys: Vec<String>,
@@ -24,6 +24,13 @@ pub(crate) struct ReturningEntries {
     pub remove: Option<String>,
     /// The names of the entries.
     pub names: Vec<String>,
+}
+
+impl ReturningEntries {
+    /// Creates entries that take the place of none.
+    pub(crate) fn new(keys: &[String], names: &[String]) -> Self {
+        Self { keys: keys.to_vec(), remove: None, names: names.to_vec() }
+    }
 }
 
 /// Returns the text with these entries of the old text.

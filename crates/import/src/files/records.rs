@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -188,7 +188,6 @@ impl ChangeRecords {
     /// Fails if it cannot be written.
     pub(crate) fn add(&mut self, record: ChangeRecord) -> anyhow::Result<u32> {
         let _lock = self.lock()?;
-        self.carry_over()?;
         let id = self.last_number()? + 1;
         private_files::replace(&self.dir.join(LAST_NUMBER), id.to_string().as_bytes(), true)?;
         self.write(id, &record)?;
@@ -203,7 +202,6 @@ impl ChangeRecords {
     /// Fails if it cannot be written.
     pub(crate) fn update(&mut self, id: u32, record: ChangeRecord) -> anyhow::Result<()> {
         let _lock = self.lock()?;
-        self.carry_over()?;
         self.write(id, &record)?;
         self.records.insert(id, record);
         Ok(())
@@ -216,7 +214,6 @@ impl ChangeRecords {
     /// Fails if its file cannot be removed.
     pub(crate) fn remove(&mut self, id: u32) -> anyhow::Result<()> {
         let _lock = self.lock()?;
-        self.carry_over()?;
         let last = self.last_number()?;
         private_files::replace(&self.dir.join(LAST_NUMBER), last.to_string().as_bytes(), true)?;
         let path = self.path(id);
@@ -243,18 +240,14 @@ impl ChangeRecords {
         Ok(changed)
     }
 
-    fn lock(&self) -> anyhow::Result<File> {
+    /// Locks the records for a change. Before the first one, each record of the file of earlier versions gets one of its
+    /// own.
+    fn lock(&mut self) -> anyhow::Result<File> {
         let path = self.dir.join("lock");
-        match private_files::lock_within(&path, LOCK_TIMEOUT)? {
-            Some(lock) => Ok(lock),
-            None => bail!("another process holds the lock {}", text::path(&path)),
-        }
-    }
-
-    /// Gives each record of the file of earlier versions one of its own.
-    fn carry_over(&mut self) -> anyhow::Result<()> {
+        let lock = private_files::lock_within(&path, LOCK_TIMEOUT)?;
+        let lock = lock.with_context(|| format!("another process holds the lock {}", text::path(&path)))?;
         if !std::mem::take(&mut self.has_old) {
-            return Ok(());
+            return Ok(lock);
         }
         for (id, record) in &self.records {
             if !self.path(*id).exists() {
@@ -262,7 +255,8 @@ impl ChangeRecords {
             }
         }
         let old = self.dir.join(OLD_FILE);
-        fs::remove_file(&old).with_context(|| format!("{} cannot be removed", text::path(&old)))
+        fs::remove_file(&old).with_context(|| format!("{} cannot be removed", text::path(&old)))?;
+        Ok(lock)
     }
 
     fn write(&self, id: u32, record: &ChangeRecord) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! What `--measure` is doing, on stderr: one line that changes on a terminal, else a line for each event.
 
-use base::text::name;
+use base::text::{joined, name};
 use terminal::ProgressLine;
 
 /// Shows which servers are started, and what follows.
@@ -40,12 +40,9 @@ impl MeasureProgress {
     }
 
     fn show_starting(&mut self) {
-        let names: Vec<_> = self.starting.iter().map(|server| name(server)).collect();
-        let (ended, count) = (self.ended(), self.count);
-        match names.is_empty() {
-            true => self.line.show(&format!("started {ended} of {count}; measuring them")),
-            false => self.line.show(&format!("started {ended} of {count}; starting {}", names.join(", "))),
-        }
+        let names = joined(self.starting.iter().map(|server| name(server)));
+        let next = if names.is_empty() { "measuring them".to_owned() } else { format!("starting {names}") };
+        self.line.show(&format!("started {} of {}; {next}", self.ended(), self.count));
     }
 
     /// A line for a log; a terminal shows the same in its line.

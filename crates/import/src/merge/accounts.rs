@@ -164,10 +164,8 @@ impl KeyringValues {
             return Some(AccountDifference { field: "cwd".to_owned(), ours, theirs });
         }
         if !is_same_text(ours.get("env_file"), theirs.get("env_file")) {
-            let [ours, theirs] = [ours, theirs].map(|entry| match entry.get("env_file") {
-                Some(_) => "another file".to_owned(),
-                None => "absent".to_owned(),
-            });
+            let shown = |has_file| if has_file { "another file" } else { "absent" }.to_owned();
+            let [ours, theirs] = [ours, theirs].map(|entry| shown(entry.contains_key("env_file")));
             return Some(AccountDifference { field: "env_file".to_owned(), ours, theirs });
         }
         let named = [ours, theirs].map(|entry| strings(entry.get("inherit_env")).collect::<BTreeSet<_>>());
@@ -175,7 +173,7 @@ impl KeyringValues {
         if named[0] != named[1] && passes_all == [false, false] {
             let [ours, theirs] = named.map(|names| match names.is_empty() {
                 true => "absent".to_owned(),
-                false => names.into_iter().collect::<Vec<_>>().join(", "),
+                false => text::joined(names),
             });
             return Some(AccountDifference { field: "inherit_env".to_owned(), ours, theirs });
         }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::accounts::{passes_all, shown_value};
 use super::client_scope::ClientScope;
 use super::{PlannedServer, is_equal};
+use base::text::{joined, visible};
 
 /// Fields whose values are put together, or that say nothing about how the server runs.
 const NOT_COMPARED: &[&str] = &["command", "args", "url", "enabled", "tools", "inherit_env", "stateful"];
@@ -69,8 +70,7 @@ impl FieldDifference {
         let value = |(value, clients): &(Option<Value>, Vec<String>)| {
             format!("{} in {}", shown_value(&self.path, value.as_ref()), clients.join(" and "))
         };
-        let values: Vec<_> = self.values.iter().map(value).collect();
-        format!("{} is {}", base::text::visible(&self.path.join(".")), values.join(", "))
+        format!("{} is {}", visible(&self.path.join(".")), joined(self.values.iter().map(value)))
     }
 
     /// Describes the differences, and which value is used. `file`: the name of servers.json, if it has the server

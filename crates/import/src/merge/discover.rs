@@ -16,6 +16,9 @@ use config::ConfigError;
 use config::env::Env;
 use config::load::name_error;
 
+/// Why a project's entry stays that only changes the user's server of the same name.
+const CHANGES_ONLY: &str = "what it changes of a server that was imported before is not carried over; write it into the profile of the project";
+
 /// A client's file that was read.
 #[derive(Debug)]
 pub(crate) struct ClientFile {
@@ -228,9 +231,7 @@ fn find_servers(
                 place.servers.push(server);
                 continue;
             }
-            (Err(_), None) if of_user.is_some() && !has_program => {
-                "what it changes of a server that was imported before is not carried over; write it into the profile of the project".to_owned()
-            }
+            (Err(_), None) if of_user.is_some() && !has_program => CHANGES_ONLY.to_owned(),
             (Err(reason), None) => reason,
         };
         place.staying.push((name.clone(), reason));

@@ -50,15 +50,9 @@ pub(super) fn say_what_next(
             "Restart the clients. `dynamic-mcp import --undo` takes the changes in their files back.",
         )?;
     } else if !writes_clients && has_servers {
-        let config = match dirs::default_config_file(env).map(|file| write::absolute(&file))
-            == Some(target.to_owned())
-        {
-            true => String::new(),
-            false => {
-                let target = target.to_str().and_then(text::shell_word);
-                target.map(|target| format!(" --config {target}")).unwrap_or_default()
-            }
-        };
+        let is_default = dirs::default_config_file(env).is_some_and(|file| write::absolute(&file) == target);
+        let named = target.to_str().and_then(text::shell_word).filter(|_| !is_default);
+        let config = named.map(|target| format!(" --config {target}")).unwrap_or_default();
         terminal::line(format_args!(
             "The clients still start these servers themselves. `dynamic-mcp import --write-client{config}` puts dynamic-mcp in their place."
         ))?;

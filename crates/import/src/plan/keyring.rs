@@ -78,9 +78,8 @@ fn plain(name: &str, text: &str) -> Option<(String, String)> {
 
 fn free_name(server: &str, member: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let name: String =
-        format!("{server}-{member}").chars().map(|c| if is_allowed(c) { c } else { '_' }).collect();
-    let name: String = name.chars().take(MAX_NAME).collect();
+    let name = format!("{server}-{member}");
+    let name: String = name.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(MAX_NAME).collect();
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(name)
 }

@@ -17,7 +17,7 @@ use crate::merge::secrets::{hide, secret_values};
 use crate::merge::{Origin, PlannedServer};
 use crate::profiles::client_profiles::ClientProfiles;
 use crate::rules::tool_rules::ToolRuleSet;
-use base::text::{self, name, quoted, visible};
+use base::text::{self, joined, name, quoted, visible};
 use config::env::Env;
 use terminal::{VisibleText, counted};
 
@@ -102,16 +102,16 @@ fn describe(out: &mut VisibleText, server: &PlannedServer, secrets: &BTreeSet<St
     out.line(format_args!("    {}", hide(&program(&server.entry), secrets)));
     out.line(format_args!("    from {}", origins(server)));
     for field in ["env", "headers"] {
-        let names: Vec<_> = members(server.entry.get(field)).map(|(member, _)| name(member)).collect();
+        let names = joined(members(server.entry.get(field)).map(|(member, _)| name(member)));
         if !names.is_empty() {
-            out.line(format_args!("    {field}: {}", names.join(", ")));
+            out.line(format_args!("    {field}: {names}"));
         }
     }
     match server.entry.get("inherit_env") {
         Some(Value::Bool(true)) => out.line(format_args!("    {}", whole_environment(server))),
         names @ Some(Value::Array(_)) => {
-            let names: Vec<_> = strings(names).map(name).collect();
-            out.line(format_args!("    gets these variables of yours: {}", names.join(", ")));
+            let names = joined(strings(names).map(name));
+            out.line(format_args!("    gets these variables of yours: {names}"));
         }
         _ => {}
     }

@@ -19,7 +19,7 @@ use crate::merge::discover::Discovery;
 use crate::merge::{Origin, PlannedServer};
 use crate::rules::client_rules::{ClientRule, is_off, rules_for};
 use crate::rules::tool_rules::ToolRuleSet;
-use base::text::{name, visible};
+use base::text::{joined, name, visible};
 
 /// A server that a client has.
 #[derive(Clone, Debug, Default)]
@@ -117,8 +117,7 @@ impl ClientAccess {
         let asking = self.servers.iter().filter(|(_, server)| server.rules.asked().next().is_some());
         let asking: Vec<String> = asking
             .map(|(index, server)| {
-                let globs: Vec<_> = server.rules.asked().map(visible).collect();
-                format!("{}: {}", name(&servers[*index].name), globs.join(", "))
+                format!("{}: {}", name(&servers[*index].name), joined(server.rules.asked().map(visible)))
             })
             .collect();
         if asking.is_empty() || files.all(|file| app.shows_questions(has_nested_servers(&file.root))) {

@@ -203,20 +203,17 @@ impl RuleReview<'_> {
     /// servers.
     fn unused(&self, file: &RuleFile, rule: &ClientRule) -> Option<String> {
         let app = file.app;
-        let seen: Vec<(ClientScope, &PlannedServer)> = self.user(file).map_or_else(Vec::new, |user| {
-            let known = self.servers.iter().filter(|server| server.is_known);
-            known
-                .filter(|server| self.profiles.sees(user, &server.name))
-                .map(|server| (user, server))
-                .collect()
-        });
+        let user = self.user(file);
+        let is_seen =
+            |server: &PlannedServer| user.is_some_and(|user| self.profiles.sees(user, &server.name));
+        let seen: Vec<_> = self.servers.iter().filter(|server| server.is_known && is_seen(server)).collect();
         // The client's own account has its name there.
         let is_of_another = |server: &PlannedServer| {
-            seen.iter().any(|(_, own)| own.name != server.name && own.name_in(app) == server.name)
+            seen.iter().any(|own| own.name != server.name && own.name_in(app) == server.name)
         };
         let named = || {
-            let named = seen.iter().filter(|(_, server)| !rule.globs(app, server.name_in(app)).is_empty());
-            named.filter(|(_, server)| !is_of_another(server))
+            let named = seen.iter().filter(|server| !rule.globs(app, server.name_in(app)).is_empty());
+            named.filter(|server| !is_of_another(server))
         };
         if named().next().is_none() && app == ClientApp::Gemini && rule.is_about_any_server() {
             return Some(format!(
@@ -227,10 +224,10 @@ impl RuleReview<'_> {
         if named().next().is_none() {
             return rule.names_servers(app).then(|| format!("it names no server that {} has", app.label()));
         }
-        let missing = named().find(|(user, server)| !self.holds(*user, server, rule))?;
+        let missing = named().find(|server| !user.is_some_and(|user| self.holds(user, server, rule)))?;
         Some(format!(
             "it names {}, which servers.json has already; write it into the `tools` of that server or of a profile",
-            name(&missing.1.name)
+            name(&missing.name)
         ))
     }
 

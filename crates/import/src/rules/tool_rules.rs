@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::json::strings;
+use base::text::joined;
 use config::glob::Glob;
 use config::notation::{escape, literal};
 
@@ -142,9 +143,8 @@ impl ToolRuleSet {
     /// Says what they do.
     pub(crate) fn describe(&self) -> String {
         let part = |verb: &str, globs: &BTreeSet<String>| {
-            let globs: Vec<_> =
-                globs.iter().map(|glob| literal(glob).unwrap_or_else(|| glob.clone())).collect();
-            (!globs.is_empty()).then(|| format!("{verb} {}", globs.join(", ")))
+            let globs = joined(globs.iter().map(|glob| literal(glob).unwrap_or_else(|| glob.clone())));
+            (!globs.is_empty()).then(|| format!("{verb} {globs}"))
         };
         let allow = self.allow.as_ref().and_then(|allow| part("has only", allow));
         let parts = [allow, part("denies", &self.deny), part("asks before", &self.ask)];

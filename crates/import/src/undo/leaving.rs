@@ -17,7 +17,7 @@ use crate::files::edit::{ObjectEdit, edit};
 use crate::files::source::{read_text, servers_keys, understood, value_at};
 use crate::json::{into_members, members};
 use crate::merge::secrets::{hide, secret_values};
-use base::text::{self, name};
+use base::text::{self, joined, name};
 use config::env::Env;
 use config::notation::canonical;
 use instance::stores::secret_store;
@@ -40,8 +40,7 @@ pub(super) async fn after_undo(
     if apps.is_empty() {
         return out;
     }
-    let labels: Vec<_> = apps.iter().map(|app| app.label()).collect();
-    out.line(format_args!("Restart {}.", labels.join(", ")));
+    out.line(format_args!("Restart {}.", joined(apps.iter().map(|app| app.label()))));
     let known = ClientServers::read(files, env);
     for config in configs {
         let content = match own_content(config) {
@@ -64,13 +63,11 @@ pub(super) async fn after_undo(
         if added.is_empty() {
             continue;
         }
-        let names: Vec<_> = added.iter().map(|(server, _)| name(server)).collect();
         out.paragraph(format_args!(
-            "{} of {} {} in no client now: {}.",
+            "{} of {file} {} in no client now: {}.",
             counted(added.len(), "server"),
-            file,
             if added.len() == 1 { "is" } else { "are" },
-            names.join(", ")
+            joined(added.iter().map(|(server, _)| name(server)))
         ));
         for app in &apps {
             print_entries(&mut out, *app, &added, files, env);

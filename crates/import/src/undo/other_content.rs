@@ -56,7 +56,9 @@ impl Comparison<'_> {
                 continue;
             }
             match (old, now.get(name)) {
-                (Value::Object(old), now) if self.leads_to_servers(keys, name) || is_object(now) => {
+                (Value::Object(old), now)
+                    if self.leads_to_servers(keys, name) || now.is_some_and(Value::is_object) =>
+                {
                     let nothing = Map::new();
                     keys.push(name.clone());
                     self.compare(keys, old, now.and_then(Value::as_object).unwrap_or(&nothing));
@@ -80,10 +82,6 @@ impl Comparison<'_> {
         let mut places = self.record.places.iter().map(|place| place.keys.iter().collect::<Vec<_>>());
         places.any(|place| place.starts_with(&path))
     }
-}
-
-fn is_object(value: Option<&Value>) -> bool {
-    value.is_some_and(Value::is_object)
 }
 
 fn add(content: &mut Vec<OtherContent>, keys: &[String], name: &str) {

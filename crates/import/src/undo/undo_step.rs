@@ -21,11 +21,11 @@ use crate::files::put_back::{ReturningEntries, put_back};
 use crate::files::source::{literal, value_at};
 use crate::files::write;
 use crate::json::members;
-use base::text::{self, name, visible};
+use base::text::{self, joined, name, visible};
 use config::env::Env;
 
 /// What happens to one file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Undone {
     /// It gets its old text.
     Restored,
@@ -34,6 +34,7 @@ pub(super) enum Undone {
     /// It was changed since: our entries are removed, and others are put back.
     Reverted,
     /// It stays as it is.
+    #[default]
     Unchanged,
 }
 
@@ -53,7 +54,7 @@ pub(super) enum Leftover {
 }
 
 /// How a change will be taken back: the text that the file has and the one that it will have.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct UndoStep {
     /// The file.
     pub file: PathBuf,
@@ -95,14 +96,9 @@ impl UndoStep {
             file: record.file.clone(),
             then: now.clone(),
             now,
-            outcome: Undone::Unchanged,
-            own: Vec::new(),
-            back: Vec::new(),
-            left: Vec::new(),
-            notes: Vec::new(),
-            rest: None,
             made_dirs: record.made_dirs.clone(),
             mode: record.mode.unwrap_or(u32::MAX),
+            ..Self::default()
         };
         match (&step.now, old) {
             (None, None) => {}
@@ -134,21 +130,10 @@ impl UndoStep {
     fn revert(&mut self, record: &ChangeRecord, now: &str, old: &str) -> Result<(), String> {
         let content = |text: &str| literal(&record.file, text).map_err(|error| error.to_string());
         let (root, old_root) = (content(now)?, content(old)?);
-        let mut returning = Vec::new();
-        let mut left = Vec::new();
-        let mut variables = Vec::new();
-        for place in &record.places {
-            let mut plan = PlacePlan::new(place, &root, &old_root);
-            left.extend(plan.left.drain(..).map(|(name, reason)| (place.keys.clone(), name, reason)));
-            self.own.append(&mut plan.own);
-            self.notes.append(&mut plan.notes);
-            variables.extend(plan.variables.take());
-            self.back
-                .extend(plan.returning.names.iter().filter(|name| place.removed.contains(name)).cloned());
-            if plan.returning.remove.is_some() || !plan.returning.names.is_empty() {
-                returning.push(plan.returning);
-            }
-        }
+        let mut reversal = Reversal::default();
+        record.places.iter().for_each(|place| reversal.add(place, &root, &old_root));
+        let Reversal { returning, own, back, left, notes, variables } = reversal;
+        (self.own, self.back, self.notes) = (own, back, notes);
         let mut then = put_back(&record.file, now, old, &returning)?;
         let written = record.places.iter().filter_map(|place| place.own.clone());
         let own: Vec<String> = self.own.iter().cloned().chain(written).collect();
@@ -186,7 +171,8 @@ impl UndoStep {
     /// Says what happens to the file.
     pub(super) fn describe(&self, env: &Env) -> String {
         let path = short_path(&self.file, env);
-        let own = self.own.iter().map(|own| format!("`{}`", visible(own))).collect::<Vec<_>>().join(", ");
+        let own = joined(self.own.iter().map(|own| format!("`{}`", visible(own))));
+        let back = listed(&self.back);
         match (&self.outcome, self.own.is_empty(), self.back.is_empty()) {
             (Undone::Restored, ..) => format!("{path} gets its old content"),
             (Undone::Removed, ..) => format!("{path} did not exist, and is removed"),
@@ -195,11 +181,9 @@ impl UndoStep {
             (Undone::Unchanged, ..) => format!("{path} was changed since, and stays as it is"),
             (Undone::Reverted, false, true) => format!("{path} was changed since: {own} is removed"),
             (Undone::Reverted, false, false) => {
-                format!("{path} was changed since: {own} is removed, and {} put back", listed(&self.back))
+                format!("{path} was changed since: {own} is removed, and {back} put back")
             }
-            (Undone::Reverted, true, _) => {
-                format!("{path} was changed since: {} put back", listed(&self.back))
-            }
+            (Undone::Reverted, true, _) => format!("{path} was changed since: {back} put back"),
         }
     }
 
@@ -207,17 +191,14 @@ impl UndoStep {
     pub(super) fn question(&self, env: &Env) -> String {
         let path = short_path(&self.file, env);
         let changed = format!("{path} was changed since the import.");
+        let (own, back) = (listed(&self.own), listed(&self.back));
         match (&self.outcome, self.own.is_empty(), self.back.is_empty()) {
             (Undone::Removed, ..) => format!("Remove {path}, which did not exist before the import?"),
-            (Undone::Reverted, false, true) => format!("{changed} Remove {} from it?", listed(&self.own)),
+            (Undone::Reverted, false, true) => format!("{changed} Remove {own} from it?"),
             (Undone::Reverted, false, false) => {
-                format!(
-                    "{changed} Remove {} from it, and put back {}?",
-                    listed(&self.own),
-                    listed(&self.back)
-                )
+                format!("{changed} Remove {own} from it, and put back {back}?")
             }
-            (Undone::Reverted, true, _) => format!("{changed} Put back {} in it?", listed(&self.back)),
+            (Undone::Reverted, true, _) => format!("{changed} Put back {back} in it?"),
             (Undone::Restored | Undone::Unchanged, ..) => format!("Restore the old content of {path}?"),
         }
     }
@@ -247,7 +228,7 @@ impl UndoStep {
 }
 
 fn listed<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
-    names.into_iter().map(|one| name(one)).collect::<Vec<_>>().join(", ")
+    joined(names.into_iter().map(|one| name(one)))
 }
 
 /// Returns whether a file has no content.
@@ -256,23 +237,25 @@ fn is_blank(text: &str) -> bool {
     rest.is_empty() || rest == "{}"
 }
 
-/// What is done in one place of a file.
-struct PlacePlan {
-    returning: ReturningEntries,
+/// What is done in the places of a file.
+#[derive(Default)]
+struct Reversal {
+    returning: Vec<ReturningEntries>,
     /// Our entries that are removed for good.
     own: Vec<String>,
-    /// Entries that are not put back, each with the reason.
-    left: Vec<(String, String)>,
+    /// The entries that are put back.
+    back: Vec<String>,
+    /// Entries that are not put back: the keys of the place, the name and the reason.
+    left: Vec<(Vec<String>, String, String)>,
     notes: Vec<String>,
-    /// Those that are removed with our entry.
-    variables: Option<OwnVariables>,
+    /// Those that are removed with our entries.
+    variables: Vec<OwnVariables>,
 }
 
-impl PlacePlan {
-    fn new(place: &ChangedPlace, root: &Value, old_root: &Value) -> Self {
-        let returning = ReturningEntries { keys: place.keys.clone(), ..ReturningEntries::default() };
-        let mut plan =
-            Self { returning, own: Vec::new(), left: Vec::new(), notes: Vec::new(), variables: None };
+impl Reversal {
+    /// Adds what is done in one place.
+    fn add(&mut self, place: &ChangedPlace, root: &Value, old_root: &Value) {
+        let left = |name: &String, reason: &str| (place.keys.clone(), name.clone(), reason.to_owned());
         let no_entries = Map::new();
         let old = value_at(old_root, &place.keys).and_then(Value::as_object).unwrap_or(&no_entries);
         let names = place.removed.iter().filter(|name| old.contains_key(*name));
@@ -285,26 +268,32 @@ impl PlacePlan {
                 let problem = if found.is_some() { "is not an object any more" } else { "is gone" };
                 let key = if found.is_some() { last } else { above.last().map_or(last, |key| key.as_str()) };
                 let reason = format!("`{}` of the file {problem}", visible(key));
-                plan.left = names.map(|name| (name.clone(), reason.clone())).collect();
-                return plan;
+                return self.left.extend(names.map(|name| left(name, &reason)));
             }
         };
-        plan.remove_own(place, servers, old);
+        let mut returning = ReturningEntries::new(&place.keys, &[]);
+        self.remove_own(place, servers, old, &mut returning);
         for name in names {
-            match servers.get(name).filter(|_| plan.returning.remove.as_ref() != Some(name)) {
-                None => plan.returning.names.push(name.clone()),
+            match servers.get(name).filter(|_| returning.remove.as_ref() != Some(name)) {
+                None => returning.names.push(name.clone()),
                 Some(entry) if old.get(name) == Some(entry) => {}
-                Some(_) => {
-                    let reason = "the file has another server of this name now";
-                    plan.left.push((name.clone(), reason.to_owned()));
-                }
+                Some(_) => self.left.push(left(name, "the file has another server of this name now")),
             }
         }
-        plan
+        self.back.extend(returning.names.iter().filter(|name| place.removed.contains(name)).cloned());
+        if returning.remove.is_some() || !returning.names.is_empty() {
+            self.returning.push(returning);
+        }
     }
 
     /// Our entry is removed, or gets the form that it had before, if the file had one.
-    fn remove_own(&mut self, place: &ChangedPlace, servers: &Map<String, Value>, old: &Map<String, Value>) {
+    fn remove_own(
+        &mut self,
+        place: &ChangedPlace,
+        servers: &Map<String, Value>,
+        old: &Map<String, Value>,
+        returning: &mut ReturningEntries,
+    ) {
         let Some(own) = &place.own else { return };
         let is_own = |name: &String| servers.get(name).is_some_and(is_own_entry);
         let is_new = |name: &&String| is_own(name) && !old.contains_key(*name);
@@ -322,17 +311,15 @@ impl PlacePlan {
         if had_one && servers.get(now) == old.get(own) {
             return;
         }
-        self.returning.remove = Some(now.clone());
-        match had_one {
-            true => self.returning.names.push(own.clone()),
-            false => {
-                let names = own_variables(&servers[now.as_str()], &place.entry);
-                if !names.is_empty() {
-                    self.variables = Some(OwnVariables { keys: place.keys.clone(), own: now.clone(), names });
-                }
-                self.own.push(now.clone());
-            }
+        returning.remove = Some(now.clone());
+        if had_one {
+            return returning.names.push(own.clone());
         }
+        let names = own_variables(&servers[now.as_str()], &place.entry);
+        if !names.is_empty() {
+            self.variables.push(OwnVariables { keys: place.keys.clone(), own: now.clone(), names });
+        }
+        self.own.push(now.clone());
     }
 }
 
