@@ -184,7 +184,8 @@ impl<'a> ValueReader<'a> {
     ///
     /// Returns the first error in the value, with its position and path.
     pub(super) fn read<T: DeserializeOwned>(&self, value: &Value<'_>) -> Result<T, ValueError> {
-        T::deserialize(ValueDeserializer { value, reader: self }).map_err(ValueError::with_example)
+        let read = T::deserialize(ValueDeserializer { value, reader: self });
+        read.map_err(|error| error.at(value).with_example())
     }
 
     /// Returns the unknown fields of all values that were read.

@@ -158,6 +158,34 @@ impl Config {
     pub fn server(&self, name: &GroupName) -> Option<&Result<Arc<ServerConfig>, ConfigError>> {
         self.servers.iter().find(|(known, _)| known == name).map(|(_, server)| server)
     }
+
+    /// Returns whether the profile in use leaves out a server of this name.
+    pub fn is_left_out(&self, name: &GroupName) -> bool {
+        self.profile.as_ref().is_some_and(|profile| profile.left_out.contains(name))
+    }
+
+    /// Returns the error of a profile that no file has, if nothing else is wrong with the config as a whole.
+    pub fn wrong_profile(&self) -> Option<&ConfigError> {
+        let is_unknown = self.profile.as_ref().is_some_and(|profile| !profile.is_known);
+        self.errors.first().filter(|_| is_unknown && self.errors.len() == 1)
+    }
+
+    /// Says in one line which profile is in use, how many servers it leaves out, and for how many it has rules for tools.
+    /// `None` without one.
+    pub fn profile_summary(&self) -> Option<String> {
+        let profile = self.profile.as_ref().filter(|profile| profile.is_known)?;
+        let (used, left_out) = (self.servers.len(), profile.left_out.len());
+        let servers = if used + left_out == 1 { "server" } else { "servers" };
+        let name = text::name(&profile.name);
+        let left_out = match left_out {
+            0 => format!("profile {name} leaves out none of {used} {servers}"),
+            _ => format!("profile {name} leaves out {left_out} of {} {servers}", used + left_out),
+        };
+        Some(match profile.restricted {
+            0 => left_out,
+            restricted => format!("{left_out} and restricts the tools of {restricted}"),
+        })
+    }
 }
 
 /// A server that the config has and disables.
@@ -188,36 +216,6 @@ pub struct ProfileInUse {
     pub left_out: Vec<GroupName>,
     /// The number of enabled servers that it uses and for whose tools it has rules.
     pub(crate) restricted: usize,
-}
-
-impl Config {
-    /// Returns whether the profile in use leaves out a server of this name.
-    pub fn is_left_out(&self, name: &GroupName) -> bool {
-        self.profile.as_ref().is_some_and(|profile| profile.left_out.contains(name))
-    }
-
-    /// Returns the error of a profile that no file has, if nothing else is wrong with the config as a whole.
-    pub fn wrong_profile(&self) -> Option<&ConfigError> {
-        let is_unknown = self.profile.as_ref().is_some_and(|profile| !profile.is_known);
-        self.errors.first().filter(|_| is_unknown && self.errors.len() == 1)
-    }
-
-    /// Says in one line which profile is in use, how many servers it leaves out, and for how many it has rules for tools.
-    /// `None` without one.
-    pub fn profile_summary(&self) -> Option<String> {
-        let profile = self.profile.as_ref().filter(|profile| profile.is_known)?;
-        let (used, left_out) = (self.servers.len(), profile.left_out.len());
-        let servers = if used + left_out == 1 { "server" } else { "servers" };
-        let name = text::name(&profile.name);
-        let left_out = match left_out {
-            0 => format!("profile {name} leaves out none of {used} {servers}"),
-            _ => format!("profile {name} leaves out {left_out} of {} {servers}", used + left_out),
-        };
-        Some(match profile.restricted {
-            0 => left_out,
-            restricted => format!("{left_out} and restricts the tools of {restricted}"),
-        })
-    }
 }
 
 /// Options of the command line that take precedence over the files.

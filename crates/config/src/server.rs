@@ -57,6 +57,16 @@ impl ServerConfig {
             _ => {}
         }
     }
+
+    /// Compiles the rules of the server's entry.
+    pub fn rules(&self) -> Rules {
+        Rules::new(&self.tools, &self.common.expose, self.common.trust_annotations)
+    }
+
+    /// Returns which instances use the same process: a stateful server has one for each.
+    pub fn effective_share(&self) -> Share {
+        if self.common.stateful { Share::Client } else { self.common.share }
+    }
 }
 
 /// Where an entry comes from and what it runs.
@@ -84,10 +94,10 @@ pub struct LaunchText(Arc<str>);
 
 impl LaunchText {
     /// Makes the text from the fields' names and their JSON. The order of the fields does not matter.
-    pub fn new<'f>(fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> Self {
+    pub fn new<T: AsRef<str> + Ord>(fields: impl IntoIterator<Item = (&'static str, T)>) -> Self {
         let mut fields: Vec<_> = fields.into_iter().collect();
         fields.sort_unstable();
-        let lines: Vec<_> = fields.iter().map(|(name, json)| [*name, "=", *json, "\n"]).collect();
+        let lines: Vec<_> = fields.iter().map(|(name, json)| [*name, "=", json.as_ref(), "\n"]).collect();
         Self(lines.as_flattened().concat().into())
     }
 
@@ -101,18 +111,6 @@ impl fmt::Debug for LaunchText {
     /// Hides the text, which may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LaunchText(…)")
-    }
-}
-
-impl ServerConfig {
-    /// Compiles the rules of the server's entry.
-    pub fn rules(&self) -> Rules {
-        Rules::new(&self.tools, &self.common.expose, self.common.trust_annotations)
-    }
-
-    /// Returns which instances use the same process: a stateful server has one for each.
-    pub fn effective_share(&self) -> Share {
-        if self.common.stateful { Share::Client } else { self.common.share }
     }
 }
 

@@ -6,6 +6,7 @@
 //! of the entry and of the profile in use. Every route to a tool asks the same [`Rules`]: the lists, search, descriptions
 //! and calls. `tools.ask`, `tools.read_only` and `expose` only change how an allowed tool is used.
 
+pub use crate::file::tools::ToolOverride;
 use crate::glob::Glob;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,17 +40,6 @@ pub struct OwnGlob {
 /// What clients see of single tools, by the server's own names. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolOverrides(Arc<BTreeMap<String, ToolOverride>>);
-
-/// What clients see of one tool instead of what the server says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolOverride {
-    /// Its name.
-    pub name: Option<String>,
-    /// Its description.
-    pub description: Option<String>,
-    /// Arguments that clients neither see nor pass.
-    pub hidden_args: Vec<String>,
-}
 
 impl ToolOverrides {
     /// Creates the overrides, by the server's own names. The names that clients see are different from each other.

@@ -80,7 +80,7 @@ pub async fn serve(
         return Ok(ServeOutcome::WrongProfile(error));
     }
     lines.set_limit(loaded.config.settings.max_message_bytes);
-        let LoadedFiles { config, watcher, cache } = loaded;
+    let LoadedFiles { config, watcher, cache } = loaded;
     let instance = Instance::new(config, cache, options, env, startup);
     let outcome = run_session(instance, watcher, (lines, output, writer), signals, options).await?;
     Ok(match (outcome, wrong_profile) {

@@ -1,7 +1,7 @@
 //! The rules for tools in a config file.
 
 use super::values::GlobPattern;
-use crate::object::config_object;
+use crate::object::{config_keys, config_object};
 use std::collections::BTreeMap;
 
 config_object! {
@@ -30,20 +30,23 @@ config_object! {
     }
 }
 
-config_object! {
+config_keys! {
     /// What clients see of one tool instead of what the server says.
     #[derive(Clone)]
-    pub struct ToolOverrideEntry {
-        /// The name under which clients list, find and call the tool: 1 to 128 of the characters `a-z A-Z 0-9 _ - .`. If
-        /// the server has another tool of this name, that one is left out.
-        #[schemars(extend("examples" = ["run_query"]))]
-        name: Option<String>,
-        /// The description in place of the server's.
-        #[schemars(extend("examples" = ["Runs one SQL query on the sales database."]))]
-        description: Option<String>,
-        /// Arguments that clients do not see and must not pass. One that the tool requires is passed with the `const` or
-        /// `default` of its schema; if it has neither, it stays visible.
-        #[schemars(extend("examples" = [["dry_run"]]))]
-        hidden_args: Option<Vec<String>>,
-    }
+    pub struct ToolOverrideEntry;
+    /// What clients see of one tool instead of what the server says.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ToolOverride;
+
+    /// The name under which clients list, find and call the tool: 1 to 128 of the characters `a-z A-Z 0-9 _ - .`. If
+    /// the server has another tool of this name, that one is left out.
+    #[schemars(extend("examples" = ["run_query"]))]
+    name: String => Option<String> = None,
+    /// The description in place of the server's.
+    #[schemars(extend("examples" = ["Runs one SQL query on the sales database."]))]
+    description: String => Option<String> = None,
+    /// Arguments that clients do not see and must not pass. One that the tool requires is passed with the `const` or
+    /// `default` of its schema; if it has neither, it stays visible.
+    #[schemars(extend("examples" = [["dry_run"]]))]
+    hidden_args: Vec<String> => Vec<String> = Vec::new(),
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use crate::byte_size;
@@ -58,18 +59,11 @@ impl<'de> Deserialize<'de> for FieldValue {
             fn visit_f64<E: de::Error>(self, value: f64) -> Result<FieldValue, E> {
                 Ok(FieldValue::Number(value))
             }
-            fn visit_string<E: de::Error>(self, value: String) -> Result<FieldValue, E> {
-                Ok(FieldValue::String(value))
-            }
             fn visit_str<E: de::Error>(self, value: &str) -> Result<FieldValue, E> {
                 Ok(FieldValue::String(value.to_owned()))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FieldValue, A::Error> {
-                let mut strings = Vec::new();
-                while let Some(string) = list.next_element()? {
-                    strings.push(string);
-                }
-                Ok(FieldValue::List(strings))
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<FieldValue, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(FieldValue::List)
             }
         }
 

@@ -1,12 +1,11 @@
 //! Files that other clients own: what they look like beyond the fields of servers, and reading them for `import`.
 
-use std::borrow::Cow;
 use std::path::Path;
 
-use jsonc_parser::ast::{Array, Object, ObjectProp, ObjectPropName, StringLit, Value};
-use jsonc_parser::common::{Range, Ranged};
+use jsonc_parser::ast::{Array, Object, ObjectProp, ObjectPropName, Value};
+use jsonc_parser::common::Ranged;
 
-use super::codex;
+use super::codex::{self, property, property_name, string};
 use super::json_text::parse_json;
 use super::source_text::SourceText;
 use crate::ConfigError;
@@ -156,7 +155,7 @@ pub(super) fn translated<'t>(entry: &Value<'t>) -> Option<Value<'t>> {
             ("oauth", Value::Object(oauth)) => drop(oauth.take("enabled")),
             ("auth", Value::Object(auth)) => {
                 auth.properties = auth.properties.drain(..).map(in_lower_case).collect();
-                member.name = name(member.range, "oauth");
+                member.name = property_name(member.range, "oauth");
             }
             _ => {}
         }
@@ -167,8 +166,7 @@ pub(super) fn translated<'t>(entry: &Value<'t>) -> Option<Value<'t>> {
 
 /// Gives a member of Cursor's `auth`, such as `CLIENT_ID`, our name.
 fn in_lower_case(mut member: ObjectProp<'_>) -> ObjectProp<'_> {
-    let lower = member.name.as_str().to_lowercase();
-    member.name = ObjectPropName::String(StringLit { range: member.range, value: lower.into() });
+    member.name = property_name(member.range, member.name.as_str().to_lowercase());
     member
 }
 
@@ -179,27 +177,18 @@ fn tool_rules<'t>(list: &Array<'t>) -> Value<'t> {
     let rule = if list.elements.iter().any(is_all) {
         None
     } else if list.elements.is_empty() {
-        Some(("deny", vec![Value::StringLit(StringLit { range, value: Cow::Borrowed("*") })]))
+        Some(("deny", vec![string(range, "*")]))
     } else {
         Some(("allow", list.elements.iter().map(escaped).collect()))
     };
-    let member = |(rule, elements)| {
-        let value = Value::Array(Array { range, elements });
-        ObjectProp { range, name: name(range, rule), value }
-    };
+    let member = |(rule, elements)| property(range, rule, Value::Array(Array { range, elements }));
     Value::Object(Object { range, properties: rule.map(member).into_iter().collect() })
 }
 
 /// Returns a name as a glob that matches it alone. What is no string is an error elsewhere.
 fn escaped<'t>(name: &Value<'t>) -> Value<'t> {
     match name {
-        Value::StringLit(name) => {
-            Value::StringLit(StringLit { range: name.range, value: Glob::escape(&name.value).into() })
-        }
+        Value::StringLit(name) => string(name.range, Glob::escape(&name.value)),
         other => other.clone(),
     }
-}
-
-fn name<'t>(range: Range, name: &'static str) -> ObjectPropName<'t> {
-    ObjectPropName::String(StringLit { range, value: Cow::Borrowed(name) })
 }

@@ -88,9 +88,7 @@ impl<'t> Converter<'t> {
                 });
                 Value::Array(Array { range, elements: elements.collect() })
             }
-            toml_edit::Value::Datetime(_) => {
-                string(range, self.text.get(span).unwrap_or_default().to_owned())
-            }
+            toml_edit::Value::Datetime(_) => string(range, self.text.get(span).unwrap_or_default()),
             toml_edit::Value::InlineTable(table) => Value::Object(self.table(table, span)),
         })
     }
@@ -110,7 +108,7 @@ fn translate(server: &mut Object<'_>) {
         if let Value::Array(names) = &mut member.value {
             names.elements = names.elements.drain(..).map(variable_name).collect();
         }
-        member.name = ObjectPropName::String(StringLit { range: member.name.range(), value: name.into() });
+        member.name = property_name(member.name.range(), name);
     }
 }
 
@@ -134,7 +132,7 @@ fn translate_headers(server: &mut Object<'_>) {
         match member.value {
             Value::Object(object) => headers.extend(object.properties),
             // The error says that it is no object.
-            value => return server.properties.push(property(member.range, "headers".to_owned(), value)),
+            value => return server.properties.push(property(member.range, "headers", value)),
         }
     }
     if let Some(member) = server.take("env_http_headers") {
@@ -152,12 +150,12 @@ fn translate_headers(server: &mut Object<'_>) {
         at = at.or(Some(member.range));
         if let Value::StringLit(name) = &member.value {
             let value = string(name.range, variable("Bearer ", &name.value));
-            headers.push(property(member.range, "Authorization".to_owned(), value));
+            headers.push(property(member.range, "Authorization", value));
         }
     }
     if let Some(range) = at {
         let headers = Value::Object(Object { range, properties: headers });
-        server.properties.push(property(range, "headers".to_owned(), headers));
+        server.properties.push(property(range, "headers", headers));
     }
 }
 
@@ -178,24 +176,24 @@ fn translate_timeouts(server: &mut Object<'_>) {
     let in_seconds = server.take("startup_timeout_sec");
     let in_milliseconds = server.take("startup_timeout_ms");
     match (in_seconds, in_milliseconds) {
-        (Some(seconds), _) => timeouts.push(property(seconds.range, "initialize".to_owned(), seconds.value)),
+        (Some(seconds), _) => timeouts.push(property(seconds.range, "initialize", seconds.value)),
         (None, Some(member)) => {
-            let value = match &member.value {
+            let value = match member.value {
                 Value::NumberLit(number) => {
                     string(number.range, format!("{}ms", number.value.replace('_', "")))
                 }
-                other => other.clone(),
+                other => other,
             };
-            timeouts.push(property(member.range, "initialize".to_owned(), value));
+            timeouts.push(property(member.range, "initialize", value));
         }
         (None, None) => {}
     }
     if let Some(seconds) = server.take("tool_timeout_sec") {
-        timeouts.push(property(seconds.range, "tools".to_owned(), seconds.value));
+        timeouts.push(property(seconds.range, "tools", seconds.value));
     }
     if let Some(range) = timeouts.first().map(|member| member.range) {
         let timeouts = Value::Object(Object { range, properties: timeouts });
-        server.properties.push(property(range, "timeout".to_owned(), timeouts));
+        server.properties.push(property(range, "timeout", timeouts));
     }
 }
 
@@ -224,25 +222,31 @@ fn translate_approvals(server: &mut Object<'_>) {
                 let names = names.filter(|(_, name)| !is_excepted(name));
                 asked.extend(names.map(|(range, name)| string(range, glob(&name))));
             }
-            None => asked.push(string(member.range, "*".to_owned())),
+            None => asked.push(string(member.range, "*")),
         }
     }
     let asking = modes.iter().filter(|tool| mode(tool) == Some(true));
     asked.extend(asking.map(|tool| string(tool.range, glob(tool.name.as_str()))));
     if let Some(range) = range.filter(|_| !asked.is_empty()) {
         let asked = Value::Array(Array { range, elements: asked });
-        let rules = Object { range, properties: vec![property(range, "ask".to_owned(), asked)] };
-        server.properties.push(property(range, "tools".to_owned(), Value::Object(rules)));
+        let rules = Object { range, properties: vec![property(range, "ask", asked)] };
+        server.properties.push(property(range, "tools", Value::Object(rules)));
     }
 }
 
-fn property<'t>(range: Range, name: String, value: Value<'t>) -> ObjectProp<'t> {
-    let name = ObjectPropName::String(StringLit { range, value: Cow::Owned(name) });
-    ObjectProp { range, name, value }
+/// Makes a member of an object.
+pub(super) fn property<'t>(range: Range, name: impl Into<Cow<'t, str>>, value: Value<'t>) -> ObjectProp<'t> {
+    ObjectProp { range, name: property_name(range, name), value }
 }
 
-fn string<'t>(range: Range, value: String) -> Value<'t> {
-    Value::StringLit(StringLit { range, value: Cow::Owned(value) })
+/// Makes the name of a member.
+pub(super) fn property_name<'t>(range: Range, name: impl Into<Cow<'t, str>>) -> ObjectPropName<'t> {
+    ObjectPropName::String(StringLit { range, value: name.into() })
+}
+
+/// Makes a string.
+pub(super) fn string<'t>(range: Range, value: impl Into<Cow<'t, str>>) -> Value<'t> {
+    Value::StringLit(StringLit { range, value: value.into() })
 }
 
 fn range(span: Span<usize>) -> Range {

@@ -1,6 +1,5 @@
 //! The entry of a server as it was read from a file, and where it is there.
 
-use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -66,7 +65,7 @@ pub(super) struct FieldSource {
     /// The field.
     pub(super) field: &'static ConfigField,
     /// The name as the file writes it.
-    pub(super) name: Cow<'static, str>,
+    pub(super) name: String,
     /// The byte offset of the name.
     pub(super) offset: usize,
 }

@@ -16,8 +16,8 @@ use base::files::MAX_NAMED_BYTES;
 ///
 /// Fails if the file cannot be read (an error without a position), or at the first line that is not a variable.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
-    let text =
-        SourceText::read(path, MAX_NAMED_BYTES, "a relative path starts at the config file's directory")?;
+    let hint = "a relative path starts at the config file's directory";
+    let text = SourceText::read(path, path, MAX_NAMED_BYTES, hint)?;
     let mut variables = Vec::new();
     for (index, line) in text.as_str().lines().enumerate() {
         let line = line.trim();

@@ -8,7 +8,7 @@ use jsonc_parser::errors::{ParseError, ParseErrorKind};
 use serde::de::DeserializeOwned;
 
 use super::source_text::SourceText;
-use crate::de::ValueReader;
+use crate::de::{UnknownField, ValueError, ValueReader};
 use crate::env::Env;
 use crate::vars::ExpandContext;
 use crate::{ConfigError, OWN_GROUP};
@@ -134,8 +134,8 @@ pub(super) fn unwrapped(root: &Object<'_>, text: &SourceText) -> Option<ConfigEr
         let hint = format!(r#"{HINT} it, with a name: {{"mcpServers": {{NAME: {{…}}}}}}"#);
         return Some(text.error(root.start(), "the file is a server without a name", Some(hint)));
     }
-    let names: Vec<_> = root.properties.iter().map(|member| member.name.as_str()).collect();
-    let names: Vec<_> = names.into_iter().filter(|name| *name != "$schema").collect();
+    let names = root.properties.iter().map(|member| member.name.as_str());
+    let names: Vec<_> = names.filter(|name| *name != "$schema").collect();
     let are_servers = names.iter().all(|name| root.get_object(name).is_some_and(is_server));
     (are_servers && !names.is_empty()).then(|| {
         let names = quoted_list(names);
@@ -173,24 +173,20 @@ pub(super) fn read_entry<T: DeserializeOwned>(
     loop {
         let reader = ValueReader::new(context);
         let read = reader.read(&rest);
-        let offset = read.as_ref().err().map(|error| error.offset.unwrap_or_else(|| value.start()));
         let is_replaced = match &read {
             Ok(_) => false,
             Err(error) => {
-                let offset = offset.unwrap_or_default();
+                let offset = error.offset.unwrap_or_default();
                 let seen = wrong.iter().filter(|known| **known == offset).count();
                 if seen == 0 {
-                    errors.push(text.error(offset, error, error.hint.clone()));
+                    errors.push(value_error(text, error));
                 }
                 wrong.push(offset);
                 seen < 2 && errors.len() < MAX_ERRORS && replace_at(rest.to_mut(), offset, seen > 0)
             }
         };
         if !is_replaced {
-            let unknown = reader.into_unknown();
-            let warnings =
-                unknown.iter().map(|field| unknown_field(text, &field.name, field.offset, field.nearest));
-            return ReadEntry { value: read.ok(), errors, wrong, warnings: warnings.collect() };
+            return ReadEntry { value: read.ok(), errors, wrong, warnings: unknown_fields(text, reader) };
         }
     }
 }
@@ -263,28 +259,30 @@ pub(super) fn share_without_effect(
     text: &SourceText,
     can_share: bool,
 ) -> Option<ConfigError> {
-    let share = &object.as_object()?.properties.iter().find(|member| member.name.as_str() == "share")?.value;
+    let share = &object.as_object()?.get("share")?.value;
     let asks_for_sharing = matches!(share.as_string_lit()?.value.as_ref(), "directory" | "user");
     (asks_for_sharing && !can_share).then(|| {
         let message =
             "`share` has no effect: servers are shared on Linux only, so each window starts its own";
-        text.error(
-            share.start(),
-            message,
-            Some(r#"write "client", unless Linux uses this file too"#.to_owned()),
-        )
+        let hint = r#"write "client", unless Linux uses this file too"#.to_owned();
+        text.error(share.start(), message, Some(hint))
     })
 }
 
-/// Makes the warning for an unknown field. `nearest`: the known name that is probably meant.
-pub(super) fn unknown_field(
-    text: &SourceText,
-    name: &str,
-    offset: usize,
-    nearest: Option<&str>,
-) -> ConfigError {
-    let hint = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
-    text.error(offset, format_args!("unknown field `{name}`"), hint)
+/// Makes the error for a value that cannot be read.
+pub(super) fn value_error(text: &SourceText, error: &ValueError) -> ConfigError {
+    text.error(error.offset.unwrap_or_default(), error, error.hint.clone())
+}
+
+/// Makes a warning for each unknown field of the values that were read.
+pub(super) fn unknown_fields(text: &SourceText, reader: ValueReader<'_>) -> Vec<ConfigError> {
+    reader.into_unknown().iter().map(|field| unknown_field(text, field)).collect()
+}
+
+/// Makes the warning for an unknown field.
+pub(super) fn unknown_field(text: &SourceText, field: &UnknownField) -> ConfigError {
+    let hint = field.nearest.map(|nearest| format!("did you mean `{nearest}`?"));
+    text.error(field.offset, format_args!("unknown field `{}`", field.name), hint)
 }
 
 /// Replaces the value at this offset: by an empty string, which most fields accept, or by null, which all others do.

@@ -14,13 +14,13 @@ use super::codex;
 use super::entry::{EntrySource, FieldSource, NamedEntry};
 use super::findings::{
     CAN_SHARE, doubtful_timeout, is_server, name_error, read_entry, share_without_effect, unexpanded,
-    unknown_field, unwrapped,
+    unknown_field, unknown_fields, unwrapped, value_error,
 };
 use super::json_text::{expected_an_object, parse_json};
 use super::parse_profiles::{NamedProfile, parse_profiles};
 use super::secret_refs;
 use super::source_text::SourceText;
-use crate::de::ValueReader;
+use crate::de::{UnknownField, ValueReader};
 use crate::env::Env;
 use crate::fields::{self, CacheKeyPart, ConfigField};
 use crate::file::{ServerEntry, SettingsEntry};
@@ -65,12 +65,9 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
     let missing = format!(
         "{other}`dynamic-mcp import{named}` makes it from the files of your clients; `--config` names another file"
     );
-    let text = match SourceText::read(&absolute, MAX_CONFIG_BYTES, &missing) {
-        Ok(text) => Arc::new(text.with_file_name(path)),
-        Err(error) => {
-            let error = ConfigError { file: path.to_owned(), ..error };
-            return ParsedFile { errors: vec![error], ..ParsedFile::default() };
-        }
+    let text = match SourceText::read(&absolute, path, MAX_CONFIG_BYTES, &missing) {
+        Ok(text) => Arc::new(text),
+        Err(error) => return ParsedFile { errors: vec![error], ..ParsedFile::default() },
     };
     let dir = absolute.parent().unwrap_or(&absolute);
     let context = ExpandContext { env, dir, files, is_project: secret_refs::is_of_project(&absolute, env) };
@@ -148,7 +145,8 @@ impl FileParser<'_> {
                 None => {
                     if !has_other_members && !matches!(name, "$schema" | "inputs") {
                         let nearest = nearest(name, fields::all_names(fields::FILE));
-                        unknown.push((name, member.name.start(), nearest));
+                        let (name, offset) = (name.to_owned(), member.name.start());
+                        unknown.push(UnknownField { name, offset, nearest });
                     }
                     continue;
                 }
@@ -156,20 +154,18 @@ impl FileParser<'_> {
             is_config = true;
         }
         if is_config {
-            let warnings = unknown
-                .into_iter()
-                .map(|(name, offset, nearest)| unknown_field(self.text, name, offset, nearest));
-            self.file.warnings.extend(warnings.collect::<Vec<_>>());
+            self.file.warnings.extend(unknown.iter().map(|field| unknown_field(self.text, field)));
             return;
         }
         if let Some(error) = unwrapped(root, self.text) {
             self.file.errors.push(error);
             return;
         }
-        let misspelled =
-            unknown.iter().find_map(|(name, offset, nearest)| Some((*offset, *name, (*nearest)?)));
+        let misspelled = unknown.iter().find_map(|field| Some((field, field.nearest?)));
         let (offset, hint) = match misspelled {
-            Some((offset, name, meant)) => (offset, format!("did you mean `{meant}` instead of `{name}`?")),
+            Some((UnknownField { name, offset, .. }, meant)) => {
+                (*offset, format!("did you mean `{meant}` instead of `{name}`?"))
+            }
             None => (root.start(), r#"write servers as {"mcpServers": {NAME: {…}}}"#.to_owned()),
         };
         self.file.errors.push(self.text.error(offset, "the file has no `mcpServers`", Some(hint)));
@@ -276,7 +272,7 @@ impl FileParser<'_> {
         let written = known.iter().filter(|(field, _)| field.cache_key == CacheKeyPart::AsWritten);
         let not_empty = known.iter().filter(|(_, member)| !is_empty(&member.value));
         let program = known.iter().filter(|(field, _)| PROGRAM_FIELDS.contains(&field.name));
-        let program: Vec<_> = program.map(|(field, member)| (field.name, compact(&member.value))).collect();
+        let program = program.map(|(field, member)| (field.name, compact(&member.value)));
         let is_wrong = |member: &ObjectProp<'_>| {
             wrong.iter().any(|offset| (member.start()..=member.end()).contains(offset))
         };
@@ -288,19 +284,13 @@ impl FileParser<'_> {
             fields: not_empty
                 .map(|(field, member)| FieldSource {
                     field,
-                    name: match member.name.as_str() {
-                        name if name == field.name => field.name.into(),
-                        alias => alias.to_owned().into(),
-                    },
+                    name: member.name.as_str().to_owned(),
                     offset: member.name.start(),
                 })
                 .collect(),
             launch_text: self.launch_text(written),
             secrets: ServerSecrets::default(),
-            origin: ServerOrigin {
-                file: self.path.clone(),
-                program: LaunchText::new(program.iter().map(|(name, json)| (*name, json.as_str()))),
-            },
+            origin: ServerOrigin { file: self.path.clone(), program: LaunchText::new(program) },
         }
     }
 
@@ -310,10 +300,8 @@ impl FileParser<'_> {
     ) -> LaunchText {
         if self.is_toml {
             // A table may be written in several places.
-            let texts: Vec<_> = fields
-                .map(|(field, member)| (field.name, client_files::to_json(&member.value).to_string()))
-                .collect();
-            return LaunchText::new(texts.iter().map(|(name, text)| (*name, text.as_str())));
+            let json = |member: &ObjectProp<'_>| client_files::to_json(&member.value).to_string();
+            return LaunchText::new(fields.map(|(field, member)| (field.name, json(member))));
         }
         LaunchText::new(fields.map(|(field, member)| (field.name, member.value.text(self.text.as_str()))))
     }
@@ -321,14 +309,8 @@ impl FileParser<'_> {
     /// Reads a value as a `T`. Also returns a warning for each unknown field.
     fn read<T: DeserializeOwned>(&self, value: &Value<'_>) -> (Result<T, ConfigError>, Vec<ConfigError>) {
         let reader = ValueReader::new(self.context);
-        let read = reader.read(value).map_err(|error| {
-            let offset = error.offset.unwrap_or_else(|| value.start());
-            self.text.error(offset, &error, error.hint.clone())
-        });
-        let unknown = reader.into_unknown();
-        let warnings =
-            unknown.iter().map(|field| unknown_field(self.text, &field.name, field.offset, field.nearest));
-        (read, warnings.collect())
+        let read = reader.read(value).map_err(|error| value_error(self.text, &error));
+        (read, unknown_fields(self.text, reader))
     }
 
     /// Reads the settings one by one, so that the others count if one is wrong.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 
+use super::findings::{unknown_field, value_error};
 use super::json_text::expected_an_object;
 use super::source_text::SourceText;
 use crate::ConfigError;
@@ -40,15 +41,6 @@ pub(super) struct Located<T> {
     pub(super) offset: usize,
 }
 
-/// What is wrong with a profile.
-struct ProfileError {
-    /// The byte offset in the file.
-    offset: usize,
-    message: String,
-    /// What to do about it.
-    hint: Option<String>,
-}
-
 /// Reads the value of `profiles`.
 pub(super) fn parse_profiles(
     value: &Value<'_>,
@@ -62,21 +54,20 @@ pub(super) fn parse_profiles(
     let (mut profiles, mut errors): (Vec<NamedProfile>, Vec<ConfigError>) = (Vec::new(), Vec::new());
     for member in &object.properties {
         let name = member.name.as_str().to_owned();
-        let mut wrong = |ProfileError { offset, message, hint }| {
-            errors.push(text.error(offset, format_args!("profile {}: {message}", text::name(&name)), hint));
+        let mut wrong = |error: ConfigError| {
+            let message = format!("profile {}: {}", text::name(&name), error.message);
+            errors.push(ConfigError { message, ..error });
             ProfileContent::default()
         };
-        let content = read_profile(member, context).unwrap_or_else(&mut wrong);
+        let content = read_profile(member, text, context).unwrap_or_else(&mut wrong);
         match profiles.iter_mut().find(|known| known.name == name) {
-            Some(first) => first.content = wrong(error_at(member.name.start(), "it is defined twice", None)),
+            Some(first) => {
+                first.content = wrong(text.error(member.name.start(), "it is defined twice", None))
+            }
             None => profiles.push(NamedProfile { name, content, text: text.clone() }),
         }
     }
     (profiles, errors)
-}
-
-fn error_at(offset: usize, message: impl ToString, hint: Option<&str>) -> ProfileError {
-    ProfileError { offset, message: message.to_string(), hint: hint.map(str::to_owned) }
 }
 
 /// Reads a profile: a list of globs, or an object.
@@ -84,10 +75,14 @@ fn error_at(offset: usize, message: impl ToString, hint: Option<&str>) -> Profil
 /// # Errors
 ///
 /// Fails at any mistake, also at an unknown field: a field that is misspelled may be what hides servers or tools.
-fn read_profile(member: &ObjectProp<'_>, context: ExpandContext<'_>) -> Result<ProfileContent, ProfileError> {
+fn read_profile(
+    member: &ObjectProp<'_>,
+    text: &SourceText,
+    context: ExpandContext<'_>,
+) -> Result<ProfileContent, ConfigError> {
     let value = &member.value;
     if member.name.as_str().trim().is_empty() {
-        return Err(error_at(member.name.start(), "its name is empty", None));
+        return Err(text.error(member.name.start(), "its name is empty", None));
     }
     let reader = ValueReader::new(context);
     let read = match value {
@@ -95,18 +90,16 @@ fn read_profile(member: &ObjectProp<'_>, context: ExpandContext<'_>) -> Result<P
         _ => reader.read(value).map(|servers| ProfileEntry { servers, tools: BTreeMap::new() }),
     };
     let entry = read.map_err(|error| {
-        let offset = error.offset.unwrap_or_else(|| value.start());
-        let is_no_list = offset == value.start();
+        let is_no_list = error.offset == Some(value.start());
         let hint = is_no_list.then(|| "write a list, such as [\"docs*\"]".to_owned());
-        ProfileError { offset, message: error.to_string(), hint: error.hint.clone().or(hint) }
+        let error = value_error(text, &error);
+        ConfigError { hint: error.hint.or(hint), ..error }
     })?;
     if let Some(field) = reader.into_unknown().first() {
-        let hint = field.nearest.map(|nearest| format!("did you mean `{nearest}`?"));
-        let message = format!("unknown field `{}`", field.name);
-        return Err(ProfileError { offset: field.offset, message, hint });
+        return Err(unknown_field(text, field));
     }
-    let servers = located_servers(entry.servers, value)?;
-    Ok(ProfileContent { servers, tools: located_rules(entry.tools, value)? })
+    let servers = located_servers(entry.servers, value, text)?;
+    Ok(ProfileContent { servers, tools: located_rules(entry.tools, value, text)? })
 }
 
 /// Returns the member of this name of the profile `value`, if that is an object.
@@ -122,11 +115,12 @@ fn member_of<'v, 't>(value: &'v Value<'t>, name: &str) -> Option<&'v Value<'t>> 
 fn located_servers(
     patterns: Vec<ServerPattern>,
     value: &Value<'_>,
-) -> Result<Vec<Located<ServerPattern>>, ProfileError> {
+    text: &SourceText,
+) -> Result<Vec<Located<ServerPattern>>, ConfigError> {
     let list = member_of(value, "servers").unwrap_or(value);
     if !patterns.is_empty() && patterns.iter().all(|pattern| pattern.excludes) {
-        let hint = "write [\"*\", \"!NAME\"] to use all servers but NAME";
-        return Err(error_at(list.start(), "it excludes servers and chooses none", Some(hint)));
+        let hint = Some("write [\"*\", \"!NAME\"] to use all servers but NAME".to_owned());
+        return Err(text.error(list.start(), "it excludes servers and chooses none", hint));
     }
     let elements = list.as_array().map_or(&[][..], |list| &list.elements);
     // Without a list, the place of the glob for all is that of the profile.
@@ -142,14 +136,15 @@ fn located_servers(
 fn located_rules(
     mut rules: BTreeMap<String, ProfileToolsEntry>,
     value: &Value<'_>,
-) -> Result<Vec<Located<(String, ProfileToolsEntry)>>, ProfileError> {
+    text: &SourceText,
+) -> Result<Vec<Located<(String, ProfileToolsEntry)>>, ConfigError> {
     let object = member_of(value, "tools").and_then(Value::as_object);
     let members = object.map_or(&[][..], |object| &object.properties);
     let located = members.iter().map(|member| {
         let offset = member.name.start();
         match rules.remove_entry(member.name.as_str()) {
             Some(value) => Ok(Located { value, offset }),
-            None => Err(error_at(offset, "`tools`: the rules for this server are given twice", None)),
+            None => Err(text.error(offset, "`tools`: the rules for this server are given twice", None)),
         }
     });
     located.collect()

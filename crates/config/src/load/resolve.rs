@@ -42,6 +42,8 @@ pub(super) struct ServerDefaults<'d> {
 struct EntryErrors<'s> {
     /// Where the fields are.
     source: &'s EntrySource,
+    /// What the paths are resolved with.
+    context: ExpandContext<'s>,
     /// The errors so far.
     errors: &'s mut Vec<ConfigError>,
 }
@@ -56,8 +58,8 @@ impl EntryErrors<'_> {
     }
 
     /// Resolves a path of this field. A path that cannot be resolved is an error.
-    fn path(&mut self, field: &str, path: Option<String>, context: ExpandContext<'_>) -> Option<PathBuf> {
-        match context.resolve_path(&path?) {
+    fn path(&mut self, field: &str, path: Option<String>) -> Option<PathBuf> {
+        match self.context.resolve_path(&path?) {
             Ok(path) => Some(path),
             Err(error) => {
                 self.add(&[field], format_args!("`{field}`: {error}"), Some(error.hint()));
@@ -78,12 +80,13 @@ pub(super) fn resolve_server(
     errors: &mut Vec<ConfigError>,
 ) -> Option<ServerConfig> {
     errors.extend(defaults.tools_error.clone());
-    let settings = &defaults.settings;
+    let ServerDefaults { settings, env, files, .. } = defaults;
+    let context = ExpandContext { env, dir: &source.dir, files, is_project: false };
     Some(ServerConfig {
         common: resolve_common(&entry, defaults),
         timeout: entry.timeout.unwrap_or_default().or(settings.timeout.unwrap_or_default()).resolve(),
         tools: resolve_tool_rules(&entry, settings.tools.as_ref(), profile_tools, |message, hint| {
-            EntryErrors { source, errors }.add(&["tools"], message, Some(hint));
+            EntryErrors { source, context, errors }.add(&["tools"], message, Some(hint));
         }),
         launch_text: source.launch_text.clone(),
         secrets: source.secrets.clone(),
@@ -91,7 +94,7 @@ pub(super) fn resolve_server(
         own_globs: own_globs(&entry),
         warnings: Vec::new(),
         description: entry.description.clone(),
-        endpoint: resolve_endpoint(entry, defaults, &mut EntryErrors { source, errors })?,
+        endpoint: resolve_endpoint(entry, settings, &mut EntryErrors { source, context, errors })?,
     })
 }
 
@@ -121,7 +124,7 @@ fn with_trust(common: &CommonEntry, tools: &Option<ToolsEntry>) -> CommonEntry {
 
 fn resolve_endpoint(
     entry: ServerEntry,
-    defaults: &ServerDefaults<'_>,
+    settings: &SettingsEntry,
     errors: &mut EntryErrors<'_>,
 ) -> Option<Endpoint> {
     const EITHER: &str = "`command` is for a local program, `url` for a remote server";
@@ -139,11 +142,11 @@ fn resolve_endpoint(
         }
         (true, false) => {
             refuse_fields(AppliesTo::Remote, "url", "command", errors);
-            Some(Endpoint::Stdio(resolve_stdio(entry, defaults, errors)))
+            Some(Endpoint::Stdio(resolve_stdio(entry, settings, errors)))
         }
         (false, true) => {
             refuse_fields(AppliesTo::Stdio, "command", "url", errors);
-            Some(Endpoint::Http(resolve_http(entry, defaults, errors)))
+            Some(Endpoint::Http(resolve_http(entry, errors)))
         }
     }
 }
@@ -154,36 +157,23 @@ const URL_FIELDS: &[&str] = &["url", "httpUrl"];
 fn refuse_fields(other_kind: AppliesTo, needed: &str, present: &str, errors: &mut EntryErrors<'_>) {
     let source = errors.source;
     for found in source.fields_of(other_kind) {
-        let message = format!("`{}` applies only to servers with a `{needed}`", found.name);
-        errors.add(
-            &[found.field.name],
-            message,
-            Some(format!(
-                "this one has a `{present}`: remove `{}`, or write `{needed}` in place of `{present}`",
-                found.name
-            )),
+        let name = &found.name;
+        let message = format!("`{name}` applies only to servers with a `{needed}`");
+        let hint = format!(
+            "this one has a `{present}`: remove `{name}`, or write `{needed}` in place of `{present}`"
         );
+        errors.add(&[found.field.name], message, Some(hint));
     }
 }
 
-fn resolve_stdio(
-    entry: ServerEntry,
-    defaults: &ServerDefaults<'_>,
-    errors: &mut EntryErrors<'_>,
-) -> StdioConfig {
+fn resolve_stdio(entry: ServerEntry, settings: &SettingsEntry, errors: &mut EntryErrors<'_>) -> StdioConfig {
     if entry.transport_type.is_some_and(|transport| transport != TransportType::Stdio) {
         let message = "`type` names a remote transport, but the server has a `command`";
         errors.add(&["type"], message, Some("remove `type`".to_owned()));
     }
-    let context = ExpandContext {
-        env: defaults.env,
-        dir: &errors.source.dir,
-        files: defaults.files,
-        is_project: false,
-    };
     let mut env = BTreeMap::new();
-    if let Some(file) = errors.path("env_file", entry.env_file, context) {
-        context.files.add(&file);
+    if let Some(file) = errors.path("env_file", entry.env_file) {
+        errors.context.files.add(&file);
         match env_file::read(&file) {
             Ok(variables) => env.extend(variables),
             Err(error) if error.at.is_some() => errors.errors.push(error),
@@ -195,22 +185,18 @@ fn resolve_stdio(
         }
     }
     env.extend(entry.env.unwrap_or_default());
-    let inherit_env = entry.inherit_env.or_else(|| defaults.settings.inherit_env.clone());
+    let inherit_env = entry.inherit_env.or_else(|| settings.inherit_env.clone());
     let mut command = entry.command.map(|command| command.0).unwrap_or_default().into_iter();
     StdioConfig {
         command: command.next().unwrap_or_default(),
         args: command.chain(entry.args.unwrap_or_default()).collect(),
         env,
-        cwd: errors.path("cwd", entry.cwd, context),
+        cwd: errors.path("cwd", entry.cwd),
         inherit_env: inherit_env.unwrap_or_default(),
     }
 }
 
-fn resolve_http(
-    entry: ServerEntry,
-    defaults: &ServerDefaults<'_>,
-    errors: &mut EntryErrors<'_>,
-) -> HttpConfig {
+fn resolve_http(entry: ServerEntry, errors: &mut EntryErrors<'_>) -> HttpConfig {
     let kind = match entry.transport_type {
         Some(TransportType::Stdio) => {
             let message = "`type` names the transport of a local program, but the server has a `url`";
@@ -236,13 +222,7 @@ fn resolve_http(
     if let Some(message) = oauth.as_ref().and_then(missing_credential) {
         errors.add(&["oauth"], message, None);
     }
-    let context = ExpandContext {
-        env: defaults.env,
-        dir: &errors.source.dir,
-        files: defaults.files,
-        is_project: false,
-    };
-    let ca_file = errors.path("ca_file", entry.ca_file, context);
+    let ca_file = errors.path("ca_file", entry.ca_file);
     let headers = entry.headers.unwrap_or_default();
     check_headers(&headers, errors);
     HttpConfig { url, kind, headers: headers.into_iter().collect(), ca_file, oauth }

@@ -2,9 +2,10 @@
 
 use crate::file::ServerEntry;
 use crate::file::profiles::ProfileToolsEntry;
-use crate::file::tools::{ToolOverrideEntry, ToolsEntry};
+use crate::file::tools::ToolsEntry;
 use crate::file::values::GlobPattern;
 use crate::glob::Glob;
+use crate::object::Resolve;
 use crate::tool_rules::{OwnGlob, ToolOverride, ToolOverrides, ToolRules};
 use base::text::quoted;
 use std::collections::BTreeMap;
@@ -53,13 +54,8 @@ fn resolve_overrides(
 ) -> ToolOverrides {
     let configured = |tools: &'_ ToolsEntry| tools.overrides.clone();
     let configured = own.and_then(configured).or_else(|| settings.and_then(configured)).unwrap_or_default();
-    let overrides: BTreeMap<String, ToolOverride> = configured
-        .into_iter()
-        .map(|(own, entry)| {
-            let ToolOverrideEntry { name, description, hidden_args } = entry;
-            (own, ToolOverride { name, description, hidden_args: hidden_args.unwrap_or_default() })
-        })
-        .collect();
+    let overrides: BTreeMap<String, ToolOverride> =
+        configured.into_iter().map(|(own, entry)| (own, entry.resolve())).collect();
     let mut shown_as: BTreeMap<&str, &str> = BTreeMap::new();
     for (own, tool) in &overrides {
         let shown = tool.name.as_deref().unwrap_or(own);

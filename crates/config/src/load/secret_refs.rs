@@ -160,13 +160,6 @@ impl Finder<'_> {
 
     /// Warns of text that looks as if it named a value, and does not.
     fn warn(&mut self, path: &str, value: &Value<'_>) {
-        // Seldom there is any, and without it no paths need be made.
-        if has_name_of_value(value) {
-            self.warn_at(path, value);
-        }
-    }
-
-    fn warn_at(&mut self, path: &str, value: &Value<'_>) {
         match value {
             Value::StringLit(text) if may_name_value(&text.value) => {
                 let pieces = expand_pieces(&text.value, self.context).unwrap_or_default();
@@ -183,26 +176,16 @@ impl Finder<'_> {
             }
             Value::Array(list) => {
                 for (index, element) in list.elements.iter().enumerate() {
-                    self.warn_at(&format!("{path}[{index}]"), element);
+                    self.warn(&format!("{path}[{index}]"), element);
                 }
             }
             Value::Object(object) => {
                 for member in &object.properties {
-                    self.warn_at(&format!("{path}.{}", member.name.as_str()), &member.value);
+                    self.warn(&format!("{path}.{}", member.name.as_str()), &member.value);
                 }
             }
             _ => {}
         }
-    }
-}
-
-/// Returns whether there is text in the value that may name a value.
-fn has_name_of_value(value: &Value<'_>) -> bool {
-    match value {
-        Value::StringLit(text) => may_name_value(&text.value),
-        Value::Array(list) => list.elements.iter().any(has_name_of_value),
-        Value::Object(object) => object.properties.iter().any(|member| has_name_of_value(&member.value)),
-        _ => false,
     }
 }
 

@@ -18,14 +18,15 @@ pub(super) struct SourceText {
 }
 
 impl SourceText {
-    /// Reads a file of at most `limit` bytes, without its byte order mark. `hint` is the hint of an error.
+    /// Reads a file of at most `limit` bytes, without its byte order mark. `name` is its name in errors, and `hint` the
+    /// hint of an error.
     ///
     /// # Errors
     ///
     /// Fails if the file cannot be read or is not UTF-8.
-    pub(super) fn read(path: &Path, limit: u64, hint: &str) -> Result<Self, ConfigError> {
+    pub(super) fn read(path: &Path, name: &Path, limit: u64, hint: &str) -> Result<Self, ConfigError> {
         let error = |message: String| ConfigError {
-            file: path.to_owned(),
+            file: name.to_owned(),
             at: None,
             message,
             hint: Some(hint.to_owned()),
@@ -46,18 +47,13 @@ impl SourceText {
         })?;
         let text = String::from_utf8(bytes).map_err(|_| error("is not UTF-8 text".to_owned()))?;
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        Ok(Self { path: path.to_owned(), text })
+        Ok(Self { path: name.to_owned(), text })
     }
 
     /// Makes the text of a file that was read already.
     pub(super) fn new(path: &Path, text: &str) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Self { path: path.to_owned(), text: text.to_owned() }
-    }
-
-    /// Replaces the name of the file in errors.
-    pub(super) fn with_file_name(self, path: &Path) -> Self {
-        Self { path: path.to_owned(), ..self }
     }
 
     /// Returns the whole text.
