@@ -10,7 +10,7 @@ use dynamic_mcp::cli::usage::{self, UsageError};
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, servers};
 use instance::InstanceOptions;
 use instance::serve::{self, ServeOutcome};
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 use sharing::attach_helper;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     let mode = std::env::args_os().nth(1);
     let is_mode = |name: &str| mode.as_deref().is_some_and(|mode| mode == name);
     // The attach helper alone must be readable: it has no secrets, and the host looks at what confines it.
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     if is_mode(attach_helper::MODE_ARG) {
         return attach_helper::run(std::env::args_os().skip(2));
     }
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         return jq::child::run();
     }
     memory::configure();
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     if is_mode(sharing::MODE_ARG) {
         return sharing::host::run(std::env::args_os().skip(2));
     }

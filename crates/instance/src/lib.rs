@@ -133,11 +133,11 @@ impl Instance {
     }
 }
 
-/// Attaches to servers that other instances use as well. Windows has no host for them.
+/// Attaches to servers that other instances use as well. Only Linux has a host for them.
 fn shared_servers(env: &Arc<Env>) -> Option<Arc<dyn AttachShared>> {
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     return Some(Arc::new(sharing::SharedServers::new(env.clone())));
-    #[cfg(windows)]
+    #[cfg(not(target_os = "linux"))]
     {
         let _ = env;
         None

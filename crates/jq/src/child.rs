@@ -40,7 +40,7 @@ fn exit_code(served: io::Result<()>) -> ExitCode {
 fn serve() -> io::Result<()> {
     #[cfg(unix)]
     {
-        process::own_program::close_other_descriptors();
+        process::descriptors::close_other_descriptors();
         super::limits::apply()?;
     }
     #[cfg(windows)]

@@ -10,14 +10,14 @@ use config::{GroupName, StdioConfig};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncRead;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::Instrument;
 use wire::output::{Output, PollableFd, Writer};
 
 /// How long the last output of a process may come after its exit, or its exit after the end of its output.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 /// Lines of stderr that an error message shows.
-const STDERR_TAIL_LINES: usize = 20;
+pub const STDERR_TAIL_LINES: usize = 20;
 
 /// The child process of a transport. Clones share it; the process is ended when the last one is dropped.
 #[derive(Clone)]
@@ -121,29 +121,38 @@ impl ChildTransport {
 
     /// Waits until the process has exited and its output has had time to be read.
     pub async fn drained(&self) {
-        self.0.process.exited().await;
-        tokio::time::sleep(DRAIN_TIMEOUT).await;
+        drained(&self.0.process).await;
     }
 
     /// Returns how the process ended. To be called after the end of its stdout.
     pub async fn connection_end(&self) -> ProcessEnd {
-        let exit = timeout(DRAIN_TIMEOUT, self.0.process.exited()).await;
+        let ChildInner { process, process_env, group, stdio, .. } = &*self.0;
+        let (exit, how) = end_of_output(process).await;
         let stderr = self.stderr_tail();
         let withheld = match exit {
-            Ok(Exit::Code(0)) => Vec::new(),
-            _ => {
-                let inner = &self.0;
-                launch::withheld_vars(&inner.process_env, inner.group.as_str(), &inner.stdio, &stderr)
-            }
+            Some(Exit::Code(0)) => Vec::new(),
+            _ => launch::withheld_vars(process_env, group.as_str(), stdio, &stderr),
         };
-        let how =
-            exit.map_or_else(|_| "it closed its stdout".to_owned(), |exit| format!("its process {exit}"));
         ProcessEnd { how, stderr, withheld }
     }
 
     /// Ends the process and every process that it started. The caller closes its stdin first.
     pub async fn stop(&self, timeouts: StopTimeouts) {
         self.0.process.stop(timeouts).await;
+    }
+}
+
+/// Waits until a process has exited and its output has had time to be read.
+pub async fn drained(process: &ProcessHandle) {
+    process.exited().await;
+    sleep(DRAIN_TIMEOUT).await;
+}
+
+/// Returns how a process ended whose output has ended, and what to say about it. `None`: it still runs.
+pub async fn end_of_output(process: &ProcessHandle) -> (Option<Exit>, String) {
+    match timeout(DRAIN_TIMEOUT, process.exited()).await {
+        Ok(exit) => (Some(exit), format!("its process {exit}")),
+        Err(_) => (None, "it closed its stdout".to_owned()),
     }
 }
 

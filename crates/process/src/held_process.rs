@@ -4,9 +4,8 @@
 //! /proc/PID is about the held process if that process still runs after the read.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 #[cfg(target_os = "linux")]
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::sys::signal::Signal;
 
@@ -74,11 +73,6 @@ impl HeldProcess {
 impl HeldProcess {
     /// Fails: this system has no handle of a process.
     pub fn open(_pid: i32) -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Fails: this system has no handle of a process.
-    pub fn of_peer(_socket: BorrowedFd<'_>, _pid: i32) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use base::blocking::{self, BlockingError};
 use command_advice::{advice, path_advice};
+use config::dirs::expand_home;
 use config::env::{Env, get_var, is_same_var, set_var};
 use config::{GroupName, StdioConfig};
 use serde::{Deserialize, Serialize};
@@ -301,7 +302,7 @@ fn prepare_blocking(
 /// root, or the directory of the system's programs on Windows.
 pub fn working_dir(stdio: &StdioConfig, process_env: &Env) -> PathBuf {
     match &stdio.cwd {
-        Some(cwd) => process_env.cwd().join(expand_tilde(cwd, process_env)),
+        Some(cwd) => process_env.cwd().join(expand_home(cwd, process_env)),
         None if process_env.cwd().parent().is_none() || is_system_dir(process_env) => {
             process_env.home().unwrap_or_else(|| process_env.cwd().to_owned())
         }
@@ -338,13 +339,13 @@ fn find_program(
     cwd: &Path,
     process_env: &Env,
 ) -> Result<PathBuf, LaunchError> {
-    let expanded = expand_tilde(Path::new(command), process_env);
+    let expanded = expand_home(Path::new(command), process_env);
     if let Some(program) = searched.find(&expanded, cwd, process_env) {
         return Ok(program);
     }
     let mut words = command.split_whitespace();
     if let (Some(first), Some(_)) = (words.next(), words.next()) {
-        let program = expand_tilde(Path::new(first), process_env);
+        let program = expand_home(Path::new(first), process_env);
         let is_program = searched.find(&program, cwd, process_env).is_some()
             || path::fallback_dirs(process_env).find(&program, cwd, process_env).is_some();
         if is_program {
@@ -369,14 +370,6 @@ fn find_program(
             let found = path::fallback_dirs(process_env).find(&expanded, cwd, process_env);
             Err(LaunchError::NotFound { command: command.to_owned(), searched, found })
         }
-    }
-}
-
-/// Replaces a leading `~/` by the home directory, as every shell does.
-fn expand_tilde(path: &Path, process_env: &Env) -> PathBuf {
-    match (path.strip_prefix("~"), process_env.home()) {
-        (Ok(rest), Some(home)) => home.join(rest),
-        _ => path.to_owned(),
     }
 }
 

@@ -8,6 +8,7 @@
 //! A command is started like a local server, by the warden and without a shell. At its deadline it is ended with every
 //! process that it started. Nothing that it prints is logged; an error has its last line of stderr.
 
+use super::child::drained;
 use super::launch;
 use super::warden::{Exit, StopTimeouts, Warden};
 use base::text::{one_line, shorten};
@@ -21,12 +22,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 /// How long a command may take: a user may have to confirm it with a finger.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the last output of a command may come after its exit.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 /// The largest output of a command, in bytes.
 const MAX_OUTPUT: u64 = 64 << 10;
 /// How many characters of stderr an error shows.
@@ -190,18 +189,13 @@ impl ResolverInner {
         drop(process.stdin);
         let handle = process.handle;
         let ran = timeout(self.command_timeout, async {
-            let drained = async {
-                handle.exited().await;
-                sleep(DRAIN_TIMEOUT).await;
-            };
             let mut outputs = (Vec::new(), Vec::new());
-            {
-                let (stdout, stderr) =
-                    (read(process.stdout, &mut outputs.0), read(process.stderr, &mut outputs.1));
-                tokio::select! {
-                    ((), ()) = async { tokio::join!(stdout, stderr) } => {}
-                    () = drained => {}
-                }
+            let reading = async {
+                tokio::join!(read(process.stdout, &mut outputs.0), read(process.stderr, &mut outputs.1))
+            };
+            tokio::select! {
+                ((), ()) = reading => {}
+                () = drained(&handle) => {}
             }
             (handle.exited().await, outputs)
         });

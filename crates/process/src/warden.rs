@@ -48,7 +48,7 @@ use client::WardenClient;
 use handle::ClientCommand;
 use owner_mark::OwnerId;
 use pool::{BothSilent, WardenPool};
-use protocol::{MAX_FRAME_BYTES, WardenRequest};
+use protocol::{MAX_FRAME_BYTES, WardenMessage, WardenRequest};
 use wire::output::pipe_size::grow;
 
 mod client;

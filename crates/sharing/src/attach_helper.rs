@@ -8,6 +8,7 @@
 //! instance as well, because a child process has the user, groups, limits, seccomp filters and namespaces of its
 //! parent, and none can leave a sandbox by itself.
 
+use super::attach::Declined;
 use super::challenge;
 use crate::pipes;
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
@@ -40,20 +41,14 @@ mod outcome {
     pub(super) const FAILED: u8 = b'f';
 }
 
-/// Why there is no connection.
-pub(super) enum ConnectError {
+/// Why a connection did not attach.
+pub(super) enum AttachError {
     /// Nobody listens on the socket.
     NoHost,
-    /// The host closed the connection.
+    /// The host closed the connection. It may have ended at this moment.
     Closed,
-    /// The helper or the socket cannot be used.
-    Failed(String),
-}
-
-impl From<io::Error> for ConnectError {
-    fn from(error: io::Error) -> Self {
-        Self::Failed(format!("the helper that attaches: {error}"))
-    }
+    /// The host, the helper or the socket cannot be used.
+    Declined(Declined),
 }
 
 /// A connection to the host, and the helper that has made it.
@@ -79,32 +74,33 @@ impl HelperConnection {
 }
 
 /// Connects to the host that listens at `path`, by way of a helper. Ends the helper if it is dropped.
-pub(super) async fn connect(path: &Path) -> Result<HelperConnection, ConnectError> {
-    let (ours, of_helper) = StdUnixStream::pair()?;
-    ours.set_nonblocking(true)?;
-    let ours = UnixStream::from_std(ours)?;
+pub(super) async fn connect(path: &Path) -> Result<HelperConnection, AttachError> {
+    let declined = |reason: String| AttachError::Declined(Declined(reason));
+    let failed = |error: io::Error| declined(format!("the helper that attaches: {error}"));
+    let (ours, of_helper) = StdUnixStream::pair().map_err(failed)?;
+    let ours = nonblocking(ours).map_err(failed)?;
     let mut helper = Command::new(own_program());
     helper.arg0("dmcp-attach").arg(MODE_ARG).arg(path).env_clear().kill_on_drop(true);
     helper.stdin(Stdio::from(OwnedFd::from(of_helper))).stdout(Stdio::null()).stderr(Stdio::null());
-    let running = helper.spawn()?;
+    let running = helper.spawn().map_err(failed)?;
     // It has a copy of the other end, whose last one must be the helper's.
     drop(helper);
-    let (bytes, descriptors) = pipes::receive_once(&ours).await?;
+    let (bytes, descriptors) = pipes::receive_once(&ours).await.map_err(failed)?;
     match (bytes.split_first(), descriptors.into_iter().next()) {
         (Some((&outcome::CONNECTED, _)), Some(socket)) => {
-            let socket = StdUnixStream::from(socket);
-            socket.set_nonblocking(true)?;
-            Ok(HelperConnection {
-                socket: UnixStream::from_std(socket)?,
-                helper: running,
-                helper_socket: ours,
-            })
+            let socket = nonblocking(socket.into()).map_err(failed)?;
+            Ok(HelperConnection { socket, helper: running, helper_socket: ours })
         }
-        (Some((&outcome::NO_HOST, _)), _) => Err(ConnectError::NoHost),
-        (Some((&outcome::CLOSED, _)), _) => Err(ConnectError::Closed),
-        (Some((_, text)), _) => Err(ConnectError::Failed(String::from_utf8_lossy(text).into_owned())),
-        (None, _) => Err(ConnectError::Failed("the helper that attaches has ended".to_owned())),
+        (Some((&outcome::NO_HOST, _)), _) => Err(AttachError::NoHost),
+        (Some((&outcome::CLOSED, _)), _) => Err(AttachError::Closed),
+        (Some((_, text)), _) => Err(declined(String::from_utf8_lossy(text).into_owned())),
+        (None, _) => Err(declined("the helper that attaches has ended".to_owned())),
     }
+}
+
+fn nonblocking(socket: StdUnixStream) -> io::Result<UnixStream> {
+    socket.set_nonblocking(true)?;
+    UnixStream::from_std(socket)
 }
 
 /// Runs the helper, given the arguments after the mode: the path of the host's socket. Stdin is a socket to the instance.

@@ -12,8 +12,9 @@
 //! capability no challenge but tells where to find one: it is the name of a file that the host has open, and
 //! /proc/HOST/fd shows it to every process that may read /proc/HOST/ns/mnt (PTRACE_MODE_READ_FSCREDS, ptrace(2)).
 
-use super::pipes;
 use base::random::hex_id;
+use nix::sys::socket::{setsockopt, sockopt::PassCred};
+use process::descriptors;
 use process::held_process::HeldProcess;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -71,22 +72,11 @@ impl Question {
     /// # Errors
     ///
     /// Fails if there are too many open files.
-    #[cfg(target_os = "linux")]
     pub(crate) fn in_a_file_name() -> io::Result<Self> {
         use nix::sys::memfd::{MFdFlags, memfd_create};
         let challenge = hex_id();
         let file = memfd_create(challenge.as_str(), MFdFlags::MFD_CLOEXEC)?;
         Ok(Self { challenge, named: Some(file.into()) })
-    }
-
-    /// Other systems share nothing.
-    ///
-    /// # Errors
-    ///
-    /// Always fails.
-    #[cfg(not(target_os = "linux"))]
-    pub(crate) fn in_a_file_name() -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Returns what is sent.
@@ -113,7 +103,6 @@ pub fn answer(mut socket: &StdUnixStream) -> io::Result<()> {
 }
 
 /// Returns the challenge that a file has as its name which the process at the other end has open.
-#[cfg(target_os = "linux")]
 fn name_at_peer(socket: &StdUnixStream, number: u32) -> io::Result<String> {
     use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
     let host = getsockopt(socket, PeerCredentials)?.pid();
@@ -122,11 +111,6 @@ fn name_at_peer(socket: &StdUnixStream, number: u32) -> io::Result<String> {
     let name = base::procfs::link(host, format_args!("fd/{number}")).map_err(|_| hidden())?;
     let name = name.to_str().and_then(|name| name.strip_prefix("/memfd:")?.strip_suffix(" (deleted)"));
     name.filter(|name| name.len() == CHALLENGE_BYTES).map(str::to_owned).ok_or_else(hidden)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn name_at_peer(_socket: &StdUnixStream, _number: u32) -> io::Result<String> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Answers the question of an instance, which is the challenge itself.
@@ -153,8 +137,8 @@ pub async fn challenge(socket: &UnixStream, peer: &PeerProcess, question: &Quest
         io::Error::new(io::ErrorKind::PermissionDenied, text)
     };
     let pid = peer.pid.ok_or_else(other)?;
-    pass_credentials(socket, true)?;
-    pipes::send(socket, question.message().as_bytes(), &[]).await?;
+    setsockopt(socket, PassCred, &true)?;
+    descriptors::send(socket, question.message().as_bytes(), &[]).await?;
     let mut expected = question.challenge.as_bytes();
     while !expected.is_empty() {
         let receive = || receive_from(socket, pid, expected.len());
@@ -166,13 +150,12 @@ pub async fn challenge(socket: &UnixStream, peer: &PeerProcess, question: &Quest
         expected = expected.strip_prefix(&bytes[..]).ok_or_else(other)?;
     }
     // What follows may carry descriptors, and comes without credentials.
-    pass_credentials(socket, false)?;
+    setsockopt(socket, PassCred, &false)?;
     // Otherwise its pid may have come to mean the process that has answered.
     if peer.held.is_running() { Ok(()) } else { Err(other()) }
 }
 
 /// Receives bytes; `None` if they come from another process than `pid`.
-#[cfg(target_os = "linux")]
 fn receive_from(socket: &UnixStream, pid: i32, limit: usize) -> io::Result<Option<Vec<u8>>> {
     use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
     let mut bytes = vec![0; limit];
@@ -188,26 +171,6 @@ fn receive_from(socket: &UnixStream, pid: i32, limit: usize) -> io::Result<Optio
     Ok((count == 0 || is_theirs).then_some(bytes))
 }
 
-/// Other systems share nothing.
-#[cfg(not(target_os = "linux"))]
-fn receive_from(_socket: &UnixStream, _pid: i32, _limit: usize) -> io::Result<Option<Vec<u8>>> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Chooses whether what is received comes with the credentials of its sender.
-#[cfg(target_os = "linux")]
-fn pass_credentials(socket: &UnixStream, is_wanted: bool) -> io::Result<()> {
-    use nix::sys::socket::{setsockopt, sockopt::PassCred};
-    Ok(setsockopt(socket, PassCred, &is_wanted)?)
-}
-
-/// Other systems share nothing.
-#[cfg(not(target_os = "linux"))]
-fn pass_credentials(_socket: &UnixStream, _is_wanted: bool) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,7 +191,7 @@ mod tests {
             let helper = answering.join().unwrap().unwrap();
             // Later messages carry nothing but their bytes.
             (&helper).write_all(b"request").unwrap();
-            let (bytes, descriptors) = pipes::receive_once(&host).await.unwrap();
+            let (bytes, descriptors) = crate::pipes::receive_once(&host).await.unwrap();
             assert_eq!((&bytes[..], descriptors.len()), (&b"request"[..], 0));
         }
     }

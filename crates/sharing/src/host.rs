@@ -37,7 +37,6 @@ mod server_messages;
 mod session;
 mod session_table;
 mod special_params;
-#[cfg(target_os = "linux")]
 mod systemd_scope;
 mod unshareable;
 

@@ -5,14 +5,15 @@
 //! lock first. The kernel releases the lock when its holder dies.
 
 use super::attach::{AttachReply, AttachRequest, Declined};
-use super::attach_helper::{self, ConnectError};
+use super::attach_helper::{self, AttachError};
 use super::challenge::{self, PeerProcess, Question};
 use super::confinement::Confinement;
-use super::pipes::{self, SessionPipes};
-use super::runtime_dir::RuntimeDir;
+use super::pipes::SessionPipes;
 use config::env::Env;
+use process::descriptors;
 use process::launch::OWNER_VAR;
 use process::own_program::own_program;
+use process::runtime_dir::RuntimeDir;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,26 +40,6 @@ pub(super) struct HostDialer {
     /// Whether this process may start a host. One that an upstream has started may not, because the host would end with
     /// that upstream.
     may_start: bool,
-}
-
-/// Why a connection did not attach.
-enum AttachError {
-    /// Nobody listens on the socket.
-    NoHost,
-    /// The host closed the connection. It may have ended at this moment.
-    Closed,
-    /// The host cannot be used.
-    Declined(Declined),
-}
-
-impl From<ConnectError> for AttachError {
-    fn from(error: ConnectError) -> Self {
-        match error {
-            ConnectError::NoHost => Self::NoHost,
-            ConnectError::Closed => Self::Closed,
-            ConnectError::Failed(reason) => Self::Declined(Declined(reason)),
-        }
-    }
 }
 
 impl From<io::Error> for AttachError {
@@ -156,7 +137,7 @@ async fn attach_to(
     let line = serde_json::to_string(request).map_err(io::Error::from)? + "\n";
     let unusable = |error: io::Error| AttachError::Declined(Declined::new(format!("the pipes: {error}")));
     let (pipes, host_ends) = SessionPipes::new().map_err(unusable)?;
-    pipes::send(&socket, line.as_bytes(), &host_ends).await?;
+    descriptors::send(&socket, line.as_bytes(), &host_ends).await?;
     drop(host_ends);
     match read_reply(&mut socket).await? {
         AttachReply::Attached { pid } => Ok((pipes, pid)),

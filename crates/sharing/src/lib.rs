@@ -1,4 +1,4 @@
-//! Servers whose process several instances of the same user share: both ends. Unix only.
+//! Servers whose process several instances of the same user share: both ends. Linux only.
 //!
 //! # Theory of operation
 //!
@@ -9,7 +9,7 @@
 //! attaches.
 //!
 //! - `scope` decides which servers are shared, and `tested_packages` lists those that are shared by default.
-//! - `runtime_dir` is the directory of the socket, and `host_process` connects to the host, or starts it.
+//! - `host_process` connects to the host, or starts it.
 //! - `confinement` compares what two processes may do: a host must not be a way out of a sandbox. `cgroup_limits`
 //!   compares the limits of their control groups.
 //! - `attach_helper` is the process by which an instance connects, and by which the host sees the rights of the
@@ -31,8 +31,8 @@
 //! };
 //! ```
 
-// Windows has no sockets by which processes prove who they are.
-#![cfg(unix)]
+// Only Linux shows what confines a process, and holds it until it has proved who it is.
+#![cfg(target_os = "linux")]
 
 use attach::{AttachRequest, Declined, MAX_MESSAGE_BYTES, SERVER_ENDED, SHARED_ANCESTOR, ServerIdentity};
 use config::env::Env;
@@ -62,7 +62,6 @@ pub mod confinement;
 pub mod host;
 mod host_process;
 pub mod pipes;
-pub mod runtime_dir;
 mod scope;
 mod tested_packages;
 

@@ -2,10 +2,9 @@
 //!
 //! Pipes, because they are faster than sockets and may have larger buffers.
 
-use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
-use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use process::descriptors;
+use std::io;
+use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::{self, Receiver, Sender};
@@ -47,27 +46,6 @@ impl SessionPipes {
     }
 }
 
-/// Sends bytes, and descriptors with the first of them.
-///
-/// # Errors
-///
-/// Fails if the other side closed the connection.
-pub async fn send(socket: &UnixStream, mut bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
-    let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-    let mut rights = (!numbers.is_empty()).then_some(ControlMessage::ScmRights(&numbers));
-    while !bytes.is_empty() {
-        let control = rights.as_slice();
-        let write = || {
-            let parts = [IoSlice::new(bytes)];
-            Ok(sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, control, SEND_FLAGS, None)?)
-        };
-        let count = socket.async_io(Interest::WRITABLE, write).await?;
-        bytes = &bytes[count..];
-        rights = None;
-    }
-    Ok(())
-}
-
 /// Receives a line of at most `limit` bytes, without its end, and the descriptors that come with it.
 ///
 /// # Errors
@@ -97,35 +75,11 @@ pub async fn receive(socket: &UnixStream, limit: usize) -> io::Result<(Vec<u8>, 
 ///
 /// Fails as recvmsg(2).
 pub(crate) async fn receive_once(socket: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
-    socket.async_io(Interest::READABLE, || receive_part(socket)).await
+    let receive = || {
+        let mut chunk = vec![0; 64 << 10];
+        let (count, descriptors) = descriptors::receive(socket, &mut chunk)?;
+        chunk.truncate(count);
+        Ok((chunk, descriptors))
+    };
+    socket.async_io(Interest::READABLE, receive).await
 }
-
-#[expect(unsafe_code, reason = "descriptors arrive as plain numbers")]
-fn receive_part(socket: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
-    let mut chunk = vec![0; 64 << 10];
-    let mut control = nix::cmsg_space!([RawFd; 2]);
-    let mut parts = [IoSliceMut::new(&mut chunk)];
-    let message = recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut parts, Some(&mut control), RECEIVE_FLAGS)?;
-    let mut descriptors = Vec::new();
-    for control in message.cmsgs().map_err(|_: Errno| io::Error::from(io::ErrorKind::InvalidData))? {
-        if let ControlMessageOwned::ScmRights(numbers) = control {
-            // SAFETY: the kernel opened them in this call, so no other code owns them.
-            descriptors.extend(numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
-        }
-    }
-    let count = message.bytes;
-    chunk.truncate(count);
-    Ok((chunk, descriptors))
-}
-
-#[cfg(target_os = "linux")]
-const SEND_FLAGS: MsgFlags = MsgFlags::MSG_NOSIGNAL;
-/// macOS has no `MSG_NOSIGNAL`. It is not needed either, because Rust programs ignore SIGPIPE.
-#[cfg(not(target_os = "linux"))]
-const SEND_FLAGS: MsgFlags = MsgFlags::empty();
-
-#[cfg(target_os = "linux")]
-const RECEIVE_FLAGS: MsgFlags = MsgFlags::MSG_CMSG_CLOEXEC;
-/// Nothing is shared there.
-#[cfg(not(target_os = "linux"))]
-const RECEIVE_FLAGS: MsgFlags = MsgFlags::empty();

@@ -1,7 +1,7 @@
-//! Endpoints that are sockets: `instance-PID.sock` in the runtime directory (`sharing/runtime_dir.rs`).
+//! Endpoints that are sockets: `instance-PID.sock` in the runtime directory (`process/runtime_dir.rs`).
 
 use config::env::Env;
-use sharing::runtime_dir::RuntimeDir;
+use process::runtime_dir::RuntimeDir;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;

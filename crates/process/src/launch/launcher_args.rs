@@ -11,19 +11,12 @@ const LAUNCHERS: [(&str, &[&str], &str, &[&str]); 7] = [
     ("bunx", &[], r#""PACKAGE""#, &["-y", "--bun"]),
     ("uvx", &[], r#""PACKAGE""#, &["-q", "--quiet"]),
     ("uv", &["tool", "run"], r#""tool", "run", "PACKAGE""#, &["-q", "--quiet"]),
-    (
-        "docker",
-        &["run"],
-        r#""run", "-i", "--rm", "IMAGE""#,
-        &["-i", "--interactive", "--rm", "-t", "-it", "--init"],
-    ),
-    (
-        "podman",
-        &["run"],
-        r#""run", "-i", "--rm", "IMAGE""#,
-        &["-i", "--interactive", "--rm", "-t", "-it", "--init"],
-    ),
+    ("docker", &["run"], RUN_EXAMPLE, RUN_FLAGS),
+    ("podman", &["run"], RUN_EXAMPLE, RUN_FLAGS),
 ];
+
+const RUN_EXAMPLE: &str = r#""run", "-i", "--rm", "IMAGE""#;
+const RUN_FLAGS: &[&str] = &["-i", "--interactive", "--rm", "-t", "-it", "--init"];
 
 /// Programs that take a string with spaces for one name.
 const INTERPRETERS: [&str; 5] = ["node", "python", "python3", "deno", "bun"];

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,9 +11,8 @@ use std::time::Duration;
 use bytes::BytesMut;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
 use nix::unistd::Pid;
-use tokio::io::{AsyncReadExt, Interest};
+use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::process;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -21,7 +20,8 @@ use tokio::time::timeout;
 
 use super::handle::{ClientCommand, Exit, ProcessHandle, ProcessState, SpawnReply, SpawnReplyError};
 use super::owner_mark::{OwnerId, WARDEN_NAME};
-use super::protocol::{SpawnStep, VERSION, WardenEvent, WardenRequest, next_frame};
+use super::protocol::{SpawnStep, VERSION, WardenEvent, WardenMessage, WardenRequest, next_frame};
+use crate::descriptors;
 
 /// How long a warden process may take to exit, once its socket is closed, before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -130,7 +130,7 @@ impl WardenClient {
     }
 
     async fn serve(&mut self, hello: Vec<u8>) -> Disconnect {
-        if let Err(error) = self.send(&hello, &[]).await {
+        if let Err(error) = descriptors::send(&self.socket, &hello, &[]).await {
             return Disconnect::Lost(error);
         }
         loop {
@@ -154,8 +154,10 @@ impl WardenClient {
         }
     }
 
+    /// Executes a command. It may wait for the warden process to read, because the warden process never waits for us to
+    /// read.
     async fn execute(&mut self, command: ClientCommand) -> io::Result<()> {
-        match command {
+        let request = match command {
             ClientCommand::Spawn { id, frame, stdio, forked, reply } => {
                 if self.is_retired {
                     return Ok(());
@@ -163,42 +165,20 @@ impl WardenClient {
                 let (forked, reply) = (Some(forked), Some(reply));
                 let process = TrackedProcess { pid: None, forked, reply, state: watch::Sender::default() };
                 self.processes.insert(id, process);
-                let stdio = stdio.each_ref().map(AsRawFd::as_raw_fd);
-                self.send(&frame, &stdio).await
+                return descriptors::send(&self.socket, &frame, &stdio).await;
             }
-            ClientCommand::Stop { id, timeouts } => {
-                self.send(&WardenRequest::Stop { id, timeouts }.encode(), &[]).await
-            }
-            ClientCommand::EndOrphans(lost) => {
-                self.send(&WardenRequest::EndOrphans(lost).encode(), &[]).await
-            }
+            ClientCommand::Stop { id, timeouts } => WardenRequest::Stop { id, timeouts },
+            ClientCommand::EndOrphans(lost) => WardenRequest::EndOrphans(lost),
             ClientCommand::Retire => {
                 self.retire();
-                Ok(())
+                return Ok(());
             }
             ClientCommand::Shutdown { timeouts } => {
                 self.is_shutting_down = true;
-                self.send(&WardenRequest::Shutdown { timeouts }.encode(), &[]).await
+                WardenRequest::Shutdown { timeouts }
             }
-        }
-    }
-
-    /// Sends a frame with descriptors. It may wait for the warden process to read, because the warden process never
-    /// waits for us to read.
-    async fn send(&self, mut frame: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
-        let mut rights = (!descriptors.is_empty()).then_some(ControlMessage::ScmRights(descriptors));
-        while !frame.is_empty() {
-            let control = rights.as_slice();
-            let write = || {
-                let parts = [IoSlice::new(frame)];
-                let socket = self.socket.as_raw_fd();
-                Ok(sendmsg::<UnixAddr>(socket, &parts, control, SEND_FLAGS, None)?)
-            };
-            let count = self.socket.async_io(Interest::WRITABLE, write).await?;
-            frame = &frame[count..];
-            rights = None;
-        }
-        Ok(())
+        };
+        descriptors::send(&self.socket, &request.encode(), &[]).await
     }
 
     /// Handles every whole frame that was received.
@@ -293,9 +273,3 @@ impl WardenClient {
         }
     }
 }
-
-#[cfg(target_os = "linux")]
-const SEND_FLAGS: MsgFlags = MsgFlags::MSG_NOSIGNAL;
-/// macOS has no `MSG_NOSIGNAL`. It is not needed either, because Rust programs ignore SIGPIPE.
-#[cfg(not(target_os = "linux"))]
-const SEND_FLAGS: MsgFlags = MsgFlags::empty();

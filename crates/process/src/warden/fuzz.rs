@@ -1,7 +1,7 @@
 //! Fuzz target: frames between us and the warden process.
 #![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
 
-use super::protocol::{MAX_FRAME_BYTES, WardenEvent, WardenRequest, next_frame};
+use super::protocol::{MAX_FRAME_BYTES, WardenEvent, WardenMessage, WardenRequest, next_frame};
 use bytes::{Bytes, BytesMut};
 use wire::fuzz::split_first_byte;
 
@@ -14,8 +14,8 @@ pub fn warden(data: &[u8]) {
     for frame in &frames {
         assert!(frame.len() <= MAX_FRAME_BYTES);
         match variant % 2 {
-            0 => check_request(frame),
-            _ => check_event(frame),
+            0 => check::<WardenRequest<'_>>(frame),
+            _ => check::<WardenEvent>(frame),
         }
     }
 }
@@ -36,18 +36,10 @@ fn frames(data: &[u8], chunk_size: usize) -> Vec<Bytes> {
     frames
 }
 
-fn check_request(frame: &[u8]) {
-    if let Ok(request) = WardenRequest::decode(frame) {
-        let encoded = request.encode();
-        let again = WardenRequest::decode(&encoded[4..]).expect("our own frame");
-        assert_eq!(again.encode(), encoded);
-    }
-}
-
-fn check_event(frame: &[u8]) {
-    if let Ok(event) = WardenEvent::decode(frame) {
-        let encoded = event.encode();
-        let again = WardenEvent::decode(&encoded[4..]).expect("our own frame");
+fn check<M: WardenMessage>(frame: &[u8]) {
+    if let Ok(message) = M::decode(frame) {
+        let encoded = message.encode();
+        let again = M::decode(&encoded[4..]).expect("our own frame");
         assert_eq!(again.encode(), encoded);
     }
 }

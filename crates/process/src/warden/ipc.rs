@@ -1,15 +1,15 @@
 //! The warden process's end of the socket: requests with their descriptors come in, events go out.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSliceMut, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use bytes::{Bytes, BytesMut};
 use nix::errno::Errno;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, RecvMsg, UnixAddr, recvmsg};
 
-use super::protocol::{MalformedFrame, WardenEvent, next_frame};
+use super::protocol::{MalformedFrame, WardenEvent, WardenMessage, next_frame};
+use crate::descriptors;
 
 const READ_SIZE: usize = 64 * 1024;
 /// Reads per turn of the loop, so that a flood of requests does not keep the warden from reaping.
@@ -103,31 +103,8 @@ impl WardenSocket {
     }
 
     fn read(&mut self, chunk: &mut [u8]) -> nix::Result<usize> {
-        let mut control = nix::cmsg_space!([RawFd; 3]);
-        #[cfg(target_os = "linux")]
-        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-        #[cfg(not(target_os = "linux"))]
-        let flags = MsgFlags::empty();
-        let mut parts = [IoSliceMut::new(chunk)];
-        let message = recvmsg::<UnixAddr>(self.socket.as_raw_fd(), &mut parts, Some(&mut control), flags)?;
-        self.descriptors.extend(received_descriptors(&message)?);
-        Ok(message.bytes)
+        let (count, received) = descriptors::receive(&self.socket, chunk)?;
+        self.descriptors.extend(received);
+        Ok(count)
     }
-}
-
-#[expect(unsafe_code, reason = "descriptors arrive as plain numbers")]
-fn received_descriptors(message: &RecvMsg<UnixAddr>) -> nix::Result<Vec<OwnedFd>> {
-    let mut owned = Vec::new();
-    for control in message.cmsgs()? {
-        if let ControlMessageOwned::ScmRights(numbers) = control {
-            // SAFETY: the kernel opened them in this call, so no other code owns them.
-            owned.extend(numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    for descriptor in &owned {
-        use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-        fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-    }
-    Ok(owned)
 }

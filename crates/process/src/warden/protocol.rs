@@ -154,50 +154,39 @@ pub(super) fn next_frame(input: &mut BytesMut) -> Result<Option<Bytes>, Malforme
     Ok(Some(input.split_to(length).freeze()))
 }
 
-impl WardenRequest<'_> {
+/// A message of either direction.
+pub(super) trait WardenMessage: Serialize + DeserializeOwned {
+    /// Returns the `Hello` of another version, of which only the version is known.
+    fn other_hello(version: u32) -> Self;
+
     /// Returns the whole frame. Only that of a `Spawn` can be longer than [`MAX_FRAME_BYTES`]; its sender checks that.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        to_frame(self)
+    fn encode(&self) -> Vec<u8> {
+        // Every message can be encoded. A frame without a message would be malformed.
+        let mut frame = postcard::to_extend(self, vec![0; 4]).unwrap_or_else(|_| vec![0; 4]);
+        let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
+        frame[..4].copy_from_slice(&length.to_le_bytes());
+        frame
     }
 
     /// Decodes a frame without its length.
-    pub(super) fn decode(frame: &[u8]) -> Result<WardenRequest<'static>, MalformedFrame> {
-        match other_version(frame) {
-            Some(version) => {
-                Ok(WardenRequest::Hello { version, owner_pid: 0, nofile: 0, retired_warden: None })
-            }
-            None => from_frame(frame),
+    fn decode(frame: &[u8]) -> Result<Self, MalformedFrame> {
+        match (other_version(frame), postcard::take_from_bytes(frame)) {
+            (Some(version), _) => Ok(Self::other_hello(version)),
+            (None, Ok((message, []))) => Ok(message),
+            (None, _) => Err(MalformedFrame),
         }
     }
 }
 
-impl WardenEvent {
-    /// Returns the whole frame.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        to_frame(self)
-    }
-
-    /// Decodes a frame without its length.
-    pub(super) fn decode(frame: &[u8]) -> Result<Self, MalformedFrame> {
-        match other_version(frame) {
-            Some(version) => Ok(Self::Hello { version }),
-            None => from_frame(frame),
-        }
+impl WardenMessage for WardenRequest<'_> {
+    fn other_hello(version: u32) -> Self {
+        Self::Hello { version, owner_pid: 0, nofile: 0, retired_warden: None }
     }
 }
 
-fn to_frame(message: &impl Serialize) -> Vec<u8> {
-    // Every message can be encoded. A frame without a message would be malformed.
-    let mut frame = postcard::to_extend(message, vec![0; 4]).unwrap_or_else(|_| vec![0; 4]);
-    let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
-    frame[..4].copy_from_slice(&length.to_le_bytes());
-    frame
-}
-
-fn from_frame<T: DeserializeOwned>(frame: &[u8]) -> Result<T, MalformedFrame> {
-    match postcard::take_from_bytes(frame) {
-        Ok((message, [])) => Ok(message),
-        _ => Err(MalformedFrame),
+impl WardenMessage for WardenEvent {
+    fn other_hello(version: u32) -> Self {
+        Self::Hello { version }
     }
 }
 

@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 
-use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, setsid};
+
+use crate::descriptors::close_range;
 
 /// Signals that end our process, or that a client sends to our group, and that the warden process survives.
 const SURVIVED_SIGNALS: [Signal; 5] =
@@ -78,26 +79,4 @@ fn close_other_descriptors(socket: OwnedFd) -> io::Result<OwnedFd> {
     close_range(kept + 1, RawFd::MAX);
     // Moved to a low number, because select(2) supports 1024 descriptors only.
     if kept == 3 { Ok(socket) } else { Ok(socket.as_fd().try_clone_to_owned()?) }
-}
-
-/// Closes the descriptors from `first` to `last`.
-#[expect(unsafe_code, reason = "closes descriptors that no code of this process owns")]
-pub(super) fn close_range(first: RawFd, last: RawFd) {
-    if first > last {
-        return;
-    }
-    #[cfg(target_os = "linux")]
-    {
-        // SAFETY: no code uses a descriptor in the range after this.
-        let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        if result == 0 {
-            return;
-        }
-    }
-    // Linux before 5.9 and other systems: one by one, up to a limit that takes little time.
-    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft.min(65_536));
-    for fd in first..=last.min(RawFd::try_from(limit).unwrap_or(1024)) {
-        // SAFETY: as above.
-        unsafe { libc::close(fd) };
-    }
 }

@@ -20,7 +20,7 @@ use nix::unistd::{ForkResult, chdir, dup2_stderr, dup2_stdin, dup2_stdout, execv
 use super::owner_mark::{OWNER_VAR, OwnerId};
 use super::protocol::SpawnStep;
 use super::rlimit_mark;
-use super::setup::close_range;
+use crate::descriptors::close_range;
 use crate::launch::Launch;
 
 /// What the upstreams of one owner have in common.

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use super::descendants::{self, Descendant, EMPTY_SCANS};
 use super::ipc::WardenSocket;
 use super::owner_mark::OwnerId;
-use super::protocol::{VERSION, WardenEvent, WardenRequest};
+use super::protocol::{VERSION, WardenEvent, WardenMessage, WardenRequest};
 use super::spawn::{SpawnContext, SpawnReport};
 use super::supervised::{KILL_TIMEOUT, PendingStop, SupervisedUpstream, kill_scan_interval};
 use super::waiting::{WaitResult, from_now, wait_any, wait_for, wait_for_signal};
@@ -159,15 +159,14 @@ impl Supervisor {
 
     /// Reports the spawns that have succeeded or failed.
     fn report_spawns(&mut self) {
-        let spawning: Vec<u64> = self
-            .upstreams
-            .iter()
-            .filter(|(_, upstream)| upstream.report.is_some())
-            .map(|(id, _)| *id)
-            .collect();
-        for id in spawning {
+        for id in self.ids(|upstream| upstream.report.is_some()) {
             self.report_spawn(id);
         }
+    }
+
+    fn ids(&self, is_wanted: impl Fn(&SupervisedUpstream) -> bool) -> Vec<u64> {
+        let wanted = self.upstreams.iter().filter(|(_, upstream)| is_wanted(upstream));
+        wanted.map(|(id, _)| *id).collect()
     }
 
     /// Reports the spawn of an upstream if it has succeeded or failed. An upstream that failed is forgotten.
@@ -208,13 +207,7 @@ impl Supervisor {
         if self.needs_scan || self.upstreams.values().any(|upstream| upstream.needs_scan(now)) {
             self.needs_scan = false;
             let mut by_upstream = self.scan_by_upstream();
-            let stopping: Vec<u64> = self
-                .upstreams
-                .iter()
-                .filter(|(_, upstream)| upstream.stop.is_some())
-                .map(|(id, _)| *id)
-                .collect();
-            for id in stopping {
+            for id in self.ids(|upstream| upstream.stop.is_some()) {
                 self.advance_stop(id, now, &by_upstream.remove(&id).unwrap_or_default());
             }
             self.kill_survivors(&by_upstream);

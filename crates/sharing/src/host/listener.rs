@@ -2,10 +2,9 @@
 
 use super::registry::Registry;
 use super::session;
-#[cfg(target_os = "linux")]
 use super::systemd_scope;
 use crate::confinement::Confinement;
-use crate::runtime_dir::RuntimeDir;
+use process::runtime_dir::RuntimeDir;
 use process::warden::{self, StopTimeouts, Warden};
 use std::fs::{self, File};
 use std::io;
@@ -58,7 +57,6 @@ impl HostSocket {
         let (new_servers, mut added_servers) = mpsc::unbounded_channel();
         let registry = Registry::new(warden.clone(), self.dir.clone(), new_servers);
         // Before a server is started, so that the servers are in the scope as well.
-        #[cfg(target_os = "linux")]
         let _scope = JoinSet::from_iter([systemd_scope::enter(
             self.dir.path().to_owned(),
             std::iter::once(std::process::id()).chain(warden.start()).collect(),

@@ -6,10 +6,11 @@
 
 use super::listener::HostSocket;
 use crate::MODE_ARG;
-use crate::runtime_dir::RuntimeDir;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{dup2_stdout, setsid};
-use process::own_program::{close_other_descriptors, own_program};
+use process::descriptors::close_other_descriptors;
+use process::own_program::own_program;
+use process::runtime_dir::RuntimeDir;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -46,7 +47,6 @@ fn launch(args: &[OsString]) -> io::Result<()> {
 /// The second step.
 fn serve(dir: PathBuf, socket: PathBuf, nofile: Option<u64>) -> io::Result<()> {
     close_other_descriptors();
-    #[cfg(target_os = "linux")]
     nix::sys::prctl::set_name(c"dmcp-host")?;
     // The instance has raised its own limit. Servers get the original one.
     if let (Some(nofile), Ok((_, hard))) = (nofile, getrlimit(Resource::RLIMIT_NOFILE)) {

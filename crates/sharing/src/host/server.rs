@@ -5,16 +5,17 @@ use super::unshareable::Unshareable;
 use crate::attach::{SERVER_ENDED, ServerIdentity};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
+use process::child::{STDERR_TAIL_LINES, drained, end_of_output};
 use process::server_log::ServerLog;
 use process::stderr::StderrTail;
-use process::warden::{Exit, ProcessHandle, SpawnedProcess, StopTimeouts};
+use process::warden::{ProcessHandle, SpawnedProcess, StopTimeouts};
 use serde_json::json;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use wire::connection::{self, ConnectionHandler};
 use wire::lines::LineReader;
 use wire::output::{Output, PollableFd, Writer};
@@ -25,19 +26,15 @@ use wire::{Raw, Reply, error_object, raw};
 
 /// How long a server is kept after its last session: a client that restarts finds it.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long the last output of a process may come after its exit, or its exit after the end of its output.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
-/// Lines of stderr that sessions get when the process has ended.
-const STDERR_TAIL_LINES: usize = 20;
 /// Longer than any instance waits for an answer. Instances enforce their own limits and cancel.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(3700);
 
 /// One shared server.
 pub(super) struct SharedServer {
     /// What it is.
-    identity: Arc<ServerIdentity>,
+    pub(super) identity: Arc<ServerIdentity>,
     /// The pid of its process, for display.
-    pid: u32,
+    pub(super) pid: u32,
     /// The connection to its process.
     pub(super) peer: Arc<Peer>,
     /// Its sessions.
@@ -99,14 +96,10 @@ impl SharedServer {
             drop(writer.run().await);
             pending::<()>().await;
         };
-        let exited = async {
-            handle.exited().await;
-            sleep(DRAIN_TIMEOUT).await;
-        };
         // A set polls its future when that was woken, and not each time that a message comes.
         let mut ended = FuturesUnordered::from_iter([async {
             tokio::select! {
-                () = exited => true,
+                () = drained(&handle) => true,
                 () = self.unused() => false,
                 () = following => true,
                 () = writing => true,
@@ -120,8 +113,8 @@ impl SharedServer {
             Some(has_ended) = ended.next() => has_ended,
         };
         if has_ended {
-            let exit = timeout(DRAIN_TIMEOUT, handle.exited()).await.ok();
-            self.end_sessions(exit, &tail.last_lines(STDERR_TAIL_LINES));
+            let (_, how) = end_of_output(&handle).await;
+            self.end_sessions(&how, &tail.last_lines(STDERR_TAIL_LINES));
         }
         self.peer.end();
         self.peer.output().close();
@@ -157,24 +150,12 @@ impl SharedServer {
     }
 
     /// Tells every session how the process ended, and ends it.
-    fn end_sessions(&self, exit: Option<Exit>, stderr: &str) {
-        let how =
-            exit.map_or_else(|| "it closed its stdout".to_owned(), |exit| format!("its process {exit}"));
+    fn end_sessions(&self, how: &str, stderr: &str) {
         let params = Raw::from(json!({ "how": how, "stderr": stderr }).to_string());
         for session in self.table.lock().close() {
             session.notify(SERVER_ENDED, Some(params.clone()));
             session.output().close();
         }
-    }
-
-    /// Returns what the server is.
-    pub(super) fn identity(&self) -> &Arc<ServerIdentity> {
-        &self.identity
-    }
-
-    /// Returns the pid of its process.
-    pub(super) fn pid(&self) -> u32 {
-        self.pid
     }
 
     /// Returns whether it takes new sessions.

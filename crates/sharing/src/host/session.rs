@@ -72,7 +72,7 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
     let client = timeout(ATTACH_TIMEOUT, verify(&mut socket, own)).await??;
     let (attached, answer) = match timeout(ATTACH_TIMEOUT, find_server(&socket, &registry, client)).await? {
         Ok(attached) => {
-            let pid = attached.server.pid();
+            let pid = attached.server.pid;
             (Some(attached), AttachReply::Attached { pid })
         }
         Err(reason) => (None, AttachReply::Refused(reason)),
@@ -355,7 +355,7 @@ impl HostSession {
             biased;
             outcome = &mut call => outcome,
             () = sleep(MAX_WAIT_BEHIND) => {
-                self.registry.remember_wait(self.instance, self.server.identity());
+                self.registry.remember_wait(self.instance, &self.server.identity);
                 call.await
             }
         }

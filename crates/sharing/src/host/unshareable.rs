@@ -1,8 +1,8 @@
 //! The servers that turned out not to be shareable.
 
 use crate::attach::ServerIdentity;
-use crate::runtime_dir::RuntimeDir;
 use parking_lot::Mutex;
+use process::runtime_dir::RuntimeDir;
 use std::collections::HashMap;
 
 /// The servers that turned out not to be shareable, by program and arguments. They are remembered in the runtime

@@ -2,7 +2,6 @@
 //! is not understood completely is refused.
 
 use config::StdioConfig;
-use std::fmt;
 use std::path::Path;
 
 /// A program that finds or installs a package and then runs a program of it.
@@ -22,6 +21,13 @@ impl LauncherProgram {
             Self::Uvx => "uvx",
         }
     }
+
+    fn version_separator(self) -> &'static str {
+        match self {
+            Self::Npx => "@",
+            Self::Uvx => "==",
+        }
+    }
 }
 
 /// A command line that names a package in one exact version.
@@ -38,13 +44,16 @@ pub struct PinnedPackage {
 }
 
 /// Why a server cannot be started without its launcher. Completes "because".
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotPinned {
     /// Its command is another program.
+    #[error("its command is neither `npx` nor `uvx`")]
     NoLauncher,
     /// Nothing names the package's version, or not exactly. The launcher, and the package's name.
+    #[error("no exact version is named, as in `{1}{separator}1.2.3`", separator = .0.version_separator())]
     NoVersion(LauncherProgram, String),
     /// An argument of the launcher is not understood. It is shown up to a `=`.
+    #[error("argument `{1}` of `{launcher}` is not one of those that it is known for", launcher = .0.name())]
     Unclear(LauncherProgram, String),
 }
 
@@ -54,27 +63,6 @@ impl NotPinned {
         match self {
             Self::NoLauncher => None,
             Self::NoVersion(launcher, _) | Self::Unclear(launcher, _) => Some(*launcher),
-        }
-    }
-}
-
-impl fmt::Display for NotPinned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoLauncher => f.write_str("its command is neither `npx` nor `uvx`"),
-            Self::NoVersion(LauncherProgram::Npx, name) => {
-                write!(f, "no exact version is named, as in `{name}@1.2.3`")
-            }
-            Self::NoVersion(LauncherProgram::Uvx, name) => {
-                write!(f, "no exact version is named, as in `{name}==1.2.3`")
-            }
-            Self::Unclear(launcher, option) => {
-                write!(
-                    f,
-                    "argument `{option}` of `{}` is not one of those that it is known for",
-                    launcher.name()
-                )
-            }
         }
     }
 }

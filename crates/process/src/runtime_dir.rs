@@ -1,9 +1,9 @@
-//! The directory of the host's socket: `$XDG_RUNTIME_DIR/dynamic-mcp`, or `/tmp/dynamic-mcp-UID` if that variable is not
+//! The directory of our sockets: `$XDG_RUNTIME_DIR/dynamic-mcp`, or `/tmp/dynamic-mcp-UID` if that variable is not
 //! set or names no directory, as after `su` and in containers. It must belong to us and be closed to everybody else, or
 //! nothing is shared.
 
+use super::own_program::own_program;
 use base::digest;
-use process::own_program::own_program;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -38,7 +38,7 @@ impl RuntimeDir {
     /// # Errors
     ///
     /// As [`open`](Self::open).
-    pub(crate) fn open_at(dir: PathBuf) -> io::Result<Self> {
+    pub fn open_at(dir: PathBuf) -> io::Result<Self> {
         match DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -78,7 +78,7 @@ impl RuntimeDir {
     }
 
     /// Returns the file that marks a server as one that must not be shared. `program` and `args` identify the server.
-    pub(crate) fn unshareable_mark(&self, program: &str, args: &[String]) -> PathBuf {
+    pub fn unshareable_mark(&self, program: &str, args: &[String]) -> PathBuf {
         let parts = std::iter::once(program).chain(args.iter().map(String::as_str));
         self.0.join(format!("private-{}", digest::of_parts(parts, 16)))
     }
