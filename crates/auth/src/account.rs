@@ -53,8 +53,7 @@ struct CachedLogin {
 ///
 /// `AuthError::Refused` if the config has no valid address.
 pub(super) fn url_and_key(group: &GroupName, http: &HttpConfig) -> Result<(Url, StoreKey), AuthError> {
-    let url: Url =
-        http.url.parse().map_err(|_| AuthError::Refused("its `url` is not a valid URL".to_owned()))?;
+    let url: Url = http.url.parse().map_err(|_| AuthError::refused("its `url` is not a valid URL"))?;
     let client_id = http.oauth.as_ref().and_then(|oauth| oauth.client_id.as_deref());
     let key = StoreKey::new(group, url.as_str(), client_id);
     Ok((url, key))

@@ -2,9 +2,10 @@
 
 use super::error::AuthError;
 use base::clock::unix_time_s;
+use base::random::hex_id;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use ring::rand::{SecureRandom, SystemRandom};
+use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
 };
@@ -25,10 +26,9 @@ enum SigningKey {
 impl SigningKey {
     fn from_pem(pem: &str) -> Result<Self, AuthError> {
         let unsupported = || {
-            AuthError::Refused(
+            AuthError::refused(
                 "`oauth.private_key` is not a PKCS #8 private key in PEM (EC P-256, Ed25519 or RSA); \
-                 `openssl pkcs8 -topk8 -nocrypt -in KEY` converts other formats"
-                    .to_owned(),
+                 `openssl pkcs8 -topk8 -nocrypt -in KEY` converts other formats",
             )
         };
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| unsupported())?;
@@ -68,10 +68,8 @@ impl SigningKey {
 
 /// Makes an assertion that authenticates this client to `audience`, an authorization server. It is good for one use.
 pub(super) fn sign_assertion(pem: &str, client_id: &str, audience: &str) -> Result<String, AuthError> {
-    let failed = |_| AuthError::Refused("signing with `oauth.private_key` failed".to_owned());
+    let failed = |_| AuthError::refused("signing with `oauth.private_key` failed");
     let key = SigningKey::from_pem(pem)?;
-    let mut id = [0; 16];
-    SystemRandom::new().fill(&mut id).map_err(failed)?;
     let header = json!({"alg": key.algorithm(), "typ": "JWT"});
     let claims = json!({
         "iss": client_id,
@@ -79,7 +77,7 @@ pub(super) fn sign_assertion(pem: &str, client_id: &str, audience: &str) -> Resu
         "aud": audience,
         "iat": unix_time_s(),
         "exp": unix_time_s() + ASSERTION_LIFETIME_SECS,
-        "jti": BASE64_URL_SAFE_NO_PAD.encode(id),
+        "jti": hex_id(),
     });
     let encode = |json: &serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(json.to_string());
     let message = format!("{}.{}", encode(&header), encode(&claims));

@@ -161,8 +161,7 @@ impl Credentials for OAuthCredentials {
             let www_authenticate = challenge.www_authenticate.as_ref().and_then(|value| value.to_str().ok());
             let is_forbidden = status == StatusCode::FORBIDDEN;
             match self.0.handle_refusal(is_forbidden, www_authenticate, sent).await {
-                Ok(RetryDecision::Retry) => ChallengeOutcome::Retry,
-                Ok(RetryDecision::Unrelated) => ChallengeOutcome::Unrelated,
+                Ok(outcome) => outcome,
                 // Other requests may work without these scopes, so the connection goes on.
                 Err(AuthError::LoginNeeded(how)) if is_forbidden => {
                     ChallengeOutcome::Fail(RemoteError::insufficient_scope(status, &how))

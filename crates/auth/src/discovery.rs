@@ -54,11 +54,6 @@ impl AuthorizationServer {
         };
         supports("client_secret_post") && !supports("client_secret_basic")
     }
-
-    /// Explains an error of `manager`, with `secrets` removed.
-    pub(super) fn explain(&self, error: &RmcpError, secrets: &[&str]) -> AuthError {
-        self.egress.explain(error, secrets)
-    }
 }
 
 /// What a server answers to a request without a token.
@@ -73,7 +68,7 @@ impl Account {
     /// Makes the HTTP client for this login.
     async fn egress(&self) -> Result<Arc<Egress>, AuthError> {
         let tls = tls::client_config(self.ca_file.as_deref(), REQUEST_TIMEOUT).await;
-        let tls = tls.map_err(|error| AuthError::Refused(error.to_string()))?;
+        let tls = tls.map_err(AuthError::refused)?;
         Egress::new(&self.url, self.oauth.allow_private_addresses, tls)
     }
 
@@ -88,8 +83,7 @@ impl Account {
             request = request.header(name, value);
         }
         let body = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_vec();
-        let request = request.body(body).map_err(|error| AuthError::Refused(error.to_string()))?;
-        let response = egress.send(request).await?;
+        let response = egress.send(request.body(body)).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(ProbeOutcome::NoChallenge);
         }
@@ -129,7 +123,6 @@ impl Account {
             return Ok(());
         }
         let request = Request::get(&server.metadata.authorization_endpoint).body(Vec::new());
-        let request = request.map_err(|error| AuthError::Refused(error.to_string()))?;
         let status = server.egress.send(request).await?.status();
         match status.as_u16() {
             401 | 403 | 404 | 405 | 410 => Err(self.key_needed()),
@@ -167,14 +160,11 @@ impl Account {
     fn check_pkce(&self, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
         match &metadata.code_challenge_methods_supported {
             Some(methods) if methods.iter().any(|method| method == "S256") => Ok(()),
-            Some(_) => {
-                Err(AuthError::Refused("its authorization server does not support PKCE with S256".to_owned()))
-            }
+            Some(_) => Err(AuthError::refused("its authorization server does not support PKCE with S256")),
             None if !self.oauth.require_pkce => Ok(()),
-            None => Err(AuthError::Refused(
+            None => Err(AuthError::refused(
                 "its authorization server does not announce support for PKCE; \
-                 if you know that it supports PKCE, set `oauth.require_pkce` to false"
-                    .to_owned(),
+                 if you know that it supports PKCE, set `oauth.require_pkce` to false",
             )),
         }
     }
@@ -193,12 +183,8 @@ pub(super) fn check_endpoints(metadata: &AuthorizationMetadata, egress: &Egress)
 /// text differently.
 pub(super) fn parse_endpoint(text: &str, egress: &Egress) -> Result<Url, AuthError> {
     let url: Option<Url> = text.parse().ok().filter(|_| !text.contains(char::is_control));
-    let url = url.ok_or_else(|| {
-        AuthError::Refused(format!(
-            "the login leads to {}, which is not a valid URL",
-            quote_sanitized(text, &[])
-        ))
-    })?;
+    let invalid = || format!("the login leads to {}, which is not a valid URL", quote_sanitized(text, &[]));
+    let url = url.ok_or_else(|| AuthError::Refused(invalid()))?;
     egress.check(&url)?;
     Ok(url)
 }

@@ -13,7 +13,7 @@ use http_client::USER_AGENT;
 use http_client::client::error_message;
 use http_client::proxy;
 use http_client::reqwest_error::root_cause;
-use oauth2::http::Request;
+use oauth2::http::{Request, Result as HttpResult};
 use oauth2::{HttpRequest, HttpResponse};
 use parking_lot::Mutex;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -145,8 +145,7 @@ impl Egress {
         if let Some(value) = authorization {
             request = request.header("authorization", value);
         }
-        let request = request.body(body.into_bytes());
-        self.send(request.map_err(|error| AuthError::Refused(error.to_string()))?).await
+        self.send(request.body(body.into_bytes())).await
     }
 
     /// Sends a request and reads its response.
@@ -155,10 +154,11 @@ impl Egress {
     ///
     /// `Refused` if the destination is not allowed or the response is too large; `Unreachable` if the request fails, or
     /// a POST is answered with a status that says nothing about what was posted (5xx, 429).
-    pub(super) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, AuthError> {
+    pub(super) async fn send(&self, request: HttpResult<HttpRequest>) -> Result<HttpResponse, AuthError> {
+        let request = request.map_err(AuthError::refused)?;
         let is_post = request.method() == "POST";
         let mut request = reqwest::Request::try_from(request)
-            .map_err(|_| AuthError::Refused("the login leads to an invalid URL".to_owned()))?;
+            .map_err(|_| AuthError::refused("the login leads to an invalid URL"))?;
         self.check(request.url())?;
         for (name, value) in request.headers_mut() {
             value.set_sensitive(name == AUTHORIZATION);
@@ -204,7 +204,7 @@ impl Egress {
 impl OAuthHttpClient for Egress {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
-            match self.send(request.request).await {
+            match self.send(Ok(request.request)).await {
                 Ok(response) => {
                     let is_refusal = response.status().is_client_error();
                     *self.last_refusal.lock() = is_refusal.then(|| response.clone());
@@ -243,9 +243,8 @@ impl Resolve for AllowedDestinations {
 fn explain_without_response(error: &RmcpError, secrets: &[&str]) -> AuthError {
     let text = || sanitize(&error.to_string(), secrets);
     match error {
-        RmcpError::PkceUnsupported => AuthError::Refused(
-            "its authorization server does not support PKCE with S256, which a safe login requires"
-                .to_owned(),
+        RmcpError::PkceUnsupported => AuthError::refused(
+            "its authorization server does not support PKCE with S256, which a safe login requires",
         ),
         RmcpError::DiscoveryRequestFailed { .. } => AuthError::Unreachable(text()),
         RmcpError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {

@@ -4,31 +4,32 @@
 ///
 /// The texts are fragments that follow "group X: ". None contains a token, a client secret or an authorization code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub enum AuthError {
     /// The user has to log in.
-    #[error("{0}")]
     LoginNeeded(String),
     /// The server wants a key that the config has to name: there is nothing to log in to.
-    #[error("{0}")]
     KeyNeeded(String),
     /// The authorization server registers no client, so the config has to name one: no login can succeed before.
-    #[error("{0}")]
     ClientNeeded(String),
     /// A server cannot be reached or reports an internal error. A later attempt may succeed.
-    #[error("{0}")]
     Unreachable(String),
     /// A server asks for something unsafe or unsupported, or rejects what it was sent. Another attempt does not help.
-    #[error("{0}")]
     Refused(String),
     /// The file of the login cannot be read or written.
-    #[error("{0}")]
     Store(String),
     /// Another process has held the lock of the login for longer than a refresh takes.
-    #[error("{0}")]
     Busy(String),
     /// The login is in the keyring, which cannot be used at the moment. The text names the way out.
     #[error("{1}")]
     Keyring(KeyringError, String),
+}
+
+impl AuthError {
+    /// Makes a [`Refused`](Self::Refused).
+    pub(crate) fn refused(why: impl ToString) -> Self {
+        Self::Refused(why.to_string())
+    }
 }
 
 /// Why the system's keyring cannot be used. The texts complete "the system's keyring …".

@@ -71,7 +71,7 @@ impl Account {
         let client = self.configure_client(&mut server, &callback.redirect_uri(), &scopes).await?;
         let names: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let url = server.manager.get_authorization_url(&names).await;
-        let url = parse_endpoint(&url.map_err(|error| server.explain(&error, &[]))?, &server.egress)?;
+        let url = parse_endpoint(&url.map_err(|error| server.egress.explain(&error, &[]))?, &server.egress)?;
         let state = url.query_pairs().find(|(name, _)| name == "state").map(|(_, value)| value.into_owned());
         let state = Secret::new(state.unwrap_or_default());
         let account = self.clone();
@@ -109,7 +109,7 @@ impl Account {
         } else if server.metadata.registration_endpoint.is_some() {
             let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
             let client = server.manager.register_client(CLIENT_NAME, redirect_uri, &scopes).await;
-            match client.map_err(|error| server.explain(&error, &[])) {
+            match client.map_err(|error| server.egress.explain(&error, &[])) {
                 Err(AuthError::Refused(words)) => {
                     self.remember_unregistered(&words).await;
                     return Err(self.client_needed(Some(&words)));
@@ -120,7 +120,7 @@ impl Account {
             return Err(self.client_needed(None));
         };
         let configured = server.manager.configure_client(client.clone());
-        configured.map_err(|error| server.explain(&error, &[]))?;
+        configured.map_err(|error| server.egress.explain(&error, &[]))?;
         Ok(client)
     }
 }
@@ -151,9 +151,7 @@ impl BrowserLogin {
             None => self.server.supports("authorization_response_iss_parameter_supported"),
         };
         if is_from_other_server {
-            return Err(AuthError::Refused(
-                "the browser returned from another authorization server".to_owned(),
-            ));
+            return Err(AuthError::refused("the browser returned from another authorization server"));
         }
         if let Some(error) = request.parameter("error") {
             let description = request.parameter("error_description");
@@ -167,7 +165,7 @@ impl BrowserLogin {
         let response =
             manager.exchange_code_for_token_with_issuer(&code, self.state.expose(), issuer.as_deref()).await;
         let secret = self.client.client_secret.clone().unwrap_or_default();
-        let response = response.map_err(|error| self.server.explain(&error, &[&code, &secret]))?;
+        let response = response.map_err(|error| self.server.egress.explain(&error, &[&code, &secret]))?;
         let login = StoredLogin {
             issuer: expected,
             client_id: self.client.client_id.clone(),

@@ -112,7 +112,7 @@ impl Account {
                 .flatten()
                 .map(Secret::expose)
                 .collect();
-        let reason = server.explain(&error, &secrets).to_string();
+        let reason = server.egress.explain(&error, &secrets).to_string();
         tracing::debug!(group = %self.group, "the authorization server did not refresh the tokens: {reason}");
         let needed = self.login_ended(Some(&reason));
         if matches!(error, RmcpError::TokenRefreshRejected(_)) {
@@ -192,7 +192,7 @@ impl Account {
             server.manager.configure_client_credentials(&config)?;
             server.manager.exchange_client_credentials(&config).await
         };
-        exchanged.await.map_err(|error| server.explain(&error, &[&secret]))
+        exchanged.await.map_err(|error| server.egress.explain(&error, &[&secret]))
     }
 
     /// Sends a client assertion (RFC 7523 section 2.2). rmcp can do that too, but with a second cryptography library.
@@ -220,8 +220,7 @@ impl Account {
                 describe_error_response(&response, &[&assertion])
             )));
         }
-        serde_json::from_slice(response.body()).map_err(|_| {
-            AuthError::Refused("its authorization server sent an invalid token response".to_owned())
-        })
+        serde_json::from_slice(response.body())
+            .map_err(|_| AuthError::refused("its authorization server sent an invalid token response"))
     }
 }

@@ -6,20 +6,12 @@ use super::scopes::merge_scopes;
 use super::secret::{Secret, quote_sanitized};
 use super::token_store::StoredLogin;
 use base::clock::unix_time_s;
+use http_client::credentials::ChallengeOutcome;
 use rmcp::transport::auth::WWWAuthenticateParams;
 use std::sync::Arc;
 
 /// A token that is refused sooner than this many seconds after it was received is not refused because of its age.
 const MIN_REFUSAL_AGE_SECS: u64 = 10;
-
-/// Whether a refused request may be sent again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RetryDecision {
-    /// There is another token now: the request may be sent once more.
-    Retry,
-    /// The refusal is not about the token.
-    Unrelated,
-}
 
 impl Account {
     /// Handles a refused request: `is_forbidden` for 403, else 401. `challenge` is the `WWW-Authenticate` header,
@@ -33,7 +25,7 @@ impl Account {
         is_forbidden: bool,
         challenge: Option<&str>,
         sent: Option<Secret>,
-    ) -> Result<RetryDecision, AuthError> {
+    ) -> Result<ChallengeOutcome, AuthError> {
         if !is_forbidden {
             return self.handle_unauthorized(challenge, sent).await;
         }
@@ -43,7 +35,7 @@ impl Account {
                 let scopes = challenge.scope.unwrap_or_default();
                 self.step_up(scopes.split_whitespace().map(str::to_owned).collect(), sent).await
             }
-            _ => Ok(RetryDecision::Unrelated),
+            _ => Ok(ChallengeOutcome::Unrelated),
         }
     }
 
@@ -51,7 +43,7 @@ impl Account {
         self: &Arc<Self>,
         challenge: Option<&str>,
         sent: Option<Secret>,
-    ) -> Result<RetryDecision, AuthError> {
+    ) -> Result<ChallengeOutcome, AuthError> {
         // Not from the cache: another process may have refreshed the token, or the user logged in, a moment ago.
         let login = self.read_login().await?;
         let has_token = login.as_ref().is_some_and(|login| login.access_token.is_some());
@@ -71,13 +63,13 @@ impl Account {
             && let Some(token) = login.fresh_token()
         {
             if sent.as_ref() != Some(token) {
-                return Ok(RetryDecision::Retry);
+                return Ok(ChallengeOutcome::Retry);
             }
             if unix_time_s().saturating_sub(login.received_at) < MIN_REFUSAL_AGE_SECS {
                 return Err(self.login_needed("the server rejects a token that was just issued"));
             }
         }
-        self.refresh(sent).await.map(|_| RetryDecision::Retry)
+        self.refresh(sent).await.map(|_| ChallengeOutcome::Retry)
     }
 
     /// Asks for more scopes than were granted (step-up authorization). The user is asked once: scopes that a login
@@ -86,12 +78,12 @@ impl Account {
         self: &Arc<Self>,
         scopes: Vec<String>,
         sent: Option<Secret>,
-    ) -> Result<RetryDecision, AuthError> {
+    ) -> Result<ChallengeOutcome, AuthError> {
         let lock = self.store.lock(&self.key).await?;
         let previous = self.read_login().await?;
         let login = previous.clone().unwrap_or_else(|| StoredLogin::new(self.url.as_str()));
         if login.access_token.is_some() && login.access_token != sent {
-            return Ok(RetryDecision::Retry);
+            return Ok(ChallengeOutcome::Retry);
         }
         let names = quote_sanitized(&scopes.join(" "), &[]);
         let is_known =
@@ -105,7 +97,7 @@ impl Account {
         self.save_login(&StoredLogin { missing_scopes, ..login }, previous).await;
         drop(lock);
         match self.uses_client_credentials() {
-            true => self.refresh(sent).await.map(|_| RetryDecision::Retry),
+            true => self.refresh(sent).await.map(|_| ChallengeOutcome::Retry),
             false => Err(self.login_needed(&format!("this request needs more permissions: {names}"))),
         }
     }

@@ -53,12 +53,9 @@ impl Account {
     async fn revoke(&self, login: &StoredLogin) -> Result<(), AuthError> {
         let server = self.discover(None).await?;
         if server.issuer() != login.issuer {
-            return Err(AuthError::Refused(
-                "the authorization server has changed since the login".to_owned(),
-            ));
+            return Err(AuthError::refused("the authorization server has changed since the login"));
         }
-        let unsupported =
-            || AuthError::Refused("the authorization server does not support revocation".to_owned());
+        let unsupported = || AuthError::refused("the authorization server does not support revocation");
         let endpoint = server.revocation_endpoint().ok_or_else(unsupported)?;
         // The refresh token first: revoking it also revokes the access tokens that were made with it.
         let tokens = [("refresh_token", &login.refresh_token), ("access_token", &login.access_token)];

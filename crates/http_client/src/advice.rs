@@ -20,17 +20,8 @@ pub(crate) fn other_path(url: &Url) -> String {
     format!("write the address that its documentation names as \"url\", often {}", usual.join(" or "))
 }
 
-/// Returns advice for a server that speaks TLS, while `url` begins with `http://`.
-pub(crate) fn use_https(url: &Url) -> String {
-    begin_with("https", url)
-}
-
-/// Returns advice for a server that does not speak TLS, while `url` begins with `https://`.
-pub(crate) fn use_http(url: &Url) -> String {
-    begin_with("http", url)
-}
-
-fn begin_with(scheme: &str, url: &Url) -> String {
+/// Returns advice for a server that speaks TLS while `url` begins with `http://`, or the other way round.
+pub(crate) fn begin_with(scheme: &str, url: &Url) -> String {
     let port = url.port_or_known_default().map(|port| format!(":{port}")).unwrap_or_default();
     format!("begin the \"url\" with {scheme}://{}{port}", url.host_str().unwrap_or_default())
 }
@@ -78,7 +69,7 @@ pub(crate) fn of_status(
     let detail = detail.unwrap_or_default().to_ascii_lowercase();
     let names_tls = ["https", "ssl", "tls"].iter().any(|word| detail.contains(word));
     match status.as_u16() {
-        400 if url.scheme() == "http" && names_tls => Some(use_https(url)),
+        400 if url.scheme() == "http" && names_tls => Some(begin_with("https", url)),
         401 | 403 => Some(of_credentials(headers, is_logged_in)),
         404 | 405 | 410 => Some(format!("no MCP is at the path of \"url\": {}", other_path(url))),
         500.. => Some(

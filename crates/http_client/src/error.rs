@@ -66,7 +66,7 @@ impl RemoteError {
             return match is_not_http(error) && url.scheme() == "http" {
                 true => Self::config(format!(
                     "{origin} does not answer with HTTP; if it speaks TLS, {}",
-                    advice::use_https(url)
+                    advice::begin_with("https", url)
                 )),
                 false => Self::connection_lost(&root_cause(error)),
             };
@@ -74,7 +74,7 @@ impl RemoteError {
         if is_not_tls(error) {
             return Self::config(format!(
                 "{origin} does not speak TLS; if it is a server of plain HTTP, {}",
-                advice::use_http(url)
+                advice::begin_with("http", url)
             ));
         }
         if let Some(reason) = certificate_error(error, ca_file) {
@@ -89,7 +89,7 @@ impl RemoteError {
             }
             reason if reason == "tls handshake eof" => format!(
                 "it closed the connection during the TLS handshake; if it is a server of plain HTTP, {}",
-                advice::use_http(url)
+                advice::begin_with("http", url)
             ),
             reason => reason,
         };
@@ -109,7 +109,7 @@ impl RemoteError {
     pub fn during_handshake(self, url: &Url) -> Self {
         let advice = match self.kind {
             RemoteErrorKind::ConnectionLost if url.scheme() == "http" => {
-                Some(format!("if the server speaks TLS, {}", advice::use_https(url)))
+                Some(format!("if the server speaks TLS, {}", advice::begin_with("https", url)))
             }
             RemoteErrorKind::InvalidResponse => {
                 Some(format!("if \"url\" does not lead to MCP, {}", advice::other_path(url)))

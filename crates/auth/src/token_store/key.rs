@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// Identifies a login: by the group's name, the server's address and the `client_id` in the config.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StoreKey {
     /// A readable part of the group's name, and a hash of all parts.
     file_stem: String,

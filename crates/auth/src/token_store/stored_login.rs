@@ -117,9 +117,7 @@ impl StoredLogin {
     /// it was; scopes that it does not name are those that were requested.
     pub(crate) fn with_tokens(self, response: &OAuthTokenResponse) -> Result<Self, AuthError> {
         if response.token_type() != &BasicTokenType::Bearer {
-            return Err(AuthError::Refused(
-                "its authorization server does not issue bearer tokens".to_owned(),
-            ));
+            return Err(AuthError::refused("its authorization server does not issue bearer tokens"));
         }
         let granted = response.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect());
         let refresh_token = response.refresh_token().map(|token| Secret::new(token.secret().clone()));

@@ -8,12 +8,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The unwritten logins of this process, by file stem. Clones share them.
+/// The unwritten logins of this process. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct UnsavedLogins(Arc<Mutex<HashMap<String, UnsavedLogin>>>);
+pub(super) struct UnsavedLogins(Arc<Mutex<HashMap<StoreKey, UnsavedLogin>>>);
 
 struct UnsavedLogin {
-    key: StoreKey,
     /// What has to be written.
     login: StoredLogin,
     /// The stored login that it replaces.
@@ -24,13 +23,13 @@ impl UnsavedLogins {
     /// Adds a login that replaces the stored one. Returns whether all logins of this key were written before.
     pub(super) fn insert(&self, key: &StoreKey, login: StoredLogin, replaces: Option<StoredLogin>) -> bool {
         let mut logins = self.0.lock();
-        match logins.get_mut(key.file_stem()) {
+        match logins.get_mut(key) {
             Some(unsaved) => {
                 unsaved.login = login;
                 false
             }
             None => {
-                logins.insert(key.file_stem().to_owned(), UnsavedLogin { key: key.clone(), login, replaces });
+                logins.insert(key.clone(), UnsavedLogin { login, replaces });
                 true
             }
         }
@@ -38,17 +37,17 @@ impl UnsavedLogins {
 
     /// Removes the login of this key.
     pub(super) fn remove(&self, key: &StoreKey) {
-        self.0.lock().remove(key.file_stem());
+        self.0.lock().remove(key);
     }
 
     /// Returns the unwritten login of this key.
     pub(super) fn get(&self, key: &StoreKey) -> Option<StoredLogin> {
-        self.0.lock().get(key.file_stem()).map(|unsaved| unsaved.login.clone())
+        self.0.lock().get(key).map(|unsaved| unsaved.login.clone())
     }
 
     /// Returns the keys of all unwritten logins.
     pub(super) fn keys(&self) -> Vec<StoreKey> {
-        self.0.lock().values().map(|unsaved| unsaved.key.clone()).collect()
+        self.0.lock().keys().cloned().collect()
     }
 
     /// Returns the newer one of the `stored` login and the unwritten one. If the stored login has changed since,
@@ -59,9 +58,9 @@ impl UnsavedLogins {
         stored: Result<Option<StoredLogin>, AuthError>,
     ) -> Result<Option<StoredLogin>, AuthError> {
         let mut logins = self.0.lock();
-        match (logins.get(key.file_stem()), stored) {
+        match (logins.get(key), stored) {
             (Some(unsaved), Ok(stored)) if stored != unsaved.replaces => {
-                logins.remove(key.file_stem());
+                logins.remove(key);
                 Ok(stored)
             }
             (Some(unsaved), _) => Ok(Some(unsaved.login.clone())),
