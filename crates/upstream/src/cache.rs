@@ -82,13 +82,13 @@ impl CacheKey {
     }
 }
 
-/// The content of the index file. `E` is the type of its entries.
-#[derive(Serialize, Deserialize)]
-struct IndexFile<E> {
+/// The content of the index file.
+#[derive(Default, Serialize, Deserialize)]
+struct IndexFile {
     /// The version of the file format, `VERSION`.
     version: u32,
-    /// The entries by launch.
-    servers: BTreeMap<String, E>,
+    /// The entries by launch, not yet parsed.
+    servers: BTreeMap<String, Box<RawValue>>,
     /// Why the last attempt to connect failed, in a few words, by launch.
     #[serde(default)]
     failures: BTreeMap<String, String>,
@@ -99,27 +99,25 @@ struct IndexFile<E> {
 pub struct CachedCatalogs {
     /// The directory of the cache.
     dir: PathBuf,
-    /// The entries by launch, not yet parsed.
-    index: BTreeMap<String, Box<RawValue>>,
-    /// Why the last attempt to connect failed, by launch.
-    failures: BTreeMap<String, String>,
+    /// Its index.
+    index: IndexFile,
 }
 
 impl CachedCatalogs {
     /// Returns whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.index.is_empty() && self.failures.is_empty()
+        self.index.servers.is_empty() && self.index.failures.is_empty()
     }
 
     /// Why the last attempt to connect to a server failed, in a few words; `None` if it succeeded or is not known.
     pub fn failure(&self, key: &CacheKey) -> Option<&str> {
-        self.failures.get(&key.launch).map(String::as_str)
+        self.index.failures.get(&key.launch).map(String::as_str)
     }
 
     /// The catalog of a server, borrowed if the cache has none under this offer; `None` if the cache does not know the
     /// server.
     pub fn get(&self, key: &CacheKey) -> Option<Arc<Catalog>> {
-        let variants: Variants = serde_json::from_str(self.index.get(&key.launch)?.get()).ok()?;
+        let variants: Variants = serde_json::from_str(self.index.servers.get(&key.launch)?.get()).ok()?;
         variants.into_catalog(&self.dir, &key.launch, &key.offer)
     }
 }
@@ -214,24 +212,22 @@ pub fn clear(dir: &Path) -> io::Result<usize> {
 }
 
 fn read_cache(dir: PathBuf) -> CachedCatalogs {
-    let IndexFile { servers, failures, .. } = read_index(&dir);
-    CachedCatalogs { dir, index: servers, failures }
+    CachedCatalogs { index: read_index(&dir), dir }
 }
 
 /// Reads the index. One that is missing or cannot be used is empty.
-fn read_index(dir: &Path) -> IndexFile<Box<RawValue>> {
-    let empty = || IndexFile { version: VERSION, servers: BTreeMap::new(), failures: BTreeMap::new() };
+fn read_index(dir: &Path) -> IndexFile {
     let text = match read_private(&dir.join(INDEX), MAX_CACHED_BYTES) {
-        Err(error) if error.is_missing() => return empty(),
+        Err(error) if error.is_missing() => return IndexFile::default(),
         Err(error) if error.is_untrusted() => {
             tracing::warn!("cache of the servers' tools: {error}");
-            return empty();
+            return IndexFile::default();
         }
         text => text,
     };
     let read = || -> Result<_, String> {
         let text = text.map_err(|e| e.to_string())?;
-        let index: IndexFile<Box<RawValue>> = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        let index: IndexFile = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         match index.version {
             VERSION => Ok(index),
             other => Err(format!("its format has version {other} instead of {VERSION}")),
@@ -239,7 +235,7 @@ fn read_index(dir: &Path) -> IndexFile<Box<RawValue>> {
     };
     read().unwrap_or_else(|error| {
         tracing::debug!(dir = %dir.display(), error, "the catalog cache cannot be used");
-        empty()
+        IndexFile::default()
     })
 }
 

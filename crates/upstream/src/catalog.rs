@@ -10,8 +10,7 @@
 //! - `server_info`, `tool`, `entries` and `other_lists` are the parts of a catalog.
 //! - `overrides` applies the config to the definition of a tool.
 //! - `claims` finds the URIs that belong to the group although no list has to have them.
-//! - `rule_findings` and `unlistable` tell the user about rules that match no tool, and about tools that no list can
-//!   have.
+//! - `tool_findings` tells the user about rules that match no tool, and about tools that no list can have.
 
 use base::blocking::{self, MAX_INLINE_BYTES};
 use base::files::MAX_CACHED_BYTES;
@@ -36,10 +35,9 @@ pub mod list_limits;
 pub mod list_reader;
 pub mod other_lists;
 pub mod overrides;
-pub(crate) mod rule_findings;
 pub mod server_info;
 pub mod tool;
-pub(crate) mod unlistable;
+pub(crate) mod tool_findings;
 
 /// What is known of an upstream.
 #[derive(Debug)]
@@ -124,20 +122,11 @@ impl Catalog {
         let tools = within_room(CatalogList::Tools, tools, &mut room, &mut left_off);
         let lists = lists.within_room(&mut room, &mut left_off);
         let (tools, definitions): (Vec<_>, _) = tools.into_iter().unzip();
-        Self {
-            info,
-            by_name: by_name(&tools),
-            tools,
-            left_off,
-            findings: Vec::new(),
-            bytes: MAX_LIST_BYTES - room,
-            claims: OnceLock::new(),
-            hashes: lists.hashes(),
-            body: CatalogBody::Loaded(Definitions { tools: definitions, lists }),
-            source: CatalogSource::Live(Instant::now()),
-            offered: None,
-            connect_time: None,
-        }
+        let (bytes, hashes) = (MAX_LIST_BYTES - room, lists.hashes());
+        let body = CatalogBody::Loaded(Definitions { tools: definitions, lists });
+        let mut catalog = Self::of_body(info, tools, bytes, body, CatalogSource::Live(Instant::now()));
+        (catalog.left_off, catalog.hashes) = (left_off, hashes);
+        catalog
     }
 
     /// A catalog from the cache. `file` has the server's own bytes, `bytes` of them, as `body` wrote them.
@@ -148,6 +137,17 @@ impl Catalog {
         bytes: usize,
         source: CatalogSource,
     ) -> Self {
+        let body = CatalogBody::Cached { file, loaded: OnceLock::new() };
+        Self::of_body(info, tools, bytes, body, source)
+    }
+
+    fn of_body(
+        info: ServerInfo,
+        tools: Vec<Tool>,
+        bytes: usize,
+        body: CatalogBody,
+        source: CatalogSource,
+    ) -> Self {
         Self {
             info,
             by_name: by_name(&tools),
@@ -156,11 +156,11 @@ impl Catalog {
             findings: Vec::new(),
             bytes,
             claims: OnceLock::new(),
-            hashes: ListHashes::default(),
-            body: CatalogBody::Cached { file, loaded: OnceLock::new() },
+            body,
             source,
             offered: None,
             connect_time: None,
+            hashes: ListHashes::default(),
         }
     }
 
@@ -179,20 +179,13 @@ impl Catalog {
             tools.push(Tool { name: name.to_owned(), summary, ..tool.clone() });
             places.push(OverriddenTool { place, overrides: of_tool, definition: OnceLock::new() });
         }
-        Arc::new(Self {
-            info: self.info.clone(),
-            by_name: by_name(&tools),
-            tools,
-            left_off: self.left_off.clone(),
-            findings: self.findings.clone(),
-            bytes: self.bytes,
-            claims: OnceLock::new(),
-            body: CatalogBody::Overridden { original: self.clone(), tools: places },
-            source: self.source,
-            offered: self.offered.clone(),
-            connect_time: self.connect_time,
-            hashes: self.hashes,
-        })
+        let body = CatalogBody::Overridden { original: self.clone(), tools: places };
+        let mut catalog = Self::of_body(self.info.clone(), tools, self.bytes, body, self.source);
+        catalog.left_off.clone_from(&self.left_off);
+        catalog.findings.clone_from(&self.findings);
+        catalog.offered.clone_from(&self.offered);
+        (catalog.connect_time, catalog.hashes) = (self.connect_time, self.hashes);
+        Arc::new(catalog)
     }
 
     /// Returns the catalog as the server has it.

@@ -55,6 +55,18 @@ pub struct Connection {
     pub close: Box<dyn FnOnce(Grace) -> BoxFuture<'static, ()> + Send>,
 }
 
+impl Connection {
+    /// Accepts no more calls, closes the connection, and reads its output to the end: open calls may still be answered,
+    /// and the others fail then.
+    pub(crate) fn end(self, grace: Grace) -> BoxFuture<'static, ()> {
+        self.live.close();
+        let (closing, ended) = ((self.close)(grace), self.ended);
+        Box::pin(async move {
+            tokio::join!(closing, ended);
+        })
+    }
+}
+
 /// Why an attempt failed.
 pub struct AttemptError {
     /// The error that callers get.

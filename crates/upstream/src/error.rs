@@ -6,12 +6,13 @@
 //! variant decides whether a retry may succeed. `server_output` is what a process printed that failed before it
 //! answered, and `diagnosis` finds the cause and the remedy in the output.
 
-use crate::transport::{ConnectionEnd, OpenError, ProcessEnd};
 use base::text::{quoted_lines, without_digits};
 use config::ConfigError;
 use config::duration::raise_timeout;
 use http_client::error::{RemoteError, RemoteErrorKind};
+use process::child::ProcessEnd;
 use process::launch::LaunchError;
+use process::warden::SpawnError;
 use server_output::ServerOutput;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -155,6 +156,15 @@ impl UpstreamError {
         }
     }
 
+    /// Makes the error for a process that was not started within this time.
+    pub(crate) fn not_started(limit: Duration) -> Self {
+        let (seconds, raise) = (limit.as_secs_f32(), raise_timeout("connect", limit));
+        let message = format!(
+            "the process was not started within {seconds} s (timeout.connect); if its disk is slow, {raise}"
+        );
+        Self::Spawn { message }
+    }
+
     /// Adds the request that waited for an answer when the connection ended, and the lines of stdout that are not MCP.
     pub(crate) fn while_waiting_for(&self, step: &'static str, stdout: String) -> Self {
         let mut error = self.clone();
@@ -169,27 +179,32 @@ impl UpstreamError {
     }
 }
 
-impl From<OpenError> for UpstreamError {
-    fn from(error: OpenError) -> Self {
+impl From<LaunchError> for UpstreamError {
+    fn from(error: LaunchError) -> Self {
+        let message = with_source(&error);
         match error {
-            OpenError::Launch(error @ LaunchError::Lookup(_)) => Self::Spawn { message: with_source(&error) },
-            OpenError::Launch(error) => Self::Launch { message: with_source(&error), brief: error.brief() },
-            OpenError::Spawn(error) => Self::Spawn { message: with_source(&error) },
-            OpenError::Remote(error) => Self::Remote(error),
-            error @ OpenError::TimedOut(_) => Self::Spawn { message: error.to_string() },
+            LaunchError::Lookup(_) => Self::Spawn { message },
+            error => Self::Launch { message, brief: error.brief() },
         }
     }
 }
 
-impl From<ConnectionEnd> for UpstreamError {
-    fn from(ending: ConnectionEnd) -> Self {
-        match ending {
-            ConnectionEnd::Process(ProcessEnd { how, stderr, withheld }) => {
-                let output = ServerOutput::of_ended(stderr, &withheld);
-                Self::Exited { step: None, how, output, withheld }
-            }
-            ConnectionEnd::Remote(error) => Self::Remote(error),
-        }
+impl From<SpawnError> for UpstreamError {
+    fn from(error: SpawnError) -> Self {
+        Self::Spawn { message: with_source(&error) }
+    }
+}
+
+impl From<RemoteError> for UpstreamError {
+    fn from(error: RemoteError) -> Self {
+        Self::Remote(error)
+    }
+}
+
+impl From<ProcessEnd> for UpstreamError {
+    fn from(ProcessEnd { how, stderr, withheld }: ProcessEnd) -> Self {
+        let output = ServerOutput::of_ended(stderr, &withheld);
+        Self::Exited { step: None, how, output, withheld }
     }
 }
 

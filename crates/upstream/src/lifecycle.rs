@@ -252,7 +252,7 @@ impl Lifecycle {
             self.logged_in = true;
             return None;
         }
-        let failed = matches!(self.state, State::Failed(_)) && !self.is_misconfigured();
+        let failed = self.state.failure().is_some() && !self.is_misconfigured();
         failed.then(|| {
             self.round_failures = 0;
             self.attempt()
@@ -278,10 +278,7 @@ impl Lifecycle {
     }
 
     fn fail(&mut self, error: Arc<UpstreamError>, jitter: f64, now: Instant) -> Option<Action> {
-        let attempts = match &self.state {
-            State::Failed(failure) => failure.attempts + 1,
-            _ => 1,
-        };
+        let attempts = self.state.failure().map_or(0, |failure| failure.attempts) + 1;
         let is_retryable = error.retryable();
         let crashes_again = self.crashes_again(&error, now);
         let retry_after = error.retry_after().unwrap_or_default().min(backoff::LONGEST);
@@ -319,7 +316,7 @@ impl Lifecycle {
     /// Returns whether a process failed at once, by its end or an answer that is not MCP, with the same words as the
     /// process before it.
     fn crashes_again(&self, error: &UpstreamError, now: Instant) -> bool {
-        let State::Failed(last) = &self.state else { return false };
+        let Some(last) = self.state.failure() else { return false };
         let is_early = self.attempt_began.is_some_and(|began| now - began < EARLY_EXIT);
         let is_of_process = matches!(error, UpstreamError::Exited { .. } | UpstreamError::Protocol { .. });
         is_early && is_of_process && last.error.has_same_words(error)
@@ -362,10 +359,7 @@ impl Lifecycle {
 
     /// Returns whether the group's entry in the config is invalid, so that no attempt is possible.
     fn is_misconfigured(&self) -> bool {
-        match &self.state {
-            State::Failed(failure) => matches!(*failure.error, UpstreamError::Config(_)),
-            _ => false,
-        }
+        self.state.failure().is_some_and(|failure| matches!(*failure.error, UpstreamError::Config(_)))
     }
 
     fn answer_connected(&mut self) -> Action {
@@ -375,10 +369,8 @@ impl Lifecycle {
 
     fn answer_failed(&mut self) -> Action {
         self.requested = false;
-        match &self.state {
-            State::Failed(failure) => Action::AnswerFailed(failure.error.clone()),
-            _ => Action::AnswerFailed(Arc::new(UpstreamError::Internal)),
-        }
+        let error = self.state.failure().map(|failure| failure.error.clone());
+        Action::AnswerFailed(error.unwrap_or_else(|| Arc::new(UpstreamError::Internal)))
     }
 }
 

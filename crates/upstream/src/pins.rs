@@ -76,18 +76,13 @@ impl PinStore {
         let Some(dir) = self.dir.clone().filter(|_| !new.is_empty()) else { return };
         let groups = new.clone();
         let read = blocking::run(LOAD_TIMEOUT, move || {
-            let paths = new.iter().map(|group| group.path(&dir));
             // Most groups of a large config have no record, and an attempt to open each file takes longer.
-            match files::list(&dir) {
-                Some(names) if names.is_empty() => new.iter().map(|_| Ok(None)).collect(),
-                Some(names) => {
-                    let read = |path: PathBuf| {
-                        if names.contains(path.as_os_str()) { files::read(&path) } else { Ok(None) }
-                    };
-                    paths.map(read).collect()
-                }
-                None => paths.map(|path| files::read(&path)).collect::<Vec<_>>(),
-            }
+            let names = files::list(&dir);
+            let read = |group: &Arc<GroupPins>| match &names {
+                Some(names) if names.is_empty() || !names.contains(group.path(&dir).as_os_str()) => Ok(None),
+                _ => files::read(&group.path(&dir)),
+            };
+            new.iter().map(read).collect::<Vec<_>>()
         });
         let mut records = read.await.unwrap_or_default().into_iter();
         for group in groups {

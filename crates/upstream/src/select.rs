@@ -6,17 +6,9 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 /// Awaits the future, if there is one. Cancel-safe if the future is.
-pub async fn optional<F: Future + Unpin>(future: Option<F>) -> F::Output {
+pub async fn optional<F: Future>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,
-        None => pending().await,
-    }
-}
-
-/// Awaits a notification. Cancel-safe.
-async fn notified(notify: Option<&Notify>) {
-    match notify {
-        Some(notify) => notify.notified().await,
         None => pending().await,
     }
 }
@@ -26,13 +18,10 @@ pub(crate) async fn notified_after(notify: Option<&Notify>, not_before: Option<I
     if not_before.is_some() {
         until(not_before).await;
     }
-    notified(notify).await;
+    optional(notify.map(Notify::notified)).await;
 }
 
 /// Sleeps until the deadline. Cancel-safe.
 pub async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => pending().await,
-    }
+    optional(deadline.map(sleep_until)).await;
 }

@@ -2,7 +2,7 @@
 
 use crate::catalog::Catalog;
 use crate::catalog::tool::Tool;
-use crate::catalog::{rule_findings, unlistable};
+use crate::catalog::tool_findings;
 use crate::connection::lease::LiveConnection;
 use crate::connection::malformed_lines::LastUnreadable;
 use crate::error::UpstreamError;
@@ -62,7 +62,7 @@ impl Snapshot {
 
     /// Returns the findings for the owner of the config, who may know which tools the rules hide.
     pub fn findings_for_owner(&self) -> Vec<String> {
-        let hidden = self.catalog.as_ref().and_then(|catalog| rule_findings::hidden(catalog, &self.rules));
+        let hidden = self.catalog.as_ref().and_then(|catalog| tool_findings::hidden(catalog, &self.rules));
         self.findings_naming(|_| true).into_iter().chain(hidden).collect()
     }
 
@@ -71,9 +71,9 @@ impl Snapshot {
         let refused = self.refused();
         let is_callable =
             |tool: &&Tool| self.rules.allows(&tool.name) && !tool.app_only && !refused.contains(&tool.name);
-        let unlistable = unlistable::finding(catalog.tools.iter().filter(is_callable));
+        let unlistable = tool_findings::unlistable(catalog.tools.iter().filter(is_callable));
         let globs = self.server.as_ref().map_or(&[][..], |server| &server.own_globs);
-        let unused = rule_findings::unused(globs, catalog, &self.rules, may_name);
+        let unused = tool_findings::unused(globs, catalog, &self.rules, may_name);
         unlistable.into_iter().chain(catalog.findings.iter().cloned()).chain(unused).collect()
     }
 
@@ -97,10 +97,7 @@ impl Snapshot {
     /// Returns why there is no connection: the failure of the last attempt, else the loss of the last connection.
     /// `None` if the group was never connected or its connection was closed on purpose.
     pub fn last_failure(&self) -> Option<&Arc<UpstreamError>> {
-        match &self.state {
-            State::Failed(failure) => Some(&failure.error),
-            State::Pending | State::Discovered | State::Connected => self.lost.as_ref(),
-        }
+        self.state.failure().map(|failure| &failure.error).or(self.lost.as_ref())
     }
 
     /// How long the connection has been unused; `None` while it is in use, or if there is none.

@@ -65,25 +65,25 @@ pub fn create(
     let span = tracing::info_span!("upstream", group = %name);
     let stats = Arc::new(GroupStats::default());
     let lost_state = Arc::new(AtomicBool::new(false));
-    let (publisher, snapshot) = watch::channel(Arc::new(Snapshot {
-        server: server.clone(),
-        rules: rules.clone(),
+    let first = Snapshot {
+        server,
+        rules,
         state: lifecycle.state().clone(),
         connecting: None,
         starting: None,
         next_attempt: None,
         attempted: false,
         lost: None,
-        catalog: cached.clone(),
-        pins: pins.clone(),
+        catalog: cached,
+        pins,
         live: None,
-    }));
+    };
+    let (publisher, snapshot) = watch::channel(Arc::new(first.clone()));
     let task = Task {
         name: name.clone(),
         connect,
         shared,
-        server,
-        rules,
+        snapshot: first,
         lifecycle,
         commands,
         publisher,
@@ -91,17 +91,12 @@ pub fn create(
         lost_state: lost_state.clone(),
         waiting: Vec::new(),
         attempt: None,
-        starting: None,
-        attempted: false,
         urgent: Arc::default(),
         connection: None,
-        lost: None,
         closing: predecessor,
         refresh_not_before: None,
         refresh: None,
         refresh_waiting: Vec::new(),
-        catalog: cached,
-        pins,
     };
     let upstream =
         Upstream(Arc::new(GroupHandle { name, mailbox, snapshot, stats, lost_state, log, startup }));
@@ -116,10 +111,8 @@ struct Task<C> {
     connect: C,
     /// What the tasks of all groups share.
     shared: SharedState,
-    /// The group's configuration. `None`: its entry in the config is invalid.
-    server: Option<Arc<ServerConfig>>,
-    /// The config's rules for the group's tools.
-    rules: Arc<Rules>,
+    /// What the handles see next, but for what the lifecycle, the attempt and the connection tell: `next_snapshot` adds it.
+    snapshot: Snapshot,
     /// The state machine.
     lifecycle: Lifecycle,
     /// The receiving end of the mailbox.
@@ -134,16 +127,10 @@ struct Task<C> {
     waiting: Vec<oneshot::Sender<Result<Lease, Arc<UpstreamError>>>>,
     /// The attempt in progress, and when it began.
     attempt: Option<(Instant, BoxFuture<'static, AttemptResult>)>,
-    /// When the first attempt began since the group was connected or its callers were answered.
-    starting: Option<Instant>,
-    /// Whether an attempt has ended, in success or failure.
-    attempted: bool,
     /// Notified when a caller waits for an attempt that began without one: it needs no slot any more.
     urgent: Arc<Notify>,
     /// The live connection.
     connection: Option<Connection>,
-    /// Why the last connection was lost, until another one is made.
-    lost: Option<Arc<UpstreamError>>,
     /// The end of the last connection. The next attempt begins after it.
     closing: Option<BoxFuture<'static, ()>>,
     /// When the catalog may be read again at the server's request.
@@ -152,10 +139,6 @@ struct Task<C> {
     refresh: Option<BoxFuture<'static, Result<Catalog, UpstreamError>>>,
     /// Callers that wait for the catalog to be read again.
     refresh_waiting: Vec<oneshot::Sender<()>>,
-    /// What is known of the server, with the overrides of the config.
-    catalog: Option<Arc<Catalog>>,
-    /// What is remembered of its tools.
-    pins: Arc<GroupPins>,
 }
 
 /// One thing that happened.
@@ -229,11 +212,14 @@ impl<C: Connect> Task<C> {
             TaskEvent::Command(Some(Command::LoggedIn)) => self.apply(Event::LoggedIn),
             TaskEvent::Command(Some(Command::Reconfigure(server))) => {
                 let policy = Policy::of(&server);
-                self.rules = Arc::new(server.rules());
-                self.pins.set_pinned(server.common.pin_tools);
-                let overrides_changed =
-                    self.server.as_ref().is_none_or(|last| last.tools.overrides != server.tools.overrides);
-                self.server = Some(server);
+                self.snapshot.rules = Arc::new(server.rules());
+                self.snapshot.pins.set_pinned(server.common.pin_tools);
+                let overrides_changed = self
+                    .snapshot
+                    .server
+                    .as_ref()
+                    .is_none_or(|last| last.tools.overrides != server.tools.overrides);
+                self.snapshot.server = Some(server);
                 if overrides_changed {
                     self.override_again();
                 }
@@ -265,7 +251,7 @@ impl<C: Connect> Task<C> {
             Some(Action::Connect) => self.start_attempt(),
             Some(Action::AnswerConnected) => self.answer_connected(),
             Some(Action::AnswerFailed(error)) => {
-                self.starting = None;
+                self.snapshot.starting = None;
                 for caller in self.waiting.drain(..) {
                     drop(caller.send(Err(error.clone())));
                 }
@@ -276,7 +262,7 @@ impl<C: Connect> Task<C> {
     }
 
     fn start_attempt(&mut self) {
-        let Some(server) = self.server.clone() else { return };
+        let Some(server) = self.snapshot.server.clone() else { return };
         let requested = !self.waiting.is_empty();
         // Its lines, and those of the connection that it makes, have its number.
         let span = tracing::info_span!("attempt", attempt = self.stats.begin_attempt());
@@ -286,7 +272,7 @@ impl<C: Connect> Task<C> {
         });
         self.urgent = Arc::default();
         let slot = (!requested).then(|| (self.shared.slots.clone(), self.urgent.clone()));
-        let attempt = refresh::connect_and_observe(self.connect.connect(server), self.pins.clone());
+        let attempt = refresh::connect_and_observe(self.connect.connect(server), self.snapshot.pins.clone());
         let attempt = async move {
             match slot {
                 Some((slots, urgent)) => in_slot(slots, &urgent, Box::pin(attempt)).await,
@@ -294,18 +280,19 @@ impl<C: Connect> Task<C> {
             }
         };
         let now = Instant::now();
-        self.starting.get_or_insert(now);
+        self.snapshot.starting.get_or_insert(now);
         self.attempt = Some((now, Box::pin(attempt.instrument(span))));
     }
 
     fn attempt_ended(&mut self, outcome: AttemptResult) {
         let took = self.attempt.take().map(|(since, _)| since.elapsed());
-        self.attempted = true;
+        self.snapshot.attempted = true;
         match outcome {
             Ok((connection, mut catalog)) => {
                 catalog.connect_time = took;
                 self.set_catalog(catalog);
-                (self.connection, self.lost, self.starting) = (Some(connection), None, None);
+                (self.connection, self.snapshot.lost, self.snapshot.starting) =
+                    (Some(connection), None, None);
                 self.apply(Event::Succeeded);
             }
             Err(AttemptError { error, closing }) => {
@@ -329,10 +316,10 @@ impl<C: Connect> Task<C> {
 
     fn connection_ended(&mut self) {
         let Some(connection) = self.connection.take() else { return };
-        self.lost = connection.live.lost.get().cloned();
-        let why = self.lost.as_ref().map(ToString::to_string).unwrap_or_default();
+        self.snapshot.lost = connection.live.lost.get().cloned();
+        let why = self.snapshot.lost.as_ref().map(ToString::to_string).unwrap_or_default();
         tracing::warn!(%why, "connection lost, will reconnect on use");
-        let stateful = self.server.as_ref().is_some_and(|server| server.common.stateful);
+        let stateful = self.snapshot.server.as_ref().is_some_and(|server| server.common.stateful);
         if stateful && self.stats.calls() > 0 {
             self.lost_state.store(true, Ordering::Release);
         }
@@ -348,25 +335,19 @@ impl<C: Connect> Task<C> {
         self.connection.as_ref().map(|connection| connection.live.usage())
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn next_snapshot(&self) -> Snapshot {
         Snapshot {
-            server: self.server.clone(),
-            rules: self.rules.clone(),
             state: self.lifecycle.state().clone(),
             connecting: self.attempt.as_ref().map(|(since, _)| *since),
-            starting: self.starting,
             next_attempt: self.lifecycle.next_attempt(),
-            attempted: self.attempted,
-            lost: self.lost.clone(),
-            catalog: self.catalog.clone(),
-            pins: self.pins.clone(),
             live: self.connection.as_ref().map(|connection| connection.live.clone()),
+            ..self.snapshot.clone()
         }
     }
 
     /// Publishes the snapshot if it changed. Only this function publishes and logs a change of state.
     fn publish(&self) {
-        let next = self.snapshot();
+        let next = self.next_snapshot();
         let changed = self.publisher.send_if_modified(|last| {
             if last.is_same(&next) {
                 return false;

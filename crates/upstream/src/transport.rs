@@ -11,12 +11,12 @@
 //! - to a process that other instances use as well (`shared`): this crate has its interface, and the crate `sharing`
 //!   implements it.
 //!
-//! `open_transport` is what every transport gives to its users. `error` says why a transport cannot be opened, and how its
-//! connection ended.
+//! `open_transport` is what every transport gives to its users.
 //!
 //! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
 //! last clone of the handle ends the connection in any case.
 
+use crate::error::UpstreamError;
 use config::env::Env;
 use config::{Endpoint, GroupName, ServerConfig};
 use http_client::credentials::LoginService;
@@ -33,14 +33,11 @@ use std::time::Duration;
 use tokio::time::timeout;
 use wire::Raw;
 
-pub mod error;
 pub mod open_transport;
 pub mod remote;
 pub mod shared;
 
-pub use error::{ConnectionEnd, OpenError};
 pub use open_transport::{FailedRequest, OpenTransport, RequestFailures, ServerProcess};
-pub use process::child::ProcessEnd;
 
 /// The upstream's side of an open transport. Clones share it; the connection ends when the last one is dropped.
 #[derive(Clone)]
@@ -57,18 +54,14 @@ impl TransportHandle {
     /// Returns the last lines that the upstream wrote to stderr; empty for a remote server and for a shared one that
     /// runs.
     pub fn stderr_tail(&self) -> String {
-        match self {
-            Self::Child(child) => child.stderr_tail(),
-            Self::Remote(_) | Self::Shared(_) => String::new(),
-        }
+        let Self::Child(child) = self else { return String::new() };
+        child.stderr_tail()
     }
 
     /// Returns advice to change the config although the connection works, if there is any.
     pub fn finding(&self) -> Option<String> {
-        match self {
-            Self::Child(_) | Self::Shared(_) => None,
-            Self::Remote(remote) => remote.finding(),
-        }
+        let Self::Remote(remote) = self else { return None };
+        remote.finding()
     }
 
     /// Returns the upstream's process, if it is one on this machine.
@@ -83,55 +76,45 @@ impl TransportHandle {
     /// Notes how to start the upstream's process without its launcher, if that is possible. Called once the server has
     /// answered.
     pub async fn learn_start(&self) -> Option<LauncherUse> {
-        match self {
-            Self::Child(child) => child.learn_start().await,
-            Self::Remote(_) | Self::Shared(_) => None,
-        }
+        let Self::Child(child) = self else { return None };
+        child.learn_start().await
     }
 
     /// Forgets how to start the upstream without its launcher. Returns whether it was started without it.
     pub async fn forget_direct_start(&self) -> bool {
-        match self {
-            Self::Child(child) => child.forget_direct_start().await,
-            Self::Remote(_) | Self::Shared(_) => false,
-        }
+        let Self::Child(child) = self else { return false };
+        child.forget_direct_start().await
     }
 
     /// Waits until the upstream has ended by itself and its last output has had time to be read.
     pub async fn drained(&self) {
-        match self {
-            Self::Child(child) => child.drained().await,
-            // These connections end their input when they end.
-            Self::Remote(_) | Self::Shared(_) => std::future::pending().await,
-        }
+        // The other connections end their input when they end.
+        let Self::Child(child) = self else { return std::future::pending().await };
+        child.drained().await;
     }
 
     /// Returns why the connection accepts no more messages, if that is known before its input ends. Always `None` for a
     /// process.
-    pub(crate) fn close_reason(&self) -> Option<ConnectionEnd> {
-        match self {
-            Self::Child(_) | Self::Shared(_) => None,
-            Self::Remote(remote) => remote.end_reason().map(ConnectionEnd::Remote),
-        }
+    pub(crate) fn close_reason(&self) -> Option<RemoteError> {
+        let Self::Remote(remote) = self else { return None };
+        remote.end_reason()
     }
 
     /// Returns the id of our request that the upstream's request `id` concerns, if the transport tells.
     pub(crate) fn call_of(&self, id: &Raw) -> Option<Raw> {
-        match self {
-            Self::Child(_) | Self::Shared(_) => None,
-            Self::Remote(remote) => remote.call_of(id),
-        }
+        let Self::Remote(remote) = self else { return None };
+        remote.call_of(id)
     }
 
     /// Returns how the connection ended. To be called after the end of its input.
-    pub async fn connection_end(&self) -> ConnectionEnd {
+    pub async fn connection_end(&self) -> UpstreamError {
         match self {
-            Self::Child(child) => ConnectionEnd::Process(child.connection_end().await),
+            Self::Child(child) => child.connection_end().await.into(),
             Self::Remote(remote) => {
                 let reason = remote.end_reason();
-                ConnectionEnd::Remote(reason.unwrap_or_else(|| RemoteError::connection_lost("it was closed")))
+                reason.unwrap_or_else(|| RemoteError::connection_lost("it was closed")).into()
             }
-            Self::Shared(shared) => ConnectionEnd::Process(shared.connection_end()),
+            Self::Shared(shared) => shared.connection_end().into(),
         }
     }
 
@@ -147,10 +130,8 @@ impl TransportHandle {
 
     /// Handles a notification of the transport itself. Returns false if the notification is the upstream's.
     pub fn take_notification(&self, method: &str, params: Option<&Raw>) -> bool {
-        match self {
-            Self::Child(_) | Self::Remote(_) => false,
-            Self::Shared(shared) => shared.take_notification(method, params),
-        }
+        let Self::Shared(shared) = self else { return false };
+        shared.take_notification(method, params)
     }
 }
 
@@ -193,7 +174,7 @@ impl Transport {
         server: &ServerConfig,
         max_message_bytes: usize,
         log: &ServerLog,
-    ) -> Result<OpenTransport<TransportHandle>, OpenError> {
+    ) -> Result<OpenTransport<TransportHandle>, UpstreamError> {
         let connect_timeout = server.timeout.connect;
         match &server.endpoint {
             Endpoint::Stdio(stdio) => {
@@ -203,7 +184,7 @@ impl Transport {
                 let opening = ChildTransport::open(&self.warden, env, group, stdio, start, log);
                 let opened = timeout(connect_timeout, opening).await;
                 let RunningChild { input, output, writer, handle } =
-                    opened.map_err(|_| OpenError::TimedOut(connect_timeout))??;
+                    opened.map_err(|_| UpstreamError::not_started(connect_timeout))??;
                 let (handle, failures) = (TransportHandle::Child(handle), RequestFailures::NONE);
                 Ok(OpenTransport { input, output, writer, handle, failures })
             }

@@ -156,7 +156,7 @@ pub(crate) fn within_room<E: Listed>(
     room: &mut usize,
     left_off: &mut LeftOff,
 ) -> Vec<E> {
-    let fits = |entry: &E| match room.checked_sub(entry.definition().len()) {
+    let mut fits = |entry: &E| match room.checked_sub(entry.definition().len()) {
         Some(rest) => {
             *room = rest;
             true
@@ -166,7 +166,6 @@ pub(crate) fn within_room<E: Listed>(
             false
         }
     };
-    let mut fits = fits;
     entries.into_iter().filter(|entry| fits(entry)).collect()
 }
 

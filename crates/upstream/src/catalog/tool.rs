@@ -12,7 +12,7 @@ use wire::{Raw, raw};
 const MAX_SUMMARY: usize = 1000;
 
 /// What the program itself uses of a tool's definition.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
     /// The server's own name for it.
     pub name: String,
@@ -44,18 +44,7 @@ pub struct Tool {
 impl Tool {
     /// Makes a tool without a definition, because the server does not list it or the definition is left off.
     pub fn unlisted(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            summary: String::new(),
-            read_only: false,
-            idempotent: false,
-            requires_task: false,
-            digest: DefinitionDigest::of(b""),
-            requires_user: false,
-            app_only: false,
-            for_apps: false,
-            unlistable: None,
-        }
+        Self { name: name.to_owned(), digest: DefinitionDigest::of(b""), ..Self::default() }
     }
 }
 

@@ -98,13 +98,8 @@ impl Connector {
         let resolved = secrets.resolve(server.clone()).await;
         let resolved = resolved.map_err(|error| {
             // A retry would only ask the user again.
-            AttemptError {
-                error: UpstreamError::Launch {
-                    message: error.to_string(),
-                    brief: "a secret of its config is not known",
-                },
-                closing: None,
-            }
+            let (message, brief) = (error.to_string(), "a secret of its config is not known");
+            AttemptError { error: UpstreamError::Launch { message, brief }, closing: None }
         })?;
         let outcome = self.open(resolved).await;
         if outcome.is_err() {
@@ -220,8 +215,7 @@ impl Connector {
         limit: Option<Duration>,
         is_certain: bool,
     ) -> Result<(Result<(Connection, Catalog), EraError>, TransportHandle), EraError> {
-        let opened = self.transport.open(&self.group, server, self.max_message, &self.log).await;
-        let opened = opened.map_err(UpstreamError::from)?;
+        let opened = self.transport.open(&self.group, server, self.max_message, &self.log).await?;
         let handle = opened.handle.clone();
         let offered = self.clients.offered_capabilities();
         Ok((self.connect_on(opened, offered, era, server, limit, is_certain).await, handle))

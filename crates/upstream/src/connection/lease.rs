@@ -4,6 +4,7 @@ use super::malformed_lines::{SkippedText, UnreadableMessages};
 use super::translate;
 use crate::error::UpstreamError;
 use crate::lifecycle::Usage;
+use crate::select::optional;
 use crate::transport::ServerProcess;
 use base::clock;
 use process::launch::direct::LauncherUse;
@@ -197,10 +198,7 @@ impl LiveConnection {
     /// Resolves when the last lease is returned after `watch_usage` found the connection in use. It may also resolve
     /// earlier, so the task checks the usage again. Without a connection it never resolves. Cancel-safe.
     pub(crate) async fn until_unused(connection: Option<&Self>) {
-        match connection {
-            Some(connection) => connection.unused.notified().await,
-            None => std::future::pending().await,
-        }
+        optional(connection.map(|connection| connection.unused.notified())).await;
     }
 
     fn touch(&self) {

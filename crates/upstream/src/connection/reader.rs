@@ -94,7 +94,7 @@ impl Reader {
             () = connection::run(&mut self, &peer, &mut lines) => {}
             _ = drained.next() => {}
         }
-        self.context.live.lose(handle.connection_end().await.into());
+        self.context.live.lose(handle.connection_end().await);
         peer.end();
     }
 

@@ -9,7 +9,6 @@ use super::surface::{Note, Surface};
 use crate::catalog::{Catalog, CatalogSource};
 use crate::clients::LogLevel;
 use crate::error::UpstreamError;
-use crate::lifecycle::State;
 use crate::select::until;
 use config::tool_rules::Rules;
 use config::{GroupName, ServerConfig};
@@ -92,10 +91,7 @@ impl GroupManager {
                 // Its other lists may have changed, too. The session compares them.
                 self.lists_changed(true);
             }
-            let failure = match &snapshot.state {
-                State::Failed(failure) => Some(&failure.error),
-                State::Pending | State::Discovered | State::Connected => None,
-            };
+            let failure = snapshot.state.failure().map(|failure| &failure.error);
             match failure {
                 None => drop(seen.failures.remove(name)),
                 Some(error) if seen.failures.get(name).is_some_and(|last| last == error) => {}

@@ -2,7 +2,6 @@
 
 use super::manager::GroupManager;
 use crate::handle::Upstream;
-use crate::lifecycle::State;
 use crate::snapshot::Snapshot;
 use config::{GroupName, Mode};
 use std::collections::HashMap;
@@ -84,10 +83,8 @@ impl LoginWatch {
 impl GroupManager {
     /// Connects a group that failed for lack of a login, if somebody has logged in since. Returns whether it does so.
     pub async fn retry_if_logged_in(&self, group: &Upstream) -> bool {
-        let failed = match &group.snapshot().state {
-            State::Failed(failure) => SystemTime::now().checked_sub(failure.at.elapsed()),
-            _ => None,
-        };
+        let failed = group.snapshot().state.failure().map(|failure| failure.at.elapsed());
+        let failed = failed.and_then(|elapsed| SystemTime::now().checked_sub(elapsed));
         let changed = timeout(CHECK_TIMEOUT, login_changed(self, &group.name)).await.ok().flatten();
         let is_new = failed.zip(changed).is_some_and(|(failed, changed)| changed > failed);
         if is_new {

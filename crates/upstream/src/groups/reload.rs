@@ -48,8 +48,7 @@ impl GroupManager {
     pub async fn apply(&self, mut config: Config) {
         if !config.errors.is_empty() {
             for error in &config.errors {
-                tracing::error!("config not reloaded: {error}");
-                self.environment.clients.log(None, LogLevel::Error, &format!("config not reloaded: {error}"));
+                self.report_error(&format!("config not reloaded: {error}"));
             }
             *self.reload_errors.lock() = config.errors;
             return;
@@ -57,12 +56,7 @@ impl GroupManager {
         let old = self.config();
         let errors = keep_valid_entries(&old, &mut config);
         for error in &errors {
-            tracing::error!("{error}; the group goes on as it was");
-            self.environment.clients.log(
-                None,
-                LogLevel::Error,
-                &format!("{error}; the group goes on as it was"),
-            );
+            self.report_error(&format!("{error}; the group goes on as it was"));
         }
         *self.reload_errors.lock() = errors;
         if *old == config {
@@ -98,6 +92,11 @@ impl GroupManager {
         if self.started.load(Ordering::Relaxed) {
             self.discover(&starting).await;
         }
+    }
+
+    fn report_error(&self, message: &str) {
+        tracing::error!("{message}");
+        self.environment.clients.log(None, LogLevel::Error, message);
     }
 
     /// Changes the groups, and returns those that may have to connect now: new ones, and ones with another server or

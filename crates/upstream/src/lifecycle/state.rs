@@ -28,9 +28,17 @@ impl State {
         }
     }
 
+    /// Returns the failed attempt, if the group failed.
+    pub(crate) fn failure(&self) -> Option<&AttemptFailure> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            Self::Pending | Self::Discovered | Self::Connected => None,
+        }
+    }
+
     /// Returns whether the group failed because a login is missing.
     pub fn needs_login(&self) -> bool {
-        matches!(self, Self::Failed(failure) if failure.error.needs_login())
+        self.failure().is_some_and(|failure| failure.error.needs_login())
     }
 }
 

@@ -29,7 +29,7 @@ pub const HINTS: &[&str] = &["readOnlyHint", "destructiveHint", "idempotentHint"
 
 /// Identifies the content of a definition: a SHA-256, cut to 24 bytes, as hex digits. The order of members and white
 /// space do not matter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefinitionDigest(Box<str>);
 
 impl DefinitionDigest {

@@ -2,8 +2,8 @@
 //! or a caller asks for it.
 
 use super::Task;
+use crate::catalog::tool_findings;
 use crate::catalog::{Catalog, CatalogSource};
-use crate::catalog::{rule_findings, unlistable};
 use crate::connection::{AttemptError, AttemptResult, Connect, Grace};
 use crate::error::UpstreamError;
 use crate::pins::group::GroupPins;
@@ -18,7 +18,7 @@ impl<C: Connect> Task<C> {
     pub(super) fn start_refresh(&mut self) {
         match &self.connection {
             Some(connection) if self.refresh.is_none() => {
-                let (reading, pins) = ((connection.refresh)(), self.pins.clone());
+                let (reading, pins) = ((connection.refresh)(), self.snapshot.pins.clone());
                 self.refresh = Some(Box::pin(async move { observe(pins, reading.await?).await }));
             }
             Some(_) => {}
@@ -40,8 +40,8 @@ impl<C: Connect> Task<C> {
 
     /// Puts a catalog into use that was read, and compared with the pins.
     pub(super) fn set_catalog(&mut self, mut catalog: Catalog) {
-        catalog.connect_time = catalog.connect_time.or_else(|| self.catalog.as_ref()?.connect_time);
-        let known = self.catalog.as_ref().map(|known| known.original());
+        catalog.connect_time = catalog.connect_time.or_else(|| self.snapshot.catalog.as_ref()?.connect_time);
+        let known = self.snapshot.catalog.as_ref().map(|known| known.original());
         if !known.is_some_and(|known| known.is_same(&catalog)) {
             tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
         }
@@ -55,9 +55,11 @@ impl<C: Connect> Task<C> {
             tracing::warn!("{finding}");
         }
         let unlistable = |catalog: &Catalog| {
-            unlistable::finding(catalog.tools.iter().filter(|tool| self.rules.allows(&tool.name)))
+            tool_findings::unlistable(
+                catalog.tools.iter().filter(|tool| self.snapshot.rules.allows(&tool.name)),
+            )
         };
-        let known = self.catalog.as_deref().and_then(unlistable);
+        let known = self.snapshot.catalog.as_deref().and_then(unlistable);
         let original = catalog.tools.len();
         let catalog = self.overridden(&Arc::new(catalog));
         if let Some(finding) = unlistable(&catalog).filter(|finding| known.as_ref() != Some(finding)) {
@@ -68,19 +70,19 @@ impl<C: Connect> Task<C> {
             tracing::warn!("left out {count} tools, because `tools.override` gives their names to others");
         }
         self.log_rules(&catalog);
-        self.catalog = Some(catalog);
+        self.snapshot.catalog = Some(catalog);
     }
 
     /// Logs which rules of the config match no tool, and which tools they hide. Findings that an earlier catalog of
     /// this run had are not logged again.
     fn log_rules(&self, catalog: &Arc<Catalog>) {
-        let Some(server) = &self.server else { return };
+        let Some(server) = &self.snapshot.server else { return };
         let findings = |catalog: &Arc<Catalog>| {
-            let unused = rule_findings::unused(&server.own_globs, catalog, &self.rules, |_| true);
-            (unused, rule_findings::hidden(catalog, &self.rules))
+            let unused = tool_findings::unused(&server.own_globs, catalog, &self.snapshot.rules, |_| true);
+            (unused, tool_findings::hidden(catalog, &self.snapshot.rules))
         };
         let is_of_this_run = |known: &&Arc<Catalog>| matches!(known.source, CatalogSource::Live(_));
-        let known = self.catalog.as_ref().filter(is_of_this_run).map(findings).unwrap_or_default();
+        let known = self.snapshot.catalog.as_ref().filter(is_of_this_run).map(findings).unwrap_or_default();
         let (unused, hidden) = findings(catalog);
         unused
             .iter()
@@ -93,14 +95,16 @@ impl<C: Connect> Task<C> {
 
     /// Applies the overrides of the config to a catalog.
     fn overridden(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
-        self.server
+        self.snapshot
+            .server
             .as_ref()
             .map_or_else(|| catalog.clone(), |server| catalog.overridden(&server.tools.overrides))
     }
 
     /// Applies the overrides of a changed config to the catalog in use.
     pub(super) fn override_again(&mut self) {
-        self.catalog = self.catalog.as_ref().map(|catalog| self.overridden(catalog.original()));
+        self.snapshot.catalog =
+            self.snapshot.catalog.as_ref().map(|catalog| self.overridden(catalog.original()));
     }
 
     /// Answers the callers that wait for the catalog, whether or not it was read.

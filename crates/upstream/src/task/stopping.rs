@@ -2,9 +2,9 @@
 
 use super::Task;
 use crate::connection::lease::LiveConnection;
-use crate::connection::{Connect, Connection, Grace};
+use crate::connection::{Connect, Grace};
 use crate::lifecycle::Event;
-use futures_util::future::BoxFuture;
+use futures_util::future::OptionFuture;
 use std::time::Duration;
 
 /// How long open calls may take after the config changed their group.
@@ -39,13 +39,7 @@ impl<C: Connect> Task<C> {
     pub(super) fn reconnect(&mut self) {
         if let Some(connection) = self.connection.take() {
             tracing::info!("reconnecting, because the user wants that");
-            connection.live.close();
-            let Connection { ended, close, .. } = connection;
-            let closing = close(Grace::Ordinary);
-            // The output is read to its end: open calls may still be answered, and the others fail then.
-            self.closing = Some(Box::pin(async move {
-                tokio::join!(closing, ended);
-            }));
+            self.closing = Some(connection.end(Grace::Ordinary));
             self.end_refresh();
             self.apply(Event::Closed);
         }
@@ -60,23 +54,9 @@ impl<C: Connect> Task<C> {
         // Dropping the senders tells waiting callers that the group is gone.
         self.waiting.clear();
         self.attempt = None;
-        let connection = self.connection.take();
-        let closing = connection.map(|Connection { live, ended, close, .. }| -> BoxFuture<'static, ()> {
-            live.close();
-            let closing = close(grace);
-            // The output is read to its end: open calls may still be answered, and the others fail then.
-            Box::pin(async move {
-                tokio::join!(closing, ended);
-            })
-        });
+        let closing = self.connection.take().map(|connection| connection.end(grace));
         self.apply(Event::Closed);
         self.publish();
-        tokio::join!(done(self.closing.take()), done(closing));
-    }
-}
-
-async fn done(future: Option<BoxFuture<'static, ()>>) {
-    if let Some(future) = future {
-        future.await;
+        tokio::join!(OptionFuture::from(self.closing.take()), OptionFuture::from(closing));
     }
 }

@@ -1,5 +1,6 @@
 //! What every transport gives to its users. Nothing here depends on the kind of transport.
 
+use crate::select::optional;
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 use wire::Raw;
@@ -61,11 +62,7 @@ impl RequestFailures {
 
     /// Waits for the next failure, forever if there is none. Cancel-safe.
     pub async fn next(&mut self) -> FailedRequest {
-        let failure = match &mut self.0 {
-            Some(receiver) => receiver.recv().await,
-            None => None,
-        };
-        match failure {
+        match optional(self.0.as_mut().map(mpsc::Receiver::recv)).await {
             Some(failure) => failure,
             None => std::future::pending().await,
         }

@@ -27,13 +27,11 @@ pub async fn run(connection: Arc<RemoteConnection>) {
                 {
                     return connection.end(RemoteError::session_ended(), None).await;
                 }
-                RemoteErrorKind::LoginNeeded | RemoteErrorKind::Config => {
+                RemoteErrorKind::Unreachable if failures + 1 < MAX_UNREACHABLE_ATTEMPTS => {}
+                RemoteErrorKind::LoginNeeded | RemoteErrorKind::Config | RemoteErrorKind::Unreachable => {
                     return connection.end(error, None).await;
                 }
-                RemoteErrorKind::Unreachable if failures + 1 >= MAX_UNREACHABLE_ATTEMPTS => {
-                    return connection.end(error, None).await;
-                }
-                RemoteErrorKind::Unreachable | RemoteErrorKind::Busy | RemoteErrorKind::ConnectionLost => {}
+                RemoteErrorKind::Busy | RemoteErrorKind::ConnectionLost => {}
                 RemoteErrorKind::Status(status) if status.is_server_error() && was_open => {}
                 // A server without the stream answers 405.
                 RemoteErrorKind::Status(_)

@@ -1,6 +1,7 @@
-//! Findings about the rules of a config entry: rules that match no tool of the server, and tools that the rules hide.
+//! Findings about the tools of a server: rules of its config entry that match none, tools that the rules hide, and tools
+//! that lists leave out.
 
-use super::Catalog;
+use super::{Catalog, Tool};
 use base::text::{joined_up_to, quoted, shorten};
 use config::glob::Glob;
 use config::nearest::nearest;
@@ -42,11 +43,25 @@ pub(crate) fn unused(
 /// Names the tools that the rules hide, each with its rule. Only the owner of the config may see this.
 pub(crate) fn hidden(catalog: &Catalog, rules: &Rules) -> Option<String> {
     let names = catalog.tools.iter().map(|tool| rules.own_name(&tool.name));
-    let mut hidden = names
-        .filter_map(|name| Some(format!("{} ({})", quoted_name(name), rules.hides_own(name)?)))
-        .peekable();
-    hidden.peek()?;
-    Some(format!("not used, by the rules in the config: {}", named(hidden)))
+    let hidden = names.filter_map(|name| Some(format!("{} ({})", quoted_name(name), rules.hides_own(name)?)));
+    Some(format!("not used, by the rules in the config: {}", named_if_any(hidden)?))
+}
+
+/// Names the tools that lists leave out, because clients would reject a list with a definition that MCP does not allow.
+/// `None` if there are none.
+pub(crate) fn unlistable<'t>(tools: impl Iterator<Item = &'t Tool>) -> Option<String> {
+    let why = |tool: &Tool| Some(format!("{} ({})", quoted_name(&tool.name), tool.unlistable.as_ref()?));
+    let named = named_if_any(tools.filter_map(why))?;
+    Some(format!(
+        "lists of all tools leave out those with a definition that MCP does not allow, because some clients would \
+             reject the whole list: {named}; get_dynamic_tools shows them, and call_dynamic_tool calls them"
+    ))
+}
+
+fn named_if_any(names: impl Iterator<Item = String>) -> Option<String> {
+    let mut names = names.peekable();
+    names.peek()?;
+    Some(named(names))
 }
 
 fn named(names: impl Iterator<Item = String>) -> String {
