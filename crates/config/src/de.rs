@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::fmt::{self, Display};
 
-use jsonc_parser::ast::{Object, ObjectProp, Value};
+use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
@@ -165,6 +165,15 @@ pub(super) struct UnknownField {
     pub(super) nearest: Option<&'static str>,
 }
 
+impl UnknownField {
+    /// Describes a member of an object that has these fields.
+    pub(super) fn new(member: &ObjectProp<'_>, fields: &'static [ConfigField]) -> Self {
+        let name = member.name.as_str();
+        let nearest = nearest(name, fields::all_names(fields));
+        Self { name: name.to_owned(), offset: member.name.start(), nearest }
+    }
+}
+
 /// Reads values of one file.
 pub(super) struct ValueReader<'a> {
     context: ExpandContext<'a>,
@@ -215,7 +224,13 @@ impl<'n> ValueDeserializer<'n> {
             Value::NumberLit(number) => visit_number(number.value, visitor),
             Value::BooleanLit(bool) => visitor.visit_bool(bool.value),
             Value::NullKeyword(_) => visitor.visit_unit(),
-            Value::Object(object) => visitor.visit_map(ObjectAccess::new(object, self.reader, fields)),
+            Value::Object(object) => visitor.visit_map(ObjectAccess {
+                left: object.properties.iter(),
+                reader: self.reader,
+                fields,
+                seen: Vec::new(),
+                current: None,
+            }),
             Value::Array(list) => {
                 visitor.visit_seq(ListAccess { left: list.elements.iter().enumerate(), reader: self.reader })
             }
@@ -305,14 +320,6 @@ struct ObjectAccess<'n> {
 }
 
 impl<'n> ObjectAccess<'n> {
-    fn new(
-        object: &'n Object<'n>,
-        reader: &'n ValueReader<'n>,
-        fields: Option<&'static [ConfigField]>,
-    ) -> Self {
-        Self { left: object.properties.iter(), reader, fields, seen: Vec::new(), current: None }
-    }
-
     /// Returns the name by which serde knows a member. Returns `None` for a member that is skipped.
     fn serde_name(&mut self, member: &'n ObjectProp<'n>) -> Result<Option<&'n str>, ValueError> {
         let name = member.name.as_str();
@@ -329,9 +336,7 @@ impl<'n> ObjectAccess<'n> {
         } else if fields::is_ignored(name) {
             tracing::debug!(field = name, "ignored a field of another client");
         } else {
-            let nearest = nearest(name, fields::all_names(fields));
-            let offset = member.name.start();
-            self.reader.unknown.borrow_mut().push(UnknownField { name: name.to_owned(), offset, nearest });
+            self.reader.unknown.borrow_mut().push(UnknownField::new(member, fields));
         }
         Ok(None)
     }

@@ -89,8 +89,8 @@ impl ConfigWatcher {
             // A file may have changed before it was watched.
             let is_incomplete = self.files.as_ref().is_some_and(|files| files.is_incomplete);
             match self.files.as_ref().map(|files| &files.watch) {
-                _ if is_incomplete => {}
                 Some(Watch::NotStarted) => {}
+                _ if is_incomplete => {}
                 Some(Watch::Events(..)) => {
                     self.event.notified().await;
                     let quiet = async { while timeout(QUIET_PERIOD, self.event.notified()).await.is_ok() {} };

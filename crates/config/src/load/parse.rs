@@ -140,13 +140,15 @@ impl FileParser<'_> {
                 Some("settings") => self.parse_settings(&member.value),
                 // Those of clients are about other things.
                 Some("profiles") if self.is_toml || client_files::is_settings_file(&self.path) => continue,
-                Some("profiles") => self.parse_profiles(&member.value),
+                Some("profiles") => {
+                    let (profiles, errors) = parse_profiles(&member.value, self.text, self.context);
+                    self.file.profiles = profiles;
+                    self.file.errors.extend(errors);
+                }
                 Some(_) => self.parse_servers(name, &member.value),
                 None => {
                     if !has_other_members && !matches!(name, "$schema" | "inputs") {
-                        let nearest = nearest(name, fields::all_names(fields::FILE));
-                        let (name, offset) = (name.to_owned(), member.name.start());
-                        unknown.push(UnknownField { name, offset, nearest });
+                        unknown.push(UnknownField::new(member, fields::FILE));
                     }
                     continue;
                 }
@@ -218,12 +220,6 @@ impl FileParser<'_> {
                 }
             }
         }
-    }
-
-    fn parse_profiles(&mut self, profiles: &Value<'_>) {
-        let (profiles, errors) = parse_profiles(profiles, self.text, self.context);
-        self.file.profiles = profiles;
-        self.file.errors.extend(errors);
     }
 
     fn parse_server(&mut self, member: &ObjectProp<'_>) -> NamedEntry {
