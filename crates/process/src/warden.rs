@@ -172,10 +172,10 @@ impl Warden {
         // so a second attempt does not start the upstream twice. Or it was silent: if it ever begins this spawn, the
         // client task stops the upstream.
         match self.try_spawn(&launch).await {
-            Err(SpawnAttemptError::Retry(_)) => {}
-            spawned => return spawned.map_err(SpawnError::from),
+            Err(failed) if failed.may_retry => {}
+            spawned => return spawned.map_err(|failed| failed.error),
         }
-        self.try_spawn(&launch).await.map_err(SpawnError::from)
+        self.try_spawn(&launch).await.map_err(|failed| failed.error)
     }
 
     async fn try_spawn(&self, launch: &Launch) -> Result<SpawnedProcess, SpawnAttemptError> {
@@ -190,15 +190,12 @@ impl Warden {
         let (ours, stdio) = open_pipes().map_err(SpawnError::Pipe)?;
         let (forked, begun) = oneshot::channel();
         let (reply, result) = oneshot::channel();
-        let died = || SpawnAttemptError::Retry(SpawnError::warden_died());
+        let died = || SpawnAttemptError { error: SpawnError::warden_died(), may_retry: true };
         commands.send(ClientCommand::Spawn { id, frame, stdio, forked, reply }).map_err(|_| died())?;
         // It is dropped if there is a result without a fork, or if the warden process is gone.
         if timeout(reply_timeout, begun).await.is_err() {
-            let silent = SpawnError::Timeout(reply_timeout);
-            return match self.0.retire(&commands) {
-                Ok(()) => Err(SpawnAttemptError::Retry(silent)),
-                Err(BothSilent) => Err(silent.into()),
-            };
+            let may_retry = self.0.retire(&commands).is_ok();
+            return Err(SpawnAttemptError { error: SpawnError::Timeout(reply_timeout), may_retry });
         }
         match timeout(reply_timeout, result).await {
             Err(_) => {
@@ -263,24 +260,15 @@ async fn end_stopped(mut processes: Vec<(u32, HeldProcess)>) {
 }
 
 /// Why one attempt to spawn failed.
-enum SpawnAttemptError {
-    /// Another attempt uses another warden process.
-    Retry(SpawnError),
-    /// Another attempt would not help.
-    Final(SpawnError),
+struct SpawnAttemptError {
+    error: SpawnError,
+    /// Whether another attempt, which uses another warden process, may succeed.
+    may_retry: bool,
 }
 
 impl From<SpawnError> for SpawnAttemptError {
     fn from(error: SpawnError) -> Self {
-        Self::Final(error)
-    }
-}
-
-impl From<SpawnAttemptError> for SpawnError {
-    fn from(error: SpawnAttemptError) -> Self {
-        match error {
-            SpawnAttemptError::Retry(error) | SpawnAttemptError::Final(error) => error,
-        }
+        Self { error, may_retry: false }
     }
 }
 

@@ -19,7 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
@@ -133,13 +133,13 @@ async fn attach_to(
     }
     // The host answers once it has verified the helper.
     challenge::challenge(&connection.socket, &host, &Question::sent_directly()).await?;
-    let mut socket = connection.release().await?;
+    let socket = connection.release().await?;
     let line = serde_json::to_string(request).map_err(io::Error::from)? + "\n";
     let unusable = |error: io::Error| AttachError::Declined(Declined::new(format!("the pipes: {error}")));
     let (pipes, host_ends) = SessionPipes::new().map_err(unusable)?;
     descriptors::send(&socket, line.as_bytes(), &host_ends).await?;
     drop(host_ends);
-    match read_reply(&mut socket).await? {
+    match read_reply(socket).await? {
         AttachReply::Attached { pid } => Ok((pipes, pid)),
         AttachReply::Refused(reason) => Err(AttachError::Declined(Declined(reason))),
     }
@@ -171,14 +171,9 @@ async fn start(dir: &RuntimeDir, path: &Path, nofile: u64) -> Result<(), Decline
 }
 
 /// Reads the reply of the host, which is short.
-async fn read_reply(socket: &mut UnixStream) -> io::Result<AttachReply> {
-    const MAX_REPLY_BYTES: usize = 4096;
+async fn read_reply(socket: UnixStream) -> io::Result<AttachReply> {
+    const MAX_REPLY_BYTES: u64 = 4096;
     let mut line = Vec::new();
-    while line.len() < MAX_REPLY_BYTES {
-        match socket.read_u8().await? {
-            b'\n' => return Ok(serde_json::from_slice(&line)?),
-            byte => line.push(byte),
-        }
-    }
-    Err(io::ErrorKind::InvalidData.into())
+    BufReader::new(socket.take(MAX_REPLY_BYTES)).read_until(b'\n', &mut line).await?;
+    Ok(serde_json::from_slice(&line)?)
 }

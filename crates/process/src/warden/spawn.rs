@@ -50,8 +50,7 @@ impl SpawnReport {
                 let step = if step == 0 { SpawnStep::Chdir } else { exec };
                 Some(Err((step, i32::from_le_bytes(errno))))
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
-            Err(error) if error.kind() == ErrorKind::Interrupted => None,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
             Err(error) => Some(Err((exec, errno_of(&error)))),
         }
     }

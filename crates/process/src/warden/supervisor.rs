@@ -17,7 +17,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -46,7 +45,14 @@ pub fn run() -> ExitCode {
         // A person started it. If it was our process, it notices that the socket is closed.
         return ExitCode::from(2);
     };
-    Supervisor::new(socket).run();
+    let supervisor = Supervisor {
+        socket: WardenSocket::new(socket),
+        context: None,
+        upstreams: BTreeMap::new(),
+        needs_scan: false,
+        retired_warden: None,
+    };
+    supervisor.run();
     ExitCode::SUCCESS
 }
 
@@ -73,16 +79,6 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn new(socket: UnixStream) -> Self {
-        Self {
-            socket: WardenSocket::new(socket),
-            context: None,
-            upstreams: BTreeMap::new(),
-            needs_scan: false,
-            retired_warden: None,
-        }
-    }
-
     fn run(mut self) {
         let reason = loop {
             self.reap();

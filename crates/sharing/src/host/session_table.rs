@@ -109,24 +109,14 @@ impl<S> SessionTable<S> {
     /// Removes a session and everything of it.
     pub(super) fn remove(&mut self, id: SessionId) -> Leftovers {
         self.sessions.remove(&id);
-        let mut leftovers = Leftovers::default();
-        self.subscribers.retain(|uri, subscribers| {
-            if subscribers.remove(&id) && subscribers.is_empty() {
-                leftovers.unsubscribe.push(uri.clone());
-            }
-            !subscribers.is_empty()
-        });
-        self.tasks.retain(|task, owner| {
-            let is_others = *owner != id;
-            if !is_others {
-                leftovers.cancel_tasks.push(task.clone());
-            }
-            is_others
-        });
+        let lost_its_last = |_: &String, subscribers: &mut BTreeSet<SessionId>| {
+            subscribers.remove(&id) && subscribers.is_empty()
+        };
+        let unsubscribe = self.subscribers.extract_if(lost_its_last).map(|(uri, _)| uri).collect();
+        let cancel_tasks = self.tasks.extract_if(|_, owner| *owner == id).map(|(task, _)| task).collect();
         let tasks = &self.tasks;
         self.task_order.retain(|task| tasks.contains_key(task));
-        leftovers.level = self.changed_level();
-        leftovers
+        Leftovers { unsubscribe, cancel_tasks, level: self.changed_level() }
     }
 
     /// Returns the sessions.
@@ -172,14 +162,17 @@ impl<S> SessionTable<S> {
     /// Returns the session that a message of the server belongs to that names no request: the only one with an open
     /// request.
     pub(super) fn only_busy(&self) -> Option<&S> {
+        self.only_busy_entry().map(|session| &session.reach)
+    }
+
+    fn only_busy_entry(&self) -> Option<&SessionEntry<S>> {
         let mut busy = self.sessions.values().filter(|session| session.open > 0);
-        busy.next().filter(|_| busy.next().is_none()).map(|session| &session.reach)
+        busy.next().filter(|_| busy.next().is_none())
     }
 
     /// Returns the session that gets a log message of this severity: the only one with an open request, if it wants it.
     pub(super) fn log_reader(&self, severity: Option<LogSeverity>) -> Option<&S> {
-        let mut busy = self.sessions.values().filter(|session| session.open > 0);
-        let session = busy.next().filter(|_| busy.next().is_none())?;
+        let session = self.only_busy_entry()?;
         match (session.level, severity) {
             (Some(wanted), Some(severity)) if severity < wanted => None,
             _ => Some(&session.reach),

@@ -77,9 +77,9 @@ pub fn pinned_package(stdio: &StdioConfig) -> Result<PinnedPackage, NotPinned> {
     let command = Path::new(&stdio.command).file_name().and_then(|name| name.to_str());
     let args: Vec<&str> = stdio.args.iter().map(String::as_str).collect();
     match (command, args.as_slice()) {
-        (Some("npx"), _) => npx(&args),
-        (Some("uvx"), _) => uvx(&args, 0),
-        (Some("uv"), ["tool", "run", ..]) => uvx(&args, 2),
+        (Some("npx"), _) => NPX.package(&args, 0),
+        (Some("uvx"), _) => UVX.package(&args, 0),
+        (Some("uv"), ["tool", "run", ..]) => UVX.package(&args, 2),
         _ => Err(NotPinned::NoLauncher),
     }
 }
@@ -90,7 +90,7 @@ struct LauncherOptions {
     /// Those without a value, which do not change what is started.
     flags: &'static [&'static str],
     /// Those that name the package.
-    package: &'static [&'static str],
+    package_options: &'static [&'static str],
     /// Others with a value. Their values are part of the learned record.
     other: &'static [&'static str],
     /// Those that name further packages of the registry.
@@ -100,7 +100,7 @@ struct LauncherOptions {
 const NPX: LauncherOptions = LauncherOptions {
     launcher: LauncherProgram::Npx,
     flags: &["-y", "--yes", "-q", "--quiet"],
-    package: &["-p", "--package"],
+    package_options: &["-p", "--package"],
     other: &[],
     with: &[],
 };
@@ -108,7 +108,7 @@ const NPX: LauncherOptions = LauncherOptions {
 const UVX: LauncherOptions = LauncherOptions {
     launcher: LauncherProgram::Uvx,
     flags: &["-q", "--quiet"],
-    package: &["--from"],
+    package_options: &["--from"],
     other: &["-p", "--python"],
     with: &["-w", "--with"],
 };
@@ -124,6 +124,25 @@ struct OwnArguments<'a> {
 }
 
 impl LauncherOptions {
+    /// Returns the package that the arguments from `start` name.
+    fn package(&self, args: &[&str], start: usize) -> Result<PinnedPackage, NotPinned> {
+        let own = self.read(args, start)?;
+        let spec = own.package.unwrap_or(own.first);
+        let launcher = self.launcher;
+        let parts = match launcher {
+            LauncherProgram::Npx => npm_package(spec),
+            LauncherProgram::Uvx => python_package(spec),
+        };
+        let (name, version) = parts.map_err(|unclear| NotPinned::Unclear(launcher, unclear.to_owned()))?;
+        let version = version.ok_or_else(|| NotPinned::NoVersion(launcher, name.to_owned()))?;
+        Ok(PinnedPackage {
+            launcher,
+            name: name.to_owned(),
+            version: version.to_owned(),
+            own_args: own.count,
+        })
+    }
+
     /// Reads the arguments from `start` up to the first that is not an option.
     fn read<'a>(&self, args: &[&'a str], start: usize) -> Result<OwnArguments<'a>, NotPinned> {
         let unclear = |arg: &str| {
@@ -143,7 +162,7 @@ impl LauncherOptions {
                 Some((option, value)) => (option, Some(value)),
                 None => (arg, None),
             };
-            let names_package = self.package.contains(&option);
+            let names_package = self.package_options.contains(&option);
             let names_more = self.with.contains(&option);
             if !names_package && !names_more && !self.other.contains(&option) {
                 return unclear(arg);
@@ -164,52 +183,32 @@ impl LauncherOptions {
     }
 }
 
-fn npx(args: &[&str]) -> Result<PinnedPackage, NotPinned> {
-    let own = NPX.read(args, 0)?;
-    let spec = own.package.unwrap_or(own.first);
+/// Splits what names a package of npm into its name and its version; `None` if the version is not exact.
+///
+/// # Errors
+///
+/// The part that is not understood.
+fn npm_package(spec: &str) -> Result<(&str, Option<&str>), &str> {
     // The `@` of a scope is the first character, that of a version is not.
     let at = spec.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(at, _)| at);
     let (name, version) = spec.split_at(at.unwrap_or(spec.len()));
     let version = version.trim_start_matches('@');
-    if !is_npm_name(name) {
-        return Err(NotPinned::Unclear(LauncherProgram::Npx, name.to_owned()));
-    }
-    if !is_npm_version(version) {
-        return Err(NotPinned::NoVersion(LauncherProgram::Npx, name.to_owned()));
-    }
-    Ok(PinnedPackage {
-        launcher: LauncherProgram::Npx,
-        name: name.to_owned(),
-        version: version.to_owned(),
-        own_args: own.count,
-    })
+    if is_npm_name(name) { Ok((name, is_npm_version(version).then_some(version))) } else { Err(name) }
 }
 
-fn uvx(args: &[&str], start: usize) -> Result<PinnedPackage, NotPinned> {
-    let own = UVX.read(args, start)?;
-    let spec = own.package.unwrap_or(own.first);
-    let (name, version) = match spec.split_once("==") {
-        Some(parts) => parts,
-        None => spec.split_once('@').unwrap_or((spec, "")),
-    };
+/// Splits what names a package of Python, like [`npm_package`].
+fn python_package(spec: &str) -> Result<(&str, Option<&str>), &str> {
+    let (name, version) = spec.split_once("==").or_else(|| spec.split_once('@')).unwrap_or((spec, ""));
     // Extras, as in `name[cli]==1.2.3`.
     let name =
         name.split_once('[').filter(|(_, extras)| extras.ends_with(']')).map_or(name, |(name, _)| name);
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || !name.chars().all(is_name) {
-        let name = name.split(|c: char| !is_name(c)).next().unwrap_or_default();
-        return Err(NotPinned::Unclear(LauncherProgram::Uvx, name.to_owned()));
+        return Err(name.split(|c: char| !is_name(c)).next().unwrap_or_default());
     }
     let is_version = |c: char| c.is_ascii_alphanumeric() || ".+!".contains(c);
-    if !version.starts_with(|c: char| c.is_ascii_digit()) || !version.chars().all(is_version) {
-        return Err(NotPinned::NoVersion(LauncherProgram::Uvx, name.to_owned()));
-    }
-    Ok(PinnedPackage {
-        launcher: LauncherProgram::Uvx,
-        name: name.to_owned(),
-        version: version.to_owned(),
-        own_args: own.count,
-    })
+    let is_exact = version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(is_version);
+    Ok((name, is_exact.then_some(version)))
 }
 
 /// Returns whether this names packages of the registry, with or without versions, not a path or an address.
