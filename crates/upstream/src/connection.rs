@@ -16,7 +16,7 @@
 use crate::catalog::Catalog;
 use crate::error::UpstreamError;
 use config::ServerConfig;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, OptionFuture};
 use lease::LiveConnection;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -73,6 +73,20 @@ pub struct AttemptError {
     pub error: UpstreamError,
     /// The end of what the attempt started. The next attempt begins after it.
     pub closing: Option<BoxFuture<'static, ()>>,
+}
+
+impl AttemptError {
+    /// Waits until what the attempt started has ended. Returns the error.
+    async fn ended(self) -> UpstreamError {
+        OptionFuture::from(self.closing).await;
+        self.error
+    }
+}
+
+impl From<UpstreamError> for AttemptError {
+    fn from(error: UpstreamError) -> Self {
+        Self { error, closing: None }
+    }
 }
 
 /// How much time a process gets to end after its stdin was closed.

@@ -15,13 +15,12 @@ use crate::connection::{AttemptError, AttemptResult, Connect, Connection, Grace}
 use crate::error::UpstreamError;
 use crate::handle::{Command, GroupHandle, Upstream};
 use crate::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
-use crate::pins::group::GroupPins;
 use crate::select::{notified_after, optional, until};
 use crate::snapshot::Snapshot;
 use crate::stats::GroupStats;
 use common::{SharedState, in_slot};
+use config::GroupName;
 use config::tool_rules::Rules;
-use config::{GroupName, ServerConfig};
 use futures_util::future::BoxFuture;
 use spec::GroupSpec;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! The first attempt uses the era in which the server was last found, the handshake era by default. If the server turns
 //! out to belong to the other era, a second process or connection is opened for that.
 
-use super::handshake::{self, HandshakeError, OtherEra, PROBE_TIMEOUT};
+use super::handshake::{self, EraError, OtherEra, PROBE_TIMEOUT};
 use super::lease::LiveConnection;
 use super::list_subscription::keep_subscribed;
 use super::reader::{Reader, ReaderContext};
@@ -77,20 +77,6 @@ impl Connect for Connector {
     }
 }
 
-/// A failed attempt in one era, and whether the other era may work.
-struct EraError {
-    /// The failed attempt.
-    failed: AttemptError,
-    /// Whether the server may belong to the other era.
-    other: OtherEra,
-}
-
-impl From<UpstreamError> for EraError {
-    fn from(error: UpstreamError) -> Self {
-        Self { failed: AttemptError { error, closing: None }, other: OtherEra::No }
-    }
-}
-
 impl Connector {
     /// Fetches the secrets that the config names, and connects.
     async fn open_with_secrets(self, server: Arc<ServerConfig>) -> AttemptResult {
@@ -99,7 +85,7 @@ impl Connector {
         let resolved = resolved.map_err(|error| {
             // A retry would only ask the user again.
             let (message, brief) = (error.to_string(), "a secret of its config is not known");
-            AttemptError { error: UpstreamError::Launch { message, brief }, closing: None }
+            UpstreamError::Launch { message, brief }
         })?;
         let outcome = self.open(resolved).await;
         if outcome.is_err() {
@@ -117,39 +103,36 @@ impl Connector {
         let is_certain = self.era.is_certain.load(Ordering::Relaxed);
         let started = Instant::now();
         let outcome = self.open_in(first, &server, None, is_certain).await;
-        let EraError { failed: first_failure, other: hint } = match outcome {
+        let EraError { error: first_failure, other: hint } = match outcome {
             Ok(connected) => return Ok(connected),
-            Err(EraError { failed, other: OtherEra::No }) => return Err(failed),
+            Err(EraError { error, other: OtherEra::No }) => return Err(error),
             Err(error) => error,
         };
         let took = started.elapsed();
-        if let Some(closing) = first_failure.closing {
-            closing.await;
-        }
+        let first_error = first_failure.ended().await;
         // Callers should get the first error soon, unless the server was known to belong to the other era.
         let limit = (other == Era::Stateless).then(|| took + PROBE_TIMEOUT);
-        let EraError { failed, other: second_hint } = match self.open_in(other, &server, limit, true).await {
-            Ok(connected) => {
-                self.era.is_stateless.store(other == Era::Stateless, Ordering::Relaxed);
-                return Ok(connected);
-            }
-            Err(error) => error,
-        };
+        let EraError { error: failed, other: second_hint } =
+            match self.open_in(other, &server, limit, true).await {
+                Ok(connected) => {
+                    self.era.is_stateless.store(other == Era::Stateless, Ordering::Relaxed);
+                    return Ok(connected);
+                }
+                Err(error) => error,
+            };
         // A server that asks for a login in the second era belongs to that era.
         let needs_person = matches!(&failed.error, UpstreamError::Remote(error) if error.needs_person());
         match hint {
             _ if needs_person => Err(failed),
             OtherEra::Preferred => {
-                if let Some(closing) = failed.closing {
-                    closing.await;
-                }
+                failed.ended().await;
                 let connected = self.open_in(first, &server, None, true).await;
                 self.era.is_certain.store(connected.is_ok(), Ordering::Relaxed);
-                connected.map_err(|error| error.failed)
+                connected.map_err(|error| error.error)
             }
             _ if second_hint == OtherEra::No => Err(failed),
             // The server's first answer says more than its answer to a probe.
-            _ => Err(AttemptError { error: first_failure.error, closing: failed.closing }),
+            _ => Err(AttemptError { error: first_error, ..failed }),
         }
     }
 
@@ -162,7 +145,7 @@ impl Connector {
         server: &Arc<ServerConfig>,
         limit: Option<Duration>,
         is_certain: bool,
-    ) -> Result<(Connection, Catalog), EraError> {
+    ) -> Result<(Connection, Catalog), EraError<AttemptError>> {
         let (began, whole) = (Instant::now(), handshake::first_answer_timeout(server, limit));
         let rest = || in_tenths(whole.saturating_sub(began.elapsed()));
         if era == Era::Handshake
@@ -174,18 +157,17 @@ impl Connector {
             let offered = Raw::from_static(b"{}");
             match self.connect_on(opened, offered, era, server, Some(rest()), is_certain).await {
                 Ok(connected) => return Ok(connected),
-                Err(error)
-                    if matches!(error.failed.error, UpstreamError::TimedOut { .. }) || rest().is_zero() =>
+                Err(EraError { error: failed, other })
+                    if matches!(failed.error, UpstreamError::TimedOut { .. }) || rest().is_zero() =>
                 {
                     // No time is left for a process of its own, so callers get the reason now.
                     self.private_next.store(true, Ordering::Relaxed);
-                    return Err(error);
+                    return Err(EraError { error: failed, other });
                 }
-                Err(EraError { failed: AttemptError { error, closing }, .. }) => {
+                Err(EraError { error: failed, .. }) => {
+                    let error = &failed.error;
                     tracing::debug!(%error, "the shared process cannot be used; the server gets one of its own");
-                    if let Some(closing) = closing {
-                        closing.await;
-                    }
+                    failed.ended().await;
                 }
             }
         }
@@ -193,8 +175,8 @@ impl Connector {
         // If no time is left, the next attempt is through the launcher.
         if outcome.is_err() && handle.forget_direct_start().await && !rest().is_zero() {
             tracing::debug!("the server failed without its launcher; it is started through it");
-            if let Err(EraError { failed: AttemptError { closing: Some(closing), .. }, .. }) = outcome {
-                closing.await;
+            if let Err(EraError { error: failed, .. }) = outcome {
+                failed.ended().await;
             }
             (outcome, handle) = self.open_private(era, server, Some(rest()), is_certain).await?;
         }
@@ -214,7 +196,10 @@ impl Connector {
         server: &Arc<ServerConfig>,
         limit: Option<Duration>,
         is_certain: bool,
-    ) -> Result<(Result<(Connection, Catalog), EraError>, TransportHandle), EraError> {
+    ) -> Result<
+        (Result<(Connection, Catalog), EraError<AttemptError>>, TransportHandle),
+        EraError<AttemptError>,
+    > {
         let opened = self.transport.open(&self.group, server, self.max_message, &self.log).await?;
         let handle = opened.handle.clone();
         let offered = self.clients.offered_capabilities();
@@ -230,9 +215,10 @@ impl Connector {
         server: &Arc<ServerConfig>,
         limit: Option<Duration>,
         is_certain: bool,
-    ) -> Result<(Connection, Catalog), EraError> {
+    ) -> Result<(Connection, Catalog), EraError<AttemptError>> {
         let ((peer, deadlines), handle) = (Peer::new(opened.output), opened.handle);
-        let (lists_changed, can) = (Arc::new(Notify::new()), self.clients.offered_capabilities());
+        let lists_changed = Arc::new(Notify::new());
+        let can = self.clients.offered_capabilities();
         let live = LiveConnection::new(peer.clone(), era, handle.process(), &can);
         let reader = Reader::new(ReaderContext {
             group: self.group.clone(),
@@ -246,12 +232,9 @@ impl Connector {
         let lines = LineReader::new(opened.input, self.max_message);
         let reading = OwnedTask(tokio::spawn(reader.run(lines, opened.writer, deadlines).in_current_span()));
         let session = Session {
-            peer: peer.clone(),
             live: live.clone(),
             handle: handle.clone(),
             server: server.clone(),
-            offered: can,
-            era,
             limit,
             is_certain,
             startup: self.startup.clone(),
@@ -284,9 +267,9 @@ impl Connector {
                 };
                 Ok((connection, catalog))
             }
-            Err(HandshakeError { error, other }) => {
-                let failed = AttemptError { error, closing: Some(close(Grace::Ordinary)) };
-                Err(EraError { failed, other })
+            Err(EraError { error, other }) => {
+                let error = AttemptError { error, closing: Some(close(Grace::Ordinary)) };
+                Err(EraError { error, other })
             }
         }
     }

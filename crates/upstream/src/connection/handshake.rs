@@ -30,10 +30,10 @@ const REMOTE_TIMEOUT: Duration = Duration::from_secs(5);
 /// not answer a method that they do not know.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why a handshake failed, and whether the server may belong to the other era.
-pub(super) struct HandshakeError {
-    /// Why it failed.
-    pub(super) error: UpstreamError,
+/// A failure in one era, and whether the other era may work.
+pub(super) struct EraError<E = UpstreamError> {
+    /// What failed.
+    pub(super) error: E,
     /// Whether the server may belong to the other era.
     pub(super) other: OtherEra,
 }
@@ -49,9 +49,9 @@ pub(super) enum OtherEra {
     Preferred,
 }
 
-impl From<UpstreamError> for HandshakeError {
+impl<E: From<UpstreamError>> From<UpstreamError> for EraError<E> {
     fn from(error: UpstreamError) -> Self {
-        Self { error, other: OtherEra::No }
+        Self { error: error.into(), other: OtherEra::No }
     }
 }
 
@@ -60,8 +60,8 @@ pub(super) async fn connect(
     session: &Session,
     offered: &Raw,
     clients: &dyn Clients,
-) -> Result<Catalog, HandshakeError> {
-    match session.era {
+) -> Result<Catalog, EraError> {
+    match session.live.era {
         Era::Handshake => session.shake_hands(offered, clients).await,
         Era::Stateless => session.discover().await,
     }
@@ -69,23 +69,23 @@ pub(super) async fn connect(
 
 impl Session {
     /// Does the handshake of the session's era and reads the catalog.
-    async fn shake_hands(&self, offered: &Raw, clients: &dyn Clients) -> Result<Catalog, HandshakeError> {
+    async fn shake_hands(&self, offered: &Raw, clients: &dyn Clients) -> Result<Catalog, EraError> {
         let answer = self.initialize(offered).await?;
-        let info = ServerInfo::read(&answer, self.era);
+        let info = ServerInfo::read(&answer, self.live.era);
         let names_other_era = is_stateless(&info.protocol_version);
         if names_other_era && !self.is_certain && matches!(self.server.endpoint, Endpoint::Http(_)) {
             let what = format!("its revision is {}, which has no handshake", quoted(&info.protocol_version));
             let error = self.protocol_error(Method::Initialize.name(), what);
-            return Err(HandshakeError { error, other: OtherEra::Preferred });
+            return Err(EraError { error, other: OtherEra::Preferred });
         }
         warn_about(&answer, &info);
-        self.peer.notify(notification::INITIALIZED, None);
+        self.live.peer.notify(notification::INITIALIZED, None);
         let logs = info.declares(capability::LOGGING);
         let level = clients.log_level().filter(|_| logs);
         self.set_level(level.as_deref()).await;
         // A process that accepted the handshake is used; another one is started only if that fails.
         let other = if names_other_era { OtherEra::Maybe } else { OtherEra::No };
-        let catalog = self.catalog(info).await.map_err(|error| HandshakeError { error, other })?;
+        let catalog = self.catalog(info).await.map_err(|error| EraError { error, other })?;
         // A client that changes the level meanwhile does not find this connection yet.
         let now = clients.log_level().filter(|now| logs && level.as_ref() != Some(now));
         self.set_level(now.as_deref()).await;
@@ -98,18 +98,18 @@ impl Session {
         let params = json!({ "level": level }).to_string();
         let options = CallOptions::within(self.server.timeout.list);
         // Without the level the server sends more or fewer messages; nothing else depends on it.
-        drop(self.peer.call(Method::LoggingSetLevel.name(), Some(Raw::from(params)), options).await);
+        drop(self.live.peer.call(Method::LoggingSetLevel.name(), Some(Raw::from(params)), options).await);
     }
 
     /// Sends `initialize`, and again with an older revision if the server's error names one that is known here.
-    async fn initialize(&self, offered: &Raw) -> Result<Raw, HandshakeError> {
+    async fn initialize(&self, offered: &Raw) -> Result<Raw, EraError> {
         const STEP: &str = "initialize";
         let reply = self.send_initialize(LATEST_HANDSHAKE, offered).await.map_err(|error| {
             let other = match &error {
                 UpstreamError::Remote(error) if error.may_mean_stateless_era() => OtherEra::Maybe,
                 _ => OtherEra::No,
             };
-            HandshakeError { error, other }
+            EraError { error, other }
         })?;
         let Err(error) = &reply else { return Ok(self.accept(STEP, reply)?) };
         if let Some(revision) = common_handshake_revision(error) {
@@ -117,7 +117,7 @@ impl Session {
         }
         // A server of the stateless era does not know this method. The error code that it answers with varies.
         let other = if has_no_common_revision(error) { OtherEra::No } else { OtherEra::Maybe };
-        self.accept(STEP, reply).map_err(|error| HandshakeError { error, other })
+        self.accept(STEP, reply).map_err(|error| EraError { error, other })
     }
 
     async fn send_initialize(&self, revision: &str, offered: &Raw) -> Result<Reply, UpstreamError> {
@@ -140,9 +140,9 @@ impl Session {
     }
 
     /// Sends `server/discover`. A server that is no longer stateless may reject the method or not answer at all.
-    async fn discover(&self) -> Result<Catalog, HandshakeError> {
+    async fn discover(&self) -> Result<Catalog, EraError> {
         let step = Method::ServerDiscover.name();
-        let other_era = |error| HandshakeError { error, other: OtherEra::Maybe };
+        let other_era = |error| EraError { error, other: OtherEra::Maybe };
         let limit = first_answer_timeout(&self.server, self.limit);
         let ask = || self.ask(step, None, CallOptions::within(limit));
         let mut reply = ask().await.map_err(other_era)?;
@@ -154,7 +154,7 @@ impl Session {
         }
         let is_final = reply.as_ref().is_err_and(has_no_common_revision);
         let other = if is_final { OtherEra::No } else { OtherEra::Maybe };
-        let answer = self.accept(step, reply).map_err(|error| HandshakeError { error, other })?;
+        let answer = self.accept(step, reply).map_err(|error| EraError { error, other })?;
         let supported = strings(raw::get(&answer, "supportedVersions"));
         if !supported.iter().any(|revision| revision == STATELESS) {
             let what = format!("its revisions are {}", quoted_list(supported.iter().map(String::as_str)));
@@ -166,7 +166,7 @@ impl Session {
             Some(server) => raw::set(&answer, "serverInfo", &server),
             None => answer,
         };
-        Ok(self.catalog(ServerInfo::read(&answer, self.era)).await?)
+        Ok(self.catalog(ServerInfo::read(&answer, self.live.era)).await?)
     }
 }
 

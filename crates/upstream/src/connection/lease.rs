@@ -84,7 +84,7 @@ impl Drop for Lease {
 /// A connection that is open, and the count of its users.
 pub struct LiveConnection {
     /// The JSON-RPC peer.
-    peer: Arc<Peer>,
+    pub(super) peer: Arc<Peer>,
     /// The era that the server speaks.
     pub(crate) era: Era,
     /// The capabilities of the clients, for requests to a stateless server that declare none.

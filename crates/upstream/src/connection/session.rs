@@ -15,28 +15,22 @@ use base::text::{quoted, quoted_list};
 use config::ServerConfig;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::peer::{CallError, CallOptions, Peer};
+use wire::peer::{CallError, CallOptions};
 use wire::protocol::methods::Method;
 use wire::protocol::{Era, HANDSHAKE_REVISIONS, REVISIONS, SKILLS_EXTENSION, capability, code};
 use wire::{Raw, Reply, raw};
 
 /// A connection as the proxy uses it for its own requests.
 pub(super) struct Session {
-    /// The JSON-RPC peer of the connection.
-    pub(super) peer: Arc<Peer>,
     /// The connection as callers share it.
     pub(super) live: Arc<LiveConnection>,
     /// The transport, which has the process's stderr.
     pub(super) handle: TransportHandle,
     /// The group's configuration.
     pub(super) server: Arc<ServerConfig>,
-    /// What the clients could do when the connection was made.
-    pub(super) offered: Raw,
-    /// The era of the requests.
-    pub(super) era: Era,
     /// An additional limit for the first answer.
     pub(super) limit: Option<Duration>,
-    /// Whether the server counts as belonging to `era`, regardless of the revision that it names.
+    /// Whether the server counts as belonging to the era of the connection, regardless of the revision that it names.
     pub(super) is_certain: bool,
     /// What the process prints while it does not answer.
     pub(super) startup: StartupOutput,
@@ -87,7 +81,7 @@ impl Session {
             self.protocol_error(Method::ToolsList.name(), format!("reading the lists {error}"))
         });
         let mut catalog = made?;
-        catalog.offered = Some(self.offered.clone());
+        catalog.offered = Some(self.live.offered.clone());
         catalog.findings.extend(self.handle.finding());
         if has_tools && catalog.tools.is_empty() {
             let line = not_configured(&self.handle.stderr_tail());
@@ -138,8 +132,8 @@ impl Session {
         params: Option<Raw>,
         options: CallOptions,
     ) -> Result<Reply, UpstreamError> {
-        let params = translate::request(params, Era::Handshake, self.era, &self.live.offered);
-        self.peer.call(step, params, options).await.map_err(|error| match error {
+        let params = translate::request(params, Era::Handshake, self.live.era, &self.live.offered);
+        self.live.peer.call(step, params, options).await.map_err(|error| match error {
             CallError::TimedOut(after) => {
                 let is_handshake = [Method::Initialize.name(), Method::ServerDiscover.name()].contains(&step);
                 let setting = if is_handshake { "initialize" } else { "list" };

@@ -154,7 +154,7 @@ impl LoginFlows {
         group: &Upstream,
         purpose: LoginPurpose,
     ) -> Option<LoginFlow> {
-        let server = groups.remote_config(&group.name)?;
+        let server = remote_config(&groups.config(), &group.name)?;
         let mut flows = self.0.lock();
         while flows.tasks.try_join_next().is_some() {}
         if let Some((of, flow)) = flows.latest.get(&group.name) {
@@ -180,7 +180,7 @@ impl LoginFlows {
         group: &Upstream,
         purpose: LoginPurpose,
     ) -> Option<LoginFlow> {
-        let port = groups.remote_config(&group.name)?.oauth.and_then(|oauth| oauth.redirect_port);
+        let port = remote_config(&groups.config(), &group.name)?.oauth.and_then(|oauth| oauth.redirect_port);
         if port.is_none() { self.start(groups, group, purpose) } else { None }
     }
 
@@ -196,11 +196,6 @@ impl LoginFlows {
 }
 
 impl GroupManager {
-    /// Returns the config of a remote group. `None` if the group is unknown, invalid or local.
-    pub(super) fn remote_config(&self, group: &GroupName) -> Option<HttpConfig> {
-        remote_config(&self.config(), group)
-    }
-
     /// Returns the config of a remote group with its secrets. `config`: the same without them.
     async fn fetched_remote_config(
         &self,
@@ -216,7 +211,8 @@ impl GroupManager {
     }
 }
 
-fn remote_config(config: &Config, group: &GroupName) -> Option<HttpConfig> {
+/// Returns the config of a remote group. `None` if the group is unknown, invalid or local.
+pub(super) fn remote_config(config: &Config, group: &GroupName) -> Option<HttpConfig> {
     match &config.server(group)?.as_ref().ok()?.endpoint {
         Endpoint::Http(http) => Some(http.clone()),
         Endpoint::Stdio(_) => None,

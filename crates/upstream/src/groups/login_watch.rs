@@ -1,5 +1,6 @@
 //! Notices logins in other processes, for groups that wait for one.
 
+use super::login_flows::remote_config;
 use super::manager::GroupManager;
 use crate::handle::Upstream;
 use crate::snapshot::Snapshot;
@@ -106,7 +107,7 @@ fn waits_for_login(snapshot: &Snapshot) -> bool {
 
 /// When the stored login of a group last changed.
 async fn login_changed(manager: &GroupManager, name: &GroupName) -> Option<SystemTime> {
-    manager.login_service().last_changed(name, &manager.remote_config(name)?).await
+    manager.login_service().last_changed(name, &remote_config(&manager.config(), name)?).await
 }
 
 /// Returns whether the group has not yet tried a login that last changed at `now`.

@@ -28,7 +28,7 @@ impl Change {
         new: &Result<Arc<ServerConfig>, ConfigError>,
     ) -> Self {
         match (old, new) {
-            (Ok(old), Ok(new)) if old == new => Self::None,
+            _ if old == new => Self::None,
             (Ok(old), Ok(new))
                 if old.endpoint == new.endpoint
                     && old.secrets == new.secrets
@@ -36,7 +36,6 @@ impl Change {
             {
                 Self::Settings
             }
-            (Err(old), Err(new)) if old == new => Self::None,
             _ => Self::Server,
         }
     }

@@ -146,14 +146,13 @@ impl Surfaces {
     pub(crate) fn catalog_read(&mut self, group: &GroupName, mode: Mode, surface: Surface) -> bool {
         match self.shown.get(group) {
             Some(shown) if **shown == surface => false,
-            Some(_) => self.show([(group.clone(), Arc::new(surface))]),
             // It enters the list at the next start.
             None if mode == Mode::Pure => false,
             None if self.is_discovering() => {
                 self.found.insert(group.clone(), Arc::new(surface));
                 false
             }
-            None => self.show([(group.clone(), Arc::new(surface))]),
+            Some(_) | None => self.show([(group.clone(), Arc::new(surface))]),
         }
     }
 

@@ -5,8 +5,9 @@ use crate::catalog::list_limits::LeftOff;
 use crate::catalog::{OtherLists, ServerInfo};
 use crate::connection::lease::LiveConnection;
 use crate::handle::AcquireError;
+use crate::pins::group::GroupPins;
 use config::tool_rules::ToolRules;
-use config::{CommonConfig, Endpoint, Mode, StdioConfig, Timeouts};
+use config::{CommonConfig, Endpoint, Mode, ServerConfig, StdioConfig, Timeouts};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -95,7 +96,7 @@ impl Connect for FakeConnector {
             let error = UpstreamError::Spawn { message: "scripted".into() };
             let catalog =
                 Catalog::new(ServerInfo::default(), Vec::new(), OtherLists::default(), LeftOff::default());
-            if good { Ok((fake.connection(), catalog)) } else { Err(AttemptError { error, closing: None }) }
+            if good { Ok((fake.connection(), catalog)) } else { Err(error.into()) }
         })
     }
 }
