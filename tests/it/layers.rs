@@ -28,8 +28,8 @@ const UPSTREAM: [&str; 16] = [
     "pins",
     "lifecycle",
     "backoff",
-    "error",
     "transport",
+    "error",
     "clients",
     "select",
 ];

@@ -17,8 +17,8 @@
 //! - `lifecycle` decides when a group connects, retries and closes; `backoff` has the intervals;
 //! - `cache` keeps catalogs on disk, so that a group is known before its server is started;
 //! - `catalog` is what is known of a server, and `pins` notices when a server changes a tool that the user trusts;
-//! - `error` says why a server cannot be used;
 //! - `transport` carries messages to a process or a remote server;
+//! - `error` says why a server cannot be used;
 //! - `clients` is the interface to the clients in front, and `select` has futures for arms of `select!`.
 //!
 //! # Example

@@ -62,7 +62,7 @@ pub(super) fn parse_profiles(
         let content = read_profile(member, text, context).unwrap_or_else(&mut wrong);
         match profiles.iter_mut().find(|known| known.name == name) {
             Some(first) => {
-                first.content = wrong(text.error(member.name.start(), "it is defined twice", None))
+                first.content = wrong(text.error(member.name.start(), "it is defined twice", None));
             }
             None => profiles.push(NamedProfile { name, content, text: text.clone() }),
         }
