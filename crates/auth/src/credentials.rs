@@ -3,7 +3,6 @@
 use super::account::{Account, url_and_key};
 use super::error::AuthError;
 use super::login::LoginStart;
-use super::refusal::RetryDecision;
 use super::secret::Secret;
 use super::token_store::TokenStore;
 use config::{GroupName, HttpConfig, OAuthFlow};

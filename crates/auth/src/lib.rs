@@ -58,6 +58,5 @@ pub use account::Account;
 pub use credentials::{OAuthLogins, has_authorization_header};
 pub use error::{AuthError, KeyringError};
 pub use login::{AuthorizationResponse, BrowserLogin, LoginStart};
-pub use refusal::RetryDecision;
 pub use revocation::LogoutOutcome;
 pub use secret::Secret;
