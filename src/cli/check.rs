@@ -211,7 +211,8 @@ async fn start_all(
     Ok(is_done.then_some(servers))
 }
 
-/// Waits until every server is connected or has failed, and shows on a terminal which are waited for.
+/// Waits until every server is connected or has failed, but for `CHECK_TIMEOUT` at most. Shows on a terminal which are
+/// waited for.
 async fn wait_for_all(instance: &EmbeddedInstance) {
     let mut progress = ProgressLine::on_stderr();
     wait_for_groups(

@@ -283,12 +283,12 @@ pub(crate) fn select_failed(
 /// A `select` of a result without JSON.
 pub(crate) const SELECT_WITHOUT_JSON: &str = "it needs JSON, and the result has none";
 
-/// Returns the text about a stored result that is not there.
-pub(crate) fn unknown_result(id: &str, limit: usize) -> String {
+/// Returns the text about a stored result that is not there. At most `max_results` are kept.
+pub(crate) fn unknown_result(id: &str, max_results: usize) -> String {
     let id = quoted(&shorten(id, MAX_NAME));
     format!(
         "There is no stored result {id}. Results are kept until the session ends or newer ones need the place \
-         ({limit} at most). Call the tool that gave it again."
+         ({max_results} at most). Call the tool that gave it again."
     )
 }
 

@@ -13,7 +13,13 @@ use std::time::SystemTime;
 
 /// Keeps the user's logins at remote servers.
 pub trait LoginService: Send + Sync {
-    /// Returns the credentials for a new connection.
+    /// Returns the credentials for a new connection. Sends nothing. An `Authorization` header of the config takes the place
+    /// of a login.
+    ///
+    /// # Errors
+    ///
+    /// The config has no such header, and its address is invalid or there is no directory for logins. A missing login is no
+    /// error.
     fn credentials(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError>;
 
     /// Returns when the stored login for a server last changed, in this or any other process. `None`: no login is
@@ -21,6 +27,10 @@ pub trait LoginService: Send + Sync {
     fn last_changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>>;
 
     /// Begins a login. `None`: this server has no login that a user could complete in a browser.
+    ///
+    /// # Errors
+    ///
+    /// The login cannot begin: its server cannot be reached, or its metadata cannot be used.
     fn begin_login(
         &self,
         group: &GroupName,

@@ -123,8 +123,9 @@ impl Profile {
         ToolRuleSet::read(self.tools.get(server))
     }
 
-    /// Adds rules for a server that has none. Returns whether all of them hold then.
-    pub(crate) fn add_rules(&mut self, server: &str, rules: &ToolRuleSet) -> bool {
+    /// Adds rules for a server. If the profile has rules for it already, those stay. Returns whether the rules that it has
+    /// then refuse at least as much as `rules`.
+    pub(crate) fn add_rules_if_none(&mut self, server: &str, rules: &ToolRuleSet) -> bool {
         if !self.tools.contains_key(server) {
             self.tools.insert(server.to_owned(), Value::Object(rules.members()));
         }
@@ -212,8 +213,11 @@ mod tests {
         let mut profile =
             Profile::read(&json!({"servers": ["*"], "tools": {"gh": {"deny": ["a"]}}})).unwrap();
         let rules = |globs: &[&str]| ToolRuleSet::read(Some(&json!({"deny": globs})));
-        assert!(!profile.add_rules("gh", &rules(&["b"])) && profile.add_rules("gh", &rules(&["a"])));
-        assert!(profile.add_rules("fs", &rules(&["b"])));
+        assert!(
+            !profile.add_rules_if_none("gh", &rules(&["b"]))
+                && profile.add_rules_if_none("gh", &rules(&["a"]))
+        );
+        assert!(profile.add_rules_if_none("fs", &rules(&["b"])));
         let expected = json!({"servers": ["*"], "tools": {"gh": {"deny": ["a"]}, "fs": {"deny": ["b"]}}});
         assert_eq!(profile.value(), expected);
         assert_eq!(

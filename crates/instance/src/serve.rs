@@ -147,7 +147,12 @@ fn stopped_at_start(cause: &str) -> ServeOutcome {
     if cause == EOF { ServeOutcome::NoClient } else { ServeOutcome::Served }
 }
 
-/// Serves the client until it disconnects or a signal comes.
+/// Serves the client until it disconnects or a signal comes. Then closes every server, writes the last answers, and waits
+/// until new tokens are stored.
+///
+/// # Errors
+///
+/// Fails if the session panics.
 async fn run_session(
     instance: Instance,
     watcher: Option<ConfigWatcher>,
@@ -226,7 +231,7 @@ async fn store_tokens(logins: &dyn LoginService) {
     }
 }
 
-/// Logs the errors and warnings of the config. ListEntries that are valid are used even if others are not.
+/// Logs the errors and warnings of the config. Entries that are valid are used even if others are not.
 fn log_config(config: &Config) {
     for error in &config.errors {
         tracing::error!("{error}");

@@ -59,7 +59,11 @@ pub(super) fn check(pid: i32) -> Result<(), Declined> {
     compare(&own, &other, &procfs::own_mounts().map_err(unreadable)?, &read_limit_file)
 }
 
-/// Reads a file of a group; `None` if the group has none of this name, and thus not this limit.
+/// Reads a file of a group. Returns `None` if the group is there and has no file of this name, and thus not this limit.
+///
+/// # Errors
+///
+/// Fails if the group is not there, or if the file cannot be read.
 fn read_limit_file(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),

@@ -50,7 +50,8 @@ pub(crate) enum Command {
     LoggedIn,
     /// Closes the connection, if there is one, and connects again.
     Reconnect,
-    /// Applies settings that do not need a new connection.
+    /// Tells the group to apply settings that do not need a new connection. Returns before they are applied. Does nothing if
+    /// the group has ended.
     Reconfigure(Arc<ServerConfig>),
     /// Closes the connection and ends the task.
     Stop(Grace),
@@ -163,7 +164,7 @@ impl Upstream {
         drop(self.mailbox.send(Command::LoggedIn).await);
     }
 
-    /// Closes the connection, if there is one, and connects again. Open calls fail.
+    /// Tells the group to close its connection, if there is one, and to connect again. Open calls fail. Returns before that.
     pub async fn reconnect(&self) {
         drop(self.mailbox.send(Command::Reconnect).await);
     }
@@ -173,12 +174,12 @@ impl Upstream {
         drop(self.mailbox.send(Command::Reconfigure(server)).await);
     }
 
-    /// Lets open calls finish, then closes the connection and ends the task.
+    /// Tells the group to let open calls finish, then to close the connection and to end. `ended` waits for that.
     pub async fn drain(&self) {
         drop(self.mailbox.send(Command::Drain).await);
     }
 
-    /// Closes the connection and ends the task.
+    /// Tells the group to close the connection and to end. `ended` waits for that.
     pub async fn stop(&self, grace: Grace) {
         drop(self.mailbox.send(Command::Stop(grace)).await);
     }

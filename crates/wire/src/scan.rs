@@ -225,7 +225,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads a key, which begins with `byte` at `at`, and its colon.
+    /// Returns the key at `at`, whose first byte is `byte`, and where its value begins. Checks the colon between them. Does not
+    /// move: the caller goes on at `Key::value`.
     #[inline(always)]
     fn key(&mut self, at: usize, byte: u8) -> Option<Key> {
         let text = self.text;

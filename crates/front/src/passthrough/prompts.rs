@@ -47,11 +47,14 @@ pub async fn get(invocation: Invocation) -> Reply {
     forward_method(&invocation.context, &group, Method::PromptsGet, params).await
 }
 
-/// Finds the group of a prompt and its name there. If the name is unknown, the groups whose prefix it has are connected.
+/// Finds the group of a prompt and its name there. If `params.group` names a group, the name is not checked. If no known
+/// list has the name, connects the groups whose prefix it has one after the other, which may ask the user to log in, and
+/// looks again. If none of them has it, returns the first whose list is incomplete: it may have the prompt all the same.
 ///
 /// # Errors
 ///
-/// No group has such a prompt, or the only group that may have it could not be connected.
+/// Fails if `params.group` names no group, or if no group may have the prompt. If groups of its prefix could not be
+/// connected, the error says why the last of them could not.
 pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(Upstream, String), Raw> {
     if let Some(group) = invocation.group()? {
         return Ok((group, name.to_owned()));

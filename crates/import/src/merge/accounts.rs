@@ -232,7 +232,8 @@ fn is_same_text(ours: Option<&Value>, theirs: Option<&Value>) -> bool {
     ours == theirs
 }
 
-/// Returns whether what stands under this name says only how a server runs.
+/// Returns whether a variable or header of this name says only how a server runs, and not for which account. A name that
+/// sounds like a secret never does.
 fn is_harmless(name: &str) -> bool {
     let (lower, words) = (name.to_lowercase(), words(name));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -73,7 +73,7 @@ impl FieldDifference {
         format!("{} is {}", visible(&self.path.join(".")), joined(self.values.iter().map(value)))
     }
 
-    /// Describes the differences, and which value is used. `file`: the name of servers.json, if it has the server
+    /// Describes the difference, and which value is used. `file`: the name of servers.json, if it has the server
     /// already.
     pub(crate) fn describe_outcome(&self, file: Option<&str>) -> String {
         let described = self.describe();

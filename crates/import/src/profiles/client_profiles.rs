@@ -342,7 +342,7 @@ impl ProfileInput<'_> {
         let mut differing = Vec::new();
         for (index, used) in client.servers.iter().filter(|(_, used)| !used.rules.is_empty()) {
             let server = self.servers[*index].name.as_str();
-            if profile.chooses(server) && !profile.add_rules(server, &used.rules) {
+            if profile.chooses(server) && !profile.add_rules_if_none(server, &used.rules) {
                 differing.push(server);
             }
         }

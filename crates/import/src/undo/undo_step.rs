@@ -286,7 +286,9 @@ impl Reversal {
         }
     }
 
-    /// Our entry is removed, or gets the form that it had before, if the file had one.
+    /// Notes in `returning` that our entry is removed. If the file had one before, its old form comes back. A renamed entry
+    /// counts if it is the only new one that starts dynamic-mcp; of several, none is removed, and a note says so. Records the
+    /// variables and fields that the user added to it.
     fn remove_own(
         &mut self,
         place: &ChangedPlace,

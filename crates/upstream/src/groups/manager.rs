@@ -139,7 +139,7 @@ impl GroupManager {
         self.startup.results_dir.clone()
     }
 
-    /// All groups, in config order.
+    /// Returns the groups of the config, also those whose entry is invalid, in config order. There are none before `start`.
     pub fn all(&self) -> Vec<Upstream> {
         let config = self.config();
         let names = config.servers.iter().map(|(name, _)| name);

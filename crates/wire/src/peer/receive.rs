@@ -96,7 +96,8 @@ impl Peer {
         }
     }
 
-    /// Passes answers and progress to their calls, and returns everything else.
+    /// Passes answers, progress and acknowledgements to their calls, and returns `Incoming::Handled` then. Returns everything
+    /// else: also unreadable messages, and answers and progress that belong to no open call.
     fn deliver(&self, message: Result<Message, (MessageError, Raw)>) -> Incoming {
         match message {
             Ok(Message::Request(request)) => Incoming::Request(request),

@@ -91,11 +91,13 @@ pub(super) struct ObservedServer {
 }
 
 impl LearnedStart {
-    /// Compares what the launcher got with what it gave to the server.
+    /// Compares what the launcher got with what it gave to the server, and notes the state of the files on disk. Blocks. The
+    /// result for `uvx` expires after `MAX_AGE_UVX`. The first `own_args` arguments are the launcher's own.
     ///
     /// # Errors
     ///
-    /// Fails if the server's environment cannot be made again from the launcher's without storing a secret.
+    /// Fails with the reason if the server lacks a variable that the launcher got, or if its environment cannot be made again
+    /// without storing a secret.
     pub(super) fn new(
         launcher: LauncherProgram,
         launch: &Launch,
