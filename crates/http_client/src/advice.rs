@@ -57,8 +57,8 @@ pub(crate) fn of_connect_error(
     }
 }
 
-/// Returns advice for an answer with this status. `detail`: what it says. `headers`: those of the config. `is_logged_in`: whether
-/// a token was sent.
+/// Returns advice for an answer with this status. `None`: the status says it all. `detail`: the words of the answer.
+/// `headers`: those of the config. `is_logged_in`: whether a token was sent.
 pub(crate) fn of_status(
     status: StatusCode,
     detail: Option<&str>,

@@ -110,7 +110,8 @@ impl HttpClient {
     ///
     /// # Errors
     ///
-    /// `Config` if the URL, a header or the `ca_file` is not valid.
+    /// `Config` if the URL, a header or the `ca_file` is not valid, or TLS cannot be set up. `Unreachable` if the
+    /// certificates are not read within `connect_timeout`.
     pub async fn new(
         config: &HttpConfig,
         connect_timeout: Duration,
@@ -138,11 +139,15 @@ impl HttpClient {
     }
 
     /// Sends a request and returns the response when its headers have arrived. The response may have any status
-    /// other than a redirect, 401, 403 and 429.
+    /// other than a redirect, 401, 403, 429, 503 with `Retry-After`, and 407 of a proxy.
+    ///
+    /// Connecting has a time limit. The wait for the response has none, so the caller sets one. A busy server gets the
+    /// request up to `MAX_BUSY_RETRIES` times more, each time after its `Retry-After`.
     ///
     /// # Errors
     ///
-    /// The request could not be sent, or the server refused it with one of those statuses or as busy.
+    /// The credentials cannot be used at the moment, the request could not be sent, its response did not begin, or the
+    /// response has one of those statuses.
     pub async fn send(&self, request: HttpRequest) -> Result<Response, RemoteError> {
         let (mut challenged, mut busy_retries) = (false, 0);
         loop {
@@ -192,7 +197,8 @@ impl HttpClient {
         }
     }
 
-    /// Returns what a refusal says in words, without the values of the config's headers, which it may repeat.
+    /// Returns what a refusal says in words, quoted: the description in `WWW-Authenticate`, else the message in the
+    /// body. `None` if there are no words, or if they repeat the value of a header of the config.
     async fn words_of(&self, response: Response) -> Option<String> {
         let header = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
         let described = header.and_then(error_description).map(str::to_owned);
@@ -230,14 +236,16 @@ impl HttpClient {
         })
     }
 
-    /// Returns the error for a response whose status is not a success. `is_logged_in`: whether a token was sent.
+    /// Returns the error for a response whose status is not a success. Reads the body for its message, as
+    /// `read_error_body` does. `is_logged_in`: whether a token was sent.
     pub async fn status_error(&self, response: Response, is_logged_in: bool) -> RemoteError {
         let status = response.status();
         let body = read_error_body(response).await;
         self.error_of_status(status, error_message(&body).as_deref(), is_logged_in)
     }
 
-    /// Returns the error for a status, for a response whose body was read and says `detail`.
+    /// Returns the error for a status, for a response whose body was read and says `detail`. `is_logged_in`: whether a
+    /// token was sent.
     pub fn error_of_status(
         &self,
         status: StatusCode,
@@ -249,7 +257,7 @@ impl HttpClient {
     }
 }
 
-/// Returns the `Accept` header with these media types.
+/// Returns the `Accept` header with these media types, which commas separate.
 pub fn accept(media_types: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(media_types))])
 }
@@ -261,7 +269,13 @@ pub fn media_type(response: &Response) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Reads a whole body of at most `limit` bytes. The reservation is its part of the budget of all messages.
+/// Reads a whole body of at most `limit` bytes. The reservation is its part of the budget of all messages. The caller
+/// limits the time.
+///
+/// # Errors
+///
+/// `Size` if the body is longer, which `Content-Length` may tell before it is read, or if the budget has no room in
+/// time. `Interrupted` if the connection is lost.
 pub async fn read_body(mut response: Response, limit: usize) -> Result<(Vec<u8>, Reservation), BodyError> {
     let limit = limit as u64;
     if let Some(length) = response.content_length().filter(|length| *length > limit) {
@@ -283,7 +297,8 @@ pub async fn read_body(mut response: Response, limit: usize) -> Result<(Vec<u8>,
     }
 }
 
-/// Reads the body of an error response. Returns an empty body if it is too long or does not arrive in time.
+/// Reads the body of an error response. Returns an empty body if it has more than `MAX_ERROR_BODY_BYTES`, does not
+/// arrive within `ERROR_BODY_TIMEOUT`, or cannot be read.
 pub async fn read_error_body(response: Response) -> Raw {
     let body = read_body(response, MAX_ERROR_BODY_BYTES);
     match tokio::time::timeout(ERROR_BODY_TIMEOUT, body).await {
@@ -292,8 +307,9 @@ pub async fn read_error_body(response: Response) -> Raw {
     }
 }
 
-/// Returns what the body of an error response says, quoted. It may be a JSON-RPC error, an OAuth error (RFC 6749), a
-/// problem (RFC 9457), another object that has a message, a web page, or a line of text.
+/// Returns what the body of an error response says, quoted and cut to `MAX_ERROR_MESSAGE_CHARS`. The body may be a
+/// JSON-RPC error, an OAuth error (RFC 6749), a problem (RFC 9457), another object that has a message, a web page, or
+/// text, of which the first line counts. `None`: it is empty or has no message.
 pub fn error_message(body: &Raw) -> Option<String> {
     let message = raw::get(body, "error").and_then(|error| raw::get_str(&error, "message"));
     let members = ["error_description", "message", "detail", "title", "error"];
@@ -309,7 +325,7 @@ pub fn error_message(body: &Raw) -> Option<String> {
     }
 }
 
-/// Returns the title of a web page, quoted.
+/// Returns the title of a web page, quoted and cut to `MAX_ERROR_MESSAGE_CHARS`. `None`: it has none.
 pub fn page_title(page: &Raw) -> Option<String> {
     let page = std::str::from_utf8(page).ok()?;
     // ASCII letters keep their length.
@@ -327,7 +343,8 @@ fn error_description(header: &str) -> Option<&str> {
 }
 
 /// Returns the delay that `Retry-After` asks for (RFC 9110, section 10.2.3): seconds, or a date. A date is compared
-/// with the response's own `Date` where it has one, and a date in the past means no delay.
+/// with the response's own `Date` where it has one, and a date in the past means no delay. A longer delay than
+/// `MAX_RETRY_AFTER` counts as that. `None`: there is no such header, or it is not valid.
 fn retry_after(response: &Response) -> Option<Duration> {
     let header = |name| Some(response.headers().get(name)?.to_str().ok()?.trim());
     let parse_date = |text| httpdate::parse_http_date(text).ok();
@@ -353,7 +370,8 @@ fn build_client(tls: ClientConfig, connect_timeout: Duration) -> Result<Client, 
     builder.build().map_err(failed)
 }
 
-/// Follows a redirect that keeps the method and stays within the origin of the first request.
+/// Follows a redirect that keeps the method and stays within the origin of the first request, up to `MAX_REDIRECTS` for
+/// one request. Any other redirect becomes the response.
 fn follow_within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let keeps_method =
         matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);

@@ -13,24 +13,26 @@ use std::time::SystemTime;
 
 /// Keeps the user's logins at remote servers.
 pub trait LoginService: Send + Sync {
-    /// Returns the credentials for a new connection. Sends nothing. An `Authorization` header of the config takes the place
-    /// of a login.
+    /// Returns the credentials for a new connection. Sends nothing. An `Authorization` header of the config takes the
+    /// place of a login.
     ///
     /// # Errors
     ///
-    /// The config has no such header, and its address is invalid or there is no directory for logins. A missing login is no
-    /// error.
+    /// The config has no such header, and its address is invalid or there is no directory for logins. A missing login
+    /// is no error.
     fn credentials(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError>;
 
     /// Returns when the stored login for a server last changed, in this or any other process. `None`: no login is
     /// stored.
     fn last_changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>>;
 
-    /// Begins a login. `None`: this server has no login that a user could complete in a browser.
+    /// Begins a login. The future resolves when the address for the browser is known; `done` waits for the user.
+    /// `None`: this server has no login that a user could complete in a browser, or logins cannot be stored.
     ///
     /// # Errors
     ///
-    /// The login cannot begin: its server cannot be reached, or its metadata cannot be used.
+    /// `Config` if no login is possible before the config or the system is changed. Otherwise the login cannot begin:
+    /// its server cannot be reached, or its metadata cannot be used.
     fn begin_login(
         &self,
         group: &GroupName,
@@ -52,8 +54,8 @@ pub struct PendingLogin {
 
 /// The credentials for one server.
 pub trait Credentials: Send + Sync {
-    /// Returns the value of `Authorization` for the next request, if there is one. May first refresh a token that is
-    /// about to expire.
+    /// Returns the value of `Authorization` for the next request. `None`: there is no login, or it has ended. May first
+    /// refresh a token that is about to expire.
     ///
     /// # Errors
     ///

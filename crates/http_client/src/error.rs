@@ -97,7 +97,7 @@ impl RemoteError {
         Self::unreachable(&format!("{origin} cannot be reached: {reason}")).with_advice(advice)
     }
 
-    /// Adds what a user can do about it.
+    /// Adds what a user can do about it, if there is advice.
     pub(crate) fn with_advice(self, advice: Option<String>) -> Self {
         match advice {
             Some(advice) => Self { message: format!("{}; {advice}", self.message), ..self },
@@ -192,7 +192,7 @@ impl RemoteError {
         Self::new(RemoteErrorKind::Status(status), message)
     }
 
-    /// Adds what the server itself says about the error.
+    /// Adds what the server itself says about the error, unless the message has it already.
     pub(crate) fn with_words(self, words: Option<&str>) -> Self {
         match words {
             Some(words) if !self.message.contains(words) => {

@@ -35,7 +35,8 @@ pub enum ProxyError {
     },
 }
 
-/// Returns the proxy's failure, if a proxy was to make the connection that `error` is about.
+/// Returns the proxy's failure, if a proxy was to make the connection to `url` that `error` is about. `None` too if
+/// there was a connection, or if TLS with the server failed.
 pub fn connect_error(error: &reqwest::Error, url: &Url) -> Option<ProxyError> {
     // TLS is spoken with the server, through the proxy.
     if !error.is_connect() || is_tls_error(error) {

@@ -25,8 +25,8 @@ pub fn root_cause(error: &reqwest::Error) -> String {
     }
 }
 
-/// Returns why the server's certificate was rejected and what to do, if that is the cause. `ca_file`: whether the config
-/// names one.
+/// Returns why the server's certificate was rejected and what to do, if that is the cause. `ca_file`: whether the
+/// config names one.
 pub(crate) fn certificate_error(error: &reqwest::Error, ca_file: bool) -> Option<String> {
     sources(error).find_map(|error| match tls_error(error)? {
         rustls::Error::InvalidCertificate(reason) => Some(certificate_words(reason, ca_file)),

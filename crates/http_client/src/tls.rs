@@ -38,11 +38,13 @@ type ConfigCache = HashMap<Option<PathBuf>, (Instant, SharedConfig)>;
 /// One cache for the process: the system's authorities are the same for every connection.
 static CACHE: LazyLock<Mutex<ConfigCache>> = LazyLock::new(Mutex::default);
 
-/// Returns the TLS configuration that trusts the system's authorities and those in `ca_file`.
+/// Returns the TLS configuration that trusts the system's authorities and those in `ca_file`. Without `ca_file`, and if
+/// the system has no authorities, it trusts none.
 ///
 /// # Errors
 ///
-/// `Config` if the `ca_file` cannot be used; `Unreachable` if loading takes longer than `time_limit`.
+/// `Unreachable` if loading takes longer than `time_limit`. `Config` if the `ca_file` cannot be used, or if TLS cannot
+/// be set up, also because loading took longer than `LOAD_TIMEOUT`.
 pub async fn client_config(
     ca_file: Option<&Path>,
     time_limit: Duration,
@@ -57,7 +59,8 @@ pub async fn client_config(
     })
 }
 
-/// Returns the configuration in the cache; its loading begins if there is none.
+/// Returns the configuration in the cache. If there is none, adds one, which is loaded when it is first awaited. A
+/// configuration stays for `CACHE_LIFETIME`; a failure goes to those who wait for it, and the next call loads again.
 fn cached(ca_file: Option<&Path>) -> SharedConfig {
     let mut cache = CACHE.lock();
     cache.retain(|_, (began, config)| match config.peek() {
@@ -76,7 +79,13 @@ fn cached(ca_file: Option<&Path>) -> SharedConfig {
     config.clone()
 }
 
-/// Reads the authorities and makes a configuration. Blocks.
+/// Reads the authorities and makes a configuration. Blocks. Without `ca_file` and authorities of the system, it logs
+/// that and trusts none.
+///
+/// # Errors
+///
+/// `Config` if the `ca_file` cannot be read, is longer than `MAX_NAMED_BYTES`, or has no certificate or an invalid one,
+/// or if TLS cannot be set up.
 fn load(ca_file: Option<&Path>) -> Result<ClientConfig, RemoteError> {
     let of_ca_file = ca_file.map(read_certificates).transpose()?.unwrap_or_default();
     let provider = Arc::new(ring::default_provider());
