@@ -27,7 +27,8 @@ pub(crate) fn in_background(attempts: u32, jitter: f64) -> Duration {
     jittered(BACKGROUND.saturating_mul(1 << attempts.min(8)).min(LONGEST), jitter)
 }
 
-/// The interval before a lost connection is made again, after `losses` early losses in a row.
+/// The interval before a lost connection is made again, after `losses` early losses in a row; zero after none. It has
+/// no jitter.
 pub(crate) fn after_loss(losses: u32) -> Duration {
     match losses {
         0 => Duration::ZERO,

@@ -115,7 +115,7 @@ impl CachedCatalogs {
     }
 
     /// The catalog of a server, borrowed if the cache has none under this offer; `None` if the cache does not know the
-    /// server.
+    /// server or cannot read its entry.
     pub fn get(&self, key: &CacheKey) -> Option<Arc<Catalog>> {
         let variants: Variants = serde_json::from_str(self.index.servers.get(&key.launch)?.get()).ok()?;
         variants.into_catalog(&self.dir, &key.launch, &key.offer)
@@ -158,19 +158,22 @@ impl Cache {
         std::mem::take(&mut *self.known.lock())
     }
 
-    /// Writes the pending catalogs and reads the index, on a thread that may block.
+    /// Writes the pending catalogs and reads the index, on a thread that may block. Waits up to `FILE_TIMEOUT` for
+    /// each. Returns no catalogs if there is no directory, or if the index cannot be read in time.
     pub(crate) async fn flush_and_read(&self) -> CachedCatalogs {
         self.flush().await;
         let Some(dir) = self.dir.clone() else { return CachedCatalogs::default() };
         blocking::run(FILE_TIMEOUT, move || read_cache(dir)).await.unwrap_or_default()
     }
 
-    /// Puts a catalog that was read in this process into the cache. It is written at the next `flush`.
+    /// Puts a catalog that was read in this process into the cache. It is written at the next `flush`, and takes the
+    /// place of what is pending under the same key.
     pub fn put(&self, key: CacheKey, catalog: Arc<Catalog>) {
         self.add(key, Outcome::Read(catalog));
     }
 
-    /// Notes why the last attempt to connect failed, in a few words, until a catalog is read.
+    /// Notes why the last attempt to connect failed, in a few words, until a catalog is read. It is written at the next
+    /// `flush`, and takes the place of what is pending under the same key, even of a catalog.
     pub(crate) fn put_failure(&self, key: CacheKey, reason: &str) {
         self.add(key, Outcome::Failed(reason.to_owned()));
     }
@@ -181,7 +184,8 @@ impl Cache {
         }
     }
 
-    /// Writes the pending catalogs, on a thread that may block.
+    /// Writes the pending catalogs and failures, on a thread that may block. Waits up to `FILE_TIMEOUT`; a write that
+    /// has begun continues after that. If writing fails, that is logged, and what was pending is not written again.
     pub async fn flush(&self) {
         let pending = std::mem::take(&mut *self.pending.lock());
         let Some(dir) = self.dir.clone().filter(|_| !pending.is_empty()) else { return };
@@ -198,7 +202,7 @@ impl Cache {
     }
 }
 
-/// Removes the cache. Returns how many servers it had.
+/// Removes the cache. Returns how many servers it had; 0 if its index cannot be read. Blocks.
 ///
 /// # Errors
 ///
@@ -240,7 +244,13 @@ fn read_index(dir: &Path) -> IndexFile {
 }
 
 /// Writes the definitions first and then the index that refers to them, and removes files that nothing refers to any
-/// more at the end, so that a reader in between finds the old state.
+/// more at the end, so that a reader in between finds the old state. Leaves out a catalog whose definitions are lost,
+/// or whose entry exceeds `MAX_ENTRY_BYTES`. Blocks.
+///
+/// # Errors
+///
+/// Fails if the directory cannot be made or trusted, or if a file cannot be written. Files that were written before
+/// stay.
 fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
     private_dir(dir)?;
     remove_stale_temporaries(dir);
@@ -310,7 +320,7 @@ fn drop_oldest(servers: &mut BTreeMap<String, Box<RawValue>>) -> Vec<String> {
 }
 
 /// Locks the cache against writers in other processes until the file is dropped. Returns `None` if another process
-/// holds the lock for too long, or if there can be no lock.
+/// holds the lock for longer than `LOCK_TIMEOUT`, or if there can be no lock. Blocks.
 fn lock(dir: &Path) -> Option<File> {
     lock_within(&dir.join("lock"), LOCK_TIMEOUT).ok()?
 }

@@ -39,7 +39,8 @@ pub mod server_info;
 pub mod tool;
 pub(crate) mod tool_findings;
 
-/// What is known of an upstream.
+/// What is known of an upstream. The first use of the definitions, the claims or the other lists of a catalog from the
+/// cache reads its file, which blocks.
 #[derive(Debug)]
 pub struct Catalog {
     /// The answer to `initialize` or `server/discover`.
@@ -201,7 +202,8 @@ impl Catalog {
         }
     }
 
-    /// Returns the definition of a tool as the server has it, by its place in `tools`; `None` if the cache has lost it.
+    /// Returns the definition of a tool as the server has it, by its place in `tools`; `None` if there is no such
+    /// place, or if the cache has lost the definition.
     pub fn original_definition(&self, index: usize) -> Option<&Raw> {
         match &self.body {
             CatalogBody::Overridden { original, tools } => original.definition(tools.get(index)?.place),
@@ -222,14 +224,16 @@ impl Catalog {
         self.tools.get(self.place(name)?)
     }
 
-    /// Returns the tools with their verbatim definitions; `None` if the cache has lost them.
+    /// Returns the tools with their definitions, to which the overrides are applied if the catalog has some; `None` if
+    /// the cache has lost them.
     pub fn definitions(&self) -> Option<impl Iterator<Item = (&Tool, &Raw)>> {
         self.loaded()?;
         let tools = self.tools.iter().enumerate();
         Some(tools.filter_map(|(place, tool)| Some((tool, self.definition(place)?))))
     }
 
-    /// Returns the verbatim definition of a tool, by its place in `tools`; `None` if the cache has lost it.
+    /// Returns the definition of a tool, by its place in `tools`. It is verbatim, unless the catalog has overrides for
+    /// the tool. `None` if there is no such place, or if the cache has lost the definition.
     pub fn definition(&self, place: usize) -> Option<&Raw> {
         let CatalogBody::Overridden { original, tools } = &self.body else {
             return self.loaded()?.tools.get(place);

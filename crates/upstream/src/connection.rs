@@ -38,6 +38,10 @@ pub(crate) type AttemptResult = Result<(Connection, Catalog), AttemptError>;
 /// Makes connections to one upstream.
 pub trait Connect: Send + 'static {
     /// Makes one attempt. Dropping the future ends everything that the attempt started.
+    ///
+    /// # Errors
+    ///
+    /// Returns why the attempt failed, and the end of what it started, which may take longer.
     fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult>;
 }
 
@@ -56,8 +60,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Accepts no more calls, closes the connection, and reads its output to the end: open calls may still be answered,
-    /// and the others fail then.
+    /// Closes the connection, which accepts no more calls from then on. The future ends what is behind it, reads its
+    /// output to the end, and resolves when nothing of it is left: open calls may still be answered, and the others
+    /// fail then.
     pub(crate) fn end(self, grace: Grace) -> BoxFuture<'static, ()> {
         self.live.close();
         let (closing, ended) = ((self.close)(grace), self.ended);

@@ -166,6 +166,7 @@ impl UpstreamError {
     }
 
     /// Adds the request that waited for an answer when the connection ended, and the lines of stdout that are not MCP.
+    /// Only `Exited` has room for them; another error stays as it is.
     pub(crate) fn while_waiting_for(&self, step: &'static str, stdout: String) -> Self {
         let mut error = self.clone();
         if let Self::Exited { step: at, output, how, .. } = &mut error {

@@ -8,9 +8,9 @@
 //! `tools/list` and the cache, starts groups that wait for a login when somebody logs in elsewhere (`login_watch`),
 //! notices approvals of changed tools (`pin_watch`), and replaces a task that panicked (`tasks`).
 //!
-//! `startup_info` is what is known of this instance before the config is read. `surface` decides what `tools/list` shows of
-//! each group, and when that may change. `reload` applies a changed config, `bulk` runs work on the catalogs of all
-//! groups, and `shutdown` ends the groups. `login_flows` are the logins that this process has started.
+//! `startup_info` is what is known of this instance before the config is read. `surface` decides what `tools/list`
+//! shows of each group, and when that may change. `reload` applies a changed config, `bulk` runs work on the catalogs
+//! of all groups, and `shutdown` ends the groups. `login_flows` are the logins that this process has started.
 
 mod background;
 mod bulk;

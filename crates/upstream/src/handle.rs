@@ -50,8 +50,7 @@ pub(crate) enum Command {
     LoggedIn,
     /// Closes the connection, if there is one, and connects again.
     Reconnect,
-    /// Tells the group to apply settings that do not need a new connection. Returns before they are applied. Does nothing if
-    /// the group has ended.
+    /// Applies settings that do not need a new connection.
     Reconfigure(Arc<ServerConfig>),
     /// Closes the connection and ends the task.
     Stop(Grace),
@@ -103,7 +102,8 @@ impl Upstream {
     ///
     /// # Errors
     ///
-    /// See [`AcquireError`].
+    /// `Failed` with the last failure, also if that is too recent for a new attempt. `StillConnecting` if `wait` is
+    /// over. `Gone` if the group has ended or is about to. Never `ShuttingDown`, which a caller makes of `Gone`.
     pub async fn acquire(&self, wait: Duration) -> Result<Lease, AcquireError> {
         if let Some(lease) = self.try_lease() {
             return Ok(lease);
@@ -134,7 +134,8 @@ impl Upstream {
         }
     }
 
-    /// Reads the catalog of the live connection again. Returns when that is done, or at once if there is no connection.
+    /// Reads the catalog of the live connection again. Returns when it is published or could not be read; at once if
+    /// there is no connection or the group has ended. If a read is in progress, waits for that one.
     pub async fn refresh(&self) {
         let (sender, receiver) = oneshot::channel();
         if self.mailbox.send(Command::Refresh(sender)).await.is_ok() {
@@ -154,22 +155,26 @@ impl Upstream {
         self.lost_state.load(Ordering::Acquire) && self.lost_state.swap(false, Ordering::AcqRel)
     }
 
-    /// Tells the group that a client has connected: eager and hybrid groups connect.
+    /// Tells the group that a client has connected: an eager or hybrid group connects, unless it is connected or an
+    /// attempt is in progress or planned. Returns before that.
     pub async fn start(&self) {
         drop(self.mailbox.send(Command::Start).await);
     }
 
-    /// Tells the group that somebody has logged in: a failed group connects at once, and callers wait for that.
+    /// Tells the group that somebody has logged in: a failed group connects at once, and callers wait for that. Returns
+    /// before that.
     pub(crate) async fn logged_in(&self) {
         drop(self.mailbox.send(Command::LoggedIn).await);
     }
 
-    /// Tells the group to close its connection, if there is one, and to connect again. Open calls fail. Returns before that.
+    /// Tells the group to close its connection, if there is one, and to connect again. Open calls fail. Returns before
+    /// that.
     pub async fn reconnect(&self) {
         drop(self.mailbox.send(Command::Reconnect).await);
     }
 
-    /// Applies settings that do not need a new connection.
+    /// Tells the group to apply settings that do not need a new connection. Returns before they are applied. Does
+    /// nothing if the group has ended.
     pub(crate) async fn reconfigure(&self, server: Arc<ServerConfig>) {
         drop(self.mailbox.send(Command::Reconfigure(server)).await);
     }
@@ -184,8 +189,9 @@ impl Upstream {
         drop(self.mailbox.send(Command::Stop(grace)).await);
     }
 
-    /// Returns what the group's server wrote to stderr, from `after` on. The host of a shared server has its log.
-    /// Reading the log does not count as a use of the connection.
+    /// Returns what the group's server wrote to stderr, from `after` on. The log of a shared server comes from its
+    /// host; if the host does not answer within a second, this instance's own log is used. Reading the log does not
+    /// count as a use of the connection.
     pub async fn log_page(&self, after: Option<LogCursor>) -> LogPage {
         let live = self.snapshot.borrow().live.clone();
         let shared = live.filter(|live| live.process().is_some_and(|process| process.is_shared));

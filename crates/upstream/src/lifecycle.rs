@@ -46,7 +46,7 @@ impl Policy {
     /// For a group whose entry in the config is invalid: no attempt is ever made.
     pub(crate) const MISCONFIGURED: Self = Self { mode: Mode::Pure, idle_timeout: None };
 
-    /// The policy that the config asks for.
+    /// The policy that the config asks for. Eager and stateful groups have no idle timeout.
     pub fn of(server: &ServerConfig) -> Self {
         let never = server.common.stateful || server.common.mode == Mode::Eager;
         Self { mode: server.common.mode, idle_timeout: server.common.idle_timeout.filter(|_| !never) }
@@ -175,7 +175,8 @@ impl Lifecycle {
         }
     }
 
-    /// Applies an event. This is the only place where a group's state changes.
+    /// Applies an event. This is the only place where a group's state changes. `usage`: that of the live connection, if
+    /// there is one. Returns what the task has to do.
     pub(crate) fn on(&mut self, event: Event, usage: Option<Usage>, now: Instant) -> Option<Action> {
         let action = match event {
             Event::Start => self.start(),
@@ -223,7 +224,8 @@ impl Lifecycle {
         matches!(self.state, State::Connected).then_some(usage.last_activity + self.policy.idle_timeout?)
     }
 
-    /// Eager and hybrid groups connect. A hybrid group with a fresh cached catalog gets no `Start`.
+    /// Eager and hybrid groups connect, unless they are connected or an attempt is in progress or planned. A hybrid
+    /// group with a fresh cached catalog gets no `Start`.
     fn start(&mut self) -> Option<Action> {
         let idle = self.connecting == Connecting::No && !matches!(self.state, State::Connected);
         (idle && self.policy.mode != Mode::Pure && !self.is_misconfigured()).then(|| self.attempt())
@@ -246,7 +248,8 @@ impl Lifecycle {
         }
     }
 
-    /// Makes a new attempt, however recent the last failure is. Callers wait for the attempt.
+    /// Makes a new attempt if the last one failed, however recent that is. Callers wait for the attempt. An attempt in
+    /// progress that fails is followed by another one.
     fn log_in(&mut self) -> Option<Action> {
         if self.connecting == Connecting::Attempting {
             self.logged_in = true;
@@ -374,7 +377,8 @@ impl Lifecycle {
     }
 }
 
-/// How long after this failure a request gets the failure instead of a new attempt.
+/// How long after this failure a request gets the failure instead of a new attempt: as long as the server asks for, but
+/// at least `COOL_DOWN` and at most `LONGEST`.
 pub fn cool_down(error: &UpstreamError) -> Duration {
     error.retry_after().unwrap_or_default().clamp(backoff::COOL_DOWN, backoff::LONGEST)
 }

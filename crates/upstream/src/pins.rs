@@ -64,7 +64,8 @@ impl PinStore {
         Self { dir, groups: Mutex::default(), touched: Arc::default() }
     }
 
-    /// Reads the records of these servers, on a thread that may block. To be called before their groups are created.
+    /// Reads the records of these servers, on a thread that may block; those that are known are not read again. To be
+    /// called before their groups are created. After `LOAD_TIMEOUT`, the records count as unreadable.
     pub async fn load<'s>(&self, servers: impl Iterator<Item = (&'s GroupName, &'s ServerConfig)>) {
         let is_known = |name: &GroupName, server: &ServerConfig| {
             self.groups.lock().get(name).is_some_and(|known| known.is_about(server))
@@ -92,7 +93,8 @@ impl PinStore {
         }
     }
 
-    /// Returns what is remembered of a group.
+    /// Returns what is remembered of a group. If nothing is, or only of another program or address, it begins anew.
+    /// Sets whether the entry pins the group's tools.
     pub fn group(&self, name: &GroupName, server: &ServerConfig) -> Arc<GroupPins> {
         let mut groups = self.groups.lock();
         let group = match groups.get(name).filter(|known| known.is_about(server)) {
@@ -121,7 +123,8 @@ impl PinStore {
     }
 
     /// Writes what was seen since the last time, and reads what other processes approved, on a thread that may block.
-    /// Returns the groups whose differences changed.
+    /// Returns the groups whose differences changed; none if that takes longer than `FILE_TIMEOUT`, although the work
+    /// continues.
     pub(crate) async fn synchronize(&self) -> Vec<GroupName> {
         let Some(dir) = self.dir.clone() else { return Vec::new() };
         let groups: Vec<_> = self.groups.lock().values().cloned().collect();

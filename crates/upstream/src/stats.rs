@@ -64,7 +64,8 @@ impl GroupStats {
         Some(self.closed_memory.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    /// The median and the 95th percentile of the last calls; `None` before the first one.
+    /// The median and the 95th percentile of the durations of the last `PERCENTILE_WINDOW` calls; `None` before the
+    /// first one.
     pub fn percentiles(&self) -> Option<(Duration, Duration)> {
         let mut recent = self.recent.lock().clone();
         recent.sort_unstable();

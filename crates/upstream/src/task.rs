@@ -110,7 +110,8 @@ struct Task<C> {
     connect: C,
     /// What the tasks of all groups share.
     shared: SharedState,
-    /// What the handles see next, but for what the lifecycle, the attempt and the connection tell: `next_snapshot` adds it.
+    /// What the handles see next, but for what the lifecycle, the attempt and the connection tell: `next_snapshot` adds
+    /// it.
     snapshot: Snapshot,
     /// The state machine.
     lifecycle: Lifecycle,

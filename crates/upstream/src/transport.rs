@@ -86,7 +86,8 @@ impl TransportHandle {
         child.forget_direct_start().await
     }
 
-    /// Waits until the upstream has ended by itself and its last output has had time to be read.
+    /// Waits until the upstream has ended by itself and its last output has had time to be read. Only a process of our
+    /// own can tell; for the others it never resolves, because they end their input when they end.
     pub async fn drained(&self) {
         // The other connections end their input when they end.
         let Self::Child(child) = self else { return std::future::pending().await };
@@ -118,7 +119,9 @@ impl TransportHandle {
         }
     }
 
-    /// Ends the upstream process with its descendants, or the remote session. The caller closes the output first.
+    /// Ends the upstream process with its descendants, or the remote session within `timeouts.sigterm_after`. Returns
+    /// when that is done. Does nothing for a shared process, whose host ends the session. The caller closes the output
+    /// first.
     pub async fn stop(&self, timeouts: StopTimeouts) {
         match self {
             Self::Child(child) => child.stop(timeouts).await,
@@ -166,8 +169,15 @@ impl Transport {
         Some(opened.map_handle(TransportHandle::Shared))
     }
 
-    /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each received message.
-    /// `log` gets what a process writes to stderr.
+    /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each message of a remote
+    /// server; for a process, the reader of the lines has to limit them. `log` gets what a process writes to stderr.
+    /// Starting a process may take `timeout.connect`. Nothing is sent to a remote server yet.
+    ///
+    /// # Errors
+    ///
+    /// `Launch` if the command cannot be run. `Spawn` if the process cannot be started, or not in time. `Remote` if the
+    /// config of a remote server is not valid, its credentials are not available, or its certificates cannot be read in
+    /// time.
     pub async fn open(
         &self,
         group: &GroupName,

@@ -91,7 +91,8 @@ impl Variants {
     }
 
     /// Adds a catalog that was read under this offer. `body`: its definitions. Returns the name of the file that gets
-    /// them, and the names of the files that are no longer needed.
+    /// them, and the names of the files that are no longer needed: those of catalogs beyond `MAX_VARIANTS`, and of
+    /// catalogs that no offer leads to any more.
     pub(super) fn add(
         &mut self,
         launch: &str,

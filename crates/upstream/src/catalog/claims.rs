@@ -12,7 +12,8 @@ pub const APP_SCHEME: &str = "ui://";
 pub const OLD_APP_KEY: &str = "ui/resourceUri";
 
 impl Catalog {
-    /// The URIs that the group claims.
+    /// The URIs that the group claims. They are computed at the first call. There are none if the cache has lost the
+    /// definitions.
     pub fn claims(&self) -> &ListEntries {
         if let Some(original) = self.overridden_catalog() {
             return original.claims();

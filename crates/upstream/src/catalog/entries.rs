@@ -45,7 +45,8 @@ impl ListEntries {
         self.index().by_key.binary_search_by(|place| of(place).cmp(key)).is_ok()
     }
 
-    /// Returns whether the URI is in the directory of a skill that the list has.
+    /// Returns whether the URI is in the directory of a skill that the list has, or is that directory. Only a URI that
+    /// begins with `skill://` can be.
     pub fn has_skill_of(&self, uri: &str) -> bool {
         let is_skill = |directory: &str| {
             let of = |place: &u32| skill_directory(&self[*place as usize].key).unwrap_or_default();

@@ -65,11 +65,12 @@ impl<E: Listed> ListReader<E> {
         Self { list, entries, bytes: 0, left_off, pages: 0, page_bytes: 0, cursors }
     }
 
-    /// Reads a page. Returns the cursor of the next one, if it is to be read.
+    /// Reads a page. Returns the reader, and the cursor of the next page. The cursor is `None` after the last page,
+    /// after a page that repeats a cursor, and when the limits leave no room for more; the last two are logged.
     ///
     /// # Errors
     ///
-    /// It is no page of this list, or reading it took too long.
+    /// It is no page of this list, or reading it took too long. The reader is lost then.
     pub async fn read(mut self, page: Raw) -> Result<(Self, Option<Raw>), String> {
         let read = blocking::run_on(page.len(), move || {
             let next = self.add(&page)?;
@@ -149,7 +150,7 @@ impl<E: Listed> ListReader<E> {
 }
 
 /// Leaves off the entries that exceed the limit for all definitions of a group. `room`: how many bytes are left for
-/// them.
+/// them; what the entries take is subtracted. A small entry may still fit after one that does not.
 pub(crate) fn within_room<E: Listed>(
     list: CatalogList,
     entries: Vec<E>,
@@ -169,7 +170,8 @@ pub(crate) fn within_room<E: Listed>(
     entries.into_iter().filter(|entry| fits(entry)).collect()
 }
 
-/// Reads entries that were within the limits when they were cached. Those that are not, or have no name, are left out.
+/// Reads the entries of a list in `body`, as `Catalog::body` writes it. They were within the limits when they were
+/// cached; those that are not, or have no name, are left out. `None` if `body` has no such list.
 pub fn read_cached<E: Listed>(list: CatalogList, body: &Raw) -> Option<Vec<E>> {
     let mut reader = ListReader::new(list);
     reader.add_elements(&raw::elements(body, list.member())?);

@@ -32,7 +32,8 @@ pub struct ServerInfo {
 }
 
 impl ServerInfo {
-    /// Reads the result of `initialize`, or a result of `server/discover` in the same form.
+    /// Reads the result of `initialize`, or a result of `server/discover` in the same form. Cuts texts to their limits.
+    /// Capabilities of more than `MAX_CAPABILITIES` bytes count as missing.
     pub fn read(result: &Raw, era: Era) -> Self {
         let info = raw::get(result, "serverInfo");
         let text = |key| {

@@ -1,5 +1,5 @@
-//! Findings about the tools of a server: rules of its config entry that match none, tools that the rules hide, and tools
-//! that lists leave out.
+//! Findings about the tools of a server: rules of its config entry that match none, tools that the rules hide, and
+//! tools that lists leave out.
 
 use super::{Catalog, Tool};
 use base::text::{joined_up_to, quoted, shorten};
@@ -13,7 +13,7 @@ const MAX_NAMED: usize = 5;
 const MAX_NAME: usize = 64;
 
 /// Returns a finding for each glob of the entry that matches no tool. Findings name only tools of which `may_name` is
-/// true.
+/// true. There are no findings if the list of tools is empty or incomplete.
 pub(crate) fn unused(
     globs: &[OwnGlob],
     catalog: &Catalog,
@@ -40,15 +40,16 @@ pub(crate) fn unused(
     unused.map(finding).collect()
 }
 
-/// Names the tools that the rules hide, each with its rule. Only the owner of the config may see this.
+/// Names the first `MAX_NAMED` tools that the rules hide, each with its rule, and how many more there are. `None` if
+/// there are none. Only the owner of the config may see this.
 pub(crate) fn hidden(catalog: &Catalog, rules: &Rules) -> Option<String> {
     let names = catalog.tools.iter().map(|tool| rules.own_name(&tool.name));
     let hidden = names.filter_map(|name| Some(format!("{} ({})", quoted_name(name), rules.hides_own(name)?)));
     Some(format!("not used, by the rules in the config: {}", named_if_any(hidden)?))
 }
 
-/// Names the tools that lists leave out, because clients would reject a list with a definition that MCP does not allow.
-/// `None` if there are none.
+/// Names the first `MAX_NAMED` tools that lists leave out, because clients would reject a list with a definition that
+/// MCP does not allow, and says how many more there are. `None` if there are none.
 pub(crate) fn unlistable<'t>(tools: impl Iterator<Item = &'t Tool>) -> Option<String> {
     let why = |tool: &Tool| Some(format!("{} ({})", quoted_name(&tool.name), tool.unlistable.as_ref()?));
     let named = named_if_any(tools.filter_map(why))?;

@@ -78,7 +78,12 @@ impl Connect for Connector {
 }
 
 impl Connector {
-    /// Fetches the secrets that the config names, and connects.
+    /// Fetches the secrets that the config names, and connects. After a failure, the secrets are fetched again by the
+    /// next attempt, unless they were fetched just now.
+    ///
+    /// # Errors
+    ///
+    /// `Launch` if a secret is not known. Otherwise those of `open`.
     async fn open_with_secrets(self, server: Arc<ServerConfig>) -> AttemptResult {
         let secrets = self.transport.secrets.clone();
         let resolved = secrets.resolve(server.clone()).await;
@@ -94,7 +99,14 @@ impl Connector {
         outcome
     }
 
-    /// Connects in the known era, then in the other one if the server may belong to that.
+    /// Connects in the known era, then in the other one if the server may belong to that. If the other one is the
+    /// stateless era, its first answer may take at most `PROBE_TIMEOUT` longer than the first attempt. A server that
+    /// names the other era and fails there is used in the first one all the same.
+    ///
+    /// # Errors
+    ///
+    /// Returns the failure of the era that the server seems to belong to; if that is not known, the one of the first
+    /// era.
     async fn open(self, server: Arc<ServerConfig>) -> AttemptResult {
         let (first, other) = match self.era.is_stateless.load(Ordering::Relaxed) {
             false => (Era::Handshake, Era::Stateless),
@@ -136,9 +148,16 @@ impl Connector {
         }
     }
 
-    /// Connects in one era, to a shared process if there may be one. `limit` bounds the first answer in addition to the
-    /// config, and includes the attempt with a shared process. `is_certain`: the server counts as belonging to this
-    /// era, regardless of the revision that it names.
+    /// Connects in one era, to a shared process if there may be one. A server that fails without its launcher is
+    /// started through it, if time is left. `limit` bounds the first answer in addition to the config, and includes the
+    /// attempt with a shared process. `is_certain`: the server counts as belonging to this era, regardless of the
+    /// revision that it names.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the transport cannot be opened, the handshake fails, or the tools cannot be read. A failure of a shared
+    /// process counts only if the process did not answer in time or no time is left; otherwise the server gets a
+    /// process of its own.
     async fn open_in(
         &self,
         era: Era,
@@ -189,7 +208,12 @@ impl Connector {
         outcome
     }
 
-    /// Connects without sharing. Returns the outcome of the handshake and the handle of the transport.
+    /// Connects without sharing. Returns the outcome of the handshake and of reading the lists, and the handle of the
+    /// transport.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the transport cannot be opened.
     async fn open_private(
         &self,
         era: Era,
@@ -206,7 +230,11 @@ impl Connector {
         Ok((self.connect_on(opened, offered, era, server, limit, is_certain).await, handle))
     }
 
-    /// Does the handshake on an open transport.
+    /// Does the handshake on an open transport, and reads the lists.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the handshake fails or the tools cannot be read. `closing` of the error ends the connection.
     async fn connect_on(
         &self,
         opened: OpenTransport<TransportHandle>,

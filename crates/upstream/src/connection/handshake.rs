@@ -55,7 +55,12 @@ impl<E: From<UpstreamError>> From<UpstreamError> for EraError<E> {
     }
 }
 
-/// Does the handshake and reads the catalog.
+/// Does the handshake of the session's era and reads the catalog.
+///
+/// # Errors
+///
+/// The server does not answer in time, its answer is an error or is not MCP, it names the other era, or the tools
+/// cannot be read. The error says whether the other era may work.
 pub(super) async fn connect(
     session: &Session,
     offered: &Raw,
@@ -68,7 +73,12 @@ pub(super) async fn connect(
 }
 
 impl Session {
-    /// Does the handshake of the session's era and reads the catalog.
+    /// Does the handshake of the handshake era and reads the catalog.
+    ///
+    /// # Errors
+    ///
+    /// Those of `initialize`; a remote server names a stateless revision and the era is not certain; or the tools
+    /// cannot be read.
     async fn shake_hands(&self, offered: &Raw, clients: &dyn Clients) -> Result<Catalog, EraError> {
         let answer = self.initialize(offered).await?;
         let info = ServerInfo::read(&answer, self.live.era);
@@ -92,7 +102,8 @@ impl Session {
         Ok(catalog)
     }
 
-    /// Asks the server for log messages of this level, if there is one.
+    /// Asks the server for log messages of this level, if there is one. Waits up to `timeout.list` for the answer; an
+    /// error does not matter.
     async fn set_level(&self, level: Option<&str>) {
         let Some(level) = level else { return };
         let params = json!({ "level": level }).to_string();
@@ -101,7 +112,12 @@ impl Session {
         drop(self.live.peer.call(Method::LoggingSetLevel.name(), Some(Raw::from(params)), options).await);
     }
 
-    /// Sends `initialize`, and again with an older revision if the server's error names one that is known here.
+    /// Sends `initialize`, and again with an older revision if the server's error names one that is known here. Each
+    /// request waits up to `first_answer_timeout`.
+    ///
+    /// # Errors
+    ///
+    /// Those of `ask` and `accept`. `TimedOut`, too, if the process prints what an HTTP server prints.
     async fn initialize(&self, offered: &Raw) -> Result<Raw, EraError> {
         const STEP: &str = "initialize";
         let reply = self.send_initialize(LATEST_HANDSHAKE, offered).await.map_err(|error| {
@@ -139,7 +155,13 @@ impl Session {
         }
     }
 
-    /// Sends `server/discover`. A server that is no longer stateless may reject the method or not answer at all.
+    /// Sends `server/discover`, and again if the server rejects a revision that it names as supported, and reads the
+    /// catalog. A server that is no longer stateless may reject the method or not answer at all. Each request waits up
+    /// to `first_answer_timeout`.
+    ///
+    /// # Errors
+    ///
+    /// Those of `ask`, `accept` and `catalog`. `Protocol`, too, if the answer does not name the stateless revision.
     async fn discover(&self) -> Result<Catalog, EraError> {
         let step = Method::ServerDiscover.name();
         let other_era = |error| EraError { error, other: OtherEra::Maybe };
@@ -170,7 +192,8 @@ impl Session {
     }
 }
 
-/// Returns the limit for the first answer: the one of the config, or `limit` if that is shorter.
+/// Returns the limit for the first answer: `timeout.initialize` of the config, else `CHILD_TIMEOUT` or
+/// `REMOTE_TIMEOUT`; or `limit` if that is shorter.
 pub(crate) fn first_answer_timeout(server: &ServerConfig, limit: Option<Duration>) -> Duration {
     let default = match server.endpoint {
         Endpoint::Stdio(_) => CHILD_TIMEOUT,

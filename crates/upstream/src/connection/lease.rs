@@ -148,7 +148,7 @@ impl LiveConnection {
         Some(Lease(self.clone()))
     }
 
-    /// Notes what `"launcher": "direct"` did for the server's process.
+    /// Notes what `"launcher": "direct"` did for the server's process. Only the first call counts.
     pub(crate) fn set_launcher(&self, used: LauncherUse) {
         // Nobody else sets it.
         drop(self.launcher.set(used));
@@ -169,7 +169,8 @@ impl LiveConnection {
         self.peer.calls_in_flight()
     }
 
-    /// Asks the host for the log of a shared server. `None` if it does not answer.
+    /// Asks the host for the log of a shared server. `None` if it does not answer with the log within
+    /// `READ_LOG_TIMEOUT`.
     pub(crate) async fn read_log(&self, after: Option<LogCursor>) -> Option<LogPage> {
         let params = Raw::from(json!({ "after": after }).to_string());
         let reply = self.peer.call(READ_LOG, Some(params), CallOptions::within(READ_LOG_TIMEOUT)).await;
@@ -226,7 +227,7 @@ impl LiveConnection {
         self.closed.notify_waiters();
     }
 
-    /// Records why the connection ended, and gives out no more leases.
+    /// Records why the connection ended, and gives out no more leases. The first reason stays.
     pub(crate) fn lose(&self, error: UpstreamError) {
         drop(self.lost.set(Arc::new(error)));
         self.close();

@@ -16,7 +16,9 @@ pub const SUBSCRIPTION_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3
 /// The interval before a subscription that ended or failed is made again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Subscribes to the lists that the server says may change. Returns when it refuses or the connection ends.
+/// Subscribes to the lists that the server says may change, and again `RETRY_INTERVAL` after a subscription ended or
+/// failed for now. Returns when the server refuses, the request fails for good or the connection ends; at once if no
+/// list may change.
 pub(crate) async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo) {
     let kinds = [
         ("tools", "toolsListChanged"),

@@ -73,6 +73,8 @@ impl SkippedText {
         }
     }
 
+    /// Adds a line, cut to `MAX_SKIPPED_CHARS`. Only the first `MAX_SKIPPED_LINES` are kept, and the first one that
+    /// says where an HTTP server listens.
     pub(super) fn add(&self, line: &Raw) {
         let line = shorten(&visible(&String::from_utf8_lossy(line)), MAX_SKIPPED_CHARS);
         // The banner above that line may be long.
@@ -130,7 +132,8 @@ impl MalformedLines {
         }
     }
 
-    /// Handles a line that is not a message. A message that the line completes is put back into `lines`.
+    /// Handles a line that is not a message. A message that the line completes is put back into `lines`. At the end of
+    /// `lines`, a message that was cut off is ignored.
     pub(super) fn add(&mut self, error: &MessageError, line: &Raw, lines: &mut LineReader) {
         if lines.at_end() {
             // The connection ends next, and its end says more than the message that was cut off.

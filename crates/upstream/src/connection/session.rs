@@ -37,11 +37,13 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Reads every list of the catalog, all pages.
+    /// Reads every list of the catalog, all pages. A list that the config or the server does not have is empty. Each
+    /// page may take `timeout.list`.
     ///
     /// # Errors
     ///
-    /// Fails if the tools cannot be read. Without the other lists a group still works.
+    /// Fails if the tools cannot be read, or if making the catalog takes too long. Without the other lists a group
+    /// still works.
     pub(super) async fn catalog(&self, info: ServerInfo) -> Result<Catalog, UpstreamError> {
         let features = self.server.common.features;
         let has_resources = features.resources && info.declares(capability::RESOURCES);
@@ -92,7 +94,13 @@ impl Session {
         Ok(catalog)
     }
 
-    /// Reads all pages of one list; none unless `wanted`.
+    /// Reads all pages of one list; none unless `wanted`. A list whose method the server does not have is empty, unless
+    /// it is that of the tools and the server declares them.
+    ///
+    /// # Errors
+    ///
+    /// Those of `ask` and `accept`, and `Protocol` for a page that is no page of this list. Pages that were read are
+    /// lost then.
     async fn list<E: Listed>(
         &self,
         list: CatalogList,
@@ -125,7 +133,13 @@ impl Session {
         Ok(reader.into_parts())
     }
 
-    /// Sends a request in the server's era.
+    /// Sends a request in the server's era, and waits for the answer within the timeout in `options`. An error that the
+    /// server answers with is an `Ok(Err(_))`.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`. `Unanswered` if the transport cannot deliver the request. `Protocol` if the answer cannot be read or
+    /// is too large. If the connection ends, the reason; `Internal` if it did not end by itself.
     pub(super) async fn ask(
         &self,
         step: &'static str,
@@ -166,7 +180,11 @@ impl Session {
         UpstreamError::TimedOut { step, after, setting, output }
     }
 
-    /// Returns the result of a reply if it is an object.
+    /// Returns the result of a reply.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` if the result is no object. `Refused` if the reply is an error.
     pub(super) fn accept(&self, step: &'static str, reply: Reply) -> Result<Raw, UpstreamError> {
         let error = match reply {
             Ok(result) if result.first() == Some(&b'{') => return Ok(result),

@@ -33,7 +33,7 @@ struct SharedOutput {
 }
 
 impl StartupOutput {
-    /// Watches the connection of an attempt until that ends.
+    /// Awaits an attempt, and watches its connection until the attempt ends or is dropped.
     pub(super) async fn watch<T>(
         &self,
         handle: &TransportHandle,
@@ -45,7 +45,8 @@ impl StartupOutput {
         attempt.await
     }
 
-    /// Resolves when the attempt is to be ended early.
+    /// Resolves when the attempt is to be ended early: `GRACE` after a line on stdout says where an HTTP server
+    /// listens. Never resolves once an attempt of the group was ended early.
     pub(super) async fn ends_early(&self, skipped: &SkippedText) {
         if self.0.was_ended_early.load(Ordering::Relaxed) {
             return pending().await;

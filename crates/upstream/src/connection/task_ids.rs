@@ -12,7 +12,8 @@ pub fn exposed(group: &GroupName, id: &str) -> String {
     format!("{}:{id}", encode(group.as_str()))
 }
 
-/// Splits an id that clients see into the group and the upstream's own id.
+/// Splits an id that clients see into the group and the upstream's own id. `None` if it has not the form of such an id;
+/// the group need not exist.
 pub fn parse(exposed: &str) -> Option<(String, &str)> {
     let (group, id) = exposed.split_once(':')?;
     Some((decode(group)?, id))

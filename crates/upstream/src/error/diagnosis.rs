@@ -8,8 +8,9 @@ use base::text::{last_line_with, quoted, shorten};
 /// The longest line that a remedy repeats, in characters.
 const MAX_LINE: usize = 200;
 
-/// Returns the cause and the remedy. `passed_over`: variables that were not passed to the process; the error has a line
-/// of its own about them.
+/// Returns a cause that the output names, with the remedy; of several, the one that is looked for first. `None` if it
+/// names no known cause. `passed_over`: variables that were not passed to the process; the error has a line of its own
+/// about them.
 pub(super) fn remedy(stderr: &str, passed_over: &[String]) -> Option<String> {
     needs_older_mcp(stderr)
         .or_else(|| missing_package(stderr))

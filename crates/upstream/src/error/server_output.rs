@@ -32,7 +32,8 @@ impl ServerOutput {
         Self { stderr: stderr.into(), stdout: Box::default(), remedy }
     }
 
-    /// Adds that the program may be no server, because it ended without an error where a server would answer.
+    /// Adds that the program may be no server, because it ended without an error where a server would answer. This
+    /// counts as a remedy, so it makes the output final. If there is a remedy already, that stays.
     pub(crate) fn with_clean_exit(mut self) -> Self {
         self.remedy.get_or_insert_with(|| {
             "a server goes on running and answers on stdout, so this program is no MCP server, or it needs an argument to \
@@ -47,7 +48,7 @@ impl ServerOutput {
         self.remedy.is_some()
     }
 
-    /// Adds lines of stdout that are not MCP.
+    /// Sets the lines of stdout that are not MCP.
     pub(crate) fn with_stdout(self, stdout: String) -> Self {
         Self { stdout: stdout.into(), ..self }
     }

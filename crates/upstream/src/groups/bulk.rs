@@ -9,7 +9,7 @@ impl GroupManager {
     ///
     /// # Errors
     ///
-    /// It took too long.
+    /// The catalogs are large, and the work took or waited longer than 30 s, or it panicked.
     pub async fn run_on_lists<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,

@@ -147,7 +147,9 @@ impl LoginStage {
 }
 
 impl LoginFlows {
-    /// Returns the current login of a group, or starts one. Returns `None` if the group is not a remote server.
+    /// Returns the current login of a group, or starts one, which replaces the last. Returns before the login has an
+    /// address. An open login is current whatever its purpose. One of the same purpose stays current for a while after
+    /// its end, unless it has expired or is impossible. Returns `None` if the group is not a remote server.
     pub fn start(
         &self,
         groups: &Arc<GroupManager>,
@@ -196,7 +198,12 @@ impl LoginFlows {
 }
 
 impl GroupManager {
-    /// Returns the config of a remote group with its secrets. `config`: the same without them.
+    /// Returns the config of a remote group with its secrets. `config`: the same without them, which is returned if the
+    /// group is unknown, invalid or local now.
+    ///
+    /// # Errors
+    ///
+    /// `Config` if a secret is not known.
     async fn fetched_remote_config(
         &self,
         group: &GroupName,
@@ -226,17 +233,17 @@ impl LoginFlow {
         Self { id: random::hex_id().into(), purpose, stage, consent }
     }
 
-    /// Waits until the login is past `Starting`.
+    /// Waits until the login is past `Starting`, and returns its stage.
     pub async fn started(&self) -> LoginStage {
         self.wait_for(|stage| !matches!(stage, LoginStage::Starting)).await
     }
 
-    /// Waits until the login has ended.
+    /// Waits until the login has ended, and returns its last stage.
     pub async fn ended(&self) -> LoginStage {
         self.wait_for(LoginStage::is_final).await
     }
 
-    /// Returns the right to ask the user, unless another request asks.
+    /// Returns the right to ask the user, unless another request asks. The answer to an earlier question is forgotten.
     pub fn take_turn(&self) -> Option<ConsentTurn> {
         let is_free = self.consent.send_if_modified(|consent| {
             let is_free = *consent != Consent::Asking;
@@ -246,7 +253,7 @@ impl LoginFlow {
         is_free.then(|| ConsentTurn(self.consent.clone()))
     }
 
-    /// Waits until the request that asks the user has an answer.
+    /// Waits until the request that asks the user has an answer or gives up. If no request asks, returns at once.
     pub async fn consent(&self) -> Consent {
         match self.consent.subscribe().wait_for(|consent| *consent != Consent::Asking).await {
             Ok(consent) => *consent,
@@ -254,7 +261,7 @@ impl LoginFlow {
         }
     }
 
-    /// Ends the login, because the user declined it.
+    /// Ends the login, because the user declined it. Does nothing if it has ended.
     pub fn decline(&self) {
         self.enter(LoginStage::Declined(Instant::now()));
     }
@@ -304,7 +311,8 @@ async fn run(flow: LoginFlow, groups: Arc<GroupManager>, group: Upstream, server
     }
 }
 
-/// Starts the login and waits for the browser. Returns the final stage.
+/// Starts the login, within `START_TIMEOUT`, and waits for the browser, up to `BROWSER_TIMEOUT`. If the user logs in,
+/// tells the group to connect. Returns the final stage.
 async fn log_in(
     flow: &LoginFlow,
     login_service: &dyn LoginService,

@@ -59,7 +59,8 @@ impl LoginWatch {
         self.next_check
     }
 
-    /// Starts the groups whose stored login changed.
+    /// Tells a group to connect if its stored login changed. At the first check of a group, a login of the last
+    /// `RECENT_LOGIN_AGE` counts as changed. Groups that are not reached within `CHECK_TIMEOUT` are not checked.
     pub(super) async fn check(&mut self, manager: &GroupManager) {
         let checked = timeout(CHECK_TIMEOUT, async {
             for (name, last_seen) in &mut self.groups {
@@ -82,7 +83,8 @@ impl LoginWatch {
 }
 
 impl GroupManager {
-    /// Connects a group that failed for lack of a login, if somebody has logged in since. Returns whether it does so.
+    /// If a login was stored after the group's last failure, tells the group to connect. Returns whether it did, before
+    /// the group is connected. If the look for a login takes longer than `CHECK_TIMEOUT`, none is found.
     pub async fn retry_if_logged_in(&self, group: &Upstream) -> bool {
         let failed = group.snapshot().state.failure().map(|failure| failure.at.elapsed());
         let failed = failed.and_then(|elapsed| SystemTime::now().checked_sub(elapsed));

@@ -139,7 +139,8 @@ impl GroupManager {
         self.startup.results_dir.clone()
     }
 
-    /// Returns the groups of the config, also those whose entry is invalid, in config order. There are none before `start`.
+    /// Returns the groups of the config, also those whose entry is invalid, in config order. There are none before
+    /// `start`.
     pub fn all(&self) -> Vec<Upstream> {
         let config = self.config();
         let names = config.servers.iter().map(|(name, _)| name);
@@ -176,7 +177,7 @@ impl GroupManager {
         self.lists.surfaces.lock().is_discovering()
     }
 
-    /// Resolves when start-up discovery is over.
+    /// Resolves when start-up discovery is over; at once if none is in progress.
     pub async fn discovery_ended(&self) {
         let mut version = self.list_version();
         // The manager has the sender.
@@ -222,8 +223,9 @@ impl GroupManager {
         *restored = Some(catalogs.collect());
     }
 
-    /// Creates the groups and connects the eager and hybrid ones, because a client has connected and declared its
-    /// capabilities. Only the first call does anything. The first poll creates all groups.
+    /// Creates the groups, because a client has connected and declared its capabilities, and tells those to connect
+    /// that `discover` chooses. Returns before they are connected. Only the first call does anything. The first poll
+    /// creates all groups.
     pub async fn start(&self) {
         self.restore();
         if self.started.swap(true, Ordering::Relaxed) {
@@ -266,7 +268,8 @@ impl GroupManager {
         Some(catalog)
     }
 
-    /// Finds the servers whose program cannot be started, and notes that for `tools/list`.
+    /// Finds the servers whose program certainly cannot be started, and notes that for `tools/list`. If the file system
+    /// does not answer in time, notes none.
     pub async fn check_commands(&self, config: &Config) {
         let stdio =
             config.servers.iter().filter_map(|(name, server)| match &server.as_ref().ok()?.endpoint {
@@ -280,7 +283,8 @@ impl GroupManager {
         }
     }
 
-    /// Connects those of `groups` that connect at start.
+    /// Tells those of `groups` to connect that connect at start: the eager ones, and the hybrid ones whose catalog has
+    /// to be read. Returns before they are connected.
     pub(super) async fn discover(&self, groups: &[Upstream]) {
         let config = self.config();
         let always = config.settings.discovery == DiscoveryMode::Always;
@@ -330,7 +334,7 @@ impl GroupManager {
         self.spawn(name, server, cached, predecessor);
     }
 
-    /// Creates a group and spawns its task.
+    /// Creates a group and spawns its task. Its handle replaces that of an earlier group of this name.
     pub(super) fn spawn(
         &self,
         name: &GroupName,

@@ -12,7 +12,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl GroupManager {
-    /// Reads what is remembered of the groups of a config. To be called before they are created.
+    /// Reads what is remembered of the groups of a config, unless it is known already. To be called before they are
+    /// created. Waits up to `LOAD_TIMEOUT` of `pins`.
     pub async fn load_pins(&self, config: &Config) {
         let servers =
             config.servers.iter().filter_map(|(name, server)| Some((name, &**server.as_ref().ok()?)));
@@ -33,7 +34,7 @@ impl GroupManager {
         }
     }
 
-    /// Notices approvals now, for a caller that reports what is changed.
+    /// Notices approvals now, for a caller that reports what is changed. Waits up to `STATUS_TIMEOUT`.
     pub async fn check_approvals(&self) {
         if timeout(STATUS_TIMEOUT, self.synchronize_pins()).await.is_err() {
             tracing::debug!(timeout = ?STATUS_TIMEOUT, "the look for approvals timed out");

@@ -43,7 +43,8 @@ impl Change {
 
 impl GroupManager {
     /// Puts a config into force that was read again. A file that cannot be read is reported and changes nothing. An
-    /// entry that has become invalid is reported too, and its group keeps the last valid entry.
+    /// entry that has become invalid is reported too, and its group keeps the last valid entry. Returns before removed
+    /// groups have ended and new ones are connected.
     pub async fn apply(&self, mut config: Config) {
         if !config.errors.is_empty() {
             for error in &config.errors {

@@ -13,8 +13,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1400);
 const CACHE_TIMEOUT: Duration = Duration::from_millis(400);
 
 impl GroupManager {
-    /// Closes all upstreams at the same time. Returns when all processes have ended and new tokens are stored, or when
-    /// the time is up. The warden ends remaining processes as soon as this process is gone.
+    /// Closes all upstreams at the same time. Returns when all processes have ended and new tokens are stored, or after
+    /// `SHUTDOWN_TIMEOUT`. The warden ends remaining processes as soon as this process is gone.
     pub async fn shutdown(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
         let mut running = self.tasks.take();

@@ -223,7 +223,8 @@ impl Surfaces {
         self.show(found) || noted
     }
 
-    /// Shows these surfaces, and removes the notes of their groups, which can be used.
+    /// Shows these surfaces, and removes the notes of their groups, which can be used. Returns whether a surface
+    /// changed.
     fn show(&mut self, surfaces: impl IntoIterator<Item = (GroupName, Arc<Surface>)>) -> bool {
         let before = self.shown.clone();
         for (group, surface) in surfaces {

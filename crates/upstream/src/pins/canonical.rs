@@ -19,7 +19,7 @@ pub(super) fn canonical(json: &[u8]) -> Vec<u8> {
 struct Canonical<'o>(&'o mut Vec<u8>);
 
 impl Canonical<'_> {
-    /// Appends a scalar.
+    /// Appends a scalar. Never fails.
     fn scalar<E: Error>(self, value: impl Into<serde_json::Value>) -> Result<(), E> {
         self.0.extend_from_slice(value.into().to_string().as_bytes());
         Ok(())

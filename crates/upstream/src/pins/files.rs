@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path) -> Result<Option<PinRecord>, String> {
     }
 }
 
-/// Returns the paths of all files in the directory; `None` if they cannot be listed.
+/// Returns the paths of all files in the directory; none if there is no directory. `None` if they cannot be listed.
 pub(super) fn list(dir: &Path) -> Option<HashSet<OsString>> {
     match fs::read_dir(dir) {
         Ok(entries) => entries.map(|entry| Some(entry.ok()?.path().into_os_string())).collect(),
@@ -47,11 +47,12 @@ pub(super) fn list(dir: &Path) -> Option<HashSet<OsString>> {
     }
 }
 
-/// Replaces the file of a record atomically. The caller holds the lock.
+/// Replaces the file of a record atomically. The caller holds the lock. A record of more than `MAX_FILE` bytes is
+/// written without the details of its tools. If the file is new, records of deleted configs may be removed first.
 ///
 /// # Errors
 ///
-/// The file cannot be written. The text names it.
+/// The file cannot be written, or the record is too large even without details. The text names the file.
 pub(super) fn write(dir: &Path, path: &Path, record: &PinRecord) -> Result<(), String> {
     if !path.exists() {
         forget_deleted_configs(dir);
@@ -90,11 +91,12 @@ fn forget_deleted_configs(dir: &Path) {
     }
 }
 
-/// Locks the records against other processes until the file is dropped. Creates the directory.
+/// Locks the records against other processes until the file is dropped. Creates the directory. Waits up to
+/// `LOCK_TIMEOUT`.
 ///
 /// # Errors
 ///
-/// There can be no lock, or another process holds it for too long.
+/// There can be no lock, or another process holds it all the time. The text names its file.
 pub(super) fn lock(dir: &Path) -> Result<File, String> {
     let path = dir.join("lock");
     let locked = lock_within(&path, LOCK_TIMEOUT);

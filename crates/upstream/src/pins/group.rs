@@ -361,12 +361,12 @@ pub enum ApproveError {
     File(String),
 }
 
-/// Approves the changed tools of a group as they were seen last, or one of them. `varying`: the members that differ may
-/// differ again. Blocks.
+/// Approves the changed tools of a group as they were seen last, or the one called `tool`. `varying`: the members that
+/// differ may differ again. Blocks.
 ///
 /// # Errors
 ///
-/// See [`ApproveError`].
+/// See [`ApproveError`]. Nothing is approved then.
 pub fn approve(
     dir: &Path,
     group: &GroupName,

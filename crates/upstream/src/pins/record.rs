@@ -107,7 +107,8 @@ impl PinRecord {
 
     /// Returns the record after these tools were seen. The first tools that are ever seen of a server are trusted.
     /// Later, a tool that differs counts as changed. So does a new tool if the group is `pinned`; otherwise it is
-    /// trusted as it is now. Returns `None` if no tool has ever been seen.
+    /// trusted as it is now. Tools beyond `MAX_TOOLS`, or with a name of more than `MAX_NAME` bytes, are not
+    /// remembered. Returns `None` if no tool has ever been seen.
     pub(crate) fn observe(
         previous: Option<Self>,
         target: &PinTarget,
@@ -162,7 +163,7 @@ impl PinRecord {
         }
     }
 
-    /// Keeps a definition approved beside the one that was approved last.
+    /// Keeps a definition approved beside the one that was approved last. Forgets the oldest one beyond `max`.
     fn keep_approved(&mut self, name: &str, digest: DefinitionDigest, max: usize) {
         let earlier = self.earlier.entry(name.to_owned()).or_default();
         earlier.push(digest);
@@ -264,7 +265,11 @@ impl PinRecord {
         Ok(tools.into_iter().filter_map(|(varying, name)| self.approve_tool(name, varying)).collect())
     }
 
-    /// The members in which a changed tool differs, if they are to be approved as varying.
+    /// The members in which a changed tool differs, if they are to be approved as varying; none unless `varying`.
+    ///
+    /// # Errors
+    ///
+    /// `NotVarying` if the tool is new, or if its difference cannot be approved as varying.
     fn varying_members(&self, name: &str, varying: bool) -> Result<VaryingMembers, NotApproved> {
         if !varying {
             return Ok(VaryingMembers::new());
@@ -276,7 +281,7 @@ impl PinRecord {
         varying::of_difference(approved, changed).map_err(not_varying)
     }
 
-    /// Approves a changed tool as it was seen last.
+    /// Approves a changed tool as it was seen last. `None` if it has not changed.
     fn approve_tool(&mut self, name: String, varying: VaryingMembers) -> Option<ApprovedTool> {
         let new = self.changed.remove(&name)?;
         let old = self.approved.insert(name.clone(), new.clone());

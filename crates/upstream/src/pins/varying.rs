@@ -50,7 +50,8 @@ pub(super) fn of_difference(approved: &PinnedTool, now: &PinnedTool) -> Result<V
     Ok(varying)
 }
 
-/// Returns whether a tool differs from the approved definition in varying members only.
+/// Returns whether a tool differs from the approved definition in varying members only. False if the members of either
+/// are not remembered, or if none differs.
 pub(super) fn explains(varying: &VaryingMembers, approved: &PinnedTool, now: &PinnedTool) -> bool {
     let (Some(old), Some(new)) = (&approved.details, &now.details) else { return false };
     let varies = |path: &str| match varying.get(path) {

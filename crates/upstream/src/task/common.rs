@@ -28,7 +28,8 @@ impl SharedState {
 }
 
 /// Makes an attempt that no caller waits for. It begins when a slot is free, or when `urgent` is notified because a
-/// caller waits now. A slow attempt returns its slot, so that servers that hang do not delay others.
+/// caller waits now. An attempt that takes longer than `SLOT_TIMEOUT` returns its slot and continues, so that servers
+/// that hang do not delay others.
 pub(crate) async fn in_slot<T>(
     slots: Arc<Semaphore>,
     urgent: &Notify,
@@ -61,7 +62,8 @@ impl ChangedGroups {
         self.added.notify_one();
     }
 
-    /// Waits until there are changed groups, and takes them. Cancel-safe.
+    /// Waits until there are changed groups, and takes them. The set may be empty, if the last call took a group that
+    /// was just being added. One task may wait. Cancel-safe.
     pub async fn take(&self) -> BTreeSet<GroupName> {
         self.added.notified().await;
         std::mem::take(&mut *self.groups.lock())

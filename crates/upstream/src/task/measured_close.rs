@@ -13,7 +13,7 @@ use std::time::Duration;
 const MEASURE_TIMEOUT: Duration = Duration::from_millis(200);
 
 impl<C: Connect> Task<C> {
-    /// Closes the connection, unless it is in use again. `idle`: how long it was unused.
+    /// Begins to close the connection, unless it is in use again. `idle`: how long it was unused.
     pub(super) fn close_unused(&mut self, idle: Option<Duration>) {
         if !self.connection.as_ref().is_some_and(|c| c.live.close_if_unused()) {
             return;
@@ -29,7 +29,8 @@ impl<C: Connect> Task<C> {
     }
 }
 
-/// Closes a connection that nobody uses, and notes first how much memory that frees.
+/// Closes a connection that nobody uses. First notes how much memory that frees, which takes `MEASURE_TIMEOUT` at most;
+/// nothing is noted for a shared process.
 async fn close(connection: Connection, stats: Arc<GroupStats>) {
     let process = connection.live.process().filter(|process| !process.is_shared);
     if let Some(pid) = process.map(|process| process.pid) {

@@ -26,7 +26,8 @@ impl<C: Connect> Task<C> {
         }
     }
 
-    /// Publishes the catalog that was read, and answers the callers that wait for it.
+    /// Publishes the catalog that was read, and answers the callers that wait for it. If it could not be read, the last
+    /// one stays.
     pub(super) fn refreshed(&mut self, outcome: Result<Catalog, UpstreamError>) {
         match outcome {
             Ok(catalog) => self.set_catalog(catalog),
@@ -117,6 +118,10 @@ impl<C: Connect> Task<C> {
 }
 
 /// Runs an attempt, and compares its catalog with what is remembered of the tools.
+///
+/// # Errors
+///
+/// Those of the attempt and of `observe`; they are logged. `closing` of the error ends what the attempt started.
 pub(super) async fn connect_and_observe(
     attempt: BoxFuture<'static, AttemptResult>,
     pins: Arc<GroupPins>,
@@ -138,7 +143,7 @@ pub(super) async fn connect_and_observe(
 ///
 /// # Errors
 ///
-/// It took too long.
+/// `Protocol` if that took too long or panicked.
 pub(super) async fn observe(pins: Arc<GroupPins>, catalog: Catalog) -> Result<Catalog, UpstreamError> {
     let observed = blocking::run_on(catalog.bytes, move || {
         if let Some(definitions) = catalog.definitions() {

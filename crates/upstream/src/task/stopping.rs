@@ -11,8 +11,9 @@ use std::time::Duration;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl<C: Connect> Task<C> {
-    /// Rejects new callers and waits until every lease is returned. Callers that wait for an attempt get
-    /// `AcquireError::Gone`, and turn to the group that replaces this one, if there is one.
+    /// Rejects new callers, gives up the attempt in progress, and waits until every lease is returned, for
+    /// `DRAIN_TIMEOUT` at most. Callers that wait for an attempt get `AcquireError::Gone`, and turn to the group that
+    /// replaces this one, if there is one. Returns the grace for `stop`.
     pub(super) async fn drain(&mut self) -> Grace {
         self.commands.close();
         self.waiting.clear();
@@ -35,7 +36,7 @@ impl<C: Connect> Task<C> {
         Grace::Ordinary
     }
 
-    /// Closes the connection and makes another one.
+    /// Begins to close the connection, if there is one, and to make another one after that.
     pub(super) fn reconnect(&mut self) {
         if let Some(connection) = self.connection.take() {
             tracing::info!("reconnecting, because the user wants that");

@@ -15,9 +15,9 @@
 //! `connection`. `request_streams` knows which call a request of the server concerns. `outgoing` is a message on its
 //! way to the server, with its `headers` and `param_headers`.
 //!
-//! A request without an answer is reported beside the lines, as a [`FailedRequest`](super::open_transport::FailedRequest).
-//! An error that concerns the whole connection is stored before the request that met it is reported, so a caller that
-//! repeats the request finds the connection ended.
+//! A request without an answer is reported beside the lines, as a
+//! [`FailedRequest`](super::open_transport::FailedRequest). An error that concerns the whole connection is stored
+//! before the request that met it is reported, so a caller that repeats the request finds the connection ended.
 //!
 //! Invariants: messages pass byte for byte; a peer that does not read stops the responses that feed it; no message
 //! overtakes `notifications/initialized`; credentials are sent only to the origin of the config's URL.
@@ -91,7 +91,7 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// The config is not valid, or the system's certificate authorities are not read within `connect_timeout`.
+    /// Those of `HttpClient::new`: the config is not valid, or the certificates are not read within `connect_timeout`.
     pub async fn start(
         config: &HttpConfig,
         connect_timeout: Duration,
@@ -143,7 +143,8 @@ impl Remote {
         self.0.request_streams.call_of(id)
     }
 
-    /// Aborts all requests and ends the session, within `time_limit`.
+    /// Aborts all requests and ends the session, within `time_limit`. Returns when the task of the connection has
+    /// ended.
     pub async fn stop(&self, time_limit: Duration) {
         self.0.stop.send_replace(Some(time_limit));
         self.0.stop.closed().await;

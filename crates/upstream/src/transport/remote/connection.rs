@@ -112,7 +112,12 @@ impl RemoteConnection {
         session_id.into_iter().chain(version).collect()
     }
 
-    /// Opens an event stream by GET: the server's own stream, or the rest of the stream with this event.
+    /// Opens an event stream by GET: the server's own stream, or what follows this event on its stream. If the server
+    /// is busy, waits for its `Retry-After`, however long. The caller limits the time.
+    ///
+    /// # Errors
+    ///
+    /// Those of `HttpClient::send`. The server answers with an error, or with something other than an event stream.
     pub(crate) async fn open_get_stream(
         &self,
         last_event_id: Option<&HeaderValue>,
@@ -134,14 +139,19 @@ impl RemoteConnection {
         }
     }
 
-    /// Ends the session by DELETE. The server may answer 405: it ends sessions by itself.
+    /// Ends the session by DELETE. The server may answer 405: it ends sessions by itself. The caller limits the time.
+    ///
+    /// # Errors
+    ///
+    /// Those of `HttpClient::send`. An answer such as 405 or 404 is no error.
     pub(crate) async fn delete_session(&self) -> Result<(), RemoteError> {
         let (method, url, headers) = (Method::DELETE, self.http.url.clone(), self.session_headers());
         let request = HttpRequest { method, url, headers, body: None, max_retry_after: Duration::ZERO };
         self.http.send(request).await.map(drop)
     }
 
-    /// Hands a message to the peer. Does nothing when the connection is closing and the peer is gone.
+    /// Hands a message to the peer. Waits while the peer does not read. Does nothing when the connection is closing and
+    /// the peer is gone.
     pub async fn deliver(&self, message: Raw) {
         drop(self.messages.send(message).await);
     }
@@ -153,7 +163,8 @@ impl RemoteConnection {
         }
     }
 
-    /// Reports a request that has no answer. Does nothing when the connection is closing and the peer is gone.
+    /// Reports a request that has no answer. Waits while the queue is full. Does nothing when the connection is closing
+    /// and the peer is gone.
     pub(crate) async fn report_failure(&self, failed: FailedRequest) {
         drop(self.failed_requests.send(failed).await);
     }
@@ -163,7 +174,8 @@ impl RemoteConnection {
         drop(self.failed_requests.try_send(failed));
     }
 
-    /// Ends the connection: nothing more can be sent. `id`: the request that failed with this error, if one did.
+    /// Ends the connection: nothing more can be sent. If it has ended already, the first reason stays. `id`: the
+    /// request that failed with this error, if one did. Waits while the queue of failed requests is full.
     pub async fn end(&self, error: RemoteError, id: Option<Raw>) {
         let sent = error.may_have_run();
         drop(self.end.set(error));

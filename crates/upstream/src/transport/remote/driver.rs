@@ -103,7 +103,8 @@ impl ConnectionDriver {
         self.end_session().await;
     }
 
-    /// Starts the task that sends a message.
+    /// Starts the task that sends a message. A cancellation first aborts its request. A stateless server is sent
+    /// neither cancellations nor responses.
     fn send(&mut self, line: Raw) {
         let (id, method, params) = match Message::parse(&line) {
             Ok(Message::Request(Request { id, method, params })) => {
@@ -143,6 +144,7 @@ impl ConnectionDriver {
         }
     }
 
+    /// Starts the task of a request. If `MAX_IN_FLIGHT_REQUESTS` are in flight, the request fails at once.
     fn send_request(&mut self, id: Raw, creates_task: bool, message: OutgoingMessage) {
         if self.in_flight.len() >= MAX_IN_FLIGHT_REQUESTS {
             let why = format!("{MAX_IN_FLIGHT_REQUESTS} requests to this server are already in flight");
@@ -155,6 +157,8 @@ impl ConnectionDriver {
         self.in_flight.insert(task.id(), InFlightRequest { id, creates_task, task });
     }
 
+    /// Starts the task of a notification or a response. If there are `MAX_TASKS` tasks, drops the message and logs
+    /// that.
     fn send_notification(&mut self, message: OutgoingMessage) {
         if self.tasks.len() >= MAX_TASKS {
             let method = message.method;
@@ -179,7 +183,7 @@ impl ConnectionDriver {
     }
 
     /// Aborts the task of a request, which closes its HTTP request. If the server may answer the request with an MCP
-    /// task, the answer is awaited for a while first.
+    /// task, the answer is awaited for `TASK_ANSWER_TIMEOUT` first, without blocking the driver.
     fn abort_request(&mut self, request: &Raw) {
         let task = self.in_flight.iter().find(|(_, known)| known.id == request).map(|(task, _)| *task);
         let Some(request) = task.and_then(|task| self.in_flight.remove(&task)) else { return };
@@ -221,7 +225,8 @@ impl ConnectionDriver {
         }
     }
 
-    /// Ends the session, if there is one and the server has not ended it.
+    /// Ends the session, if there is one and the server has not ended it. Takes the time of the stop at most, or
+    /// `DELETE_TIMEOUT`.
     async fn end_session(self) {
         if self.connection.session_id.get().is_none() || self.connection.has_ended() {
             return;

@@ -42,6 +42,10 @@ struct UnparsedBytes {
 
 impl UnparsedBytes {
     /// Adds a chunk. Waits for room in the budget.
+    ///
+    /// # Errors
+    ///
+    /// The bytes before this chunk exceed `limit`, or the budget has no room in time. `refused` has the reason.
     async fn add(unparsed: &Mutex<Self>, chunk: &Bytes, limit: u64) -> io::Result<()> {
         let (before, mut reservation) = {
             let mut unparsed = unparsed.lock();
@@ -109,7 +113,11 @@ impl EventStream {
         Self { events: SseByteStream::new(Box::pin(bytes)), unparsed }
     }
 
-    /// Returns the next event.
+    /// Returns the next event. The caller limits the time.
+    ///
+    /// # Errors
+    ///
+    /// See [`StreamEnd`].
     pub async fn next(&mut self) -> Result<ServerSentEvent, StreamEnd> {
         match self.events.next().await {
             Some(Ok(event)) => {
@@ -152,7 +160,9 @@ impl ReconnectState {
         }
     }
 
-    /// Waits until the stream may be opened again. `failures`: how many attempts have failed in a row.
+    /// Waits until the stream may be opened again: for the interval that the server set, or `DEFAULT_RETRY_INTERVAL`.
+    /// It doubles with each failure, up to `MAX_BACKOFF_DOUBLINGS` times. `failures`: how many attempts have failed in
+    /// a row.
     pub(crate) async fn wait(&self, failures: u32) {
         let interval = self.retry_interval.unwrap_or(DEFAULT_RETRY_INTERVAL);
         tokio::time::sleep(interval.saturating_mul(1 << failures.min(MAX_BACKOFF_DOUBLINGS))).await;

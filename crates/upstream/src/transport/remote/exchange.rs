@@ -65,7 +65,8 @@ pub(crate) struct HttpSseFallback {
 }
 
 impl Exchange {
-    /// Sends a request and passes on what the server sends for it. With `Some` the request is not answered yet.
+    /// Sends a request and passes on what the server sends for it. Reports a failure, or ends the connection with it.
+    /// With `Some` the request is not answered yet. The caller limits the time.
     pub(crate) async fn send_request(mut self) -> Option<HttpSseFallback> {
         let connection = self.connection.clone();
         if connection.has_ended() {
@@ -109,7 +110,9 @@ impl Exchange {
         None
     }
 
-    /// Sends a notification or a response. What the server answers is not passed on.
+    /// Sends a notification or a response, within `NOTIFICATION_TIMEOUT`. What the server answers is not passed on. A
+    /// failure ends the connection if nothing more can be sent; any other is logged. If the server refuses a response,
+    /// the call that it belongs to fails.
     pub(crate) async fn send_notification(self) {
         let outcome = timeout(NOTIFICATION_TIMEOUT, self.post()).await;
         let question = raw::get(&self.message.line, "id");
@@ -214,7 +217,12 @@ impl Exchange {
         Ok(())
     }
 
-    /// Delivers events up to the answer.
+    /// Delivers events up to the answer, and those of the next `STREAM_END_TIMEOUT`. Resumes a stream that was lost
+    /// before the answer.
+    ///
+    /// # Errors
+    ///
+    /// An event is too long, the answer cannot be read, or the stream is lost and cannot be resumed.
     async fn receive_events(&self, response: Response) -> Result<(), ExchangeError> {
         let mut events = EventStream::new(response, self.connection.max_message_bytes);
         let (mut reconnect, mut failures) = (ReconnectState::default(), 0);
@@ -251,7 +259,7 @@ impl Exchange {
         }
     }
 
-    /// Delivers what comes after the answer.
+    /// Delivers what comes after the answer, for `STREAM_END_TIMEOUT` at most.
     async fn read_to_end(&self, mut events: EventStream) {
         let rest = async {
             while let Ok(event) = events.next().await {
@@ -261,7 +269,8 @@ impl Exchange {
         drop(timeout(STREAM_END_TIMEOUT, rest).await);
     }
 
-    /// Opens the rest of a stream whose connection was lost. `None`: it cannot be resumed.
+    /// Opens the rest of a stream whose connection was lost. Tries again while the server cannot be reached, until
+    /// there are `MAX_RESUMPTIONS` since the last event, which `failures` counts. `None`: it cannot be resumed.
     async fn resume(&self, reconnect: &ReconnectState, failures: &mut u32) -> Option<EventStream> {
         if self.connection.is_stateless() {
             return None;
@@ -282,8 +291,9 @@ impl Exchange {
         None
     }
 
-    /// Returns other headers for a call that was rejected because its tool declares others than the last tool list
-    /// did. Such a call was not executed: a server checks the headers first.
+    /// Returns other headers for a call that was rejected because its tool declares others than the last tool list did.
+    /// Such a call was not executed: a server checks the headers first. Has the tools listed again, and waits for that
+    /// up to `TOOL_LIST_TIMEOUT`. `None`: the call was rejected for another reason, or the headers are the same.
     async fn corrected_headers(&self, response: &Raw) -> Option<HeaderMap> {
         let is_mismatch = error_code(response) == code::HEADER_MISMATCH;
         if !(self.connection.is_stateless() && is_mismatch && self.message.method == "tools/call") {
@@ -360,7 +370,7 @@ impl Exchange {
     }
 
     /// Takes from a response what the transport itself needs: the revision, and the headers that tools declare. Returns
-    /// the response for the peer.
+    /// the response for the peer, without the tools whose headers are invalid.
     async fn inspect_response(&self, response: Raw) -> Raw {
         let connection = &self.connection;
         if self.message.method == "tools/list" && connection.is_stateless() {

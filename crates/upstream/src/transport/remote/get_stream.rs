@@ -12,7 +12,8 @@ use std::sync::Arc;
 const MAX_UNREACHABLE_ATTEMPTS: u32 = 3;
 
 /// Opens the stream, delivers what comes on it, and opens it again when it is lost. Returns if the server does not have
-/// it, or when the connection has ended.
+/// it. Ends the connection and returns if the session has ended, if a login or another config is needed, or if the
+/// server cannot be reached after `MAX_UNREACHABLE_ATTEMPTS` failures in a row.
 pub async fn run(connection: Arc<RemoteConnection>) {
     let (mut reconnect, mut failures, mut was_open) = (ReconnectState::default(), 0, false);
     loop {
@@ -49,7 +50,7 @@ pub async fn run(connection: Arc<RemoteConnection>) {
     }
 }
 
-/// Delivers events until the stream ends. Each event resets `failures`.
+/// Delivers events until the stream ends or one is too long, which is logged. Each event resets `failures`.
 async fn deliver(
     connection: &RemoteConnection,
     mut events: EventStream,

@@ -17,6 +17,11 @@ pub struct HttpSseStream {
 }
 
 /// Opens the stream and waits until it has named its endpoint, within the connect timeout.
+///
+/// # Errors
+///
+/// Those of `open_get_stream`. `InvalidResponse` if the stream does not name its endpoint in time, or names one that
+/// cannot be used.
 pub async fn open(connection: &RemoteConnection) -> Result<HttpSseStream, RemoteError> {
     let time_limit = connection.http.connect_timeout;
     tokio::time::timeout(time_limit, open_unbounded(connection)).await.unwrap_or_else(|_| {
@@ -42,7 +47,11 @@ async fn open_unbounded(connection: &RemoteConnection) -> Result<HttpSseStream, 
     }
 }
 
-/// Resolves the endpoint that the server named. It must have the origin of `url`: credentials are sent to it.
+/// Resolves the endpoint that the server named.
+///
+/// # Errors
+///
+/// It is no URL, or has another origin than `url`: credentials are sent to it.
 fn endpoint_url(url: &Url, reference: &str) -> Result<Url, RemoteError> {
     let endpoint = url.join(reference).map_err(|_| {
         RemoteError::invalid_response("the server's event stream named an endpoint that is not a valid URL")

@@ -80,7 +80,8 @@ impl ParamHeaders {
         raw::set(result, "tools", &raw::array(&valid))
     }
 
-    /// Returns the headers of a call of `tool` with these arguments.
+    /// Returns the headers of a call of `tool` with these arguments. An argument that is missing, or no string, number
+    /// or boolean, has none.
     pub(crate) fn of_call(&self, tool: &str, arguments: &Raw) -> Vec<(HeaderName, String)> {
         let headers = self.by_tool.lock().get(tool).cloned().unwrap_or_default();
         let headers = headers.into_iter().filter_map(|ParamHeader { path, name }| {
@@ -100,7 +101,12 @@ fn primitive_text(value: &Raw) -> Option<String> {
     }
 }
 
-/// The headers that a tool declares, or why its declarations are invalid.
+/// The headers that a tool declares. A schema of more than `MAX_SCHEMA_BYTES`, or one that cannot be read, declares
+/// none.
+///
+/// # Errors
+///
+/// Returns why a declaration is invalid.
 fn declared_headers(tool: &Raw) -> Result<Vec<ParamHeader>, &'static str> {
     let Some(schema) = raw::get(tool, "inputSchema") else { return Ok(Vec::new()) };
     if schema.len() > MAX_SCHEMA_BYTES || memchr::memmem::find(&schema, KEYWORD.as_bytes()).is_none() {
@@ -121,6 +127,10 @@ fn declared_headers(tool: &Raw) -> Result<Vec<ParamHeader>, &'static str> {
 }
 
 /// Collects the headers that the properties of `schema` declare, and the properties of objects among them.
+///
+/// # Errors
+///
+/// Returns why a declaration is invalid. `path` and `headers` are of no use then.
 fn collect_headers(
     schema: &Value,
     path: &mut Vec<String>,

@@ -29,7 +29,8 @@ impl RequestStreams {
         self.0.lock().iter().find(|(known, _)| known == id).map(|(_, call)| call.clone())
     }
 
-    /// Forgets a request, which was answered, and returns the same.
+    /// Forgets the server's request `id`, because it was answered. Returns the id of our request on whose stream it
+    /// came.
     pub(crate) fn take(&self, id: &Raw) -> Option<Raw> {
         let mut requests = self.0.lock();
         let at = requests.iter().position(|(known, _)| known == id)?;
