@@ -70,7 +70,13 @@ pub struct ProcessEnd {
 }
 
 impl ChildTransport {
-    /// Spawns `launch`, which starts the server of `stdio`. `start` says how that was chosen.
+    /// Spawns `launch`, which starts the server of `stdio`, and begins to keep its stderr, also in `log`. `start` says
+    /// how `launch` was chosen. If a direct start fails, it is forgotten, and the server is started through its
+    /// launcher.
+    ///
+    /// # Errors
+    ///
+    /// See [`SpawnError`]. After two starts it is the error of the second one.
     pub async fn open(
         warden: &Warden,
         process_env: &Arc<Env>,
@@ -102,29 +108,32 @@ impl ChildTransport {
         self.0.pid
     }
 
-    /// Notes how the server was started, if its launcher may be left out. To be called once it has answered.
+    /// Learns from the launcher what it has started, for the next start, and returns what came of it. Takes 2 s at
+    /// most. `None` if the launcher is not to be left out. To be called once the server has answered.
     pub async fn learn_start(&self) -> Option<LauncherUse> {
         Some(self.0.start.as_ref()?.learn(self.0.pid).await)
     }
 
-    /// Forgets how to start the server without its launcher. Returns whether it was started so.
+    /// Forgets how to start the server without its launcher, if it was started so. Returns whether it was. Takes 2 s at
+    /// most.
     pub async fn forget_direct_start(&self) -> bool {
         let Some(start) = self.0.start.as_ref().filter(|start| start.is_direct) else { return false };
         start.forget().await;
         true
     }
 
-    /// Returns the last lines that the process wrote to stderr.
+    /// Returns the last [`STDERR_TAIL_LINES`] lines that the process wrote to stderr, oldest first.
     pub fn stderr_tail(&self) -> String {
         self.0.stderr.last_lines(STDERR_TAIL_LINES)
     }
 
-    /// Waits until the process has exited and its output has had time to be read.
+    /// Waits until the process has exited, however long that takes, and then 100 ms for its output to be read.
     pub async fn drained(&self) {
         drained(&self.0.process).await;
     }
 
-    /// Returns how the process ended. To be called after the end of its stdout.
+    /// Returns how the process ended, or that only the connection did: waits 100 ms for its exit. To be called after
+    /// the end of its stdout.
     pub async fn connection_end(&self) -> ProcessEnd {
         let ChildInner { process, process_env, group, stdio, .. } = &*self.0;
         let (exit, how) = end_of_output(process).await;
@@ -136,19 +145,21 @@ impl ChildTransport {
         ProcessEnd { how, stderr, withheld }
     }
 
-    /// Ends the process and every process that it started. The caller closes its stdin first.
+    /// Ends the process and every process that it started, and waits for that as [`ProcessHandle::stop`] does. The
+    /// caller closes its stdin first.
     pub async fn stop(&self, timeouts: StopTimeouts) {
         self.0.process.stop(timeouts).await;
     }
 }
 
-/// Waits until a process has exited and its output has had time to be read.
+/// Waits until a process has exited, however long that takes, and then 100 ms for its output to be read.
 pub async fn drained(process: &ProcessHandle) {
     process.exited().await;
     sleep(DRAIN_TIMEOUT).await;
 }
 
-/// Returns how a process ended whose output has ended, and what to say about it. `None`: it still runs.
+/// Returns how a process ended whose output has ended, and what to say about it. `None` if it has not exited within
+/// 100 ms.
 pub async fn end_of_output(process: &ProcessHandle) -> (Option<Exit>, String) {
     match timeout(DRAIN_TIMEOUT, process.exited()).await {
         Ok(exit) => (Some(exit), format!("its process {exit}")),
@@ -156,7 +167,11 @@ pub async fn end_of_output(process: &ProcessHandle) -> (Option<Exit>, String) {
     }
 }
 
-/// Spawns a process; as it is written if it cannot be executed without its launcher.
+/// Spawns a process. If a direct start fails, forgets it and spawns what the config says.
+///
+/// # Errors
+///
+/// As that of the last attempt, see [`SpawnError`].
 async fn spawn(
     warden: &Warden,
     launch: Launch,

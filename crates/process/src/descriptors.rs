@@ -13,7 +13,8 @@ pub fn close_other_descriptors() {
     close_range(3, RawFd::MAX);
 }
 
-/// Closes the descriptors from `first` to `last`.
+/// Closes the descriptors from `first` to `last`, both included. Without close_range(2), those above the soft limit of
+/// open files, or above 65,536, stay open.
 #[expect(unsafe_code, reason = "closes descriptors that no code of this process owns")]
 pub(crate) fn close_range(first: RawFd, last: RawFd) {
     if first > last {
@@ -35,11 +36,12 @@ pub(crate) fn close_range(first: RawFd, last: RawFd) {
     }
 }
 
-/// Sends bytes, and descriptors with the first of them. Waits while the other side does not read.
+/// Sends bytes, and descriptors with the first of them. Waits while the other side does not read. Without bytes,
+/// nothing is sent.
 ///
 /// # Errors
 ///
-/// Fails if the other side closed the connection.
+/// Fails if the other side closed the connection, or as sendmsg(2).
 pub async fn send(socket: &UnixStream, mut bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
     let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
     let mut rights = (!numbers.is_empty()).then_some(ControlMessage::ScmRights(&numbers));
@@ -61,7 +63,7 @@ pub async fn send(socket: &UnixStream, mut bytes: &[u8], descriptors: &[OwnedFd]
 ///
 /// # Errors
 ///
-/// Fails as recvmsg(2).
+/// Fails as recvmsg(2), or if more than three descriptors come with the bytes.
 #[expect(unsafe_code, reason = "descriptors arrive as plain numbers")]
 pub fn receive(socket: &impl AsRawFd, chunk: &mut [u8]) -> nix::Result<(usize, Vec<OwnedFd>)> {
     let mut control = nix::cmsg_space!([RawFd; 3]);

@@ -39,7 +39,7 @@ impl HeldProcess {
     ///
     /// # Errors
     ///
-    /// Fails if that process has ended.
+    /// Fails if that process has ended, or the kernel is older than Linux 5.3.
     pub fn of_peer(socket: BorrowedFd<'_>, pid: i32) -> io::Result<Self> {
         use nix::errno::Errno;
         use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
@@ -71,7 +71,11 @@ impl HeldProcess {
 
 #[cfg(not(target_os = "linux"))]
 impl HeldProcess {
-    /// Fails: this system has no handle of a process.
+    /// Does nothing but fail.
+    ///
+    /// # Errors
+    ///
+    /// Always fails: this system has no handle of a process.
     pub fn open(_pid: i32) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -211,8 +211,8 @@ impl LaunchError {
 /// An argument that is not looked at.
 const SOME_ARGUMENT: &str = "argument";
 
-/// Returns the servers that certainly cannot be started, and why. Takes `CHECK_TIMEOUT` at most; if the file system takes
-/// longer, none is known.
+/// Returns the servers that certainly cannot be started, and why, in no order. A server whose command may be on the
+/// PATH of the login shell is not one of them. Takes 200 ms at most; if the file system takes longer, none is known.
 pub async fn find_broken<'s>(
     servers: impl Iterator<Item = (&'s GroupName, &'s StdioConfig)>,
     process_env: &Env,
@@ -262,7 +262,12 @@ fn without_arguments(command: &str) -> String {
 
 /// Determines the program, arguments, environment and working directory of the server that `stdio` configures.
 ///
-/// Takes milliseconds, or up to 2 s the first time that the login shell is asked for its PATH.
+/// Takes milliseconds, or up to 2 s the first time that the login shell is asked for its PATH. A file system that hangs
+/// is awaited for 10 s.
+///
+/// # Errors
+///
+/// See [`LaunchError`].
 pub async fn prepare(stdio: &StdioConfig, process_env: &Env) -> Result<Launch, LaunchError> {
     let login_path = match path::needs_login_path(stdio, process_env) {
         true => path::login_path(process_env).await,
@@ -275,7 +280,11 @@ pub async fn prepare(stdio: &StdioConfig, process_env: &Env) -> Result<Launch, L
     found.await?
 }
 
-/// Does the work of [`prepare`]. `login_path` is the PATH of the login shell, if it is needed.
+/// Does the work of [`prepare`]. Blocks. `login_path` is the PATH of the login shell, if it is needed.
+///
+/// # Errors
+///
+/// As [`prepare`], without `Lookup`. The working directory is checked first, then the command, then its arguments.
 fn prepare_blocking(
     stdio: &StdioConfig,
     process_env: &Env,
@@ -320,6 +329,10 @@ fn is_system_dir(process_env: &Env) -> bool {
 }
 
 /// Returns [`working_dir`] if it is a directory.
+///
+/// # Errors
+///
+/// `Cwd` if it is no directory, or cannot be looked at.
 fn usable_working_dir(stdio: &StdioConfig, process_env: &Env) -> Result<PathBuf, LaunchError> {
     let cwd = working_dir(stdio, process_env);
     let is_usable = cwd.metadata().and_then(|metadata| match metadata.is_dir() {
@@ -332,7 +345,11 @@ fn usable_working_dir(stdio: &StdioConfig, process_env: &Env) -> Result<PathBuf,
     }
 }
 
-/// Returns the executable for `command`.
+/// Returns the executable for `command`. `searched` is the child's PATH.
+///
+/// # Errors
+///
+/// `HasArguments`, `Address`, `Directory`, `NotExecutable`, `NoSuchFile` or `NotFound`: the first of them that applies.
 fn find_program(
     command: &str,
     searched: PathList,

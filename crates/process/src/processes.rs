@@ -41,7 +41,7 @@ impl ProcessTree {
         tree
     }
 
-    /// Returns how many processes a process is with its descendants.
+    /// Returns the number of a process and its descendants. It is 1 for a process that is not there.
     pub fn count(&self, pid: u32) -> usize {
         let children = self.children.get(&pid).into_iter().flatten();
         1 + children.map(|child| self.count(*child)).sum::<usize>()
@@ -73,7 +73,7 @@ impl ProcessTree {
     }
 }
 
-/// Returns the parent of a process.
+/// Returns the parent of a process; `None` if there is no such process.
 pub fn parent(pid: u32) -> Option<u32> {
     Some(procfs::stat(pid.cast_signed())?.ppid.cast_unsigned())
 }

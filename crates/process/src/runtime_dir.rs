@@ -14,16 +14,22 @@ use std::path::{Path, PathBuf};
 pub struct RuntimeDir(PathBuf);
 
 impl RuntimeDir {
-    /// Opens the directory, and creates it if it is missing. `base` is `$XDG_RUNTIME_DIR`, if that is set.
+    /// Opens the directory, and creates it if it is missing. `base` is `$XDG_RUNTIME_DIR`, if that is set. If `base`
+    /// does not exist, it is the directory in /tmp; if `base` is not ours, that is an error.
     ///
     /// # Errors
     ///
-    /// Fails if the directory is not ours, or others may use it. The error names the path.
+    /// Fails if the directory or `base` is not ours, if others may use it, or if it cannot be created. The error names
+    /// the path.
     pub fn open(base: Option<&Path>) -> io::Result<Self> {
         Self::open_or(base, format!("/tmp/dynamic-mcp-{}", nix::unistd::geteuid()).into())
     }
 
     /// Opens the directory, with `fallback` in place of the directory in /tmp.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
     fn open_or(base: Option<&Path>, fallback: PathBuf) -> io::Result<Self> {
         let Some(base) = base else { return Self::open_at(fallback) };
         match check_owner(base) {
@@ -33,11 +39,11 @@ impl RuntimeDir {
         }
     }
 
-    /// Opens this very directory.
+    /// Opens this very directory, and creates it, but none above it, if it is missing.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Fails if the directory is not ours, if others may use it, or if it cannot be created. The error names the path.
     pub fn open_at(dir: PathBuf) -> io::Result<Self> {
         match DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => {}
@@ -66,7 +72,7 @@ impl RuntimeDir {
         Ok(self.0.join(format!("host-{}.sock", build_id()?)))
     }
 
-    /// Opens the file that is locked from looking for a host until one runs.
+    /// Opens the file that is locked from looking for a host until one runs, and creates it. The caller locks it.
     ///
     /// # Errors
     ///
@@ -84,7 +90,11 @@ impl RuntimeDir {
     }
 }
 
-/// Checks that `path` is a directory of ours, and no symbolic link.
+/// Checks that `path` is a directory of ours that nobody else can write, and no symbolic link. Returns its metadata.
+///
+/// # Errors
+///
+/// Fails if it is something else, or there is nothing. The error names the path.
 fn check_owner(path: &Path) -> io::Result<fs::Metadata> {
     let metadata = fs::symlink_metadata(path).map_err(|error| with_path(path, error))?;
     let is_ours = metadata.uid() == nix::unistd::geteuid().as_raw();
@@ -104,6 +114,10 @@ fn with_path(path: &Path, error: io::Error) -> io::Error {
 }
 
 /// Identifies our executable: an upgrade, or another build of the same version, is another file.
+///
+/// # Errors
+///
+/// Fails if our executable cannot be found.
 fn build_id() -> io::Result<String> {
     let file = fs::metadata(own_program())?;
     let text = format!(

@@ -94,11 +94,13 @@ impl SecretResolver {
         }))
     }
 
-    /// Returns the config with its values.
+    /// Returns the config with its values, at once if it names none. Keyrings are asked one at a time, as are commands,
+    /// so the calls of other servers are awaited. A command is killed after 30 s.
     ///
     /// # Errors
     ///
-    /// Returns why the first value that is not known is not known.
+    /// Returns the first value that is not known or cannot stand in its place, and why. The others are then not
+    /// fetched.
     pub async fn resolve(&self, server: Arc<ServerConfig>) -> Result<Arc<ServerConfig>, SecretError> {
         if server.secrets.0.is_empty() {
             return Ok(server);
@@ -119,7 +121,7 @@ impl SecretResolver {
         Ok(Arc::new(resolved))
     }
 
-    /// Forgets the values of a server that failed to start, unless they were fetched just now.
+    /// Forgets the values of a server that failed to start, unless they were fetched within the last minute.
     pub fn forget_old(&self, server: &ServerConfig) {
         let is_used =
             |fetched: &Fetched| server.secrets.sources().any(|(_, source)| *source == fetched.source);
@@ -145,7 +147,7 @@ impl SecretResolver {
         value
     }
 
-    /// Returns the value that was fetched before, unless it is an old failure.
+    /// Returns the value that was fetched before, or its failure if that is younger than [`FAILURE_AGE`].
     fn cached(&self, source: &SecretSource) -> Option<Result<String, String>> {
         let mut fetched = self.0.fetched.lock();
         fetched.retain(|fetched| fetched.value.is_ok() || fetched.at.elapsed() < FAILURE_AGE);
@@ -171,7 +173,13 @@ impl ResolverInner {
         }
     }
 
-    /// Runs a command and returns what it prints, without the line breaks at the end.
+    /// Runs a command and returns what it prints, without the line breaks at the end. The command is killed when
+    /// `command_timeout` is over.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason if the command cannot be started, does not end in time or ends with another code than 0,
+    /// or if it prints nothing, more than [`MAX_OUTPUT`] or what is not UTF-8.
     async fn run(&self, words: &[String]) -> Result<String, String> {
         let (program, args) = words.split_first().ok_or("there is no command")?;
         let failed = |why: String| format!("the command {program:?} {why}");
@@ -230,7 +238,11 @@ async fn read(from: impl AsyncRead + Unpin, output: &mut Vec<u8>) {
     drop(from.take(MAX_OUTPUT + 1).read_to_end(output).await);
 }
 
-/// Returns an error if the value cannot stand in its field.
+/// Checks that the value can stand in its place.
+///
+/// # Errors
+///
+/// Says why it cannot.
 fn check_value(place: &SecretPlace, value: &str) -> Result<(), &'static str> {
     match place {
         SecretPlace::Header(_) => header_value_error(value).map_or(Ok(()), Err),

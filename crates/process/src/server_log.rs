@@ -56,7 +56,7 @@ impl Default for ServerLog {
 }
 
 impl ServerLog {
-    /// Adds a line, without its ending.
+    /// Adds a line, which comes without its ending. Removes the oldest lines if all have more than 64 KiB.
     pub fn push(&self, line: String) {
         let mut ring = self.0.lock();
         ring.bytes += line.len() + 1;

@@ -29,7 +29,8 @@ const LOG_WINDOW: Duration = Duration::from_secs(1);
 pub struct StderrTail(Arc<Mutex<LineBuffer>>);
 
 impl StderrTail {
-    /// Returns the last `lines` lines, oldest first, including a last line without a line ending.
+    /// Returns the last `lines` lines, oldest first, including a last line without a line ending. Blank lines are not
+    /// kept, and no more than 64 KiB in all.
     pub fn last_lines(&self, lines: usize) -> String {
         let buffer = self.0.lock();
         let partial = sanitize(&buffer.partial);
@@ -38,8 +39,9 @@ impl StderrTail {
         all.skip(skipped).collect::<Vec<_>>().join("\n")
     }
 
-    /// Reads `stderr` to its end and keeps its last lines, also in `kept`, which outlives the process. Logs each line as
-    /// an event of the current span, which names the group.
+    /// Reads `stderr` to its end and keeps its last lines, also in `kept`, which outlives the process. Logs each line
+    /// as an event of the current span, which names the group, but no more than 64 lines in a second. A line is cut
+    /// after 8 KiB. Blank lines are left out.
     pub async fn follow(self, mut stderr: impl AsyncRead + Unpin, kept: ServerLog) {
         let mut chunk = vec![0; 8 << 10];
         let write = |log: &mut RateLimitedLog, line: String| {

@@ -155,18 +155,25 @@ impl Warden {
         Self::with_reply_timeout(program, args, REPLY_TIMEOUT)
     }
 
-    /// Creates a warden whose processes may be silent for `reply_timeout`.
+    /// Creates a warden whose processes may be silent for `reply_timeout`. An exec may take as long.
     pub fn with_reply_timeout(program: PathBuf, args: Vec<OsString>, reply_timeout: Duration) -> Self {
         Self(Arc::new(WardenInner { program, args, reply_timeout, pool: Mutex::default() }))
     }
 
-    /// Starts the warden process before the first spawn does. Returns its pid, or `None` if it cannot be started.
+    /// Starts the warden process before the first spawn does, unless one runs. Returns its pid, or `None` if it cannot
+    /// be started. To be called in a Tokio runtime.
     pub fn start(&self) -> Option<u32> {
         self.0.commands_and_next_id().ok()?;
         self.pid()
     }
 
-    /// Starts an upstream.
+    /// Starts an upstream. Returns when its program is executed. The warden process may take 5 s to begin, and the exec
+    /// 5 s more. If the warden process has died or does not begin, another one is asked, once. If this is cancelled,
+    /// the upstream is stopped.
+    ///
+    /// # Errors
+    ///
+    /// See [`SpawnError`].
     pub async fn spawn(&self, launch: Launch) -> Result<SpawnedProcess, SpawnError> {
         // The warden process may have been killed before we noticed. Every process that it spawned was killed with it,
         // so a second attempt does not start the upstream twice. Or it was silent: if it ever begins this spawn, the
@@ -212,7 +219,8 @@ impl Warden {
         }
     }
 
-    /// Ends every upstream and every warden process. Every later spawn fails. Idempotent.
+    /// Ends every upstream and every warden process. Every later spawn fails. Idempotent. Returns when all are ended,
+    /// at the latest 400 ms after `sigkill_after`; the warden processes then go on without us.
     ///
     /// The owner of each upstream closes its stdin at the same time.
     pub async fn shutdown(&self, timeouts: StopTimeouts) {
@@ -245,8 +253,8 @@ impl Warden {
     }
 }
 
-/// Kills our warden processes that are stopped (SIGSTOP), and ends the processes that they leave behind. The others go
-/// on without us.
+/// Kills our warden processes that are stopped (SIGSTOP), and ends the processes that they leave behind. Takes
+/// [`SHUTDOWN_SLACK`] at most. The others go on without us.
 async fn end_stopped(mut processes: Vec<(u32, HeldProcess)>) {
     processes.retain(|(pid, process)| stopped_wardens::is_stopped(*pid, process));
     if processes.is_empty() {
@@ -274,7 +282,8 @@ impl From<SpawnError> for SpawnAttemptError {
 
 impl WardenInner {
     /// Returns the command channel of a warden process that is not known to have failed, and the id of the next
-    /// upstream.
+    /// upstream. Starts a warden process if there is none. Fails with `ShuttingDown` after a shutdown, and with
+    /// `Warden` if the warden process cannot be started.
     fn commands_and_next_id(
         self: &Arc<Self>,
     ) -> Result<(mpsc::UnboundedSender<ClientCommand>, u64), SpawnError> {
@@ -289,7 +298,8 @@ impl WardenInner {
         Ok((commands, pool.take_id()))
     }
 
-    /// Retires a silent warden process, so that the next spawn starts another one.
+    /// Retires a silent warden process, so that the next spawn starts another one. Does nothing if it is retired or
+    /// ended already. Fails if it is the current one and another one is retired.
     fn retire(&self, silent: &mpsc::UnboundedSender<ClientCommand>) -> Result<(), BothSilent> {
         if let Some(pid) = self.pool.lock().retire(silent)? {
             let after = self.reply_timeout;
@@ -316,7 +326,8 @@ impl WardenInner {
         }
     }
 
-    /// Starts a warden process and its client task.
+    /// Starts a warden process and its client task, and adds it to the pool. Its first work is to end what lost warden
+    /// processes left behind, such as `orphaned_pids`. Fails if the process or its socket cannot be made.
     fn start(
         self: &Arc<Self>,
         pool: &mut WardenPool,
@@ -346,9 +357,10 @@ impl WardenInner {
     }
 }
 
-/// Raises our soft RLIMIT_NOFILE to the hard one, because every upstream takes three descriptors.
+/// Raises our soft RLIMIT_NOFILE to the hard one, because every upstream takes three descriptors. A limit that cannot
+/// be raised stays.
 ///
-/// Returns the original soft limit, which upstreams get. Only the first call has an effect.
+/// Returns the original soft limit, which upstreams get. Only the first call has an effect; all return the same.
 pub fn raise_nofile() -> u64 {
     static ORIGINAL: OnceLock<u64> = OnceLock::new();
     *ORIGINAL.get_or_init(|| {
@@ -362,7 +374,8 @@ pub fn raise_nofile() -> u64 {
     })
 }
 
-/// Creates the pipes of an upstream: our ends, and its blocking ends in the order of their descriptors.
+/// Creates the pipes of an upstream: our ends, and its blocking ends in the order of their descriptors. Fails as
+/// pipe(2): we have too many open files, for example.
 fn open_pipes() -> io::Result<((Sender, Receiver, Receiver), [OwnedFd; 3])> {
     let (stdin, child_stdin) = large_pipe()?;
     let (child_stdout, stdout) = large_pipe()?;
@@ -373,7 +386,8 @@ fn open_pipes() -> io::Result<((Sender, Receiver, Receiver), [OwnedFd; 3])> {
     Ok(((stdin, stdout, stderr), stdio))
 }
 
-/// Creates a pipe with a larger buffer, where the system allows it.
+/// Creates a pipe with a larger buffer, where the system allows it. Fails as pipe(2). A pipe that does not get larger
+/// is no error.
 fn large_pipe() -> io::Result<(Sender, Receiver)> {
     let (sender, receiver) = pipe::pipe()?;
     grow(&sender);

@@ -101,7 +101,7 @@ pub enum JobError {
 }
 
 impl Jobs {
-    /// Without any upstream.
+    /// Creates it without any upstream.
     pub fn new() -> Self {
         Self::default()
     }
@@ -137,7 +137,8 @@ impl Jobs {
         Ok(JobProcess { pid, stdin, stdout, stderr, handle: JobHandle { state: states, stop } })
     }
 
-    /// Ends every upstream. Every later start fails. Idempotent.
+    /// Ends every upstream. Every later start fails. Idempotent. Returns when all are ended, at the latest 400 ms after
+    /// `sigkill_after`.
     ///
     /// The owner of each upstream closes its stdin at the same time.
     pub async fn shutdown(&self, timeouts: StopTimeouts) {
@@ -171,7 +172,7 @@ pub struct JobHandle {
 }
 
 impl JobHandle {
-    /// Waits for the process to exit. Cancel-safe, and can be called again.
+    /// Waits for the process to exit, however long that takes. Cancel-safe, and can be called again.
     pub async fn exited(&self) -> JobExit {
         let exited = self.state.clone().wait_for(|state| state.exit.is_some()).await.map(|state| state.exit);
         exited.ok().flatten().unwrap_or(JobExit::Unknown)
@@ -179,7 +180,8 @@ impl JobHandle {
 
     /// Ends the process and every process that it started.
     ///
-    /// The caller closes the process's stdin first. Returns as soon as no process is left.
+    /// The caller closes the process's stdin first. Returns as soon as no process is left, at the latest 3.4 s after
+    /// `sigkill_after`.
     pub async fn stop(&self, timeouts: StopTimeouts) {
         // Fails only if it is stopped already.
         self.stop.send(timeouts).ok();

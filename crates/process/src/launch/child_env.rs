@@ -149,7 +149,7 @@ fn is_safe(name: &str) -> bool {
 
 /// Returns the names of our variables that the child of `group` did not inherit and that it may have wanted: variables
 /// that its stderr mentions, and credentials whose name begins like the server's, such as `GITHUB_TOKEN` for a server
-/// that is named github.
+/// that is named github. They are 8 at most, sorted by name.
 ///
 /// Such a variable is the likely cause of a failed start. The user can pass it on with `inherit_env` or `env`.
 pub fn withheld_vars(process_env: &Env, group: &str, stdio: &StdioConfig, stderr_tail: &str) -> Vec<String> {
@@ -184,7 +184,8 @@ const COMMON_WORDS: &[&str] = &[
     "UVX",
 ];
 
-/// Returns the words of the server's name and of the names of its program and package, in capitals.
+/// Returns the words of the server's name and of the names of its program and package, in capitals, without those that
+/// are shorter than three letters or say nothing.
 fn server_words(group: &str, stdio: &StdioConfig) -> Vec<String> {
     let package = stdio.args.iter().find(|arg| !arg.starts_with('-'));
     let names = [Some(group), Some(&stdio.command), package.map(String::as_str)];

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use config::nearest::nearest;
 
-/// Returns what the user can do about a command that is not found.
+/// Returns what the user can do about a command that is not found on the child's PATH. `found` is a file of this name
+/// in another directory.
 pub(super) fn advice(command: &str, found: Option<&Path>) -> String {
     match found {
         Some(found) => format!("it is at {found:?}: write this absolute path as \"command\""),

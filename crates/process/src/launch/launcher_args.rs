@@ -21,7 +21,12 @@ const RUN_FLAGS: &[&str] = &["-i", "--interactive", "--rm", "-t", "-it", "--init
 /// Programs that take a string with spaces for one name.
 const INTERPRETERS: [&str; 5] = ["node", "python", "python3", "deno", "bun"];
 
-/// Refuses arguments that name nothing to start.
+/// Refuses arguments that name nothing to start, and a first argument that is several. Those of a program that is not
+/// known pass.
+///
+/// # Errors
+///
+/// `JoinedArguments` if the first argument is several, else `NoPackage` if none names a package.
 pub(super) fn check(command: &str, args: &[String]) -> Result<(), LaunchError> {
     let program = Path::new(command).file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let launcher = LAUNCHERS.iter().find(|(name, ..)| *name == program);

@@ -105,12 +105,14 @@ pub(super) fn needs_login_path(stdio: &StdioConfig, process_env: &Env) -> bool {
     cfg!(unix) && should_extend_path(stdio, process_env) && fs::File::open("/dev/tty").is_err()
 }
 
-/// Returns the PATH of the login shell, which is started on the first call only.
+/// Returns the PATH of the login shell, which is started on the first call only. That takes up to 2 s. `None` if it is
+/// not known.
 pub(super) async fn login_path(process_env: &Env) -> Option<OsString> {
     login_shell::path(process_env).await
 }
 
-/// Returns the extended PATH of the child: that of the login shell, ours, then the tool directories.
+/// Returns the extended PATH of the child: that of the login shell, ours, on Unix that of the system, then the tool
+/// directories. Blocks.
 ///
 /// Returns `None` if the child keeps the PATH that it inherits or its config entry sets.
 pub(super) fn extended_path(

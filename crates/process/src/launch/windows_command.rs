@@ -169,6 +169,10 @@ pub(crate) fn command_line(
 }
 
 /// Returns the arguments as texts.
+///
+/// # Errors
+///
+/// `NotUnicode` or `Nul`, with the position of the argument, counted from 1.
 fn texts<'a>(args: &'a [OsString]) -> Result<Vec<&'a str>, QuoteError> {
     let text = |(index, arg): (usize, &'a OsString)| match arg.to_str() {
         None => Err(QuoteError::NotUnicode(index + 1)),
@@ -197,6 +201,10 @@ fn ordinary_line(program: &Path, args: &[&str]) -> OsString {
 ///
 /// Extensions are on for the escape of percent signs. Delayed expansion is off because `!VAR!` cannot be escaped. Without
 /// `/d`, commands of the registry would run first. With `/s`, exactly the first and the last quotation mark are removed.
+///
+/// # Errors
+///
+/// `Path` if the path cannot be quoted, `LineBreak` if an argument has a line break.
 fn batch_line(shell: &Path, file: &Path, args: &[&str]) -> Result<OsString, QuoteError> {
     let file =
         file.to_str().filter(|file| !file.contains(['"', '\n', '\r', '\0'])).ok_or(QuoteError::Path)?;

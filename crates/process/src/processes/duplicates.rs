@@ -99,7 +99,7 @@ impl DuplicateServer {
         (!self.is_configured).then_some(share)
     }
 
-    /// It as JSON.
+    /// Returns it as JSON.
     pub fn json(&self) -> Value {
         json!({
             "group": self.group,

@@ -67,7 +67,11 @@ struct TrackedProcess {
 }
 
 impl WardenClient {
-    /// Starts the warden process. Its stdin is its end of the socket.
+    /// Starts the warden process. Its stdin is its end of the socket. To be called in a Tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the process or the socket cannot be made.
     pub(super) fn start(
         program: &Path,
         args: &[OsString],
@@ -94,7 +98,9 @@ impl WardenClient {
         Ok((client, child))
     }
 
-    /// Runs until the warden process or the last handle is gone. `hello` are the first frames to send.
+    /// Serves the connection until the warden process is gone or speaks another version, until the last
+    /// [`Warden`](super::Warden) is dropped, or until this one is retired and has no upstream left. Then waits for the
+    /// end of the warden process, and kills it after [`EXIT_TIMEOUT`]. `hello` are the first frames to send.
     ///
     /// If the warden process dies while it has upstreams, calls `on_lost` with their pids.
     pub(super) async fn run(
@@ -156,6 +162,10 @@ impl WardenClient {
 
     /// Executes a command. It may wait for the warden process to read, because the warden process never waits for us to
     /// read.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the warden process has died.
     async fn execute(&mut self, command: ClientCommand) -> io::Result<()> {
         let request = match command {
             ClientCommand::Spawn { id, frame, stdio, forked, reply } => {
@@ -182,6 +192,10 @@ impl WardenClient {
     }
 
     /// Handles every whole frame that was received.
+    ///
+    /// # Errors
+    ///
+    /// `Lost` if a frame is malformed, `VersionMismatch` if the warden process is of another version.
     fn handle_events(&mut self) -> Result<(), Disconnect> {
         let malformed = |error| Disconnect::Lost(io::Error::new(io::ErrorKind::InvalidData, error));
         while let Some(frame) = next_frame(&mut self.input).map_err(malformed)? {

@@ -93,7 +93,8 @@ impl ProcessHandle {
         Self { id, state, commands }
     }
 
-    /// Waits for the process to exit. Cancel-safe, and can be called again.
+    /// Waits for the process to exit, however long that takes. Cancel-safe, and can be called again. `Unknown` if the
+    /// warden process has died.
     pub async fn exited(&self) -> Exit {
         match self.state.clone().wait_for(|state| state.exit.is_some()).await {
             Ok(state) => state.exit.unwrap_or(Exit::Unknown),
@@ -101,10 +102,11 @@ impl ProcessHandle {
         }
     }
 
-    /// Ends the process and every process that it started, with signals as `timeouts` says.
+    /// Ends the process and every process that it started, with signals as `timeouts` says. A second call can only
+    /// bring the signals forward.
     ///
     /// The caller closes the process's stdin first. Returns as soon as no process is left, or when the remaining ones
-    /// have survived SIGKILL for 3 s.
+    /// have survived SIGKILL for 3 s; in any case 4 s after `sigkill_after`, and at once if the warden is gone.
     pub async fn stop(&self, timeouts: StopTimeouts) {
         let Some(commands) = self.commands.upgrade() else { return };
         if commands.send(ClientCommand::Stop { id: self.id, timeouts }).is_err() {

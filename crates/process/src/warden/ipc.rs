@@ -49,7 +49,11 @@ impl WardenSocket {
         self.is_closed
     }
 
-    /// Receives what is available.
+    /// Receives what is available, at most [`MAX_READS`] times [`READ_SIZE`] bytes, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Fails as recvmsg(2). The end of the connection is no error, see `is_closed`.
     pub(super) fn receive(&mut self) -> io::Result<()> {
         let mut chunk = vec![0; READ_SIZE];
         for _ in 0..MAX_READS {
@@ -68,7 +72,11 @@ impl WardenSocket {
         Ok(())
     }
 
-    /// Returns the next frame that was received whole.
+    /// Removes the next frame that was received whole and returns it; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if its length exceeds the limit of a frame.
     pub(super) fn next_frame(&mut self) -> Result<Option<Bytes>, MalformedFrame> {
         next_frame(&mut self.input)
     }
@@ -79,7 +87,7 @@ impl WardenSocket {
         Some([next()?, next()?, next()?])
     }
 
-    /// Queues an event.
+    /// Queues an event, which `flush` writes.
     pub(super) fn send(&mut self, event: &WardenEvent) {
         self.output.extend(event.encode());
     }
@@ -89,7 +97,11 @@ impl WardenSocket {
         !self.output.is_empty()
     }
 
-    /// Writes as many of the queued events as the socket accepts.
+    /// Writes as many of the queued events as the socket accepts, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the other end was closed.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while !self.output.is_empty() {
             match self.socket.write(&self.output) {

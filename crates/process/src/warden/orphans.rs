@@ -38,12 +38,14 @@ enum OrphanScope<'a> {
     Owned,
 }
 
-/// Ends every process of a dead owner, and the processes of `owner` whose upstream was lost.
+/// Ends every process of a dead owner, and the processes of `owner` whose upstream was lost. Blocks until none is left,
+/// for [`CLEANUP_TIMEOUT`] at most.
 pub(super) fn end_orphans(owner: &OwnerId, lost: &LostUpstreams) {
     end(owner, OrphanScope::Lost(lost));
 }
 
-/// Ends every process of `owner` that is left, whichever warden started it.
+/// Ends every process of `owner` that is left, whichever warden started it. Blocks until none is left, for
+/// [`CLEANUP_TIMEOUT`] at most.
 pub(super) fn end_owned(owner: &OwnerId) {
     end(owner, OrphanScope::Owned);
 }

@@ -58,7 +58,12 @@ impl WardenPool {
         self.next_id - 1
     }
 
-    /// Retires a silent warden process. Returns its pid if this call did so, and an error if one is retired already.
+    /// Retires a silent warden process. Returns its pid, if it is known; `None` too if the warden process is retired or
+    /// ended already.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is the current one and another one is retired.
     pub(super) fn retire(
         &mut self,
         silent: &mpsc::UnboundedSender<ClientCommand>,

@@ -140,7 +140,11 @@ pub(super) enum WardenEvent {
 #[error("malformed frame")]
 pub(super) struct MalformedFrame;
 
-/// Removes the first whole frame from `input` and returns it.
+/// Removes the first whole frame from `input` and returns it without its length; `None` if there is none yet.
+///
+/// # Errors
+///
+/// Fails if its length exceeds [`MAX_FRAME_BYTES`].
 pub(super) fn next_frame(input: &mut BytesMut) -> Result<Option<Bytes>, MalformedFrame> {
     let Some(head) = input.first_chunk::<4>() else { return Ok(None) };
     let length = usize::try_from(u32::from_le_bytes(*head)).map_err(|_| MalformedFrame)?;
@@ -168,7 +172,11 @@ pub(super) trait WardenMessage: Serialize + DeserializeOwned {
         frame
     }
 
-    /// Decodes a frame without its length.
+    /// Decodes a frame without its length. The `Hello` of another version has nothing but its version.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the frame is no message of this direction, or has more than one.
     fn decode(frame: &[u8]) -> Result<Self, MalformedFrame> {
         match (other_version(frame), postcard::take_from_bytes(frame)) {
             (Some(version), _) => Ok(Self::other_hello(version)),

@@ -15,9 +15,11 @@ use crate::descriptors::close_range;
 const SURVIVED_SIGNALS: [Signal; 5] =
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGPIPE];
 
-/// Turns this process into the warden process. Returns its socket, which was its stdin.
+/// Turns this process into the warden process. Returns its socket, which was its stdin. The socket is non-blocking.
 ///
-/// Fails if stdin is not a socket.
+/// # Errors
+///
+/// Fails if stdin is not a socket, or as a system call.
 pub(super) fn set_up() -> io::Result<UnixStream> {
     let stdin = io::stdin();
     let socket = stdin.as_fd().try_clone_to_owned()?;
@@ -45,6 +47,10 @@ pub(super) fn set_up() -> io::Result<UnixStream> {
 ///
 /// The survived signals get a handler that does nothing. They are not ignored, because upstreams would inherit that
 /// over exec, which resets handlers.
+///
+/// # Errors
+///
+/// Fails as sigaction(2) or sigprocmask(2).
 #[expect(unsafe_code, reason = "signal dispositions have no safe wrapper")]
 fn set_signal_dispositions() -> nix::Result<()> {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
@@ -68,6 +74,10 @@ extern "C" fn no_op_handler(_signal: libc::c_int) {}
 
 /// Redirects stdin, stdout and stderr to /dev/null and closes every descriptor but the socket, because a client may
 /// have leaked some to us. Returns the socket.
+///
+/// # Errors
+///
+/// Fails if /dev/null cannot be opened, or a descriptor cannot be made.
 fn close_other_descriptors(socket: OwnedFd) -> io::Result<OwnedFd> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;

@@ -38,7 +38,11 @@ pub(super) type SpawnFailure = (SpawnStep, i32);
 pub(super) struct SpawnReport(File);
 
 impl SpawnReport {
-    /// Returns the outcome; `None` if the child has neither executed its program nor failed.
+    /// Returns the outcome, without waiting; `None` if the child has neither executed its program nor failed.
+    ///
+    /// # Errors
+    ///
+    /// The step that failed, and its errno.
     pub(super) fn poll(&mut self) -> Option<Result<(), SpawnFailure>> {
         let mut bytes = [0; 5];
         let exec = SpawnStep::Exec;
@@ -73,7 +77,12 @@ struct PreparedChild {
 }
 
 impl SpawnContext {
-    /// Forks the upstream `id`, which gets a session of its own and no descriptors but `stdio`. Returns its pid.
+    /// Forks the upstream `id`, which gets a session of its own and no descriptors but `stdio`. Returns its pid, and
+    /// what tells whether it has executed its program. Does not wait for that.
+    ///
+    /// # Errors
+    ///
+    /// The errno of what failed before or at the fork. The step is `Exec`.
     #[expect(unsafe_code, reason = "fork(2): the child may run little but system calls")]
     pub(super) fn spawn(
         &self,
@@ -93,6 +102,10 @@ impl SpawnContext {
         }
     }
 
+    /// Makes what the child needs, with its owner marks.
+    ///
+    /// # Errors
+    ///
     /// Fails if a string has a NUL byte.
     fn prepare(&self, id: u64, launch: &Launch) -> io::Result<PreparedChild> {
         let string = |text: &OsStr| CString::new(text.as_bytes());
@@ -127,8 +140,14 @@ impl PreparedChild {
         unsafe { libc::_exit(127) }
     }
 
+    /// Sets up the child and executes its program. Returns only if that fails.
+    ///
     /// Signal dispositions need no reset: the warden process has handlers for the signals that it must survive, and
     /// exec resets handlers to the default. The signal mask is inherited, so the child empties it.
+    ///
+    /// # Errors
+    ///
+    /// The step that failed, and its errno.
     fn execute(&self, stdio: &[OwnedFd; 3], report: RawFd) -> Result<Infallible, (SpawnStep, Errno)> {
         let [stdin, stdout, stderr] = stdio;
         let set_up = || {
@@ -163,6 +182,10 @@ impl PreparedChild {
 
 /// Makes the kernel kill the upstream when the warden process dies. The signal is bound to the thread that forked, and
 /// the warden process has one thread.
+///
+/// # Errors
+///
+/// `ESRCH` if the warden process has died already.
 #[cfg(target_os = "linux")]
 fn set_parent_death_signal(warden_pid: u32) -> nix::Result<()> {
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
@@ -184,7 +207,11 @@ fn restore_nofile(soft: u64) {
     }
 }
 
-/// Makes reading non-blocking.
+/// Returns the report that `reader` reads, and makes reading non-blocking.
+///
+/// # Errors
+///
+/// Fails as fcntl(2).
 fn report_of(reader: PipeReader) -> io::Result<SpawnReport> {
     fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     Ok(SpawnReport(File::from(OwnedFd::from(reader))))

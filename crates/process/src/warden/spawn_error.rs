@@ -58,12 +58,12 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// The warden process died before it answered.
+    /// Returns the error of a warden process that died before it answered.
     pub(super) fn warden_died() -> Self {
         Self::Warden(io::Error::other("it exited before it answered"))
     }
 
-    /// The error for a result of the client task.
+    /// Returns the error for a result of the client task.
     pub(super) fn from_reply(error: SpawnReplyError, launch: &Launch) -> Self {
         match error {
             SpawnReplyError::Failed(SpawnStep::Chdir, errno) => {

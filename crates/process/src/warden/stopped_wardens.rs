@@ -26,7 +26,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a process may take from closing its descriptors to its end.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns whether our process has died. Waits a moment for the end of one whose descriptors are closed already.
+/// Returns whether our process has died. Waits for the end of one whose descriptors are closed already, for
+/// [`EXIT_TIMEOUT`] at most. Blocks.
 ///
 /// A socket that is closed does not mean that: our process also closes that of a retired warden process without
 /// upstreams.
@@ -41,8 +42,9 @@ pub(super) fn is_owner_dead(owner: &OwnerId) -> bool {
     true
 }
 
-/// Waits for the retired warden process of `owner` until `sigkill_at`, kills it if it is left, and then ends every process
-/// of the owner that is left. If it works, it ends its upstreams by itself at the same time.
+/// Continues the retired warden process of `owner` and waits for it until `sigkill_at`, kills it if it is left, and
+/// then ends every process of the owner that is left. Blocks. If it works, it ends its upstreams by itself at the same
+/// time.
 pub(super) fn end(retired: HeldProcess, owner: &OwnerId, sigkill_at: Instant) {
     let wardens = [retired];
     resume(&wardens);
@@ -59,7 +61,7 @@ pub(super) fn resume<'a>(wardens: impl IntoIterator<Item = &'a HeldProcess>) {
 }
 
 /// Kills warden processes of `owner`, waits for their end until `deadline`, and ends every process of the owner that is
-/// left.
+/// left, as [`orphans::end_owned`] does. Blocks.
 pub(super) fn kill(wardens: &[HeldProcess], owner: &OwnerId, deadline: Instant) {
     for warden in wardens {
         // Kills its upstreams too, except those that left its care.

@@ -39,7 +39,8 @@ use base::procfs::ProcStat;
 const OWNER_LOST_TIMEOUTS: StopTimeouts =
     StopTimeouts { sigterm_after: Duration::ZERO, sigkill_after: Duration::from_millis(250) };
 
-/// Runs the warden process. `main` calls this before anything else. Returns when every upstream is ended.
+/// Runs the warden process. `main` calls this before anything else. Returns when every upstream is ended, or has
+/// survived SIGKILL for 3 s; at once, with code 2, if stdin is not the socket.
 pub fn run() -> ExitCode {
     let Ok(socket) = setup::set_up() else {
         // A person started it. If it was our process, it notices that the socket is closed.
@@ -179,7 +180,8 @@ impl Supervisor {
         }
     }
 
-    /// Begins the stop of an upstream. A second request can only bring the signals of the first one forward.
+    /// Begins the stop of an upstream. A second request can only bring the signals of the first one forward. An
+    /// upstream that is not known, such as one that is stopped, is reported as stopped.
     fn begin_stop(&mut self, id: u64, timeouts: StopTimeouts) {
         let Some(upstream) = self.upstreams.get_mut(&id) else {
             return self.socket.send(&WardenEvent::Stopped { id, survivors: 0 });
@@ -211,7 +213,7 @@ impl Supervisor {
         self.upstreams.values().filter_map(|upstream| upstream.next_deadline(now)).min()
     }
 
-    /// `living` are the processes of the upstream.
+    /// Does what is due for an upstream that is being stopped. `living` are its processes.
     fn advance_stop(&mut self, id: u64, now: Instant, living: &[ProcStat]) {
         let Some(upstream) = self.upstreams.get_mut(&id) else { return };
         let Some(stop) = &mut upstream.stop else { return };
@@ -293,7 +295,8 @@ impl Supervisor {
         }
     }
 
-    /// Ends every descendant. Handles no more requests, and still sends events.
+    /// Ends every descendant. Gives up [`KILL_TIMEOUT`] after the first SIGKILL. Handles no more requests, and still
+    /// sends events.
     fn end_all(&mut self, timeouts: StopTimeouts) {
         let mut sigterm_at = Some(from_now(timeouts.sigterm_after));
         let sigkill_at = from_now(timeouts.sigkill_after);

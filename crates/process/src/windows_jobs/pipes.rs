@@ -31,7 +31,11 @@ pub(super) struct StdioPipes {
     pub(super) of_child: [OwnedHandle; 3],
 }
 
-/// Creates the pipes.
+/// Creates the pipes, both ends of each.
+///
+/// # Errors
+///
+/// Fails if the system refuses one, or if another process was faster to connect to it.
 pub(super) async fn open() -> io::Result<StdioPipes> {
     let (stdin, child_stdin) = pipe(Direction::ToChild).await?;
     let (stdout, child_stdout) = pipe(Direction::FromChild).await?;
@@ -46,6 +50,10 @@ enum Direction {
 }
 
 /// Creates a pipe and connects to it. Returns our end and the child's.
+///
+/// # Errors
+///
+/// Fails if the system refuses it, or if another process was faster to connect to it.
 async fn pipe(direction: Direction) -> io::Result<(NamedPipeServer, OwnedHandle)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let (pid, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));

@@ -26,6 +26,10 @@ use crate::launch::windows_command::QuotedCommand;
 const TERMINATED: u32 = 1;
 
 /// Turns the result of a call into that of the standard library.
+///
+/// # Errors
+///
+/// The last error of this thread, if the call failed.
 fn check(succeeded: BOOL) -> io::Result<()> {
     if succeeded == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -73,6 +77,10 @@ pub(super) struct JobObject(OwnedHandle);
 
 impl JobObject {
     /// Creates a job that no process can leave.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the system calls.
     pub(super) fn new() -> io::Result<Self> {
         // SAFETY: no attributes, so that the handle is not inherited, and no name.
         let handle = unsafe { job::CreateJobObjectW(ptr::null(), ptr::null()) };
@@ -86,6 +94,10 @@ impl JobObject {
     }
 
     /// Creates a job of a single process with these limits. No dialog shows that it crashed.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the system calls.
     pub(super) fn limited(limits: JobLimits) -> io::Result<Self> {
         let this = Self::new()?;
         let mut all = job::JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
@@ -105,6 +117,10 @@ impl JobObject {
     }
 
     /// Sets the limits, and that the processes end with the job.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the system call.
     fn set_limits(&self, mut limits: job::JOBOBJECT_EXTENDED_LIMIT_INFORMATION) -> io::Result<()> {
         limits.BasicLimitInformation.LimitFlags |= job::JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
         // SAFETY: the pointer and the length are those of a structure of this class.
@@ -150,7 +166,11 @@ impl JobObject {
 struct Attributes(Vec<usize>);
 
 impl Attributes {
-    /// For `count` attributes.
+    /// Makes room for `count` attributes.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the system call.
     fn new(count: u32) -> io::Result<Self> {
         let mut size = 0;
         // It fails, and tells the size.
@@ -165,6 +185,10 @@ impl Attributes {
     }
 
     /// Sets an attribute that is a list of handles.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the system call.
     ///
     /// # Safety
     ///
@@ -196,7 +220,8 @@ impl Drop for Attributes {
 ///
 /// # Errors
 ///
-/// Fails if the program cannot be executed, or the working directory cannot be entered.
+/// Fails if the program cannot be executed, the working directory cannot be entered, a text contains a NUL character,
+/// or the exit of the process cannot be awaited.
 pub(super) fn start(
     job: &JobObject,
     line: &QuotedCommand,
@@ -253,6 +278,10 @@ pub(super) fn start(
 }
 
 /// Returns the environment as CreateProcessW takes it: `NAME=VALUE`, each with a zero, sorted by name, and another zero.
+///
+/// # Errors
+///
+/// Fails if a name or a value contains a NUL character.
 fn environment_block(env: &[(OsString, OsString)]) -> io::Result<Vec<u16>> {
     let mut sorted: Vec<_> =
         env.iter().map(|(name, value)| (name.to_ascii_uppercase(), name, value)).collect();

@@ -68,7 +68,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// Reads that of a file, following links; `None` if there is no such file.
+    /// Reads that of a file, following links; `None` if there is no such file, or it cannot be reached. Blocks.
     fn read(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         Some(Self {
@@ -138,7 +138,8 @@ impl LearnedStart {
         })
     }
 
-    /// Returns what is to be executed in the place of the launcher. `None` if a file has changed, or it is too old.
+    /// Returns what is to be executed in the place of `launch`, which starts the launcher. `None` if a file has
+    /// changed, if it is too old, or if `launch` lacks a variable or an argument that it refers to. Blocks.
     pub(super) fn apply(&self, launch: &Launch) -> Option<Launch> {
         let is_current = self.expires_s.is_none_or(|end| {
             let now = unix_time_s();
@@ -177,7 +178,11 @@ impl LearnedStart {
         (learned.version == VERSION && learned.program.is_absolute()).then_some(learned)
     }
 
-    /// Writes it to its file. Blocks.
+    /// Writes it to its file, makes the directory, and removes the oldest files beyond the capacity. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason if the file cannot be written, or its directory cannot be made or trusted.
     pub(super) fn write(&self, file: &Path) -> Result<(), String> {
         let dir = file.parent().unwrap_or(file);
         private_dir(dir).map_err(|error| error.to_string())?;
@@ -194,7 +199,7 @@ fn variables(launch: &Launch) -> HashMap<&OsStr, &OsStr> {
     launch.env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())).collect()
 }
 
-/// Removes the files that exceed the capacity.
+/// Removes the oldest files of a directory that exceed [`MAX_FILES`]. Ignores errors. Blocks.
 fn remove_oldest(dir: &Path) {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut files: Vec<_> =

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 const MAX_SHELLS: usize = 2;
 
 /// Returns the process that a launcher has started as the server: the only child that has the launcher's stdin and
-/// stdout, or the only one of the shell that it has started for that.
+/// stdout, or the only one of the shell that it has started for that. Blocks.
 ///
 /// # Errors
 ///
-/// Fails if there is no such process, or more than one.
+/// Fails with the reason if there is no such process or more than one, or if there are more shells than [`MAX_SHELLS`].
 pub(super) fn server_below(launcher: u32) -> Result<u32, String> {
     let link = |file| procfs::link(launcher, file).map_err(|error| error.to_string());
     let stdio = [link("fd/0")?, link("fd/1")?];
@@ -39,11 +39,12 @@ pub(super) fn server_below(launcher: u32) -> Result<u32, String> {
     Err("it starts the server by too many shells".to_owned())
 }
 
-/// Reads what the launcher `pid`, started as `launch` says, gave to the server.
+/// Reads what the launcher `pid`, started as `launch` says, gave to the server. Blocks.
 ///
 /// # Errors
 ///
-/// Fails if it cannot be told completely, or is not `package`.
+/// Fails with the reason if the server is not found, runs in another directory than the launcher or is not of
+/// `package`, or if its command line or its environment cannot be told.
 pub(super) fn observe(pid: u32, launch: &Launch, package: &PinnedPackage) -> Result<ObservedServer, String> {
     let server = server_below(pid)?;
     let program = program(server, launch, package)?;
@@ -63,6 +64,10 @@ pub(super) fn observe(pid: u32, launch: &Launch, package: &PinnedPackage) -> Res
 
 /// Returns the program of the server. Its command line must end in the program and the arguments that the config has
 /// for it, so that executing the program with these makes the same command line.
+///
+/// # Errors
+///
+/// Fails with the reason if the command line cannot be read, ends otherwise, or does not name the program.
 fn program(server: u32, launch: &Launch, package: &PinnedPackage) -> Result<PathBuf, String> {
     let words = procfs::cmdline(server).map_err(|error| error.to_string())?;
     let args = launch.args.get(package.own_args..).unwrap_or_default();
@@ -94,6 +99,10 @@ fn begins_as_script(file: &Path) -> bool {
 }
 
 /// Returns the environment that a process was executed with.
+///
+/// # Errors
+///
+/// Fails with the reason if it cannot be read, or a variable is not UTF-8 or was written over.
 fn environment(pid: u32) -> Result<BTreeMap<String, String>, String> {
     let environ = procfs::environ(pid).map_err(|error| error.to_string())?;
     let text =

@@ -125,6 +125,10 @@ struct OwnArguments<'a> {
 
 impl LauncherOptions {
     /// Returns the package that the arguments from `start` name.
+    ///
+    /// # Errors
+    ///
+    /// `NoVersion` if the package has no exact version, `Unclear` if an argument is not understood.
     fn package(&self, args: &[&str], start: usize) -> Result<PinnedPackage, NotPinned> {
         let own = self.read(args, start)?;
         let spec = own.package.unwrap_or(own.first);
@@ -144,6 +148,10 @@ impl LauncherOptions {
     }
 
     /// Reads the arguments from `start` up to the first that is not an option.
+    ///
+    /// # Errors
+    ///
+    /// `Unclear` if an option is not understood or lacks its value, or if there is no other argument.
     fn read<'a>(&self, args: &[&'a str], start: usize) -> Result<OwnArguments<'a>, NotPinned> {
         let unclear = |arg: &str| {
             let shown = arg.split('=').next().unwrap_or(arg);
@@ -196,7 +204,11 @@ fn npm_package(spec: &str) -> Result<(&str, Option<&str>), &str> {
     if is_npm_name(name) { Ok((name, is_npm_version(version).then_some(version))) } else { Err(name) }
 }
 
-/// Splits what names a package of Python, like [`npm_package`].
+/// Splits what names a package of Python into its name and its version; `None` if the version is not exact.
+///
+/// # Errors
+///
+/// The part that is not understood.
 fn python_package(spec: &str) -> Result<(&str, Option<&str>), &str> {
     let (name, version) = spec.split_once("==").or_else(|| spec.split_once('@')).unwrap_or((spec, ""));
     // Extras, as in `name[cli]==1.2.3`.

@@ -26,7 +26,7 @@ pub struct DirectLaunches {
 pub struct StartRecord {
     package: PinnedPackage,
     file: PathBuf,
-    /// Returns the launch as the config has it.
+    /// The launch as the config has it.
     written: Launch,
     /// Whether the server was started without the launcher.
     pub(crate) is_direct: bool,
@@ -40,7 +40,7 @@ impl DirectLaunches {
     }
 
     /// Returns the command to execute for a server whose config says `written`, and a record of the choice if the
-    /// server may start directly.
+    /// server may start directly. Takes 2 s at most: `written` if the files cannot be read by then.
     pub async fn choose(
         &self,
         launcher: Launcher,
@@ -64,8 +64,8 @@ impl DirectLaunches {
 }
 
 impl StartRecord {
-    /// Learns from the launcher, which runs as process `pid`, what it has started. To be called once the server has
-    /// answered.
+    /// Learns from the launcher, which runs as process `pid`, what it has started, and keeps it for the next start.
+    /// Takes 2 s at most. Does nothing if the server was started directly. To be called once the server has answered.
     pub async fn learn(&self, pid: u32) -> LauncherUse {
         if self.is_direct {
             return LauncherUse::LeftOut;
@@ -93,7 +93,7 @@ impl StartRecord {
         self.written.clone()
     }
 
-    /// Forgets what was learned.
+    /// Forgets what was learned. Takes 2 s at most. Ignores errors.
     pub async fn forget(&self) {
         let file = self.file.clone();
         drop(blocking::run(READ_TIMEOUT, move || fs::remove_file(file)).await);

@@ -30,7 +30,8 @@ const NON_INTERACTIVE_VARS: [(&str, &str); 3] =
 /// The result for the life of our process. A shell that failed once is not started again.
 static LOGIN_PATH: OnceCell<Option<OsString>> = OnceCell::const_new();
 
-/// Returns the PATH of the user's login shell. Takes up to [`QUERY_TIMEOUT`] on the first call.
+/// Returns the PATH of the user's login shell. Takes up to [`QUERY_TIMEOUT`] on the first call, whose result all later
+/// ones return. `None` if `SHELL` is not an absolute path, or if the shell printed no PATH.
 pub(super) async fn path(process_env: &Env) -> Option<OsString> {
     LOGIN_PATH
         .get_or_init(|| async {
@@ -88,7 +89,8 @@ fn random_delimiter() -> String {
     format!("{:016x}{:016x}", random(), random())
 }
 
-/// Returns the bytes between the first two delimiters.
+/// Returns the bytes between the first two delimiters; `None` if the output ends without them, or is longer than
+/// [`MAX_OUTPUT_BYTES`].
 ///
 /// Does not read to the end, because a process that a start-up file left running may hold the pipe open.
 async fn read_delimited(mut stdout: impl AsyncRead + Unpin, delimiter: &[u8]) -> Option<OsString> {
