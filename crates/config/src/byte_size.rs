@@ -5,14 +5,15 @@ use std::num::NonZeroUsize;
 /// What error messages say is expected.
 pub(super) const EXPECTED: &str = "a number of bytes above 0, a size such as \"50kB\" or \"1MB\", or false";
 
-/// Returns `None` if the number is not at least 1, or too large.
+/// Returns a number of bytes, without its fraction; `None` if it is not at least 1, or above 2^53.
 pub(super) fn from_bytes(bytes: f64) -> Option<NonZeroUsize> {
     // Exact in both directions up to this limit.
     let is_size = (1.0..=9_007_199_254_740_992.0).contains(&bytes);
     if is_size { NonZeroUsize::new(bytes as usize) } else { None }
 }
 
-/// Parses a size such as `50000`, `50kB`, `50 KiB` or `1.5MB`. The case of the unit makes no difference.
+/// Parses a size such as `50000`, `50kB`, `50 KiB` or `1.5MB`. The case of the unit makes no difference. `None` if the
+/// text is no size, or is one that [`from_bytes`] refuses.
 pub(super) fn parse(text: &str) -> Option<NonZeroUsize> {
     let text = text.trim();
     let number_ends = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

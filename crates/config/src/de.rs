@@ -211,6 +211,11 @@ struct ValueDeserializer<'n> {
 
 impl<'n> ValueDeserializer<'n> {
     /// Shows the value to the visitor. `fields` is the table of a struct's fields.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the position of the innermost wrong value if the visitor refuses the value, or if a variable in it
+    /// cannot be expanded.
     fn visit<'de, V: Visitor<'de>>(
         self,
         visitor: V,
@@ -321,6 +326,10 @@ struct ObjectAccess<'n> {
 
 impl<'n> ObjectAccess<'n> {
     /// Returns the name by which serde knows a member. Returns `None` for a member that is skipped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the object has had this field before, in any spelling.
     fn serde_name(&mut self, member: &'n ObjectProp<'n>) -> Result<Option<&'n str>, ValueError> {
         let name = member.name.as_str();
         let Some(fields) = self.fields else { return Ok(Some(name)) };

@@ -43,7 +43,8 @@ pub fn default_config_file(env: &Env) -> Option<PathBuf> {
     named.or_else(|| Some(env.config_dir()?.join("servers.json")))
 }
 
-/// Replaces a leading `~` by the home directory, because a client that starts us does not.
+/// Replaces a leading `~` by the home directory, because a client that starts us does not. The path stays if it begins
+/// with another name, such as `~user`, or if there is no home directory.
 pub fn expand_home(path: &Path, env: &Env) -> PathBuf {
     match (path.strip_prefix("~"), env.home()) {
         (Ok(rest), Some(home)) => home.join(rest),

@@ -14,7 +14,8 @@ pub(super) fn from_seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|duration| *duration <= MAX_DURATION)
 }
 
-/// Parses a duration such as `300`, `500ms`, `90s`, `5m` or `1.5h`. A number without a unit counts seconds.
+/// Parses a duration such as `300`, `500ms`, `90s`, `5m` or `1.5h`. A number without a unit counts seconds. Units are
+/// in lower case. `None` if the text is no duration, or one of more than 365 days.
 pub fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     let number_ends = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -29,8 +30,8 @@ pub fn parse(text: &str) -> Option<Duration> {
     })
 }
 
-/// Returns what to write to raise a limit, such as `write "timeout": {"tools": "10m"} in its config entry`. `setting`:
-/// its name in `timeout`.
+/// Returns what to write to double a limit, such as `write "timeout": {"tools": "10m"} in its config entry`. `setting`
+/// is its name in `timeout`, and `limit` its value now.
 pub fn raise_timeout(setting: &str, limit: Duration) -> String {
     let seconds = (limit.as_secs_f64() * 2.0).ceil() as u64;
     let longer = match seconds {

@@ -46,14 +46,14 @@ impl Env {
         Self { vars, cwd: cwd.into() }
     }
 
-    /// This environment with more variables, which replace those of the same name.
+    /// Returns this environment with more variables, which replace those of the same name.
     pub fn with<'v>(&self, more: impl IntoIterator<Item = (&'v str, &'v str)>) -> Self {
         let mut env = self.clone();
         more.into_iter().for_each(|(name, value)| set_var(&mut env.vars, name, value.into()));
         env
     }
 
-    /// This environment in another working directory.
+    /// Returns this environment in another working directory.
     pub fn in_directory(self, cwd: impl Into<PathBuf>) -> Self {
         Self { cwd: cwd.into(), ..self }
     }
@@ -125,7 +125,7 @@ pub fn is_same_var(a: &str, b: &str) -> bool {
     a == b || cfg!(windows) && a.to_uppercase() == b.to_uppercase()
 }
 
-/// Returns the value of `name`.
+/// Returns the value of `name`; `None` if it is not set.
 pub fn get_var<'a>(vars: &'a EnvVars, name: &str) -> Option<&'a OsStr> {
     if !cfg!(windows) {
         return vars.get(OsStr::new(name)).map(OsString::as_os_str);

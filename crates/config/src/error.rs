@@ -25,7 +25,8 @@ impl ConfigError {
         Self { message: format!("server {server:?}: {}", self.message), ..self.clone() }
     }
 
-    /// Makes one error of several, whose text has a line for each. `None` if there are none.
+    /// Makes one error of several, whose text has a line for each. It is at the place of the first. `None` if there are
+    /// none.
     pub fn joined(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
         errors.into_iter().reduce(|all, next| {
             let hint = all.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();

@@ -57,7 +57,8 @@ impl Glob {
     ///
     /// # Errors
     ///
-    /// Fails if brackets, braces, ranges or escapes are incomplete.
+    /// Fails if brackets, braces or escapes are incomplete, if a range ends before its start, or if braces are nested
+    /// deeper than 16 levels.
     pub fn parse(text: &str) -> Result<Self, GlobError> {
         let mut chars = text.chars().peekable();
         let tokens = parse_tokens(&mut chars, 0)?;
@@ -135,6 +136,10 @@ impl GlobToken {
 
 /// Parses up to the end of the text or, within braces, to the `,` or `}` that follows, which is not consumed. At depth 0
 /// a `}` ends it, too.
+///
+/// # Errors
+///
+/// See [`GlobError`].
 fn parse_tokens(chars: &mut Peekable<Chars<'_>>, depth: usize) -> Result<Vec<GlobToken>, GlobError> {
     let mut tokens = Vec::new();
     while let Some(character) = chars.next_if(|next| *next != '}' && (*next != ',' || depth == 0)) {
@@ -150,7 +155,11 @@ fn parse_tokens(chars: &mut Peekable<Chars<'_>>, depth: usize) -> Result<Vec<Glo
     Ok(tokens)
 }
 
-/// Parses what follows a `{`, to its `}`.
+/// Parses what follows a `{`, to its `}`. `depth` counts the braces that are open, with this one.
+///
+/// # Errors
+///
+/// `TooDeep` beyond [`MAX_DEPTH`], `UnclosedAlternatives` without a `}`, or that of a part.
 fn parse_alternatives(chars: &mut Peekable<Chars<'_>>, depth: usize) -> Result<GlobToken, GlobError> {
     if depth > MAX_DEPTH {
         return Err(GlobError::TooDeep);
@@ -167,6 +176,10 @@ fn parse_alternatives(chars: &mut Peekable<Chars<'_>>, depth: usize) -> Result<G
 }
 
 /// Parses what follows a `[`, to its `]`. A `]` at the start and a `-` at the start or end stand for themselves.
+///
+/// # Errors
+///
+/// `UnclosedClass` without a `]`, `InvalidRange` if a range ends before its start.
 fn parse_class(chars: &mut Peekable<Chars<'_>>) -> Result<GlobToken, GlobError> {
     let is_negated = chars.next_if(|next| matches!(next, '!' | '^')).is_some();
     let mut ranges = Vec::new();

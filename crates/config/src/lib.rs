@@ -145,7 +145,7 @@ impl Config {
         self.disabled.iter().find(|server| server.name.as_str() == name)
     }
 
-    /// Returns all warnings. Those of a server have its name.
+    /// Returns all warnings. Those of a server have its name. Those of a server with an error are a part of that.
     pub fn all_warnings(&self) -> impl Iterator<Item = ConfigError> {
         let of_servers = self.servers.iter().filter_map(|(name, server)| Some((name, server.as_ref().ok()?)));
         let of_servers = of_servers.flat_map(|(name, server)| {
@@ -154,7 +154,8 @@ impl Config {
         self.warnings.iter().cloned().chain(of_servers)
     }
 
-    /// Finds a server by name. Returns `None` if the config does not have it or disables it.
+    /// Finds a server by name; `None` if the config does not have it or disables it, or if the profile in use leaves it
+    /// out. It is an error if the server's entry is wrong.
     pub fn server(&self, name: &GroupName) -> Option<&Result<Arc<ServerConfig>, ConfigError>> {
         self.servers.iter().find(|(known, _)| known == name).map(|(_, server)| server)
     }
@@ -170,8 +171,8 @@ impl Config {
         self.errors.first().filter(|_| is_unknown && self.errors.len() == 1)
     }
 
-    /// Says in one line which profile is in use, how many servers it leaves out, and for how many it has rules for tools.
-    /// `None` without one.
+    /// Says in one line which profile is in use, how many servers it leaves out, and for how many it has rules for
+    /// tools. `None` without one, and for one that no file has.
     pub fn profile_summary(&self) -> Option<String> {
         let profile = self.profile.as_ref().filter(|profile| profile.is_known)?;
         let (used, left_out) = (self.servers.len(), profile.left_out.len());

@@ -47,7 +47,9 @@ mod secret_refs;
 mod source_text;
 
 /// Loads the files in order. A later file overrides an earlier one: servers and profiles by name, settings by key. A
-/// server keeps the position of its first entry.
+/// server keeps the position of its first entry. Blocks.
+///
+/// What is wrong is a part of the result. So is a file that does not exist, unless it is one of `optional_files`.
 pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
     let mut config = Config::default();
     let mut servers: Vec<NamedEntry> = Vec::new();
@@ -116,7 +118,7 @@ fn is_absent(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// Returns `None` if the entry is disabled.
+/// Returns the server's configuration, or everything that is wrong with it. `None` if the entry is disabled.
 fn resolve_entry(
     server: NamedEntry,
     defaults: &ServerDefaults<'_>,

@@ -13,7 +13,8 @@ const SYNONYMS: [(&str, &str); 5] = [
 ];
 
 /// Returns the candidate that is most similar to `name`, regardless of case, underscores and hyphens. The first of
-/// equals wins. Returns `None` if no candidate is similar enough.
+/// equals wins. A word of another program for a field of ours, such as `cmd`, means that field, if it is a candidate.
+/// Returns `None` if no candidate is similar enough.
 pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let candidates = Vec::from_iter(candidates);
     if let Some((_, meant)) = SYNONYMS.iter().find(|(other, _)| other.eq_ignore_ascii_case(name))

@@ -53,7 +53,8 @@ pub fn parts(text: &str) -> Result<Vec<StringPart<'_>>, Malformed> {
     Ok(parts)
 }
 
-/// Writes a string that has these parts.
+/// Writes a string that has these parts. Only text is escaped: a name must be one that [`is_env_name`] accepts, and
+/// what else stands between braces must have no `}`.
 pub fn write<'p, 't: 'p>(parts: impl IntoIterator<Item = &'p StringPart<'t>>) -> String {
     let (mut out, mut text) = (String::new(), String::new());
     for part in parts {
@@ -89,7 +90,8 @@ pub fn literal(text: &str) -> Option<String> {
     }
 }
 
-/// Returns the string as [`write`](fn@write) writes it, so that strings of one meaning are equal.
+/// Returns the string as [`write`](fn@write) writes it, so that strings of one meaning are equal. A malformed one stays
+/// as it is.
 pub fn canonical(text: &str) -> String {
     parts(text).map_or_else(|Malformed| text.to_owned(), |parts| write(&parts))
 }
@@ -117,6 +119,10 @@ fn add_text<'t>(parts: &mut Vec<StringPart<'t>>, text: &str) {
 }
 
 /// Reads what begins with a dollar sign. Returns it with what follows.
+///
+/// # Errors
+///
+/// [`Malformed`] if a `${` is not closed or contains no name.
 fn dollar(text: &str) -> Result<(StringPart<'_>, &str), Malformed> {
     if let Some(after) = text.strip_prefix("$${") {
         return Ok((StringPart::Text("${".into()), after));
@@ -134,6 +140,10 @@ fn dollar(text: &str) -> Result<(StringPart<'_>, &str), Malformed> {
 }
 
 /// Reads what begins with braces. Returns it with what follows.
+///
+/// # Errors
+///
+/// [`Malformed`] if an `{env:…}` contains no name. Braces that are not closed are text.
 fn braces(text: &str) -> Result<(StringPart<'_>, &str), Malformed> {
     let count = leading_braces(text);
     let (run, after) = text.split_at(count);
@@ -156,6 +166,10 @@ fn braces(text: &str) -> Result<(StringPart<'_>, &str), Malformed> {
 }
 
 /// Reads `NAME`, `env:NAME`, or either with `:-default`.
+///
+/// # Errors
+///
+/// [`Malformed`] if it is no name.
 fn env(body: &str) -> Result<StringPart<'_>, Malformed> {
     let (name, default) = match body.split_once(":-") {
         Some(("", default)) => return Ok(StringPart::Text(default.into())),

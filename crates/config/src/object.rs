@@ -15,6 +15,10 @@ use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
 pub(crate) trait ObjectPart: Sized {
     /// Reads the next value of `map` if this is the part that `name` means: the field with the name `own_name`, or an
     /// object with such a field. Returns whether it is.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value cannot be read.
     fn read<'de, A: MapAccess<'de>>(
         &mut self,
         own_name: &str,

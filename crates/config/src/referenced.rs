@@ -29,7 +29,7 @@ pub enum FileStamp {
 }
 
 impl FileStamp {
-    /// Returns the stamp of the file that is at `path` now. Links are followed.
+    /// Returns the stamp of the file that is at `path` now. Links are followed. Blocks.
     pub fn of(path: &Path) -> Self {
         match fs::metadata(path) {
             Err(_) => Self::Missing,

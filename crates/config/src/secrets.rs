@@ -12,7 +12,11 @@ use std::path::PathBuf;
 /// The keyring of the user.
 pub trait SecretKeyring: Send + Sync {
     /// Reads a secret. `None` if there is none of this name. With `may_prompt` the user may be asked to unlock the
-    /// keyring. The error completes "the system's keyring …".
+    /// keyring.
+    ///
+    /// # Errors
+    ///
+    /// Says why the keyring cannot be read, as the end of "the system's keyring …".
     fn get<'a>(&'a self, name: &'a str, may_prompt: bool) -> BoxFuture<'a, Result<Option<String>, String>>;
 }
 
@@ -115,7 +119,7 @@ pub fn marker_dir(env: &Env) -> Option<PathBuf> {
     Some(env.data_dir()?.join("secrets"))
 }
 
-/// Why a text cannot be the value of a header; `None` if it can.
+/// Returns why a text cannot be the value of a header; `None` if it can.
 pub fn header_value_error(value: &str) -> Option<&'static str> {
     let is_refused = |c: char| c.is_control() && c != '\t';
     value.contains(is_refused).then_some("the value contains a line break or another control character")

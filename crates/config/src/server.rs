@@ -37,7 +37,8 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// Puts a fetched value into its field.
+    /// Puts a fetched value into its field. Does nothing if the server is of the other kind, or does not have the
+    /// header of this place.
     pub fn set_secret(&mut self, place: &SecretPlace, value: String) {
         match (place, &mut self.endpoint) {
             (SecretPlace::Env(name), Endpoint::Stdio(stdio)) => {
@@ -101,7 +102,7 @@ impl LaunchText {
         Self(lines.as_flattened().concat().into())
     }
 
-    /// One `name=json` line per field.
+    /// Returns one `name=json` line per field.
     pub fn as_str(&self) -> &str {
         &self.0
     }

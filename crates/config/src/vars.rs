@@ -127,11 +127,12 @@ pub(super) enum ExpandedPart<'t> {
     Secret(Cow<'t, str>),
 }
 
-/// Replaces the variables in `text`. `{keyring:…}` and `{command:…}` stay.
+/// Replaces the variables in `text`. `{keyring:…}` and `{command:…}` stay. Blocks if there is a `{file:…}`.
 ///
 /// # Errors
 ///
-/// Fails if a variable is malformed or undefined, or if the file of a `{file:…}` cannot be read.
+/// Fails if a variable is malformed or undefined, or if the file of a `{file:…}` cannot be read, is larger than 1 MiB
+/// or not UTF-8, is outside of the folder of a project's config, or needs a home directory that is not known.
 pub fn expand(text: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
     if memchr2(b'$', b'{', text.as_bytes()).is_none() {
         return Ok(text.to_owned());
@@ -145,6 +146,10 @@ pub fn expand(text: &str, context: ExpandContext<'_>) -> Result<String, VarError
 
 /// Expands like [`expand`], and returns the content of the braces of `{keyring:…}` and `{command:…}` as pieces of their
 /// own.
+///
+/// # Errors
+///
+/// As [`expand`].
 pub(super) fn expand_pieces<'t>(
     text: &'t str,
     context: ExpandContext<'_>,
@@ -168,7 +173,12 @@ pub(super) fn expand_pieces<'t>(
     Ok(pieces)
 }
 
-/// Returns the value of a variable. As in a shell, the default also replaces an empty value.
+/// Returns the value of a variable. As in a shell, the default also replaces an empty value. Without `HOME`, that is
+/// `USERPROFILE`.
+///
+/// # Errors
+///
+/// `Undefined` if there is neither a value nor a default.
 fn env_value<'v>(name: &str, default: Option<&'v str>, env: &'v Env) -> Result<&'v str, VarError> {
     // Windows has another name for it, and configs come from elsewhere.
     let home = || env.get("USERPROFILE").filter(|_| name == "HOME");
@@ -179,7 +189,12 @@ fn env_value<'v>(name: &str, default: Option<&'v str>, env: &'v Env) -> Result<&
     }
 }
 
-/// Returns the content of a file without the line breaks at its end.
+/// Returns the content of a file without the line breaks at its end, and notes the file. Blocks.
+///
+/// # Errors
+///
+/// `NoHome` or `OutsideProject` if the path is not allowed, `File` if the file cannot be read, is larger than
+/// [`MAX_NAMED_BYTES`], or is not UTF-8.
 fn file_content(path: &str, context: ExpandContext<'_>) -> Result<String, VarError> {
     let mut path = context.resolve_path(path)?;
     context.files.add(&path);

@@ -74,14 +74,16 @@ impl ConfigWatcher {
         Self { event: Arc::default(), paths, files: Some(files) }
     }
 
-    /// Sets the files that the config names. Reports every change since the stamps were taken.
+    /// Sets the files that the config names, in place of those of the last call. `changed` reports every change since
+    /// the stamps were taken.
     pub fn set_referenced(&mut self, referenced: BTreeMap<PathBuf, FileStamp>) {
         if let Some(files) = &mut self.files {
             (files.referenced, files.is_incomplete) = (referenced, true);
         }
     }
 
-    /// Waits until the content of a file differs from what it was when this last returned.
+    /// Waits until the content of a file differs from what it was when this last returned. Never returns again once a
+    /// look at the files takes longer than 15 s, because their file system hangs.
     ///
     /// Not cancel safe: once its future was dropped, later calls may never return.
     pub async fn changed(&mut self) {
@@ -130,7 +132,7 @@ impl WatchedFiles {
         }
     }
 
-    /// Reads the files again. Returns whether the content of one has changed.
+    /// Reads the files again. Returns whether the content of one has changed. Blocks.
     fn refresh(&mut self, event: &Arc<Notify>) -> bool {
         // A link may have a new target, and a missing directory may exist now.
         self.update_watch(event);
@@ -196,7 +198,8 @@ impl WatchedFiles {
     }
 }
 
-/// Reads the files. A FIFO is not read, because only `load` may take what was written to it.
+/// Reads the files; `None` for one that cannot be read. A FIFO is not read, because only `load` may take what was
+/// written to it. Blocks.
 fn read_all(paths: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
     paths.iter().map(|path| files::read_regular(path, MAX_CONFIG_BYTES).ok()).collect()
 }

@@ -47,7 +47,8 @@ pub fn is_toml(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 
-/// Reads the text of a client's file as JSON. In a TOML file, each server has our fields and the rest of Codex's.
+/// Reads `text`, that of a client's file, as JSON. In a TOML file, each server has our fields and the rest of Codex's.
+/// `path` only says which format it is, and stands in errors.
 ///
 /// # Errors
 ///
@@ -63,6 +64,11 @@ pub fn parse_client_file(path: &Path, text: &str) -> Result<serde_json::Value, C
 }
 
 /// Refuses a key of servers that is there twice: the client reads only one of them, and an edit could change the other.
+/// `keys` are those that must not be there twice in `object`; those within them are checked, too.
+///
+/// # Errors
+///
+/// Returns the place of the second one, with that of the first in its text.
 fn refuse_repeated_keys(text: &SourceText, object: &Object<'_>, keys: &[&str]) -> Result<(), ConfigError> {
     let mut seen: Vec<&ObjectPropName<'_>> = Vec::new();
     for member in object.properties.iter().filter(|member| keys.contains(&member.name.as_str())) {

@@ -6,15 +6,16 @@ use super::source_text::SourceText;
 use crate::ConfigError;
 use base::files::MAX_NAMED_BYTES;
 
-/// Reads a file of variables.
+/// Reads a file of variables, of at most [`MAX_NAMED_BYTES`]. Blocks.
 ///
 /// Blank lines and lines that start with `#` are skipped, as is `export ` before a name. A value in single quotes is
-/// taken literally; one in double quotes may have the escapes `\n`, `\r`, `\t`, `\"`, `\\` and `\$`; one without
-/// quotes ends at ` #`. Variables in values are not expanded.
+/// taken literally; one in double quotes may have the escapes `\n`, `\r`, `\t`, `\"`, `\\` and `\$`; one without quotes
+/// ends at ` #`. Variables in values are not expanded.
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read (an error without a position), or at the first line that is not a variable.
+/// Fails if the file cannot be read, is larger or is not UTF-8 (an error without a position), or at the first line that
+/// is not a variable.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
     let hint = "a relative path starts at the config file's directory";
     let text = SourceText::read(path, path, MAX_NAMED_BYTES, hint)?;

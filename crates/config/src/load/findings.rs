@@ -151,7 +151,8 @@ pub(super) fn is_server(object: &Object<'_>) -> bool {
     })
 }
 
-/// Returns what is wrong with the name of a server, and what to do about it.
+/// Returns what is wrong with the name of a server, and what to do about it; `None` if nothing is. Only a disabled
+/// server may have the reserved name.
 pub fn name_error(name: &str, is_disabled: bool) -> Option<(String, Option<String>)> {
     if name.trim().is_empty() {
         return Some(("the server's name is empty".to_owned(), None));
@@ -161,7 +162,7 @@ pub fn name_error(name: &str, is_disabled: bool) -> Option<(String, Option<Strin
 }
 
 /// Reads an entry. If it has errors, its valid fields are returned beside them. Each error is found by reading the
-/// entry again without the value that had the one before.
+/// entry again without the value that had the one before, up to [`MAX_ERRORS`]. After as many, no fields are returned.
 pub(super) fn read_entry<T: DeserializeOwned>(
     value: &Value<'_>,
     text: &SourceText,

@@ -24,6 +24,10 @@ pub const PARSE_OPTIONS: ParseOptions = ParseOptions {
 };
 
 /// Parses the text as JSON with comments and trailing commas. Returns the top-level object.
+///
+/// # Errors
+///
+/// Fails if the text is not JSON, is empty, or has something else at its top level, with line and column.
 pub(super) fn parse_json(text: &SourceText) -> Result<Object<'_>, ConfigError> {
     const HINT: &str =
         r#"a config file looks like {"mcpServers": {NAME: {"command": …}}}, and may have comments"#;

@@ -52,7 +52,7 @@ pub(super) struct ParsedFile {
     pub(super) warnings: Vec<ConfigError>,
 }
 
-/// Parses a file. Everything that is wrong with it becomes an error or a warning in the result.
+/// Parses a file. Everything that is wrong with it becomes an error or a warning in the result. Blocks.
 pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> ParsedFile {
     let absolute = env.cwd().join(path);
     let is_default = env.get_non_empty("DYNAMIC_MCP_CONFIG").is_none()
@@ -96,7 +96,8 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
     parser.file
 }
 
-/// Returns the JSON file in the same directory whose name is nearest to the name of a missing file.
+/// Returns the JSON file in the same directory whose name is nearest to the name of a missing file. `None` if the file
+/// exists, or if no name is similar.
 fn nearest_file(missing: &Path) -> Option<PathBuf> {
     let name = missing.file_name()?.to_str().filter(|_| !missing.exists())?;
     let entries = missing.parent()?.read_dir().ok()?.take(MAX_NEIGHBORS).flatten();
@@ -302,7 +303,7 @@ impl FileParser<'_> {
         LaunchText::new(fields.map(|(field, member)| (field.name, member.value.text(self.text.as_str()))))
     }
 
-    /// Reads a value as a `T`. Also returns a warning for each unknown field.
+    /// Reads a value as a `T`, or returns the first error in it. Also returns a warning for each unknown field.
     fn read<T: DeserializeOwned>(&self, value: &Value<'_>) -> (Result<T, ConfigError>, Vec<ConfigError>) {
         let reader = ValueReader::new(self.context);
         let read = reader.read(value).map_err(|error| value_error(self.text, &error));

@@ -41,7 +41,8 @@ pub(super) struct Located<T> {
     pub(super) offset: usize,
 }
 
-/// Reads the value of `profiles`.
+/// Reads the value of `profiles`. Returns the profiles, and what is wrong with them. A profile that is wrong, or
+/// defined twice, has nothing.
 pub(super) fn parse_profiles(
     value: &Value<'_>,
     text: &Arc<SourceText>,

@@ -30,7 +30,7 @@ impl NamedProfile {
         ServerPattern::choose_server(self.content.servers.iter().map(|pattern| &pattern.value), server)
     }
 
-    /// A warning for each glob that matches none of these servers, and for rules that are for none of them.
+    /// Returns a warning for each glob that matches none of these servers, and for rules that are for none of them.
     /// `may_suggest`: whether a warning may name a server.
     fn warnings(&self, servers: &[NamedEntry], may_suggest: bool) -> Vec<ConfigError> {
         let names = || servers.iter().map(|server| server.name.as_str());
@@ -70,7 +70,7 @@ impl Profiles {
         }
     }
 
-    /// The names, in the order of the files.
+    /// Returns the names, in the order of the files.
     pub(super) fn names(&self) -> Vec<String> {
         self.0.iter().map(|profile| profile.name.clone()).collect()
     }
@@ -82,8 +82,8 @@ impl Profiles {
         profiles.flat_map(|profile| profile.warnings(servers, in_use.is_none())).collect()
     }
 
-    /// Removes the servers that the profile `wanted` leaves out, and gives the others its rules for their tools. Disabled
-    /// servers are not counted.
+    /// Removes the servers that the profile `wanted` leaves out, and gives the others its rules for their tools.
+    /// Removes all if no file has the profile. Disabled servers are not counted.
     pub(super) fn apply(&self, wanted: &str, servers: &mut Vec<NamedEntry>) -> ProfileInUse {
         let profile = self.0.iter().find(|profile| profile.name == wanted && !wanted.is_empty());
         let is_chosen = |server: &NamedEntry| profile.is_some_and(|profile| profile.chooses(&server.name));
@@ -103,7 +103,7 @@ impl Profiles {
         }
     }
 
-    /// The error of a profile that no file has.
+    /// Returns the error of a profile that no file has. It names `file` as its place.
     pub(super) fn unknown(&self, wanted: &str, file: &Path) -> ConfigError {
         let (message, hint) = match (wanted, self.0.is_empty()) {
             ("", _) => (

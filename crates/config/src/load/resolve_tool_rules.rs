@@ -10,9 +10,9 @@ use crate::tool_rules::{OwnGlob, ToolOverride, ToolOverrides, ToolRules};
 use base::text::quoted;
 use std::collections::BTreeMap;
 
-/// Each list by itself: the server's own replaces that of the settings. The lists of names that other clients write are
-/// added to the result, and so are the rules of the profile in use, which allow nothing more. `report` gets what is
-/// wrong, and what to do about it.
+/// Resolves each list by itself: the server's own replaces that of the settings. The lists of names that other clients
+/// write are added to the result, and so are the rules of the profile in use, which allow nothing more. `report` gets
+/// what is wrong, and what to do about it.
 pub(super) fn resolve_tool_rules(
     entry: &ServerEntry,
     settings: Option<&ToolsEntry>,

@@ -27,7 +27,7 @@ const PROJECT_DIRS: [&str; 7] = [".vscode", ".cursor", ".gemini", ".codex", ".ro
 /// What the folder of a project has.
 const PROJECT_MARKS: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
-/// Returns why values of the file at `path` are not fetched. `None` if they are.
+/// Returns why values of the file at `path` are not fetched. `None` if they are. Blocks.
 pub(super) fn refusal(path: &Path, env: &Env) -> Option<String> {
     let Some(own) = env.config_dir().map(|dir| dir.join("servers.json")) else {
         return Some("the home directory is not known".to_owned());
@@ -73,7 +73,8 @@ pub(super) struct FoundSecrets {
     pub(super) warnings: Vec<ConfigError>,
 }
 
-/// Finds the values that a server's entry names.
+/// Finds the values that a server's entry names. `refusal` says why none is fetched for its file: then each is a
+/// warning.
 pub(super) fn find(
     entry: &Value<'_>,
     text: &SourceText,
@@ -189,7 +190,11 @@ impl Finder<'_> {
     }
 }
 
-/// Reads what stands between the braces. The error is a message that repeats nothing of it.
+/// Reads what stands between the braces.
+///
+/// # Errors
+///
+/// A message that repeats nothing of it: the name of the secret or the command is missing or malformed.
 fn source(body: &str, context: ExpandContext<'_>) -> Result<SecretSource, &'static str> {
     match body.split_once(':') {
         Some(("keyring", name)) if is_secret_name(name) => {

@@ -18,12 +18,12 @@ pub(super) struct SourceText {
 }
 
 impl SourceText {
-    /// Reads a file of at most `limit` bytes, without its byte order mark. `name` is its name in errors, and `hint` the
-    /// hint of an error.
+    /// Reads a file of at most `limit` bytes, without its byte order mark. Blocks. `name` is its name in errors, and
+    /// `hint` the hint of an error that has no better one.
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read or is not UTF-8.
+    /// Fails if the file cannot be read, is larger, or is not UTF-8.
     pub(super) fn read(path: &Path, name: &Path, limit: u64, hint: &str) -> Result<Self, ConfigError> {
         let error = |message: String| ConfigError {
             file: name.to_owned(),
