@@ -54,7 +54,8 @@ impl Batches {
     ///
     /// # Errors
     ///
-    /// Returns why the batch is rejected. None of its messages is read then.
+    /// Returns why the batch is rejected: batches are not accepted, it is not JSON, it is empty, or it has more than
+    /// [`MAX_MESSAGES`]. None of its messages is read then.
     pub(crate) fn split_array(&mut self, line: &Raw) -> Result<(), MessageError> {
         if !self.accepted {
             return Err(MessageError::Batch);
@@ -79,7 +80,7 @@ impl Batches {
         self.reading
     }
 
-    /// Returns the next message of the batch that is being read.
+    /// Returns the next message of the batch that is being read; `None` if all were returned.
     pub(crate) fn next_unread(&mut self) -> Option<Raw> {
         self.unread.pop_front()
     }
@@ -91,7 +92,8 @@ impl Batches {
         }
     }
 
-    /// Holds an answer back if it belongs to a batch. `Ok` is what to send now, if anything.
+    /// Holds an answer back if it belongs to a batch. `Ok` is what to send now, if anything: the answers of the batch
+    /// once all are there, or those so far above 4 MiB.
     ///
     /// # Errors
     ///
@@ -106,7 +108,12 @@ impl Batches {
         }
     }
 
-    /// Holds the answer to a malformed message, the last one that `next_unread` returned.
+    /// Holds the answer to a malformed message, the last one that `next_unread` returned. `Ok` is what to send now, if
+    /// anything.
+    ///
+    /// # Errors
+    ///
+    /// Returns `error` if no batch is being read.
     pub(crate) fn hold_error(&mut self, id: &Raw, error: Raw) -> Result<Option<Frame>, Raw> {
         match self.open.last_mut().filter(|_| self.reading) {
             None => Err(error),

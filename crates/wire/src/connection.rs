@@ -30,7 +30,8 @@ pub trait ConnectionHandler: Send {
     fn is_ready(&self) -> bool;
 }
 
-/// Reads messages until the stream ends, or the handler wants no more.
+/// Reads messages until the stream ends, or the handler wants no more. Open calls of the peer then still wait, until
+/// the caller calls [`Peer::end`] or their time is over.
 pub async fn run<H: ConnectionHandler>(handler: &mut H, peer: &Peer, lines: &mut LineReader) {
     while handler.is_ready() || handler.ready(lines).await {
         // Pinned here, because it would be moved twice otherwise.

@@ -296,6 +296,11 @@ struct Envelope {
 
 impl Envelope {
     /// Finds the members of a message.
+    ///
+    /// # Errors
+    ///
+    /// `Batch` for an array, `NotJson`, or `NotAMessage` for any other value than an object and for an object that has
+    /// a member twice.
     fn of(line: &Bytes) -> Result<Self, MessageError> {
         let mut scanner = Scanner::new(line);
         match scanner.peek() {
@@ -350,7 +355,7 @@ impl Envelope {
     }
 }
 
-/// Reads the name of a method. `None` if it is not a string.
+/// Reads the name of a method. `None` if it is not a string, or has half of a surrogate pair.
 fn method_name(text: &[u8]) -> Option<MethodName> {
     if let [b'"', name @ .., b'"'] = text
         && let Some(method) = Method::of_bytes(name)

@@ -90,13 +90,13 @@ impl LineReader {
         self.limit = limit;
     }
 
-    /// Makes `line` the next one.
+    /// Makes `line` the next one. It takes the place of one that was put back and not read yet.
     pub fn put_back(&mut self, line: Result<Bytes, MessageError>) {
         self.returned = Some(line);
     }
 
     /// Reads the next line that is not blank, without its line end. Returns `None` at the end of the stream, or when
-    /// reading fails. The last line needs no line end. Cancel-safe.
+    /// reading fails. The last line needs no line end. Also waits for room in the budget of all messages. Cancel-safe.
     ///
     /// # Errors
     ///
@@ -127,7 +127,8 @@ impl LineReader {
         }
     }
 
-    /// Returns the next line if all of it was read already and it has at most `max` bytes.
+    /// Returns the next line if all of it was read already and it has at most `max` bytes. Any other line, and one that
+    /// was put back, is left to `next`.
     ///
     /// # Errors
     ///
@@ -156,8 +157,8 @@ impl LineReader {
         self.limit
     }
 
-    /// Resolves at the end of the stream, unless more than `READ_AHEAD` bytes come before it. What it reads is kept for
-    /// `next`. It is for an owner that takes no lines at the moment. Cancel-safe.
+    /// Resolves at the end of the stream. Never does if more than `READ_AHEAD` bytes, or the limit for one line, come
+    /// before it. What it reads is kept for `next`. It is for an owner that takes no lines at the moment. Cancel-safe.
     pub async fn ended(&mut self) {
         while self.buffer.len() < READ_AHEAD.min(self.limit) {
             self.buffer.reserve(MIN_BUFFER);
@@ -186,6 +187,10 @@ impl LineReader {
     }
 
     /// Takes the line that ends at `end`. `None` if it is blank.
+    ///
+    /// # Errors
+    ///
+    /// Those of `next`.
     fn take_line(&mut self, end: usize) -> Option<Result<Bytes, MessageError>> {
         let mut line = self.buffer.split_to(end + 1);
         line.truncate(end);

@@ -103,6 +103,7 @@ pub fn outlines(line: &[u8]) -> Vec<Outline> {
 }
 
 /// Says what a line is instead of a JSON-RPC message, such as "not JSON: NaN at byte 57". The bytes are counted from 1.
+/// Of `error` only `TooLong` matters; the line tells everything else.
 pub fn defect(error: &MessageError, line: &[u8]) -> String {
     if let MessageError::TooLong { bytes, limit, .. } = error {
         return format!("longer than the limit of {limit} bytes ({bytes} bytes)");

@@ -121,7 +121,8 @@ impl Object {
         self.members.is_empty()
     }
 
-    /// Returns the value of the member `key`. If a key is given twice, the last value counts, as in most parsers.
+    /// Returns the value of the member `key`; `None` if there is none. If a key is given twice, the last value counts,
+    /// as in most parsers.
     pub fn get(&self, key: &str) -> Option<Bytes> {
         Some(self.text.slice(self.range(key)?))
     }
@@ -136,7 +137,7 @@ impl Object {
         self.value(key)?.as_str()
     }
 
-    /// Returns the first of these members that is there.
+    /// Returns the first of these keys whose member is there, and its value.
     pub fn first<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, Value<'_>)> {
         keys.iter().find_map(|key| Some((*key, self.value(key)?)))
     }
@@ -209,7 +210,8 @@ impl Object {
         self.members.iter().map(entry).collect()
     }
 
-    /// Sets members: replaces their values in place, or adds them at the end.
+    /// Sets members: replaces their values in place, or adds them at the end. Of a member that is there several times,
+    /// all values are replaced. If `values` has such a key twice, its first value counts.
     pub fn with(&self, values: &mut dyn Iterator<Item = (&str, Bytes)>) -> Body {
         let mut edits = Vec::with_capacity(values.size_hint().0);
         let mut end = None;
@@ -252,7 +254,8 @@ impl Object {
         }
     }
 
-    /// Removes the member `key`.
+    /// Removes the member `key`, however often it is given. White space between the members is lost then; without such
+    /// a member the text stays as it is.
     pub fn without(&self, key: &str) -> Bytes {
         if self.range(key).is_none() {
             return self.text.clone();
@@ -278,7 +281,7 @@ pub fn str(text: &[u8]) -> Option<Cow<'_, str>> {
     Value { text, escaped: skip_plain(content, 0).0 < content.len() }.as_str()
 }
 
-/// Decodes a string, and copies its content.
+/// Decodes a string, and copies its content. `None` as with [`str()`].
 pub fn string(text: &[u8]) -> Option<String> {
     str(text).map(Cow::into_owned)
 }

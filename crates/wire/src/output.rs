@@ -118,7 +118,8 @@ impl Output {
         (Self(shared.clone()), Writer { shared, sink })
     }
 
-    /// Queues a frame. Returns false if the output is closed; the frame is dropped then.
+    /// Queues a frame, without waiting. Returns false if the output is closed; the frame is dropped then. Closes the
+    /// output if more bytes are queued than `set_limit` allows.
     pub fn send(&self, frame: Frame) -> bool {
         let mut queue = self.0.queue.lock();
         if queue.closed {
@@ -177,7 +178,8 @@ impl Output {
         self.0.queue.lock().limit = bytes;
     }
 
-    /// Waits until more bytes are queued than the limit allows. Cancel-safe.
+    /// Waits until the output was closed because more bytes were queued than the limit allows. Never returns if it is
+    /// closed for another reason. Cancel-safe.
     pub async fn overflowed(&self) {
         loop {
             let room = self.0.room.notified();
@@ -188,7 +190,7 @@ impl Output {
         }
     }
 
-    /// Takes no more frames. The writer ends, and closes the sink, once the queue is written.
+    /// Takes no more frames. The writer ends, and closes the sink, once the queue is written. Returns before that.
     pub fn close(&self) {
         self.0.close(self.0.queue.lock());
         self.0.more.notify_one();
@@ -256,11 +258,11 @@ impl Flush for Shared {
 }
 
 impl Writer {
-    /// Writes until the output is closed and its queue is empty.
+    /// Writes until the output is closed and its queue is empty. When this returns or is dropped, the output is closed.
     ///
     /// # Errors
     ///
-    /// Fails when the other side no longer reads.
+    /// Fails as writing does, such as when the other side no longer reads.
     pub async fn run(mut self) -> io::Result<()> {
         self.write_all().await
     }
@@ -327,7 +329,11 @@ fn advance(batch: &mut VecDeque<Frame>, written: usize) {
     }
 }
 
-/// Writes as many frames as the descriptor takes. Returns the number of bytes that were written.
+/// Writes as many frames as the descriptor takes, without waiting. Returns the number of bytes that were written.
+///
+/// # Errors
+///
+/// `WouldBlock` if it takes nothing now, else as writing fails.
 fn try_write(direct: &PollableFd, batch: &VecDeque<Frame>) -> io::Result<usize> {
     if let [frame] = batch.as_slices().0
         && let Some(text) = frame.one_piece()

@@ -153,8 +153,8 @@ impl Params {
         }
     }
 
-    /// Sets members, like [`Object::with`]. The body knows where its progress token is, so that another one can take its
-    /// place.
+    /// Sets members, like [`Object::with`]. Params that are not an object stay as they are. The body knows where its
+    /// progress token is, so that another one can take its place.
     pub fn with<const N: usize>(&self, values: [(&str, Bytes); N]) -> Body {
         let Some(object) = self.object() else { return Bytes::clone(self).into() };
         let replaces_meta = values.iter().any(|(key, _)| *key == "_meta");

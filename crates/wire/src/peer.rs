@@ -86,12 +86,13 @@ impl Peer {
         &self.output
     }
 
-    /// Sends a notification.
+    /// Queues a notification, without waiting. It is dropped if the output is closed.
     pub fn notify(&self, method: &str, params: Option<Raw>) {
         self.output.send(Frame::notification(method, params));
     }
 
-    /// Sends a request and ignores its answer.
+    /// Queues a request whose answer does not matter, without waiting. `receive` returns its answer as
+    /// [`Incoming::Unmatched`]. The request is dropped if the output is closed.
     pub fn send(&self, method: &str, params: Raw) {
         let id = {
             let mut calls = self.calls.lock();
@@ -101,7 +102,8 @@ impl Peer {
         self.output.send(Frame::request(id, method, Some(&params.into())));
     }
 
-    /// Answers a request. If it came in a batch, the answer is sent together with the other answers of the batch.
+    /// Queues the answer to a request, without waiting. If the request came in a batch, the answer is sent together
+    /// with the other answers of the batch.
     pub fn reply(&self, id: &Raw, reply: Reply) {
         // A scrutinee of `match` would hold the lock during the write.
         let held = match self.has_batches() {
@@ -114,7 +116,7 @@ impl Peer {
         }
     }
 
-    /// Answers the malformed message that `receive` returned last.
+    /// Queues the answer to the malformed message that `receive` returned last, or adds it to the answers of its batch.
     pub fn answer_malformed(&self, id: &Raw, error: Raw) {
         let held = self.batches.lock().hold_error(id, error);
         match held {
@@ -144,7 +146,8 @@ impl Peer {
         self.batches.lock().accepted = true;
     }
 
-    /// Sends a request and waits for its answer. The params are sent unchanged except for the progress token.
+    /// Sends a request and waits for its answer, as long as `options` allows. The params are sent unchanged except for
+    /// the progress token.
     ///
     /// # Errors
     ///
@@ -179,11 +182,13 @@ impl Peer {
         self.send_call(method, params, options).await?.outcome().await
     }
 
-    /// Sends the request of a call, whose answer is then awaited without the params.
+    /// Sends the request of a call, whose answer is then awaited without the params. Waits until the output takes the
+    /// request, `options.timeout` at most.
     ///
     /// # Errors
     ///
-    /// Those of `call`, before there is an answer.
+    /// `Closed` if the connection has ended, `TimedOut` if the output does not take the request in time. It was not
+    /// sent then.
     pub async fn send_call<'a>(
         &'a self,
         method: &str,
@@ -256,22 +261,24 @@ impl Peer {
         }
     }
 
-    /// Fails one call; the connection stays open.
+    /// Fails one call; the connection stays open. Does nothing if the call is not open.
     pub fn fail(&self, id: &Raw, error: CallError) {
         drop(self.complete(id, Err(error)));
     }
 
-    /// Returns how many calls with an origin are open, and when the first of them began.
+    /// Returns how many calls with an origin are open, and when the first of them began. Subscriptions are not among
+    /// them.
     pub fn calls_in_flight(&self) -> (usize, Option<Instant>) {
         self.calls.lock().in_flight()
     }
 
-    /// Returns the id of the only call with an origin that is open; `None` if there are none or several.
+    /// Returns the id of the only call with an origin that is open; `None` if there are none or several. Subscriptions
+    /// are among them.
     pub fn only_call(&self) -> Option<Raw> {
         self.calls.lock().only().map(|id| id.to_string().into())
     }
 
-    /// Returns the caller's own number for an open call.
+    /// Returns the caller's own number for an open call; `None` if it has none, or is not open.
     pub fn origin(&self, id: &Raw) -> Option<u64> {
         self.calls.lock().open.get(&own_id(id)?)?.origin
     }

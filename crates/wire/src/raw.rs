@@ -14,28 +14,28 @@ pub fn get(object: &Raw, key: &str) -> Option<Raw> {
     Object::parse(object)?.get(key)
 }
 
-/// Returns the member `key` if it is a string.
+/// Returns the member `key`; `None` if it is missing or not a string.
 pub fn get_str(object: &Raw, key: &str) -> Option<String> {
     Object::parse(object)?.get_str(key).map(Cow::into_owned)
 }
 
-/// Returns the code of a JSON-RPC error.
+/// Returns the code of a JSON-RPC error; `None` if it has none, or one that is not an `i64`.
 pub fn error_code(error: &Raw) -> Option<i64> {
     get(error, "code").and_then(|code| serde_json::from_slice(&code).ok())
 }
 
-/// Returns all members in order; `None` if `object` is not an object.
+/// Returns all members in order; `None` if `object` is not an object, or has a key that is not Unicode text.
 pub fn entries(object: &Raw) -> Option<Vec<(String, Raw)>> {
     let object = Object::parse(object)?;
     Some(object.entries()?.into_iter().map(|(key, value)| (key.into_owned(), value)).collect())
 }
 
-/// Returns the elements of the member `key` if it is an array.
+/// Returns the elements of the member `key`; `None` if it is missing or not an array.
 pub fn elements(object: &Raw, key: &str) -> Option<Vec<Raw>> {
     elements_of(&get(object, key)?)
 }
 
-/// Returns the elements of an array.
+/// Returns the elements of an array; `None` if `list` is not one.
 pub fn elements_of(list: &Raw) -> Option<Vec<Raw>> {
     let elements: Vec<&RawValue> = serde_json::from_slice(list).ok()?;
     Some(elements.iter().map(|element| list.slice_ref(element.get().as_bytes())).collect())
@@ -68,18 +68,18 @@ pub fn set_str(object: &Raw, key: &str, text: &str) -> Raw {
     set(object, key, &json_string(text))
 }
 
-/// Sets several members at once.
+/// Sets several members at once, like [`set`].
 pub fn set_all(object: &Raw, values: &[(&str, &[u8])]) -> Raw {
     let Some(parsed) = Object::parse(object) else { return object.clone() };
     parsed.with(&mut values.iter().map(|(key, value)| (*key, Raw::copy_from_slice(value)))).join()
 }
 
-/// Makes an object of these members.
+/// Makes an object of these members, whose values are JSON text. Of equal keys, the last value counts.
 pub fn object(members: &[(String, Raw)]) -> Raw {
     members.iter().fold(Raw::from_static(b"{}"), |object, (key, value)| set(&object, key, value))
 }
 
-/// Makes an array of these elements.
+/// Makes an array of these elements, which are JSON text.
 pub fn array<E: AsRef<[u8]>>(elements: &[E]) -> Raw {
     let length: usize = elements.iter().map(|element| element.as_ref().len() + 1).sum();
     let mut array = Vec::with_capacity(length + 2);
@@ -94,12 +94,13 @@ pub fn array<E: AsRef<[u8]>>(elements: &[E]) -> Raw {
     array.into()
 }
 
-/// Removes the member `key`.
+/// Removes the member `key`. Returns anything that is not an object unchanged.
 pub fn remove(object: &Raw, key: &str) -> Raw {
     Object::parse(object).map_or_else(|| object.clone(), |parsed| parsed.without(key))
 }
 
-/// Sets the member `key` of the member `outer`, which is added if it is missing.
+/// Sets the member `key` of the member `outer`, which is added if it is missing, and replaced if it is not an object.
+/// Returns anything that is not an object unchanged.
 pub fn set_in(object: &Raw, outer: &str, key: &str, value: &[u8]) -> Raw {
     let Some(parsed) = Object::parse(object) else { return object.clone() };
     let inner = parsed.get(outer).filter(|inner| inner.first() == Some(&b'{'));

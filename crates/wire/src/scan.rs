@@ -165,7 +165,7 @@ impl<'a> Scanner<'a> {
         Some(start..end)
     }
 
-    /// Returns where the value at `at` ends, which begins with `byte` and is no object or array.
+    /// Returns where the value at `at` ends, which begins with `byte` and is no object or array. Does not move.
     #[inline(always)]
     fn scalar(&mut self, at: usize, byte: u8) -> Option<usize> {
         let text = self.text;
@@ -243,7 +243,7 @@ impl<'a> Scanner<'a> {
         Some(Key { text: at + 1..end - 1, escaped, value })
     }
 
-    /// Finds the end of the string at `at`.
+    /// Finds the end of the string at `at`. Does not move.
     #[inline(always)]
     fn string(&mut self, at: usize) -> Option<StringEnd> {
         let mut at = at + 1;
@@ -259,8 +259,8 @@ impl<'a> Scanner<'a> {
         self.long_string(at)
     }
 
-    /// Finds the end of a string from a place inside it. It is a function of its own, so that short ones do not pay for
-    /// its registers.
+    /// Finds the end of a string from a place inside it. Does not move. It is a function of its own, so that short ones
+    /// do not pay for its registers.
     #[inline(never)]
     fn long_string(&mut self, mut at: usize) -> Option<StringEnd> {
         let (mut escaped, mut not_ascii) = (false, 0);

@@ -17,7 +17,8 @@ mod close;
 #[cfg(any(windows, test))]
 mod threads;
 
-/// Opens stdin as lines of at most `limit` bytes, and stdout.
+/// Opens stdin as lines of at most `limit` bytes, and stdout. To be called in a Tokio runtime. The writer has to be
+/// run.
 pub fn open(limit: usize) -> (LineReader, Output, Writer) {
     let (output, writer) = platform::stdout().unwrap_or_else(|| Output::any(tokio::io::stdout()));
     let input = platform::stdin().unwrap_or_else(|| Box::new(tokio::io::stdin()));

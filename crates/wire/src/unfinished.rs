@@ -50,7 +50,7 @@ impl UnfinishedMessage {
         Some(Self { text: line.trim_ascii_end().into(), depth, limit, deadline })
     }
 
-    /// Adds a line, unless it begins another message or cannot belong to this one.
+    /// Adds a line, unless it begins another message, cannot belong to this one, or makes it exceed the limit.
     pub fn add(&mut self, line: &[u8]) -> Continuation {
         let line = line.trim_ascii_end();
         let fits = self.text.len() + line.len() < self.limit;
@@ -67,7 +67,7 @@ impl UnfinishedMessage {
         }
     }
 
-    /// When the message counts as cut off, unless its next line comes.
+    /// Returns when the message counts as cut off, unless its next line comes: 200 ms after its last line.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }

@@ -22,6 +22,10 @@ mod unix {
 
     impl PollableFd {
         /// Writes as much as the descriptor takes at once.
+        ///
+        /// # Errors
+        ///
+        /// `WouldBlock` if it takes nothing now, else as writing fails.
         pub(crate) fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
             match (self, slices) {
                 // Most writes are one message. The system takes a little less time for it.
@@ -31,7 +35,11 @@ mod unix {
             }
         }
 
-        /// Waits until the descriptor may take more.
+        /// Waits until the descriptor may take more. Another `WouldBlock` may come all the same.
+        ///
+        /// # Errors
+        ///
+        /// Fails if the runtime is shutting down.
         pub(crate) async fn writable(&self) -> io::Result<()> {
             match self {
                 Self::Pipe(pipe) => pipe.writable().await,
@@ -58,6 +66,10 @@ mod windows {
     impl PollableFd {
         /// Writes as much as the handle takes at once. A pipe takes one part at a time and is busy until it is written, so
         /// small parts are joined.
+        ///
+        /// # Errors
+        ///
+        /// `WouldBlock` if it takes nothing now, else as writing fails.
         pub(crate) fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
             let Self::Pipe(pipe) = self;
             match slices {
@@ -74,7 +86,11 @@ mod windows {
             }
         }
 
-        /// Waits until the handle may take more.
+        /// Waits until the handle may take more. Another `WouldBlock` may come all the same.
+        ///
+        /// # Errors
+        ///
+        /// Fails if the runtime is shutting down.
         pub(crate) async fn writable(&self) -> io::Result<()> {
             let Self::Pipe(pipe) = self;
             pipe.writable().await

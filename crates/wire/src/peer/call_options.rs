@@ -18,7 +18,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Progress under `token`, as the client wrote it.
+    /// Creates progress that goes to `output` under `token`, as the client wrote it.
     pub fn new(output: Output, token: Raw) -> Self {
         Self { output, token: Arc::new(Mutex::new(Some(token))) }
     }
@@ -28,7 +28,7 @@ impl Progress {
         self.token.lock().clone()
     }
 
-    /// Replaces the token.
+    /// Replaces the token. While it is `None`, progress is dropped.
     pub fn redirect(&self, token: Option<Raw>) {
         *self.token.lock() = token;
     }
@@ -152,7 +152,8 @@ impl CallOptions {
     }
 }
 
-/// Sets the progress token of a request. The id of the request serves as its token.
+/// Sets the progress token of a request. The id of the request serves as its token. Params that are not an object stay
+/// as they are.
 pub(crate) fn with_progress_token(params: Option<&Body>, id: u64) -> Body {
     let params = params.cloned().unwrap_or_else(|| Raw::from_static(b"{}").into());
     let token = Raw::from(id.to_string());

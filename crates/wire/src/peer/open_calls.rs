@@ -97,7 +97,7 @@ impl OpenCalls {
         self.alarm
     }
 
-    /// Ends a call, of whose task progress may still come. Returns the wakers of their callers.
+    /// Ends a call, of whose task progress may still come. Returns the waker of its caller, if that waits.
     ///
     /// # Errors
     ///
@@ -162,7 +162,8 @@ impl OpenCalls {
         })
     }
 
-    /// Returns the id of the only call with an origin that is open; `None` if there are none or several.
+    /// Returns the id of the only call with an origin that is open; `None` if there are none or several. Subscriptions
+    /// are among them.
     pub(crate) fn only(&self) -> Option<u64> {
         let mut calls = self.open.iter().filter(|(_, call)| call.origin.is_some());
         calls.next().map(|(id, _)| *id).filter(|_| calls.next().is_none())

@@ -9,7 +9,7 @@ impl LogSeverity {
     pub const NAMES: [&str; 8] =
         ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-    /// Returns the severity of this name.
+    /// Returns the severity of this name; `None` if there is none.
     pub fn parse(name: &str) -> Option<Self> {
         Self::NAMES.iter().position(|known| *known == name).map(Self)
     }

@@ -144,6 +144,10 @@ impl Unwritten {
 
 impl ThreadWriter {
     /// Waits until `is_ready`, or an error.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the thread's last write did.
     fn poll_until(
         &self,
         context: &Context<'_>,
@@ -162,7 +166,11 @@ impl ThreadWriter {
 }
 
 impl AsyncWrite for ThreadWriter {
-    /// Wakes the thread if there is no room.
+    /// Takes at most [`MAX_UNWRITTEN_BYTES`]. Wakes the thread only if there is no room: a flush wakes it otherwise.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the thread's last write did.
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let has_room = |state: &UnwrittenState| state.bytes.len() < MAX_UNWRITTEN_BYTES;
         let polled = self.poll_until(context, has_room);
@@ -177,6 +185,10 @@ impl AsyncWrite for ThreadWriter {
     }
 
     /// Wakes the thread, and waits until everything is written.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the thread's last write did.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.more.notify_one();
         self.poll_until(context, |state| state.bytes.is_empty() && !state.is_writing)
