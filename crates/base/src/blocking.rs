@@ -72,7 +72,9 @@ pub fn runtime() -> io::Result<Runtime> {
     }
 }
 
-/// Runs `work` on a thread that may block. Work that has begun continues after the deadline, without a result.
+/// Runs `work` on a thread that may block. Waits `limit` at most, for a free thread and for the work together. Work
+/// that has begun continues after that, without a result; work that has not begun is dropped. If this is dropped, the
+/// work is done all the same.
 ///
 /// # Errors
 ///
@@ -91,12 +93,13 @@ pub async fn run<T: Send + 'static>(
     }
 }
 
-/// Runs `work`, which processes `bytes` bytes of servers' lists: on this thread if they are few, else on a thread that
-/// may block, so that no server's list delays another server. The work takes at most n log n for n bytes.
+/// Runs `work`, which processes `bytes` bytes of servers' lists: on this thread if they are few ([`MAX_INLINE_BYTES`]),
+/// else on a thread that may block, so that no server's list delays another server. There, it may wait 30 s for its
+/// turn, and take 30 s. The work takes at most n log n for n bytes.
 ///
 /// # Errors
 ///
-/// See [`BlockingError`].
+/// See [`BlockingError`]. Work on this thread does not fail.
 pub async fn run_on<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -113,7 +116,8 @@ pub async fn run_on<T: Send + 'static>(
     .await
 }
 
-/// Drops a value that takes long to drop, on a thread that may block if there is a runtime.
+/// Drops a value that takes long to drop: without waiting, on a thread that may block, or at once on this one if there
+/// is no runtime.
 pub fn discard<T: Send + 'static>(value: T) {
     match Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(move || drop(value))),
@@ -121,8 +125,9 @@ pub fn discard<T: Send + 'static>(value: T) {
     }
 }
 
-/// Returns whether the system lets us start some threads beside each other, for libraries that panic if they cannot start
-/// one: by then, other processes under the same limit may have taken the room of a few.
+/// Returns whether the system lets us start some threads beside each other, for libraries that panic if they cannot
+/// start one: by then, other processes under the same limit may have taken the room of a few. Starts and ends six
+/// threads.
 pub fn can_start_threads() -> bool {
     const SPARE_THREADS: usize = 6;
     let gate = Arc::new(Mutex::new(()));

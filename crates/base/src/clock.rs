@@ -29,8 +29,9 @@ pub fn now() -> Instant {
     }
 }
 
-/// Makes [`now`] stand still on this thread, for work that asks for the time often and does not wait: reading the clock
-/// takes longer than most steps of handling a message.
+/// Makes [`now`] stand still on this thread until the result is dropped, for work that asks for the time often and does
+/// not wait: reading the clock takes longer than most steps of handling a message. Not nested: the drop of any result
+/// lets the clock go on.
 #[must_use = "the clock goes on when it is dropped"]
 pub fn stop() -> StoppedClock {
     CLOCK.set(Clock::Stopped(None));
@@ -78,7 +79,7 @@ pub fn rounded(duration: Duration) -> String {
     }
 }
 
-/// Formats a duration in its largest unit, in whole numbers.
+/// Formats a duration in its largest unit, in whole numbers that are rounded down: `119 s`, `2 min`, `2 h`, `2 days`.
 pub fn in_largest_unit(duration: Duration) -> String {
     match duration.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),

@@ -10,7 +10,7 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// Returns the first `length` bytes of the SHA-256 of several parts, as hex digits. The same bytes in other parts have
-/// another hash.
+/// another hash. `length` is at most 32.
 pub fn of_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>, length: usize) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -21,7 +21,7 @@ pub fn of_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>, length: usiz
     hex(&hash.finalize()[..length])
 }
 
-/// Returns the first `length` bytes of the SHA-256 of one text, as hex digits.
+/// Returns the first `length` bytes, at most 32, of the SHA-256 of one text, as hex digits.
 pub fn of(bytes: &[u8], length: usize) -> String {
     hex(&Sha256::digest(bytes)[..length])
 }

@@ -25,7 +25,8 @@ pub const MAX_NAMED_BYTES: u64 = 1 << 20;
 /// The largest file of the cache, in bytes.
 pub const MAX_CACHED_BYTES: u64 = 64 << 20;
 
-/// Reads a regular file of at most `limit` bytes, or a FIFO.
+/// Reads a regular file of at most `limit` bytes, or a FIFO. A FIFO is read for 2 s at most, and may have no more than
+/// 1 MiB even if `limit` is larger.
 ///
 /// # Errors
 ///
@@ -157,7 +158,12 @@ mod fifo {
     /// The interval between attempts where poll(2) reports the end of a FIFO that no writer has opened yet.
     const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-    /// Reads a FIFO until its writer closes it.
+    /// Reads a FIFO until its writer closes it. Blocks for at most [`FIFO_TIMEOUT`], also while no writer has opened
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it has more than `limit` bytes, cannot be read, or is not closed in time.
     pub(super) fn read(mut fifo: File, limit: u64) -> io::Result<Vec<u8>> {
         let deadline = Instant::now() + FIFO_TIMEOUT;
         let mut content = Vec::new();

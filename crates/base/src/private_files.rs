@@ -42,7 +42,7 @@ const STALE_AFTER: Duration = Duration::from_secs(3600);
 /// The interval between attempts to take a lock.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Reads a file of ours of at most `limit` bytes, after a check of the file and its directory.
+/// Reads a file of ours of at most `limit` bytes, after a check of the file and its directory. Blocks.
 ///
 /// # Errors
 ///
@@ -62,7 +62,8 @@ fn open_private(path: &Path) -> Result<File, PrivateFileError> {
     open_checked(path, Access::Read)
 }
 
-/// Opens a file of ours that processes lock, and makes it and its directory if they do not exist.
+/// Opens a file of ours that processes lock, and makes it and its directory if they do not exist. Does not lock it.
+/// Blocks.
 ///
 /// # Errors
 ///
@@ -74,7 +75,7 @@ pub fn open_lock(path: &Path) -> Result<File, PrivateFileError> {
     open_checked(path, Access::Write)
 }
 
-/// Opens a file of ours to append to it, and makes it if it does not exist.
+/// Opens a file of ours to append to it, and makes it, but not its directory, if it does not exist. Blocks.
 ///
 /// # Errors
 ///
@@ -84,8 +85,8 @@ pub fn open_append(path: &Path) -> Result<File, PrivateFileError> {
     open_checked(path, Access::Append)
 }
 
-/// Locks a file of ours, as [`open_lock`] opens it, until the returned file is dropped. Blocks. `None` if another process
-/// holds the lock all the time.
+/// Locks a file of ours, as [`open_lock`] opens it, until the returned file is dropped. Blocks for `timeout` at most.
+/// `None` if another process holds the lock all the time, or `timeout` is shorter than 10 ms: nothing is tried then.
 ///
 /// # Errors
 ///
@@ -101,7 +102,7 @@ pub fn lock_within(path: &Path, timeout: Duration) -> Result<Option<File>, Priva
     Ok(None)
 }
 
-/// Checks that a file belongs to the user and that nobody else can change or replace it. A link is followed.
+/// Checks that a file belongs to the user and that nobody else can change or replace it. A link is followed. Blocks.
 ///
 /// # Errors
 ///
@@ -113,7 +114,8 @@ pub fn check_owned(path: &Path) -> Result<(), PrivateFileError> {
     platform::check_unwritable(&file)
 }
 
-/// Makes a directory that only its owner can enter, unless it exists. Checks one that exists.
+/// Makes a directory that only its owner can enter, and those above it, unless it exists. Checks it in either case.
+/// Blocks.
 ///
 /// # Errors
 ///
@@ -123,7 +125,8 @@ pub fn private_dir(dir: &Path) -> Result<(), PrivateFileError> {
     check_dir(dir)
 }
 
-/// Makes a directory that only its owner can enter, and those above it, unless they exist.
+/// Makes a directory that only its owner can enter, and those above it, unless they exist. One that exists is not
+/// checked. Blocks.
 ///
 /// # Errors
 ///
@@ -140,7 +143,7 @@ pub fn make_dirs(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a directory that only its owner can enter.
+/// Makes a directory that only its owner can enter. Blocks.
 ///
 /// # Errors
 ///
@@ -149,8 +152,8 @@ pub fn make_dir(dir: &Path) -> io::Result<()> {
     platform::make_dir(dir)
 }
 
-/// Replaces a file of ours atomically. With `durable`, its content is on the disk before the old one is gone. The
-/// writers of a file in one process take turns.
+/// Replaces a file of ours atomically, or makes it and its directory. With `durable`, its content is on the disk before
+/// the old one is gone. Blocks. The caller sees to it that the writers of a file in one process take turns.
 ///
 /// # Errors
 ///
@@ -177,7 +180,8 @@ pub fn replace(path: &Path, content: &[u8], durable: bool) -> Result<(), Private
     })
 }
 
-/// Removes the temporary files in a directory of ours that killed processes left behind. Blocks.
+/// Removes the temporary files in a directory of ours that killed processes left behind: those that are older than an
+/// hour. Ignores errors. Blocks.
 pub fn remove_stale_temporaries(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     let now = SystemTime::now();
@@ -203,6 +207,10 @@ fn open_checked(path: &Path, access: Access) -> Result<File, PrivateFileError> {
 }
 
 /// Checks the directory of a file. One that is missing is no error here: opening the file then fails.
+///
+/// # Errors
+///
+/// Fails if the directory cannot be trusted, or cannot be looked at although it is not missing.
 fn check_parent(path: &Path) -> Result<(), PrivateFileError> {
     match path.parent().map(check_dir) {
         Some(Err(PrivateFileError::Io { error, .. })) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -211,6 +219,10 @@ fn check_parent(path: &Path) -> Result<(), PrivateFileError> {
 }
 
 /// Checks a directory. The user may keep it elsewhere, behind a link.
+///
+/// # Errors
+///
+/// Fails if it is missing, cannot be looked at, or cannot be trusted.
 fn check_dir(dir: &Path) -> Result<(), PrivateFileError> {
     // A relative file without a directory.
     platform::check_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })

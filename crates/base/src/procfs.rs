@@ -64,7 +64,7 @@ impl ProcStat {
     }
 }
 
-/// Returns /proc/PID/stat; `None` once the process was reaped.
+/// Returns /proc/PID/stat; `None` once the process was reaped, and without a /proc.
 pub fn stat(pid: i32) -> Option<ProcStat> {
     ProcStat::parse(pid, &read(pid, "stat").ok()?)
 }
@@ -91,7 +91,7 @@ pub fn kernel_lists_children() -> bool {
     fs::exists(path("self", format_args!("task/{}/children", std::process::id()))).unwrap_or(false)
 }
 
-/// Returns the name of a process.
+/// Returns the name of a process, which the kernel cuts after 15 bytes; `None` if there is no such process.
 pub fn name(pid: impl Display) -> Option<String> {
     Some(text(pid, "comm").ok()?.trim().to_owned())
 }
@@ -110,14 +110,14 @@ pub fn cmdline(pid: impl Display) -> io::Result<Vec<OsString>> {
 pub struct Environ(Vec<u8>);
 
 impl Environ {
-    /// Returns the value of a variable, if it is UTF-8.
+    /// Returns the value of a variable; `None` if it is not set or not UTF-8. Of several, the first counts.
     pub fn var(&self, name: &str) -> Option<&str> {
         let mut values =
             words(&self.0).filter_map(|word| word.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
         str::from_utf8(values.next()?).ok()
     }
 
-    /// Returns the variables with their values.
+    /// Returns the variables with their values. Entries that are no variables are left out.
     pub fn vars(&self) -> impl Iterator<Item = (OsString, OsString)> {
         words(&self.0).filter_map(|word| {
             let at = word.iter().position(|byte| *byte == b'=')?;
@@ -147,7 +147,7 @@ pub fn environ(pid: impl Display) -> io::Result<Environ> {
 pub struct ProcFields(String);
 
 impl ProcFields {
-    /// Returns a value.
+    /// Returns a value, without the white space around it; `None` if there is none.
     pub fn value(&self, name: &str) -> Option<&str> {
         let mut lines = self.0.lines().filter_map(|line| line.split_once(':'));
         lines.find(|(key, _)| *key == name).map(|(_, value)| value.trim())
@@ -178,7 +178,8 @@ pub fn smaps_rollup(pid: impl Display) -> io::Result<ProcFields> {
     text(pid, "smaps_rollup").map(ProcFields)
 }
 
-/// Returns the resource limits of a process by their names: the soft limit, the hard limit and the unit.
+/// Returns the resource limits of a process by their names. The value of each has the soft limit, the hard limit and
+/// the unit, as the file has them.
 ///
 /// # Errors
 ///
@@ -203,7 +204,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Reads the lines of /proc/PID/cgroup.
+    /// Reads the lines of /proc/PID/cgroup. Others are left out.
     pub fn parse_all(text: &str) -> Vec<Self> {
         let parse = |line: &str| {
             let mut parts = line.splitn(3, ':');
@@ -237,7 +238,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Reads the lines of /proc/PID/mountinfo.
+    /// Reads the lines of /proc/PID/mountinfo. Others are left out.
     pub fn parse_all(text: &str) -> Vec<Self> {
         let parse = |line: &str| {
             let (mount, file_system) = line.split_once(" - ")?;
@@ -269,19 +270,19 @@ pub fn link(pid: impl Display, file: impl Display) -> io::Result<PathBuf> {
     fs::read_link(path(pid, file))
 }
 
-/// Returns what a process has open, under any number.
+/// Returns what a process has open, under any number. Empty if that may not be read.
 pub fn open_files(pid: impl Display) -> Vec<PathBuf> {
     let descriptors = fs::read_dir(path(pid, "fd")).into_iter().flatten().flatten();
     descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok()).collect()
 }
 
-/// Returns the number of a process's pid namespace, see pid_namespaces(7).
+/// Returns the number of a process's pid namespace, see pid_namespaces(7). `None` if it may not be read.
 pub fn pid_namespace(pid: impl Display) -> Option<String> {
     let link = link(pid, "ns/pid").ok()?;
     Some(link.to_string_lossy().trim_start_matches("pid:[").trim_end_matches(']').to_owned())
 }
 
-/// Returns the user id of a process.
+/// Returns the user id of a process; `None` if there is no such process.
 #[cfg(unix)]
 pub fn uid(pid: impl Display) -> Option<u32> {
     fs::metadata(path(pid, "")).ok().map(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata))

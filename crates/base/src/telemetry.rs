@@ -92,7 +92,7 @@ pub fn init(options: Options<'_>) -> Log {
 }
 
 impl Log {
-    /// Starts to write to the file that is kept by default.
+    /// Starts to write to the file that is kept by default. `None` if the system refuses a thread.
     fn default_file(&mut self, dir: &Path) -> Option<BoxMakeWriter> {
         let (dir, path) = (dir.to_owned(), self.file.clone());
         self.writer(lossy::writer("log-file", move || match log_file::LogFile::open(&dir) {
@@ -151,7 +151,7 @@ fn filter(options: Options<'_>) -> (Targets, Option<String>) {
 /// The level of the log, if no option sets it.
 const DEFAULT_LEVEL: &str = "info";
 
-/// Makes a filter of a level, or of directives if they are allowed.
+/// Makes a filter of a level, or of directives if they are allowed. `None` if the text is neither.
 fn parse_filter(text: &str, may_be_directives: bool) -> Option<Targets> {
     if let Ok(level) = text.parse::<LevelFilter>() {
         let dependencies = level.min(LevelFilter::WARN);
@@ -170,8 +170,8 @@ fn parse_filter(text: &str, may_be_directives: bool) -> Option<Targets> {
     Some(filter.with_target(SECRET_TARGET, LevelFilter::OFF))
 }
 
-/// Parses `LEVEL`, or `TARGET=LEVEL`. A target alone is not a directive: a misspelled level would be one, and silence
-/// everything else.
+/// Parses `LEVEL`, or `TARGET=LEVEL`; `None` for anything else. A target alone is not a directive: a misspelled level
+/// would be one, and silence everything else.
 fn parse_directive(text: &str) -> Option<(Option<&str>, LevelFilter)> {
     let (target, level) = match text.split_once('=') {
         Some((target, level)) => (Some(target.trim()), level.trim()),

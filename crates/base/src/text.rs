@@ -24,7 +24,7 @@ pub fn path(path: &Path) -> String {
     visible(&path.to_string_lossy())
 }
 
-/// Returns the text with its lines and tabs, and everything else [`visible`].
+/// Returns the text with its lines and tabs, and everything else [`visible`]. CR LF becomes a line feed.
 pub fn visible_lines(text: &str) -> String {
     let line = |line: &str| line.split('\t').map(visible).collect::<Vec<_>>().join("\t");
     text.replace("\r\n", "\n").split('\n').map(line).collect::<Vec<_>>().join("\n")
@@ -95,7 +95,8 @@ pub fn joined_up_to(max: usize, entries: impl IntoIterator<Item = String>) -> St
     }
 }
 
-/// Returns a name for a list or a heading: as it is if it is one word, else [`quoted`].
+/// Returns a name for a list or a heading: as it is if it is one word of letters, digits, `_`, `-`, `.` and `/`, else
+/// [`quoted`].
 pub fn name(text: &str) -> String {
     // Nearly all names are ASCII, which has no hidden letters.
     let is_plain = |c: char| {
@@ -117,7 +118,8 @@ pub fn without_digits(text: &str) -> String {
     text.replace(|c: char| c.is_ascii_digit(), "")
 }
 
-/// Returns the last line that has one of these words, which are in lower case.
+/// Returns the last line that contains one of these texts, in any case. `words` are in lower case. `None` if there is
+/// no such line.
 pub fn last_line_with<'t>(text: &'t str, words: &[&str]) -> Option<&'t str> {
     text.lines().rfind(|line| has_word(line, words))
 }
@@ -127,8 +129,8 @@ fn has_word(line: &str, words: &[&str]) -> bool {
     words.iter().any(|word| line.contains(word))
 }
 
-/// Returns the first line of an error, and `max` of the lines that a server wrote: those that speak of a failure, and
-/// the last ones. The order stays.
+/// Returns the first line of an error, and `max` of the lines after it: those that speak of a failure, and the last
+/// ones. The order stays.
 pub fn telling_lines(text: &str, max: usize) -> Vec<&str> {
     const WORDS: [&str; 8] =
         ["error", "exception", "fail", "cannot", "not found", "no such", "missing", "required"];

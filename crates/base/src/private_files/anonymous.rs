@@ -33,6 +33,10 @@ impl AnonymousFile {
     }
 
     /// Opens a new file that has no name, or loses it at once.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be made, or its name cannot be removed.
     #[cfg(unix)]
     fn open(dir: &Path) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
@@ -52,6 +56,10 @@ impl AnonymousFile {
     }
 
     /// Opens a new file that the system removes when it is closed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be made.
     #[cfg(windows)]
     fn open(dir: &Path) -> io::Result<File> {
         use std::os::windows::fs::OpenOptionsExt;

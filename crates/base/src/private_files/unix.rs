@@ -8,16 +8,28 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::Path;
 
 /// Makes a directory that only its owner can enter.
+///
+/// # Errors
+///
+/// Fails if it exists, or cannot be made. Those above it are not made.
 pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(dir)
 }
 
 /// Opens a file, or makes one that only its owner can use. Never follows a link or waits for a FIFO.
+///
+/// # Errors
+///
+/// Fails if the file is a link, or cannot be opened or made.
 pub(super) fn open(path: &Path, access: Access) -> io::Result<File> {
     access.options(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
 
 /// Renames a file, also to the name of another one.
+///
+/// # Errors
+///
+/// Fails as rename(2).
 pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
@@ -34,6 +46,10 @@ pub(super) fn is_own(metadata: &Metadata) -> bool {
 }
 
 /// Checks that an open file is a regular one that only the user can use.
+///
+/// # Errors
+///
+/// `Io` if it cannot be looked at, `Untrusted` if it is something else.
 pub(super) fn check_file(path: &Path, file: &File) -> Result<(), PrivateFileError> {
     let metadata = file.metadata().map_err(|error| PrivateFileError::io(path, error))?;
     check_metadata(path, &metadata)
@@ -52,13 +68,22 @@ fn check_metadata(path: &Path, metadata: &Metadata) -> Result<(), PrivateFileErr
 }
 
 /// Checks that a file, which is no link, belongs to the user and that nobody else can write it.
+///
+/// # Errors
+///
+/// `Io` if it cannot be looked at, `Untrusted` if others may have changed it.
 pub(super) fn check_unwritable(path: &Path) -> Result<(), PrivateFileError> {
     let metadata = fs::metadata(path).map_err(|error| PrivateFileError::io(path, error))?;
     check_owner(path, &metadata)?;
     check_mode(path, &metadata, 0o022, 0o600)
 }
 
-/// Checks that a directory belongs to the user and that nobody else can write it.
+/// Checks that a directory belongs to the user and that nobody else can write it. A link is followed if it belongs to
+/// the user.
+///
+/// # Errors
+///
+/// `Io` if it cannot be looked at, `Untrusted` if it is something else.
 pub(super) fn check_dir(dir: &Path) -> Result<(), PrivateFileError> {
     let failed = |error| PrivateFileError::io(dir, error);
     let link = fs::symlink_metadata(dir).map_err(failed)?;
@@ -84,6 +109,10 @@ fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), PrivateFileError>
 }
 
 /// Checks that no bit of `forbidden` is set; `wanted` is the mode that repairs it.
+///
+/// # Errors
+///
+/// `Untrusted` if a bit is set.
 fn check_mode(path: &Path, metadata: &Metadata, forbidden: u32, wanted: u32) -> Result<(), PrivateFileError> {
     let mode = metadata.permissions().mode() & 0o777;
     if mode & forbidden == 0 {

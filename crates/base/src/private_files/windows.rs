@@ -58,7 +58,7 @@ const ALLOWING: [u8; 2] = [0, 9];
 const TRUSTED: [WELL_KNOWN_SID_TYPE; 3] =
     [WinLocalSystemSid, WinBuiltinAdministratorsSid, WinCreatorOwnerRightsSid];
 
-/// Makes a directory that only its owner can enter.
+/// Makes a directory that only its owner can enter. Fails if it exists, or cannot be made. Those above it are not made.
 pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
     let security = OwnerOnly::new()?;
     let path = wide(dir.as_os_str());
@@ -69,7 +69,8 @@ pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a file, or makes one that only its owner can use. Never follows a link.
+/// Opens a file, or makes one that only its owner can use. Never follows a link. Fails if the file cannot be opened or
+/// made. A link is opened itself, and `check_file` refuses it.
 pub(super) fn open(path: &Path, access: Access) -> io::Result<File> {
     if access != Access::Read {
         match create(path) {
@@ -80,7 +81,7 @@ pub(super) fn open(path: &Path, access: Access) -> io::Result<File> {
     access.options(false).custom_flags(fs_sys::FILE_FLAG_OPEN_REPARSE_POINT).open(path)
 }
 
-/// Makes an empty file.
+/// Makes an empty file that only its owner can use. Fails if it exists, or cannot be made.
 fn create(path: &Path) -> io::Result<()> {
     create_with(path, &OwnerOnly::new()?)
 }
@@ -107,8 +108,8 @@ fn create_with(path: &Path, security: &OwnerOnly) -> io::Result<()> {
     Ok(())
 }
 
-/// Renames a file, also to the name of another one. A scanner for viruses, or another process, may have either open for a
-/// moment.
+/// Renames a file, also to the name of another one. A scanner for viruses, or another process, may have either open for
+/// a moment: tries again for [`RENAME_TIMEOUT`] while access is denied. Blocks. Fails as the last attempt.
 pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     let deadline = Instant::now() + RENAME_TIMEOUT;
     loop {
@@ -134,7 +135,8 @@ pub(super) fn is_own(_metadata: &Metadata) -> bool {
     true
 }
 
-/// Checks that an open file is a regular one that only the user can use.
+/// Checks that an open file is a regular one that only the user can use. Fails with `Io` if it cannot be looked at, and
+/// with `Untrusted` if it is something else.
 pub(super) fn check_file(path: &Path, file: &File) -> Result<(), PrivateFileError> {
     let metadata = file.metadata().map_err(|error| PrivateFileError::io(path, error))?;
     if metadata.is_symlink() {
@@ -151,12 +153,14 @@ fn not_regular(path: &Path) -> PrivateFileError {
     PrivateFileError::untrusted(path, "is not a regular file", "delete it")
 }
 
-/// Checks that a file, which is no link, belongs to the user and that nobody else can write it.
+/// Checks that a file, which is no link, belongs to the user and that nobody else can write it. Fails with `Io` if
+/// it cannot be looked at, and with `Untrusted` if others may have changed it.
 pub(super) fn check_unwritable(path: &Path) -> Result<(), PrivateFileError> {
     check_access(path, &open_for_checks(path)?, WRITES)
 }
 
-/// Checks that a directory belongs to the user and that nobody else can write it. A link is followed.
+/// Checks that a directory belongs to the user and that nobody else can write it. A link is followed. Fails with
+/// `Io` if it cannot be looked at, and with `Untrusted` if it is something else.
 pub(super) fn check_dir(dir: &Path) -> Result<(), PrivateFileError> {
     let opened = open_for_checks(dir)?;
     let metadata = opened.metadata().map_err(|error| PrivateFileError::io(dir, error))?;
@@ -166,7 +170,7 @@ pub(super) fn check_dir(dir: &Path) -> Result<(), PrivateFileError> {
     }
 }
 
-/// Opens a file or a directory to look at it.
+/// Opens a file or a directory to look at it. A link is followed. Fails if it cannot be opened.
 fn open_for_checks(path: &Path) -> Result<File, PrivateFileError> {
     let mut options = File::options();
     options.access_mode(fs_sys::READ_CONTROL | fs_sys::FILE_READ_ATTRIBUTES);
@@ -174,7 +178,8 @@ fn open_for_checks(path: &Path) -> Result<File, PrivateFileError> {
     options.open(path).map_err(|error| PrivateFileError::io(path, error))
 }
 
-/// Checks that a file belongs to the user and that nobody else has one of the rights in `forbidden`.
+/// Checks that a file belongs to the user and that nobody else has one of the rights in `forbidden`. Fails with `Io` if
+/// its access list cannot be read, and with `Untrusted` if that says otherwise.
 fn check_access(path: &Path, file: &File, forbidden: u32) -> Result<(), PrivateFileError> {
     let failed = |error| PrivateFileError::io(path, error);
     let own = own_sid().map_err(failed)?;
@@ -206,6 +211,8 @@ struct Sid {
 }
 
 impl Sid {
+    /// Reads a SID. Fails as the system call.
+    ///
     /// # Safety
     ///
     /// `sid` must be valid.
@@ -217,7 +224,7 @@ impl Sid {
     }
 }
 
-/// Returns the text of a SID.
+/// Returns the text of a SID. Fails as the system call.
 ///
 /// # Safety
 ///
@@ -345,7 +352,7 @@ pub struct OwnerOnly {
 }
 
 impl OwnerOnly {
-    /// For the user that we run as.
+    /// Creates the descriptor for the user that we run as.
     ///
     /// # Errors
     ///
@@ -355,7 +362,7 @@ impl OwnerOnly {
         Self::parse(&format!("O:{own}D:P(A;OICI;FA;;;{own})(A;OICI;FA;;;SY)"))
     }
 
-    /// Parses a descriptor in the Security Descriptor Definition Language.
+    /// Parses a descriptor in the Security Descriptor Definition Language. Fails if the text is no descriptor.
     fn parse(text: &str) -> io::Result<Self> {
         let text = wide(OsStr::new(text));
         let mut descriptor = ptr::null_mut();
@@ -379,7 +386,7 @@ impl OwnerOnly {
         Ok(Self { attributes, _descriptor: LocalMemory(descriptor) })
     }
 
-    /// For a system call. It is valid for as long as `self` lives.
+    /// Returns it for a system call. The pointer is valid for as long as `self` lives.
     pub fn attributes(&mut self) -> *mut c_void {
         (&raw mut self.attributes).cast()
     }

@@ -31,7 +31,7 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Opens the file in this directory, and makes both if they do not exist.
+    /// Opens the file in this directory, and makes both if they do not exist. Blocks.
     ///
     /// # Errors
     ///
@@ -46,7 +46,12 @@ impl LogFile {
         Ok(Self { dir: dir.to_owned(), file, max_bytes, prefix: format!("[{}] ", std::process::id()) })
     }
 
-    /// Starts a new file, unless another instance has done so.
+    /// Starts a new file, unless another instance has done so. Waits for such an instance, [`LOCK_TIMEOUT`] at most,
+    /// and then goes on with the file that is there, which may be full.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the lock or the file cannot be opened, or cannot be trusted.
     fn rotate(&mut self) -> Result<(), PrivateFileError> {
         let lock = lock_within(&self.dir.join("lock"), LOCK_TIMEOUT)?;
         let path = path_in(&self.dir);
