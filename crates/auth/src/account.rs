@@ -140,7 +140,12 @@ impl Account {
         self.login_needed(&format!("the login has ended{}", reason.unwrap_or_default()))
     }
 
-    /// Returns the stored login, at most `RECHECK_INTERVAL` old.
+    /// Returns the stored login, at most `RECHECK_INTERVAL` old. `None`: there is no login. Also tries again to write a
+    /// login that could not be written.
+    ///
+    /// # Errors
+    ///
+    /// `AuthError::Store` if its file cannot be used; `AuthError::Keyring` if it is in a keyring that cannot be used.
     pub(super) async fn cached_login(&self) -> Result<Option<StoredLogin>, AuthError> {
         let cached = self.cached.lock().clone();
         let cached = match cached {
@@ -160,7 +165,11 @@ impl Account {
         }
     }
 
-    /// Reads the stored login.
+    /// Reads the stored login, not from the cache, and updates the cache. `None`: there is no login.
+    ///
+    /// # Errors
+    ///
+    /// `AuthError::Store` if its file cannot be used; `AuthError::Keyring` if it is in a keyring that cannot be used.
     pub(super) async fn read_login(&self) -> Result<Option<StoredLogin>, AuthError> {
         let modified = self.store.modified(&self.key).await;
         let login = self.store.read(&self.key, self.url.as_str()).await?;
@@ -169,6 +178,10 @@ impl Account {
     }
 
     /// Writes a new login. The caller holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// `AuthError::Store` if it cannot be written.
     pub(super) async fn write_login(&self, login: &StoredLogin) -> Result<(), AuthError> {
         self.store.write(&self.key, login).await?;
         self.update_cache(self.store.modified(&self.key).await, Some(login.clone()));

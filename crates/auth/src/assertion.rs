@@ -66,7 +66,12 @@ impl SigningKey {
     }
 }
 
-/// Makes an assertion that authenticates this client to `audience`, an authorization server. It is good for one use.
+/// Makes an assertion that authenticates this client to `audience`, an authorization server. It is good for one use,
+/// within `ASSERTION_LIFETIME_SECS`. `pem` is the client's private key.
+///
+/// # Errors
+///
+/// `AuthError::Refused` if `pem` is no private key of a supported type, or signing fails.
 pub(super) fn sign_assertion(pem: &str, client_id: &str, audience: &str) -> Result<String, AuthError> {
     let failed = |_| AuthError::refused("signing with `oauth.private_key` failed");
     let key = SigningKey::from_pem(pem)?;

@@ -21,8 +21,9 @@ fn openers(browser: Option<&str>) -> Vec<(PathBuf, &'static [&'static str])> {
     openers
 }
 
-/// Opens `url` and returns whether a program was started for it. Only https and http URLs are opened, because other
-/// schemes start other programs; the caller has checked where they lead.
+/// Opens `url` and returns whether a program was started for it. Does not wait for the program: one that starts and
+/// then fails counts. Opens only https and http URLs, because other schemes start other programs. The caller has
+/// checked where they lead. `browser` is the value of `$BROWSER`.
 pub fn open(url: &Url, browser: Option<&str>) -> bool {
     if !matches!(url.scheme(), "https" | "http") {
         return false;

@@ -38,7 +38,11 @@ pub(super) struct CallbackRequest {
 }
 
 impl CallbackServer {
-    /// Listens on this port, or on any free one.
+    /// Listens on this port of 127.0.0.1, or on any free one.
+    ///
+    /// # Errors
+    ///
+    /// `AuthError::Refused` if the port cannot be used.
     pub(super) async fn listen(port: Option<u16>) -> Result<Self, AuthError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await;
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
@@ -60,8 +64,8 @@ impl CallbackServer {
         redirect_uri(self.port)
     }
 
-    /// Waits for the request that carries `state`. Other requests get an error page: any page in the browser can send
-    /// them.
+    /// Waits for the request that carries `state`, without a limit. Other requests get an error page: any page in the
+    /// browser can send them.
     pub(super) async fn accept(&mut self, state: &Secret) -> CallbackRequest {
         // Requests are read concurrently, because browsers open connections in advance and send nothing on them.
         let mut requests = JoinSet::new();
@@ -110,19 +114,20 @@ async fn read_request(mut stream: TcpStream, port: u16) -> Option<CallbackReques
     }
 }
 
-/// With the number of the address, because the browser may resolve `localhost` to another one.
-/// The redirect URL (RFC 8252 section 7.3) of a login on this port.
+/// Returns the redirect URL (RFC 8252 section 7.3) of a login on this port. It has the number of the address, because
+/// the browser may resolve `localhost` to another one.
 pub(super) fn redirect_uri(port: u16) -> String {
     format!("http://127.0.0.1:{port}{CALLBACK_PATH}")
 }
 
 impl CallbackRequest {
-    /// Returns the value of a query parameter.
+    /// Returns the first value of a query parameter.
     pub(super) fn parameter(&self, name: &str) -> Option<String> {
         self.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     }
 
-    /// Shows the user whether the login succeeded. The pages are constant: nothing of the request is repeated.
+    /// Shows the user whether the login succeeded, and closes the connection. Gives up after `IO_TIMEOUT`. The pages
+    /// are constant: nothing of the request is repeated.
     pub(super) async fn answer(mut self, succeeded: bool) {
         let page = if succeeded { SUCCESS_PAGE } else { FAILURE_PAGE };
         self.respond("200 OK", page).await;

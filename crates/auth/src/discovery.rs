@@ -66,6 +66,10 @@ pub(super) enum ProbeOutcome {
 
 impl Account {
     /// Makes the HTTP client for this login.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if `ca_file` cannot be used, or the client cannot be created.
     async fn egress(&self) -> Result<Arc<Egress>, AuthError> {
         let tls = tls::client_config(self.ca_file.as_deref(), REQUEST_TIMEOUT).await;
         let tls = tls.map_err(AuthError::refused)?;
@@ -74,6 +78,10 @@ impl Account {
 
     /// Sends a request without a token, to see whether the server requires one. The request is a ping, which leaves no
     /// session behind.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` or `Unreachable` if the request fails: see [`Egress::send`].
     pub(super) async fn probe(&self) -> Result<ProbeOutcome, AuthError> {
         let egress = self.egress().await?;
         let mut request = Request::post(self.url.as_str())
@@ -93,7 +101,14 @@ impl Account {
         Ok(ProbeOutcome::Challenge(bearer.map(str::to_owned)))
     }
 
-    /// Finds the authorization server and checks its metadata. `challenge`: the server's `WWW-Authenticate` header.
+    /// Finds the authorization server and checks its metadata. Makes several requests, each with `REQUEST_TIMEOUT`. A
+    /// server without metadata is assumed to be its own authorization server, with the default endpoints of MCP
+    /// 2025-03-26. `challenge`: the server's `WWW-Authenticate` header.
+    ///
+    /// # Errors
+    ///
+    /// `Unreachable` if a request fails; `Refused` if the metadata is invalid, leads to a destination that is not
+    /// allowed, or announces no PKCE where a user logs in.
     pub(super) async fn discover(&self, challenge: Option<&str>) -> Result<AuthorizationServer, AuthError> {
         let egress = self.egress().await?;
         let explain = |error: RmcpError| egress.explain(&error, &[]);
@@ -113,11 +128,12 @@ impl Account {
         Ok(AuthorizationServer { manager, egress, metadata, is_assumed: !can_announce_pkce })
     }
 
-    /// Checks that there is something to log in to: a server that only wants a key has no page for logins.
+    /// Checks that there is something to log in to: a server that only wants a key has no page for logins. Requests
+    /// that page only if the server has no metadata.
     ///
     /// # Errors
     ///
-    /// `KeyNeeded` if there is not.
+    /// `KeyNeeded` if there is not; `Unreachable` or `Refused` if the page cannot be requested.
     pub(super) async fn check_has_logins(&self, server: &AuthorizationServer) -> Result<(), AuthError> {
         if !server.is_assumed {
             return Ok(());
@@ -130,8 +146,14 @@ impl Account {
         }
     }
 
-    /// Fails if the server that refused a request has nothing to log in to, or if its authorization server has no
-    /// registration of clients, so that no login can succeed. `challenge`: its `WWW-Authenticate` header.
+    /// Checks whether a login can succeed. Takes `DISCOVERY_TIMEOUT` at most. Finds no fault if the config names a
+    /// client, or if the check fails or takes longer: the login says then what is wrong. `challenge`: the
+    /// `WWW-Authenticate` header of the server.
+    ///
+    /// # Errors
+    ///
+    /// `KeyNeeded` if the server has nothing to log in to; `ClientNeeded` if its authorization server registers no
+    /// client.
     pub(super) async fn check_may_log_in(&self, challenge: Option<&str>) -> Result<(), AuthError> {
         if self.oauth.client_id.is_some() {
             return Ok(());
@@ -156,7 +178,12 @@ impl Account {
     }
 
     /// Checks that the server announces PKCE with S256 (RFC 7636). A server that does not announce it may not check it,
-    /// and then a stolen authorization code is enough to log in.
+    /// and then a stolen authorization code is enough to log in. With `oauth.require_pkce: false`, a server may
+    /// announce nothing.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if it does not.
     fn check_pkce(&self, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
         match &metadata.code_challenge_methods_supported {
             Some(methods) if methods.iter().any(|method| method == "S256") => Ok(()),
@@ -170,7 +197,12 @@ impl Account {
     }
 }
 
-/// Checks all endpoints before the first is used, so that a login does not stop halfway.
+/// Checks the endpoints for authorization, tokens and registration before the first is used, so that a login does not
+/// stop halfway.
+///
+/// # Errors
+///
+/// `Refused` if one is no valid URL, or requests may not go there.
 pub(super) fn check_endpoints(metadata: &AuthorizationMetadata, egress: &Egress) -> Result<(), AuthError> {
     let required = [&metadata.authorization_endpoint, &metadata.token_endpoint];
     for endpoint in required.into_iter().chain(&metadata.registration_endpoint) {
@@ -181,6 +213,10 @@ pub(super) fn check_endpoints(metadata: &AuthorizationMetadata, egress: &Egress)
 
 /// Parses and checks an address from metadata. Only the parsed form is used afterwards: another program might read the
 /// text differently.
+///
+/// # Errors
+///
+/// `Refused` if it is no valid URL, or requests may not go there.
 pub(super) fn parse_endpoint(text: &str, egress: &Egress) -> Result<Url, AuthError> {
     let url: Option<Url> = text.parse().ok().filter(|_| !text.contains(char::is_control));
     let invalid = || format!("the login leads to {}, which is not a valid URL", quote_sanitized(text, &[]));

@@ -55,7 +55,12 @@ struct AllowedDestinations {
 }
 
 impl Egress {
-    /// Makes a client for the login at `server`, which trusts the authorities in `tls`.
+    /// Makes a client for the login at `server`, which trusts the authorities in `tls`. `allow_private`: whether a
+    /// public server may lead to private addresses.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the HTTP client cannot be created.
     pub(super) fn new(server: &Url, allow_private: bool, tls: ClientConfig) -> Result<Arc<Self>, AuthError> {
         let allowed = AllowedDestinations {
             server_host: server.host_str().unwrap_or_default().to_owned(),
@@ -75,6 +80,10 @@ impl Egress {
     }
 
     /// Checks that a request may go to `url`. The addresses of a host name are checked when it is resolved.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if it may not.
     pub(super) fn check(&self, url: &Url) -> Result<(), AuthError> {
         let refuse = |why: &str| {
             let shown = format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default());
@@ -104,7 +113,8 @@ impl Egress {
         Ok(())
     }
 
-    /// Takes the reason why the last request that rmcp made failed.
+    /// Takes the reason why the last failed request of rmcp failed. `None` if none has failed since this was last
+    /// taken. A response with an error status is no failure.
     pub(super) fn take_last_error(&self) -> Option<AuthError> {
         self.last_error.lock().take()
     }
@@ -131,7 +141,12 @@ impl Egress {
         }
     }
 
-    /// Sends a form to an address from metadata.
+    /// Sends a form to an address from metadata. A response with a 4xx status is returned like any other.
+    /// `authorization`: the `Authorization` header.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Self::send).
     pub(super) async fn post_form(
         &self,
         address: &str,
@@ -148,12 +163,14 @@ impl Egress {
         self.send(request.body(body.into_bytes())).await
     }
 
-    /// Sends a request and reads its response.
+    /// Sends a request and reads its response, whatever its status. Both together may take `REQUEST_TIMEOUT`. The body
+    /// of an event stream is not read.
     ///
     /// # Errors
     ///
-    /// `Refused` if the destination is not allowed or the response is too large; `Unreachable` if the request fails, or
-    /// a POST is answered with a status that says nothing about what was posted (5xx, 429).
+    /// `Refused` if the request is invalid, its destination is not allowed or the response is larger than
+    /// `MAX_RESPONSE_BYTES`. `Unreachable` if the request fails, a proxy rejects its credentials, or a POST is answered
+    /// with a status that says nothing about what was posted (5xx, 429).
     pub(super) async fn send(&self, request: HttpResult<HttpRequest>) -> Result<HttpResponse, AuthError> {
         let request = request.map_err(AuthError::refused)?;
         let is_post = request.method() == "POST";

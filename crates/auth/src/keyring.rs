@@ -42,9 +42,11 @@ pub(crate) struct KeyringEntry {
     pub(crate) content_type: &'static str,
 }
 
-/// A kind of keyring: stores one text for each entry.
+/// A kind of keyring: stores one text for each entry. Each method fails with the reason why the keyring cannot be used.
+/// [`Keyring`] limits how long it may take.
 pub(crate) trait KeyringBackend: Send + Sync {
-    /// Has the user unlock the keyring, if it is locked. The other methods ask the user for nothing.
+    /// Has the user unlock the keyring, if it is locked and the user may be asked. `get`, `set` and `remove` never
+    /// unlock it, but the keyrings of macOS and Windows may ask on their own.
     fn unlock<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>>;
     /// Reads an entry. `None` if there is none.
     fn get<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<Option<Secret>, KeyringError>>;
@@ -65,7 +67,8 @@ pub(crate) trait KeyringBackend: Send + Sync {
     }
 }
 
-/// The user's keyring, or why there is none. Clones share its state.
+/// The user's keyring, or why there is none. Clones share its state. For `RETRY_INTERVAL` after a call found it locked
+/// or got no answer, each call fails at once with the same error.
 #[derive(Clone)]
 pub struct Keyring(Result<Arc<KeyringState>, KeyringError>);
 
@@ -98,8 +101,9 @@ impl Keyring {
         Self(Ok(Arc::new(KeyringState { backend, may_prompt, last_failure: Mutex::default() })))
     }
 
-    /// Asks the user to unlock the keyring, if prompts are allowed. This may take a minute, so the caller must not hold the
-    /// token store's lock, which other processes wait for. A failure is not returned: the next call reports it.
+    /// Asks the user to unlock the keyring, if prompts are allowed. This may take `UNLOCK_TIMEOUT`, so the caller must
+    /// not hold the token store's lock, which other processes wait for. A failure is not returned: the next call
+    /// reports it.
     pub(super) async fn unlock(&self, entry: &KeyringEntry) {
         if self.0.as_ref().is_ok_and(|state| state.may_prompt) {
             // The call that needs the keyring reports the same error.
@@ -108,21 +112,37 @@ impl Keyring {
     }
 
     /// Reads an entry. `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Why the keyring cannot be used: `TimedOut` after `CALL_TIMEOUT`.
     pub(super) async fn get(&self, entry: &KeyringEntry) -> Result<Option<Secret>, KeyringError> {
         self.call(CALL_TIMEOUT, |backend| backend.get(entry)).await
     }
 
-    /// Reads an entry, and asks the user to unlock the keyring before, if prompts are allowed. This may take a minute.
+    /// Reads an entry, and asks the user to unlock the keyring before, if prompts are allowed. `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Why the keyring cannot be used: `TimedOut` after `UNLOCK_TIMEOUT`.
     pub(super) async fn unlock_and_get(&self, entry: &KeyringEntry) -> Result<Option<Secret>, KeyringError> {
         self.call(UNLOCK_TIMEOUT, |backend| backend.unlock_and_get(entry)).await
     }
 
     /// Writes an entry, in place of an earlier one.
+    ///
+    /// # Errors
+    ///
+    /// Why the keyring cannot be used: `TimedOut` after `CALL_TIMEOUT`.
     pub(super) async fn set(&self, entry: &KeyringEntry, text: Secret) -> Result<(), KeyringError> {
         self.call(CALL_TIMEOUT, |backend| backend.set(entry, text)).await
     }
 
     /// Removes an entry, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Why the keyring cannot be used: `TimedOut` after `CALL_TIMEOUT`. A missing entry is no error.
     pub(super) async fn remove(&self, entry: &KeyringEntry) -> Result<(), KeyringError> {
         self.call(CALL_TIMEOUT, |backend| backend.remove(entry)).await
     }

@@ -45,7 +45,14 @@ pub enum LoginStart {
 }
 
 impl Account {
-    /// Finds the authorization server, registers a client there if necessary, and listens for the browser.
+    /// Finds the authorization server, registers a client there if necessary, and listens for the browser. Does not
+    /// open it: the caller shows the URL. Waits up to a minute for the user to unlock the keyring, if prompts are
+    /// allowed.
+    ///
+    /// # Errors
+    ///
+    /// `Unreachable` if a server cannot be reached; `KeyNeeded` or `ClientNeeded` if no login can succeed; `Store` if a
+    /// login could not be stored; `Refused` if the metadata cannot be used or the port of the callback is taken.
     pub async fn start_login(self: &Arc<Self>) -> Result<LoginStart, AuthError> {
         let (is_open, challenge) = match self.probe().await? {
             ProbeOutcome::Challenge(challenge) => (false, challenge),
@@ -89,6 +96,11 @@ impl Account {
 
     /// Identifies this program to the authorization server: as the config's client, by a client ID metadata document,
     /// or by registration (RFC 7591), in the order that the MCP specification gives.
+    ///
+    /// # Errors
+    ///
+    /// `ClientNeeded` if the config names no client and the server registers none. `Unreachable` or `Refused` if rmcp
+    /// fails.
     async fn configure_client(
         &self,
         server: &mut AuthorizationServer,
@@ -131,13 +143,17 @@ impl BrowserLogin {
         &self.url
     }
 
-    /// Waits for the browser to return.
+    /// Waits for the browser to return, without a limit.
     pub async fn wait_for_browser(mut self) -> AuthorizationResponse {
         let request = self.callback.accept(&self.state).await;
         AuthorizationResponse { login: self, request }
     }
 
-    /// Waits for the browser to return, gets the tokens and stores them. Returns the granted scopes.
+    /// Waits for the browser to return, without a limit, gets the tokens and stores them. Returns the granted scopes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`AuthorizationResponse::redeem`].
     pub async fn finish(self) -> Result<Vec<String>, AuthError> {
         self.wait_for_browser().await.redeem().await
     }
@@ -183,8 +199,14 @@ impl BrowserLogin {
 }
 
 impl AuthorizationResponse {
-    /// Exchanges the authorization code for tokens and stores them. Returns the granted scopes. Like a refresh, this
-    /// runs in a task of its own, because the caller may be cancelled.
+    /// Exchanges the authorization code for tokens and stores them. Then shows in the browser whether the login
+    /// succeeded. Returns the granted scopes. Like a refresh, this runs in a task of its own, because the caller may be
+    /// cancelled.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the authorization server refused the login, or its answer cannot be used; `Unreachable` if the
+    /// request for tokens failed or the process is shutting down; `Busy` or `Store` if the login cannot be stored.
     pub async fn redeem(self) -> Result<Vec<String>, AuthError> {
         let Self { login, request } = self;
         let task = tokio::spawn(async move {

@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 impl Account {
     /// Returns the access token for the next request, if there is one. A token that is about to expire is refreshed
-    /// first.
+    /// first. If the refresh fails for now, the old token is returned until it expires.
     ///
     /// # Errors
     ///
-    /// `LoginNeeded` or `Refused` if there was a login and it has ended. Other errors mean that the login cannot be
-    /// used at the moment.
+    /// `LoginNeeded` if there was a login and it has ended; `Refused` if a refresh is refused or would be unsafe. Other
+    /// errors mean that the login cannot be used at the moment.
     pub async fn access_token(self: &Arc<Self>) -> Result<Option<Secret>, AuthError> {
         let login = self.cached_login().await?;
         if let Some(token) = login.as_ref().and_then(StoredLogin::fresh_token) {
@@ -54,6 +54,13 @@ impl Account {
     /// This runs in a task of its own, because the caller may be cancelled: the answer to a request that was sent has
     /// the only refresh token that still works. The task ends, because its requests have timeouts, and the process
     /// delays its exit for it.
+    ///
+    /// # Errors
+    ///
+    /// `LoginNeeded` if there is no refresh token or it is refused; `Busy` if another process holds the lock for longer
+    /// than a refresh takes; `Store` or `Keyring` if the login cannot be read; `Unreachable` if a server cannot be
+    /// reached or the process is shutting down; `Refused` if a server asks for something unsafe, or refuses the
+    /// client's own credentials. Tokens that cannot be stored are no error.
     pub(super) async fn refresh(
         self: &Arc<Self>,
         rejected: Option<Secret>,
@@ -64,6 +71,10 @@ impl Account {
     }
 
     /// Refreshes the login under its lock: one process of the user does so, and the others find the result.
+    ///
+    /// # Errors
+    ///
+    /// As for [`refresh`](Self::refresh).
     async fn refresh_locked(&self, rejected: Option<Secret>) -> Result<StoredLogin, AuthError> {
         let _lock = self.store.lock(&self.key).await?;
         let login = self.read_login().await?;
@@ -151,7 +162,11 @@ impl Account {
         server.manager.refresh_token().await
     }
 
-    /// Gets tokens with the client's own secret or key.
+    /// Gets tokens with the client's own secret or key. Does not store them.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the client is refused, or the response cannot be used; `Unreachable` if the request fails.
     async fn use_client_credentials(
         &self,
         mut server: AuthorizationServer,
@@ -196,6 +211,11 @@ impl Account {
     }
 
     /// Sends a client assertion (RFC 7523 section 2.2). rmcp can do that too, but with a second cryptography library.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if `key` cannot sign, the client is rejected or the response is invalid; `Unreachable` if the request
+    /// fails.
     async fn authenticate_with_key(
         &self,
         server: &AuthorizationServer,

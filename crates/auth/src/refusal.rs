@@ -14,12 +14,13 @@ use std::sync::Arc;
 const MIN_REFUSAL_AGE_SECS: u64 = 10;
 
 impl Account {
-    /// Handles a refused request: `is_forbidden` for 403, else 401. `challenge` is the `WWW-Authenticate` header,
-    /// `sent` the token of the request.
+    /// Handles a refused request: `is_forbidden` for 403, else 401. A 403 that does not ask for more scopes is
+    /// unrelated to the login. `challenge` is the `WWW-Authenticate` header, `sent` the token of the request.
     ///
     /// # Errors
     ///
-    /// `LoginNeeded` if the user has to log in; other errors if a login would not help, or a refresh failed.
+    /// `LoginNeeded` if the user has to log in. Other errors if a login would not help, the stored login cannot be
+    /// used, or a refresh failed.
     pub(crate) async fn handle_refusal(
         self: &Arc<Self>,
         is_forbidden: bool,
@@ -72,8 +73,15 @@ impl Account {
         self.refresh(sent).await.map(|_| ChallengeOutcome::Retry)
     }
 
-    /// Asks for more scopes than were granted (step-up authorization). The user is asked once: scopes that a login
-    /// requested and did not get would not come from another login either.
+    /// Handles a request that needs `scopes`. If the login has changed since the request was sent, returns `Retry`.
+    /// Otherwise stores the scopes for the next login (step-up authorization). The user is asked once: scopes that a
+    /// login requested and did not get would not come from another login either. A client with its own credentials gets
+    /// a new token at once.
+    ///
+    /// # Errors
+    ///
+    /// `LoginNeeded` if the user has to log in again; `Refused` if the last login already requested these scopes. Other
+    /// errors if the stored login cannot be used, or a refresh failed.
     async fn step_up(
         self: &Arc<Self>,
         scopes: Vec<String>,

@@ -23,11 +23,14 @@ pub enum LogoutOutcome {
 }
 
 impl Account {
-    /// Revokes the tokens if the authorization server supports that, and removes the login in any case.
+    /// Revokes the tokens if the authorization server supports that, and then removes the login, even if they are not
+    /// revoked. The user may be asked to unlock the keyring.
     ///
     /// # Errors
     ///
-    /// `AuthError::Keyring` if the login is in a keyring that is locked or does not answer: then the login stays.
+    /// `AuthError::Keyring` if the login is in a keyring that is locked or fails: then the login stays.
+    /// `AuthError::Busy` if another process holds its lock for longer than a refresh takes; `AuthError::Store` if its
+    /// file cannot be read or removed.
     pub async fn log_out(&self) -> Result<LogoutOutcome, AuthError> {
         self.store.unlock_keyring(&self.key).await;
         let _lock = self.store.lock(&self.key).await?;

@@ -30,7 +30,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Makes text from a server fit to be shown: one short line of visible characters, without `secrets`.
+/// Makes text from a server fit to be shown: one line of visible characters, without `secrets` and shortened to
+/// `MAX_CHARS`.
 pub(super) fn sanitize(text: &str, secrets: &[&str]) -> String {
     shorten(&one_line(&without_secrets(text, secrets)), MAX_CHARS)
 }

@@ -81,7 +81,8 @@ impl SecretStore {
         blocking(move || replace(&file, b"", false)).await
     }
 
-    /// Reads a secret. `None` if there is none of this name. The user may be asked to unlock the keyring, if `may_prompt`.
+    /// Reads a secret. `None` if there is none of this name, or no secret can have it. The user may be asked to unlock
+    /// the keyring, if `may_prompt`.
     ///
     /// # Errors
     ///
@@ -98,7 +99,7 @@ impl SecretStore {
     ///
     /// # Errors
     ///
-    /// No secret can have this name, or the keyring or the file cannot be written.
+    /// No secret can have this name, the keyring cannot be used, or the file cannot be removed.
     pub async fn remove(&self, name: &str) -> Result<bool, SecretStoreError> {
         let entry = entry(name)?;
         let is_stored = self.keyring.unlock_and_get(&entry).await?.is_some();
@@ -141,6 +142,10 @@ impl SecretKeyring for SecretStore {
 }
 
 /// Returns the keyring entry of a secret.
+///
+/// # Errors
+///
+/// `SecretStoreError::Name` if no secret can have this name.
 fn entry(name: &str) -> Result<KeyringEntry, SecretStoreError> {
     if !is_secret_name(name) {
         return Err(SecretStoreError::Name(name.to_owned()));
@@ -153,6 +158,10 @@ fn entry(name: &str) -> Result<KeyringEntry, SecretStoreError> {
 }
 
 /// Runs file operations on another thread.
+///
+/// # Errors
+///
+/// `SecretStoreError::Files` if they fail, or take longer than `FILE_TIMEOUT`.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, PrivateFileError> + Send + 'static,
 ) -> Result<T, SecretStoreError> {

@@ -30,7 +30,7 @@ impl ShutdownTracker {
         is_open.then(|| ShutdownGuard(self.clone()))
     }
 
-    /// Gives out no further guard, and waits until all guards are dropped.
+    /// Gives out no further guard, and waits until all guards are dropped, without a limit.
     pub(super) async fn close_and_wait(&self) {
         self.0.send_modify(|state| state.closed = true);
         // Cannot fail: `self` keeps the sender alive.

@@ -82,12 +82,13 @@ impl TokenStore {
     }
 
     /// Reads the login at the server with this address. `None` if there is none, if it is damaged, or if its keyring
-    /// entry is gone: in each case the user has to log in.
+    /// entry is gone: in each case the user has to log in. If this process has a newer login that could not be written,
+    /// returns that one.
     ///
     /// # Errors
     ///
-    /// `AuthError::Store` if the file cannot be used; `AuthError::Keyring` if the login is in a keyring that cannot
-    /// be used.
+    /// `AuthError::Store` if the file cannot be used; `AuthError::Keyring` if the login is in a keyring that cannot be
+    /// used.
     pub async fn read(&self, key: &StoreKey, url: &str) -> Result<Option<StoredLogin>, AuthError> {
         let stored = self.read_stored(key, url).await;
         self.unsaved.newest(key, stored)
@@ -111,7 +112,8 @@ impl TokenStore {
         blocking(move || files::read(&file)).await
     }
 
-    /// When the login last changed. `None` if it has no file. Each write replaces the file, so each changes this time.
+    /// Returns when the login last changed. `None` if it has no file, or the file cannot be accessed. Each write
+    /// replaces the file, so each changes this time.
     pub async fn modified(&self, key: &StoreKey) -> Option<SystemTime> {
         let file = self.file(key);
         let modified = blocking(move || {
@@ -121,7 +123,11 @@ impl TokenStore {
         modified.await.ok()
     }
 
-    /// Writes a new login, to the keyring if there is one. The caller holds the lock.
+    /// Writes a new login, to the keyring if there is one that works, and else to its file. The caller holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// `AuthError::Store` if the file cannot be written.
     pub async fn write(&self, key: &StoreKey, login: &StoredLogin) -> Result<(), AuthError> {
         self.replace(key, login, true).await
     }
@@ -154,6 +160,7 @@ impl TokenStore {
     }
 
     /// Waits at shutdown for token requests that are under way, and tries once more to write what could not be written.
+    /// Has no limit of its own. From then on, no token request begins.
     pub async fn finish(&self) {
         self.shutdown.close_and_wait().await;
         for key in self.unsaved.keys() {
@@ -163,6 +170,10 @@ impl TokenStore {
 
     /// Writes a login to the keyring or its file. Without `may_move`, a login that is in its file stays there if the
     /// file can be written.
+    ///
+    /// # Errors
+    ///
+    /// `AuthError::Store` if the file cannot be written. A keyring that does not work is no error.
     async fn replace(&self, key: &StoreKey, login: &StoredLogin, may_move: bool) -> Result<(), AuthError> {
         let inline = || LoginFile::Inline(Box::new(login.clone()));
         let previous = self.read_file(key).await;
@@ -218,8 +229,8 @@ impl TokenStore {
         blocking(move || files::write(&file, &content)).await
     }
 
-    /// Has the user unlock the keyring, where it may ask one. To be called before `lock`: other processes wait for the
-    /// lock less long than a user may take.
+    /// Has the user unlock the keyring, where it may ask one. Waits up to a minute. To be called before `lock`: other
+    /// processes wait for the lock less long than a user may take. A failure is not returned.
     pub(crate) async fn unlock_keyring(&self, key: &StoreKey) {
         if let Ok(entry) = self.keyring_entry(key).await {
             self.keyring.unlock(&entry).await;
@@ -236,12 +247,13 @@ impl TokenStore {
         .await
     }
 
-    /// Removes a login. The caller holds the lock. If the login is in a keyring that is turned off or cannot be
-    /// reached, its entry may be left there; the reason is returned.
+    /// Removes a login, also one that could not be written. The caller holds the lock. If the login is in a keyring
+    /// that is turned off or cannot be reached, its entry may be left there; the reason is returned.
     ///
     /// # Errors
     ///
     /// `AuthError::Keyring` if the keyring is there but does not remove the entry: then the login stays.
+    /// `AuthError::Store` if the file cannot be removed.
     pub async fn remove(&self, key: &StoreKey) -> Result<Option<KeyringError>, AuthError> {
         self.unsaved.remove(key);
         let is_in_keyring = matches!(self.read_file(key).await, Ok(Some(LoginFile::InKeyring(_))));
@@ -260,6 +272,10 @@ impl TokenStore {
     }
 
     /// Checks that a login could be written, before the user is asked to log in.
+    ///
+    /// # Errors
+    ///
+    /// `AuthError::Store` if it could not.
     pub(crate) async fn check_writable(&self) -> Result<(), AuthError> {
         let dir = self.dir.clone();
         blocking(move || check_writable(&dir)).await

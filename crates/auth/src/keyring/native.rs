@@ -25,6 +25,10 @@ pub(super) fn backend(_env: &Env, _may_prompt: bool) -> Option<NativeKeyring> {
 impl NativeKeyring {
     /// Runs a call on another thread, because it may take long. A call whose caller has given up before its turn is not
     /// made.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` after `UNLOCK_TIMEOUT`, or else why the keyring failed.
     fn call<T: Send + 'static>(
         &self,
         entry: &KeyringEntry,

@@ -98,6 +98,11 @@ impl KeyringBackend for SecretService {
 
 impl SecretService {
     /// Connects and makes sure that the default collection is unlocked: by the user, if `may_prompt`.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if there is no bus, no service or no default collection; `Locked` if the user may not be asked or
+    /// refuses; `TimedOut` if an answer takes longer than `CALL_TIMEOUT`; `Failed` if the service rejects a call.
     async fn open_session(&self, may_prompt: bool) -> Result<ServiceSession, KeyringError> {
         let connecting = Builder::address(self.bus.as_str()).method_timeout(CALL_TIMEOUT).build();
         let connection = timeout(CALL_TIMEOUT, connecting).await.map_err(|_| KeyringError::TimedOut)?;
@@ -124,11 +129,11 @@ impl SecretService {
     }
 }
 
-/// Has the user answer a prompt, if the service returned one.
+/// Has the user answer a prompt, if the service returned one. Waits for the answer without a limit.
 ///
 /// # Errors
 ///
-/// `KeyringError::Locked` if the user may not be asked, or dismisses the prompt.
+/// `Locked` if the user may not be asked, or dismisses the prompt. Otherwise why the prompt cannot be shown.
 async fn complete_prompt(
     session: &ServiceSession,
     prompt: &OwnedObjectPath,
@@ -175,7 +180,11 @@ impl ServiceSession {
         answer.and_then(|answer| answer.body().deserialize()).map_err(keyring_error)
     }
 
-    /// Returns the unlocked items of an entry.
+    /// Returns the unlocked items of an entry: none if there is no such entry.
+    ///
+    /// # Errors
+    ///
+    /// Why the service did not answer.
     async fn search(&self, entry: &KeyringEntry) -> Result<Vec<OwnedObjectPath>, KeyringError> {
         let (unlocked, _): (Vec<OwnedObjectPath>, Vec<OwnedObjectPath>) =
             self.call(SERVICE_PATH, SERVICE_INTERFACE, "SearchItems", &attributes(entry)).await?;

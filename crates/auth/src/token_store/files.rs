@@ -16,6 +16,10 @@ const MAX_BYTES: u64 = 1 << 20;
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs file operations on another thread, so that a slow disk does not delay calls.
+///
+/// # Errors
+///
+/// The error of `work`, or `AuthError::Store` if it takes longer than `FILE_TIMEOUT`.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, AuthError> + Send + 'static,
 ) -> Result<T, AuthError> {
@@ -23,7 +27,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(AuthError::Store(format!("access to the file of the login {error}"))))
 }
 
-/// Reads the file of a login. `None` if there is none, or its content is not a login.
+/// Reads the file of a login. `None` if there is none, or its content is not a login. Blocks.
 ///
 /// # Errors
 ///
@@ -37,7 +41,11 @@ pub(super) fn read(path: &Path) -> Result<Option<LoginFile>, AuthError> {
     Ok(serde_json::from_slice(&text).ok())
 }
 
-/// Replaces the file of a login.
+/// Replaces the file of a login, durably. Blocks.
+///
+/// # Errors
+///
+/// `AuthError::Store` if it cannot be written.
 pub(super) fn write(path: &Path, content: &LoginFile) -> Result<(), AuthError> {
     let text = serde_json::to_vec_pretty(content).map_err(|error| io_error(path, &error.into()))?;
     if let Some(dir) = path.parent() {
@@ -47,7 +55,12 @@ pub(super) fn write(path: &Path, content: &LoginFile) -> Result<(), AuthError> {
     replace(path, &text, true).map_err(store_error)
 }
 
-/// Checks that a file can be written to the directory.
+/// Checks that a file can be written to the directory, by writing one and removing it. Creates the directory if there
+/// is none. Blocks.
+///
+/// # Errors
+///
+/// `AuthError::Store` if it cannot.
 pub(super) fn check_writable(dir: &Path) -> Result<(), AuthError> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let path = dir.join(format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));

@@ -15,7 +15,7 @@ const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(25);
 pub struct LoginLock(#[expect(dead_code, reason = "an open file holds the lock")] File);
 
 impl LoginLock {
-    /// Waits until no other process holds the lock.
+    /// Waits until nobody else holds the lock.
     ///
     /// # Errors
     ///
@@ -41,7 +41,11 @@ impl LoginLock {
         }
     }
 
-    /// Returns `None` at once if another process holds the lock.
+    /// Takes the lock. Returns `None` at once if it cannot be taken, as when another process holds it.
+    ///
+    /// # Errors
+    ///
+    /// `AuthError::Store` if the lock file cannot be opened.
     pub(super) async fn try_acquire(path: &Path) -> Result<Option<Self>, AuthError> {
         let file = open_lock_file(path).await?;
         let is_locked = file.try_lock().is_ok();

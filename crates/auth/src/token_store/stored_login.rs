@@ -115,6 +115,10 @@ impl StoredLogin {
 
     /// Replaces the tokens by those of a token response (RFC 6749 section 5.1). What the response leaves out stays as
     /// it was; scopes that it does not name are those that were requested.
+    ///
+    /// # Errors
+    ///
+    /// `AuthError::Refused` if they are no bearer tokens.
     pub(crate) fn with_tokens(self, response: &OAuthTokenResponse) -> Result<Self, AuthError> {
         if response.token_type() != &BasicTokenType::Bearer {
             return Err(AuthError::refused("its authorization server does not issue bearer tokens"));

@@ -20,7 +20,8 @@ struct UnsavedLogin {
 }
 
 impl UnsavedLogins {
-    /// Adds a login that replaces the stored one. Returns whether all logins of this key were written before.
+    /// Adds an unwritten login that replaces the stored one, `replaces`. Returns whether there was no unwritten login
+    /// of this key before. If there was one, the new login takes its place, and its `replaces` stays.
     pub(super) fn insert(&self, key: &StoreKey, login: StoredLogin, replaces: Option<StoredLogin>) -> bool {
         let mut logins = self.0.lock();
         match logins.get_mut(key) {
@@ -50,8 +51,12 @@ impl UnsavedLogins {
         self.0.lock().keys().cloned().collect()
     }
 
-    /// Returns the newer one of the `stored` login and the unwritten one. If the stored login has changed since,
-    /// another process logged in or out: the unwritten one is dropped.
+    /// Returns the unwritten login if the stored one is as it was, or cannot be read. If the stored login has changed
+    /// since, another process logged in or out: the unwritten one is dropped. `stored` is what was read from the store.
+    ///
+    /// # Errors
+    ///
+    /// That of `stored`, if there is no unwritten login.
     pub(super) fn newest(
         &self,
         key: &StoreKey,
