@@ -44,11 +44,11 @@ impl Answers {
         }
     }
 
-    /// Asks a question that Enter answers with no.
+    /// Asks a question that Enter answers with no. `--yes` answers yes; without a terminal, the answer is no.
     ///
     /// # Errors
     ///
-    /// Fails if the terminal cannot be read or written.
+    /// Fails if the terminal cannot be read or written, is closed, or gives no answer within `ANSWER_TIMEOUT`.
     pub(crate) async fn confirm(self, question: &str) -> io::Result<bool> {
         match self {
             Self::Yes => Ok(true),
@@ -65,7 +65,7 @@ impl Answers {
     ///
     /// # Errors
     ///
-    /// Fails if the terminal cannot be read or written.
+    /// As [`confirm`](Self::confirm).
     pub(crate) async fn confirm_replacement(
         self,
         file: &Path,
@@ -90,11 +90,12 @@ impl Answers {
         })
     }
 
-    /// Asks which of several to take. Enter takes the first.
+    /// Asks which of several to take, until the answer is one of them. Returns its index. Enter takes the first, and so
+    /// do `--yes` and a missing terminal.
     ///
     /// # Errors
     ///
-    /// Fails if the terminal cannot be read or written.
+    /// As [`confirm`](Self::confirm).
     pub(crate) async fn choose(self, question: &str, options: &[&str]) -> io::Result<usize> {
         if self != Self::Terminal {
             return Ok(0);
@@ -114,6 +115,10 @@ impl Answers {
 }
 
 /// Reads a line on a thread of its own, so that a signal can end the command meanwhile.
+///
+/// # Errors
+///
+/// Fails if the terminal cannot be read or written, is closed, or gives no answer within `ANSWER_TIMEOUT`.
 async fn ask(question: &str) -> io::Result<String> {
     terminal::question(question)?;
     let read = || {

@@ -175,6 +175,11 @@ async fn import_or_undo(args: &ImportArgs, options: &InstanceOptions, env: &Env)
 }
 
 /// Imports the servers into this file.
+///
+/// # Errors
+///
+/// Fails if servers.json cannot be read, edited or written, a record cannot be written, the keyring cannot be used,
+/// `--measure` fails, stdout cannot be written, or a question is not answered.
 async fn import_into(
     target: PathBuf,
     args: &ImportArgs,
@@ -215,7 +220,7 @@ async fn import_into(
     })
 }
 
-/// Returns the names of the secrets that the keyring has.
+/// Returns the names of the secrets that the keyring has; with `dry_run`, none.
 ///
 /// # Errors
 ///
@@ -231,13 +236,22 @@ async fn known_secrets(target: &Path, dry_run: bool, env: &Env) -> anyhow::Resul
 }
 
 /// Returns the config file that is written: the last one of the command line, or else the default one.
+///
+/// # Errors
+///
+/// Fails if the command line names none and the home directory is not known.
 fn target_file(options: &InstanceOptions, env: &Env) -> anyhow::Result<PathBuf> {
     let file =
         options.files.last().context("there is no config file because HOME is not set; use --config")?;
     Ok(absolute(&env.cwd().join(file)))
 }
 
-/// Asks for each server of a project, because a project's files may be anybody's. Those that are not wanted stay.
+/// Asks for each server of a project, because a project's files may be anybody's. Those that are not wanted stay. Asks
+/// nothing if the servers are neither written nor started.
+///
+/// # Errors
+///
+/// Fails if a question is not answered.
 async fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode) -> io::Result<()> {
     for file in &mut discovery.files {
         for place in file.places.iter_mut().filter(|place| place.project.is_some()) {

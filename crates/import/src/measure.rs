@@ -83,12 +83,13 @@ impl Figures {
 /// The heads of the columns.
 const COLUMNS: &str = "processes    memory    start    tokens";
 
-/// Starts the servers and this program, and returns what to print about it. `config` is the text of servers.json.
-/// `options` say where logins are.
+/// Starts the servers and this program, and returns what to print about it. A server that has not started within
+/// `START_TIMEOUT` is named in it. `target` is servers.json, and `config` is the text that it will have. `options` say
+/// where logins are.
 ///
 /// # Errors
 ///
-/// Fails if the temporary files cannot be written, or this program cannot be started.
+/// Fails if the temporary files cannot be written, or this program cannot be started, does not answer or does not exit.
 pub(crate) async fn measure(
     servers: &[PlannedServer],
     target: &Path,
@@ -110,7 +111,7 @@ pub(crate) async fn measure(
 
 type Measured = BTreeMap<String, Result<Figures, String>>;
 
-/// Starts all servers and measures each.
+/// Starts all servers, measures each that starts within `START_TIMEOUT`, and ends them.
 async fn measure_servers(
     mut config: Config,
     options: &InstanceOptions,
@@ -168,6 +169,10 @@ fn figures(group: &Upstream, tree: &ProcessTree) -> Result<Figures, String> {
 }
 
 /// Starts this program twice and measures the second time.
+///
+/// # Errors
+///
+/// Fails if it cannot be started, does not answer or does not exit.
 async fn measure_own(files: &TemporaryFiles, progress: &mut MeasureProgress) -> anyhow::Result<Figures> {
     let args = ["--log-level=error".as_ref(), "--config".as_ref(), files.config.as_os_str()];
     let dirs = [("XDG_CACHE_HOME", files.dir.as_path()), ("XDG_STATE_HOME", files.dir.as_path())];
@@ -196,7 +201,8 @@ async fn measure_own(files: &TemporaryFiles, progress: &mut MeasureProgress) -> 
     Ok(figures)
 }
 
-/// Waits until the servers that were started to learn their tools are closed again, and only the warden is left.
+/// Waits until the servers that were started to learn their tools are closed again, and only the warden is left, but
+/// for `START_TIMEOUT` at most. Does not wait without a pid.
 async fn wait_until_alone(pid: Option<u32>) {
     const ALONE: usize = 2;
     const TIMES: usize = 5;

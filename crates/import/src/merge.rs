@@ -160,7 +160,8 @@ impl Merger {
         Err(first)
     }
 
-    /// Gives each client whose entry differs from the one that counts a server of its own.
+    /// Gives each client whose entry of the server at `index` differs from the one that counts a server of its own.
+    /// Clients with equal entries share one.
     pub(crate) fn keep_apart(&mut self, index: usize) {
         let server = &mut self.servers[index];
         if !server.is_known {
@@ -183,7 +184,8 @@ impl Merger {
         }
     }
 
-    /// Notes which clients had the servers of this config file before an import replaced them.
+    /// Notes which clients had the servers of this config file before an import replaced them. Reads the records. Notes
+    /// nothing if they cannot be read.
     pub(crate) fn note_earlier_uses(&mut self, config: &Path, env: &Env) {
         // The step that writes a client's file reports why the records cannot be read.
         let Ok(records) = ChangeRecords::of_user(env) else { return };
@@ -227,7 +229,7 @@ impl PlannedServer {
         self.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", app.label())));
     }
 
-    /// Adds what only the other entry has.
+    /// Adds what only the other entry has. A server that servers.json has already stays as it is.
     fn merge(&mut self, other: Map<String, Value>) {
         if self.is_known {
             return;

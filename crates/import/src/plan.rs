@@ -73,7 +73,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Puts everything together, shows it and asks about conflicts.
+    /// Puts everything together, shows it and asks about conflicts. Writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails if servers.json cannot be read or edited, stdout cannot be written, or a question is not answered.
     pub(crate) async fn new(
         discovery: &Discovery,
         target: PathBuf,
@@ -125,6 +129,10 @@ impl Plan {
     }
 
     /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
+    ///
+    /// # Errors
+    ///
+    /// As [`measure`], and if stdout cannot be written.
     pub(crate) async fn measure(&self, options: &InstanceOptions, env: &Env) -> anyhow::Result<()> {
         let count = self.servers.iter().filter(|server| !server.origins.is_empty()).count();
         terminal::paragraph(format_args!(
@@ -136,7 +144,13 @@ impl Plan {
         Ok(terminal::print(&table)?)
     }
 
-    /// Shows or writes the files. Returns whether everything that was wanted is done.
+    /// Shows or writes the files, after a question for each. Returns whether everything that was wanted is done. What
+    /// the user declines was not wanted.
+    ///
+    /// # Errors
+    ///
+    /// Fails if servers.json, a record or stdout cannot be written, a secret cannot be stored, the path of this program
+    /// is not known, or a question is not answered. A client's file that cannot be written is said and is no error.
     pub(crate) async fn carry_out(
         &self,
         discovery: &Discovery,
@@ -191,7 +205,12 @@ impl Plan {
         Ok(is_complete)
     }
 
-    /// Writes a client's file.
+    /// Writes a client's file, after a question. Stores the record of the change before. If the file cannot be written,
+    /// says so and removes the record.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a record cannot be read, stored or removed, stdout cannot be written, or the question is not answered.
     async fn write_client(
         &self,
         client: &ClientWrite,
@@ -240,7 +259,12 @@ impl Plan {
         self.moves.iter().map(|secret| (secret.name.as_str(), secret.value.expose()))
     }
 
-    /// Stores the secrets and writes servers.json. Returns whether that was wanted.
+    /// Stores the secrets and writes servers.json, after a question. Returns `Done` also if there is nothing to write.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a secret cannot be stored, servers.json or a record cannot be written, stdout cannot be written, or the
+    /// question is not answered. Secrets that were stored before stay in the keyring.
     async fn write_servers(&self, mode: &ImportMode, env: &Env) -> anyhow::Result<Replacement> {
         let target = short_path(&self.target, env);
         if !self.changes() {
@@ -291,6 +315,10 @@ impl Plan {
     }
 
     /// Removes values that moved to the keyring from the records: `--undo` fetches them from the keyring.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the records cannot be read or written, or stdout cannot be written.
     fn remove_values_from_records(&self, env: &Env) -> anyhow::Result<()> {
         let values: Vec<_> = self.moved_values().collect();
         let mut records = ChangeRecords::of_user(env)?;

@@ -54,7 +54,7 @@ impl Profile {
         Self { servers: vec!["*".to_owned()], tools: Map::new() }
     }
 
-    /// Reads one. `None` if it is no profile.
+    /// Reads one. `None` if it is no profile. Without `servers`, it chooses all.
     pub(crate) fn read(value: &Value) -> Option<Self> {
         let servers = if value.is_object() { value.get("servers") } else { Some(value) };
         let servers = servers.cloned().unwrap_or_else(|| json!(["*"]));

@@ -53,11 +53,13 @@ struct Undo<'a> {
     is_complete: bool,
 }
 
-/// Takes back what was changed in the clients' files. `config`: the config file, for records that do not name theirs.
+/// Takes back what was changed in the clients' files, after a question for each. `config`: the config file, for records
+/// that do not name theirs.
 ///
 /// # Errors
 ///
-/// Fails if stdout, a record or a file cannot be written.
+/// Fails if the records cannot be read, or stdout cannot be written. A change that cannot be taken back is said, and
+/// the exit code is `EXIT_FAILURE`.
 pub(crate) async fn undo_changes(
     mode: &ImportMode,
     config: Option<PathBuf>,
@@ -108,6 +110,10 @@ pub(crate) async fn undo_changes(
 }
 
 /// Names the entries for this program of which there is no record: what they replaced is in servers.json alone.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
 fn name_own_entries(apps: &[ClientApp], env: &Env) -> anyhow::Result<()> {
     for file in discover(apps, None, env).files {
         for own in file.places.iter().filter_map(|place| place.own.as_ref()) {
@@ -123,7 +129,12 @@ fn name_own_entries(apps: &[ClientApp], env: &Env) -> anyhow::Result<()> {
 }
 
 impl Undo<'_> {
-    /// Takes one change back.
+    /// Takes one change back, after a question, and removes or shortens its record. A dry run only shows it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, edited or written, a secret cannot be read, the record cannot be written,
+    /// stdout cannot be written, or the question is not answered.
     async fn take_back(&mut self, id: u32, change: &ChangeRecord) -> anyhow::Result<()> {
         let now = match self.files.get(&change.file) {
             Some((_, text)) => text.clone(),
@@ -168,7 +179,12 @@ impl Undo<'_> {
         Ok(())
     }
 
-    /// Returns the values that a record has in the keyring.
+    /// Returns the values that a record has in the keyring, by their names. The user may be asked to unlock the
+    /// keyring.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyring cannot be used, or does not have one of them any more.
     async fn stored_values(
         &self,
         id: u32,
@@ -193,7 +209,11 @@ impl Undo<'_> {
         Ok(values)
     }
 
-    /// Names what is not put back, and where it is.
+    /// Names what is not put back, and where it is. The undo is not complete then.
+    ///
+    /// # Errors
+    ///
+    /// Fails if stdout cannot be written.
     fn name_leftovers(&mut self, id: u32, step: &UndoStep) -> anyhow::Result<()> {
         let mut out = VisibleText::default();
         step.notes.iter().for_each(|note| out.line(format_args!("  {note}")));
@@ -238,11 +258,12 @@ impl Undo<'_> {
     }
 }
 
-/// Prints the records of these clients.
+/// Prints the records of these clients. Those that cannot be read are said on stderr, and the exit code is
+/// `EXIT_FAILURE`.
 ///
 /// # Errors
 ///
-/// Fails if stdout cannot be written, or the records cannot be read.
+/// Fails if stdout cannot be written, or the directory of the records cannot be read.
 pub(crate) fn list_records(apps: &[ClientApp], env: &Env) -> anyhow::Result<ExitCode> {
     let records = ChangeRecords::of_user(env)?;
     records.errors.iter().for_each(|error| terminal::message(format_args!("{error:#}")));
@@ -279,11 +300,12 @@ fn describe_record(record: &ChangeRecord, env: &Env) -> String {
     }
 }
 
-/// Deletes a record, after a question.
+/// Deletes a record, after a question. A no is a success, and a dry run only says what would be deleted.
 ///
 /// # Errors
 ///
-/// Fails if there is no such record, or it cannot be deleted.
+/// Fails if the records cannot be read, there is no such record, it cannot be deleted, stdout cannot be written, or the
+/// question is not answered.
 pub(crate) async fn forget_record(id: u32, mode: &ImportMode, env: &Env) -> anyhow::Result<ExitCode> {
     let mut records = ChangeRecords::of_user(env)?;
     let path = records.path(id);

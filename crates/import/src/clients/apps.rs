@@ -102,7 +102,8 @@ impl ClientApp {
         }
     }
 
-    /// Returns the files of the user, whether or not they exist.
+    /// Returns the files of the user, whether or not they exist. There are none if their directory is not known, as
+    /// without a home directory.
     pub(crate) fn user_files(self, env: &Env, os: HostOs) -> Vec<PathBuf> {
         let home = |path: &str| env.home().map(|home| home.join(path));
         let below = |variable: &str, default: &str| {
@@ -135,7 +136,7 @@ impl ClientApp {
         }
     }
 
-    /// Returns the file to make if there is none.
+    /// Returns the file to make if there is none. `None` if its directory is not known.
     pub(crate) fn new_file(self, env: &Env, os: HostOs) -> Option<PathBuf> {
         self.user_files(env, os).pop()
     }
@@ -235,7 +236,7 @@ impl ClientApp {
         }
     }
 
-    /// Returns the client's entry for this program.
+    /// Returns the client's entry for this program. `root` is the content of the client's file.
     ///
     /// `env` has values in the client's syntax, `variables` the names of variables to pass. The entry has the client's
     /// own key, if it has one, that keeps our tools from being deferred: they are the few that are always needed.

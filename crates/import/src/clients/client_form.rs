@@ -286,7 +286,8 @@ impl FormWriter {
     }
 }
 
-/// Returns the variable that a string is, without a default.
+/// Returns the name of the variable that a string consists of. `None` if the string has anything else, or the variable
+/// a default.
 pub(crate) fn env_name(text: &str) -> Option<String> {
     match &parts(text).ok()?[..] {
         [StringPart::Env { name, default: None }] => Some(name.to_string()),

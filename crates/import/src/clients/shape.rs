@@ -8,7 +8,7 @@ use config::file::ServerEntry;
 use config::load::{URL_ERROR, is_http_url};
 use config::notation::literal;
 
-/// Checks the fields of an entry that are translated.
+/// Checks the fields of an entry that are translated. A field that is null counts as absent.
 ///
 /// # Errors
 ///
@@ -46,7 +46,11 @@ pub(crate) fn check_destination(entry: &Map<String, Value>) -> Result<(), String
     }
 }
 
-/// Says what a value is, if it is not the object that it must be.
+/// Returns the members of a value that must be an object.
+///
+/// # Errors
+///
+/// Says what else the value is.
 pub(crate) fn object(value: &Value) -> Result<&Map<String, Value>, String> {
     value.as_object().ok_or_else(|| format!("expected an object, found {}", json_type(value)))
 }
@@ -59,7 +63,11 @@ fn strings(name: &str, value: &Value) -> Result<(), String> {
     })
 }
 
-/// Clients write numbers and booleans in `env`, too.
+/// Checks an object of texts. Clients write numbers and booleans in `env`, too, and null.
+///
+/// # Errors
+///
+/// Says what has another type.
 fn texts(name: &str, value: &Value) -> Result<(), String> {
     let members = value.as_object().ok_or_else(|| mismatch(name, "an object", value))?;
     for (member, value) in members {

@@ -57,7 +57,7 @@ impl EntryContext<'_> {
         }
     }
 
-    /// Returns its parts.
+    /// Returns the parts of a string of this field in our notation, and notes the variables in it.
     pub(crate) fn parts<'t>(
         &self,
         field: &str,

@@ -14,13 +14,15 @@ fn set_allowed(names: Vec<Value>) -> ObjectEdit {
     ObjectEdit::set(vec!["mcp".to_owned()], vec![("allowed".to_owned(), Value::Array(names))])
 }
 
-/// Adds the name of our entry to the list of a client's file, if that is needed.
+/// Returns the edit that adds the name of our entry to the list of a client's file. `None` if that is not needed.
 pub(crate) fn allow_own_entry(app: ClientApp, root: &Value, own: &str) -> Option<ObjectEdit> {
     let names = allowed(app, root).filter(|names| !names.iter().any(|name| name == own))?;
     Some(set_allowed(names.iter().cloned().chain([json!(own)]).collect()))
 }
 
-/// Removes these names of our entries from the list of a client's file, unless they were there before we changed it.
+/// Returns the edit that removes these names of our entries from the list of a client's file, but for those that were
+/// there before we changed it. `None` if there are none to remove. `root` is the content of the file now, `before` the
+/// old one.
 pub(crate) fn disallow_own_entries(
     app: ClientApp,
     root: &Value,

@@ -143,7 +143,7 @@ pub(crate) struct StoredValue {
 }
 
 impl ChangeRecord {
-    /// Records a change before it is made.
+    /// Creates the record of a change that is about to be made. Does not store it.
     pub(crate) fn new(app: ClientApp, file: &Path, before: Option<&str>, after: &str) -> Self {
         Self {
             client: app.id().to_owned(),
@@ -155,7 +155,7 @@ impl ChangeRecord {
         }
     }
 
-    /// Returns the client.
+    /// Returns the client. `None` if this version does not know it.
     pub(crate) fn app(&self) -> Option<ClientApp> {
         ClientApp::all().iter().copied().find(|app| app.id() == self.client)
     }
@@ -215,7 +215,8 @@ impl ChangeRecord {
         Ok(rest)
     }
 
-    /// Takes a value that stands in the keyring out of the text. Returns whether it was there.
+    /// Replaces a value that stands in the keyring by a mark, everywhere in the text before. Returns whether it was
+    /// there. An empty value is not replaced.
     pub(crate) fn remove_value(&mut self, name: &str, value: &str) -> bool {
         let Some(before) = &mut self.before else { return false };
         let quoted = Value::from(value).to_string();
@@ -237,7 +238,8 @@ impl ChangeRecord {
         is_there
     }
 
-    /// Returns whether a string in the text still has a value: with escapes that it need not have, it is not found.
+    /// Returns whether a string in the text before still has a value: with escapes that it need not have,
+    /// `remove_value` does not find it.
     pub(crate) fn has_value(&self, value: &str) -> bool {
         fn any_string(content: &Value, value: &str) -> bool {
             match content {

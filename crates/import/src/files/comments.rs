@@ -34,7 +34,8 @@ pub(crate) fn comments_above(property: &CstObjectProp) -> Vec<CstComment> {
     found
 }
 
-/// Returns all comments of a file. In TOML, those that stand behind a string of several lines may be missing.
+/// Returns all comments of a file. In TOML, those that stand behind a string of several lines may be missing. JSON that
+/// cannot be parsed has none. `path` only says which format the text has.
 pub(crate) fn comments(path: &Path, text: &str) -> Vec<String> {
     if is_toml(path) {
         return text.lines().filter_map(toml_comment).map(str::to_owned).collect();

@@ -33,7 +33,8 @@ impl ObjectEdit {
     }
 }
 
-/// Applies edits to the text of a file. The comments above members that are removed stay.
+/// Returns the text of a file with these edits. Nothing is written: `path` only says which format the text has. An
+/// empty text is an empty object. The comments above members that are removed stay.
 ///
 /// # Errors
 ///
@@ -63,7 +64,7 @@ fn edited_text(path: &Path, text: &str, edits: &[ObjectEdit], with_comments: boo
     Ok(format!("{mark}{edited}"))
 }
 
-/// Checks what edits made of a text.
+/// Returns whether `edited` has the content that these edits of `text` must give.
 ///
 /// # Errors
 ///
@@ -104,12 +105,20 @@ fn edit_json(text: &str, edits: &[ObjectEdit], with_comments: bool) -> Result<St
 }
 
 /// Parses JSON with comments. An empty file is an empty object.
+///
+/// # Errors
+///
+/// Says why it cannot be parsed.
 pub(super) fn parse_json(text: &str) -> Result<CstRootNode, String> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
     CstRootNode::parse(text, &PARSE_OPTIONS).map_err(|error| error.to_string())
 }
 
 /// Returns the object to which these keys lead. Makes those that are missing.
+///
+/// # Errors
+///
+/// Says which of them is something else than an object.
 pub(super) fn object_at(root: &CstRootNode, keys: &[String]) -> Result<CstObject, String> {
     let object = root.object_value().ok_or("the file is not an object")?;
     keys.iter().try_fold(object, |object, key| {
@@ -227,6 +236,10 @@ fn edit_toml(text: &str, edits: &[ObjectEdit]) -> Result<String, String> {
 }
 
 /// Returns the table to which these keys lead, and whether it is an inline table. Makes those that are missing.
+///
+/// # Errors
+///
+/// Says which of them is something else than a table.
 pub(super) fn table_at<'d>(
     document: &'d mut DocumentMut,
     keys: &[String],

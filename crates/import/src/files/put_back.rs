@@ -33,7 +33,9 @@ impl ReturningEntries {
     }
 }
 
-/// Returns the text with these entries of the old text.
+/// Returns `text` with these entries of the `old` text. Nothing is written: `path` only says which format the texts
+/// have. Names that the old text does not have are ignored. If the comments cannot be put back as they were, the
+/// entries come without them.
 ///
 /// # Errors
 ///

@@ -83,7 +83,7 @@ pub(crate) struct ChangeRecords {
 }
 
 impl ChangeRecords {
-    /// Reads the records of this user.
+    /// Reads the records of this user. A record that cannot be read is in `errors`.
     ///
     /// # Errors
     ///
@@ -125,6 +125,10 @@ impl ChangeRecords {
     }
 
     /// Returns the numbers of the files, in their order.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory cannot be read. One that does not exist has none.
     fn ids(&self) -> anyhow::Result<BTreeSet<u32>> {
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
@@ -142,6 +146,10 @@ impl ChangeRecords {
 
     /// Returns the last number that a record has had, or 0. A user may still have a number in mind whose record is
     /// gone.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory or the file with the last number cannot be read.
     fn last_number(&self) -> anyhow::Result<u32> {
         let noted: Option<u32> = read_json(&self.dir.join(LAST_NUMBER))?;
         Ok(self.ids()?.last().copied().max(noted).unwrap_or_default())
@@ -181,11 +189,11 @@ impl ChangeRecords {
         of_apps.map(|(id, record)| (id, record.clone())).collect()
     }
 
-    /// Adds a record and saves it. Returns its number.
+    /// Adds a record and saves it, before the change itself is made. Returns its number, which no other record has had.
     ///
     /// # Errors
     ///
-    /// Fails if it cannot be written.
+    /// Fails if it cannot be written, or another process holds the lock for longer than `LOCK_TIMEOUT`.
     pub(crate) fn add(&mut self, record: ChangeRecord) -> anyhow::Result<u32> {
         let _lock = self.lock()?;
         let id = self.last_number()? + 1;
@@ -199,7 +207,7 @@ impl ChangeRecords {
     ///
     /// # Errors
     ///
-    /// Fails if it cannot be written.
+    /// Fails if it cannot be written, or another process holds the lock for longer than `LOCK_TIMEOUT`.
     pub(crate) fn update(&mut self, id: u32, record: ChangeRecord) -> anyhow::Result<()> {
         let _lock = self.lock()?;
         self.write(id, &record)?;
@@ -207,11 +215,12 @@ impl ChangeRecords {
         Ok(())
     }
 
-    /// Removes a record.
+    /// Removes a record, also one that cannot be read. Its number is not used again.
     ///
     /// # Errors
     ///
-    /// Fails if its file cannot be removed.
+    /// Fails if its file does not exist or cannot be removed, or another process holds the lock for longer than
+    /// `LOCK_TIMEOUT`.
     pub(crate) fn remove(&mut self, id: u32) -> anyhow::Result<()> {
         let _lock = self.lock()?;
         let last = self.last_number()?;
@@ -222,12 +231,12 @@ impl ChangeRecords {
         Ok(())
     }
 
-    /// Takes values that stand in the keyring out of all records. `values`: their names and the values. Returns the numbers
-    /// of the records that were changed.
+    /// Takes values that stand in the keyring out of all records. `values`: their names and the values. Returns the
+    /// numbers of the records that were changed.
     ///
     /// # Errors
     ///
-    /// Fails if a record cannot be written.
+    /// Fails at the first record that cannot be written. Those before it stay changed.
     pub(crate) fn remove_values(&mut self, values: &[(&str, &str)]) -> anyhow::Result<Vec<u32>> {
         let mut changed = Vec::new();
         for (id, mut record) in self.records.clone() {
@@ -240,8 +249,12 @@ impl ChangeRecords {
         Ok(changed)
     }
 
-    /// Locks the records for a change. Before the first one, each record of the file of earlier versions gets one of its
-    /// own.
+    /// Locks the records for a change. Before the first one, each record of the file of earlier versions gets one of
+    /// its own.
+    ///
+    /// # Errors
+    ///
+    /// Fails if another process holds the lock for longer than `LOCK_TIMEOUT`, or a record cannot be carried over.
     fn lock(&mut self) -> anyhow::Result<File> {
         let path = self.dir.join("lock");
         let lock = private_files::lock_within(&path, LOCK_TIMEOUT)?;
@@ -265,6 +278,10 @@ impl ChangeRecords {
 }
 
 /// Reads a file of records; `None` if it does not exist.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read or trusted, is larger than `MAX_RECORD_BYTES`, or has other content.
 fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> anyhow::Result<Option<T>> {
     match private_files::read_private(path, MAX_RECORD_BYTES) {
         Ok(bytes) => {

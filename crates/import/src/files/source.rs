@@ -15,7 +15,7 @@ use config::load::{is_toml, parse_client_file};
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read, or is no text.
+/// Fails if the file cannot be read, is no regular file, is larger than `MAX_CONFIG_BYTES`, or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
     match read_regular(path, MAX_CONFIG_BYTES) {
         Ok(bytes) => {

@@ -14,7 +14,8 @@ use base::private_files;
 /// The length of a path of the usual form on Windows (`MAX_PATH`).
 const MAX_PATH: usize = 260;
 
-/// Returns the path without `.` and `..`, and as it is if there is nothing.
+/// Returns the path of a file that exists as an absolute one, without links, `.` and `..`. If there is no file, the
+/// path only loses its `.`.
 pub fn absolute(path: &Path) -> PathBuf {
     let missing = || path.components().filter(|part| *part != std::path::Component::CurDir).collect();
     path.canonicalize().map_or_else(|_| missing(), without_verbatim_prefix)
@@ -30,7 +31,7 @@ fn without_verbatim_prefix(path: PathBuf) -> PathBuf {
     }
 }
 
-/// Returns whether a file is read-only by its mode or attribute.
+/// Returns whether a file is read-only by its mode or attribute. One that does not exist is not.
 pub fn is_read_only(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.permissions().readonly())
 }
@@ -40,7 +41,8 @@ pub(crate) fn missing_dirs(path: &Path) -> Vec<PathBuf> {
     path.ancestors().skip(1).take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
 }
 
-/// Replaces the text of a file. `old` is the text that was read; `None` makes a new file.
+/// Replaces the text of a file, atomically and durably. Makes the directories above it that are missing. `old` is the
+/// text that was read; with `None`, there must be no file yet.
 ///
 /// # Errors
 ///
@@ -49,7 +51,7 @@ pub fn replace(path: &Path, old: Option<&str>, new: &str) -> io::Result<()> {
     replace_within_mode(path, old, new, u32::MAX)
 }
 
-/// Returns the permission bits of a file, of Unix.
+/// Returns the permission bits of a file, of Unix. `None` if there is no file.
 #[cfg(unix)]
 pub fn mode(path: &Path) -> Option<u32> {
     Some(std::os::unix::fs::MetadataExt::mode(&fs::metadata(path).ok()?) & 0o7777)
@@ -61,7 +63,7 @@ pub fn mode(_path: &Path) -> Option<u32> {
     None
 }
 
-/// Replaces a file like [`replace`], and takes the permissions that are not in `mode` from the file.
+/// Replaces a file like [`replace`]. The file keeps only those of its permissions that are in `mode`.
 ///
 /// # Errors
 ///
@@ -80,7 +82,7 @@ pub(crate) fn replace_within_mode(path: &Path, old: Option<&str>, new: &str, mod
     written.inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
-/// Removes a file whose text is this.
+/// Removes a file whose text is `old`. Of a symbolic link, only the link is removed.
 ///
 /// # Errors
 ///
@@ -91,6 +93,10 @@ pub fn remove(path: &Path, old: &str) -> io::Result<()> {
 }
 
 /// Returns the file itself, without symbolic links.
+///
+/// # Errors
+///
+/// Fails if the text is not `old`, there is a file although `old` is `None`, or the file cannot be read.
 fn check_unchanged(path: &Path, old: Option<&str>) -> io::Result<PathBuf> {
     let changed = || io::Error::other("it was changed meanwhile; run the command again");
     match (fs::symlink_metadata(path), old) {

@@ -25,7 +25,7 @@ pub(crate) struct FieldDifference {
 }
 
 impl FieldDifference {
-    /// Returns all of a server.
+    /// Returns the fields in which the clients' entries of a server differ from the value that counts.
     pub(crate) fn all(server: &PlannedServer) -> Vec<Self> {
         let mut paths = paths(server.origins.iter().map(|origin| &origin.entry));
         // The whole environment, which a server in servers.json does not get.
@@ -136,7 +136,8 @@ impl FieldDifference {
     }
 }
 
-/// Takes the values of this origin where the entries of a server differ.
+/// Takes the values of the origin at this index where the entries of a server differ. A value that this origin lacks
+/// stays.
 pub(crate) fn prefer(server: &mut PlannedServer, origin: usize) {
     let from = server.origins[origin].entry.clone();
     for difference in FieldDifference::all(server) {

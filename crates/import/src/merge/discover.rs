@@ -79,7 +79,8 @@ pub(crate) struct Discovery {
     pub project: Option<PathBuf>,
 }
 
-/// Reads the files of these clients, and those of the project in `project`.
+/// Reads the files of these clients, and those of the project in `project`. Files that do not exist are left out; those
+/// that cannot be read are in `errors`.
 pub(crate) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) -> Discovery {
     let mut discovery = Discovery { project: project.map(Path::to_owned), ..Discovery::default() };
     for &app in apps {

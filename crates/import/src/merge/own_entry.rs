@@ -34,11 +34,12 @@ pub struct OwnEntry {
     client: BTreeMap<String, String>,
 }
 
-/// Finds a client's entry for this program. The files of projects are not read: they may be anybody's.
+/// Finds a client's entry for this program. `None`: its files have none. The files of projects are not read: they may
+/// be anybody's.
 ///
 /// # Errors
 ///
-/// Says which file cannot be read, and why.
+/// Says which file cannot be read, and why, if no other file has the entry.
 pub fn find(app: ClientApp, env: &Env) -> Result<Option<OwnEntry>, String> {
     let discovery = discover(&[app], None, env);
     let places = discovery.files.iter().flat_map(|file| file.places.iter().map(|place| (&file.path, place)));
@@ -172,7 +173,7 @@ pub fn merged(known: &Value, new: &Map<String, Value>) -> Value {
     Value::Object(entry)
 }
 
-/// Returns a path to this program follows it to where it is now; a launcher stays.
+/// Returns the program of a merged entry. A path to this program becomes the new one; a launcher stays.
 fn merged_program(known: &Value, new: &Value) -> Value {
     let is_path = known.as_str().is_some_and(|program| program_name(program) == "dynamic-mcp");
     if is_path { new.clone() } else { known.clone() }

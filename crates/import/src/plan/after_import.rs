@@ -13,7 +13,11 @@ use config::env::Env;
 use config::load::load;
 use terminal::VisibleText;
 
-/// Prints what is wrong with the new servers, as `get_status` would.
+/// Reads servers.json, and prints what is wrong with the new servers, as `get_status` would.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
 pub(super) fn show_problems(target: &Path, servers: &[PlannedServer], env: &Env) -> io::Result<()> {
     let config = load(&[target.to_owned()], env, &Overrides::default());
     let is_new = |name: &str| servers.iter().any(|server| !server.is_known && server.name == name);
@@ -35,7 +39,11 @@ pub(super) fn show_problems(target: &Path, servers: &[PlannedServer], env: &Env)
     terminal::print(&text)
 }
 
-/// Says what to do next.
+/// Says what to do next, if there is anything.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
 pub(super) fn say_what_next(
     target: &Path,
     writes_clients: bool,

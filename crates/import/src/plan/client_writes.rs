@@ -7,7 +7,12 @@ use crate::mode::ImportMode;
 use base::text;
 use config::env::Env;
 
-/// Returns the clients' files with our entry, and whether all of them can be made.
+/// Returns the clients' files with our entry, and whether all of them can be made. Writes none of them. Says which
+/// files are left as they are, and why.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written, or a new file cannot be made.
 pub(super) fn client_writes(
     program: &OwnProgram<'_>,
     discovery: &Discovery,

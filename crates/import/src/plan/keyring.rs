@@ -34,7 +34,8 @@ pub(super) struct SecretMove {
     pub(super) value: Secret,
 }
 
-/// Takes the plain secrets out of the entries. `taken` has the names that the keyring has.
+/// Takes the plain secrets out of the entries, and puts references in their places. Stores none yet: see
+/// [`SecretMove::store`]. `taken` has the names that the keyring has.
 pub(super) fn take_secrets(servers: &mut [PlannedServer], taken: &[String]) -> Vec<SecretMove> {
     let mut moves: Vec<SecretMove> = Vec::new();
     for server in servers {

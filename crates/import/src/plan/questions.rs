@@ -14,7 +14,11 @@ use crate::profiles::access::{ClientAccess, share_rules};
 use crate::profiles::client_profiles::{ClientProfiles, ProfileInput};
 use base::text;
 
-/// Asks what becomes of the entries of one server that differ.
+/// Asks what becomes of the entries of one server that differ, for each such server.
+///
+/// # Errors
+///
+/// Fails if a question is not answered.
 pub(super) async fn settle_differences(merger: &mut Merger, answers: Answers) -> io::Result<()> {
     for index in 0..merger.servers.len() {
         let server = &merger.servers[index];
@@ -49,6 +53,10 @@ pub(super) async fn settle_differences(merger: &mut Merger, answers: Answers) ->
 }
 
 /// Decides, and asks, which servers and tools each client may use.
+///
+/// # Errors
+///
+/// Fails if a question is not answered.
 pub(super) async fn settle_access(
     discovery: &Discovery,
     servers: &mut [PlannedServer],

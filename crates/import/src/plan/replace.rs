@@ -118,8 +118,8 @@ impl OwnProgram<'_> {
         launch
     }
 
-    /// Replaces the servers of a client's file that are in servers.json now, and updates our entry. `None` if there is
-    /// nothing to do, unless `always`.
+    /// Returns the change that replaces the servers of a client's file that are in servers.json now, and updates our
+    /// entry. Writes nothing. `None` if there is nothing to do, unless `always`.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl OwnProgram<'_> {
         servers.map(|server| server.name.clone()).collect()
     }
 
-    /// Makes a file that has our entry alone.
+    /// Returns the change that makes a file with our entry alone.
     ///
     /// # Errors
     ///

@@ -105,7 +105,12 @@ impl ClientAccess {
         scopes.into_iter().map(access).collect()
     }
 
-    /// Asks what becomes of rules that ask, where the client shows no questions of servers.
+    /// Asks what becomes of rules that ask, where the client shows no questions of servers. Asks nothing if there are
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the question is not answered.
     pub(crate) async fn settle_questions(
         &mut self,
         discovery: &Discovery,

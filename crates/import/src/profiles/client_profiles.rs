@@ -99,7 +99,7 @@ impl ProfileInput<'_> {
         profiles
     }
 
-    /// Returns whether a client has a server, and starts it.
+    /// Returns whether a client starts a server. `None`: it does not have the server.
     fn use_of(&self, scope: ClientScope, index: usize) -> Option<bool> {
         match self.clients.iter().find(|client| client.scope == scope) {
             Some(client) => client.servers.get(&index).map(|used| used.is_on),
@@ -110,7 +110,8 @@ impl ProfileInput<'_> {
         }
     }
 
-    /// Returns whether a server is one of other clients: this one does not have it, or it is off here alone.
+    /// Returns whether a server is one of other clients: this one does not have it, or it is off here alone. `used`:
+    /// see `use_of`. Never, if the clients are not kept apart.
     fn is_of_others(&self, used: Option<bool>, index: usize) -> bool {
         let mut others = self.clients.iter().filter_map(|client| client.servers.get(&index));
         self.keeps_apart

@@ -15,7 +15,8 @@ use config::env::Env;
 /// Where `gemini mcp disable` notes what it turns off.
 const GEMINI_ENABLEMENT: &str = "mcp-server-enablement.json";
 
-/// Returns the files with nothing but settings that have rules for tools.
+/// Returns the files with nothing but settings that have rules for tools, whether or not they exist, each with whether
+/// it is the project's.
 pub(crate) fn settings_files(app: ClientApp, project: Option<&Path>, env: &Env) -> Vec<(PathBuf, bool)> {
     let home = |dir: &str| env.home().map(|home| home.join(dir));
     let (user, in_project): (Vec<PathBuf>, &[&str]) = match app {

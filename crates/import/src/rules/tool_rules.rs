@@ -120,7 +120,7 @@ impl ToolRuleSet {
         is_incomplete
     }
 
-    /// Adds the rules of another part of the same client's file.
+    /// Adds the rules of another part of the same client's file. If both name the only tools in use, ours count.
     pub(crate) fn join(&mut self, other: Self) {
         self.allow = self.allow.take().or(other.allow);
         self.deny.extend(other.deny);

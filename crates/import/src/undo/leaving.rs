@@ -104,7 +104,11 @@ fn print_entries(
     notes.iter().for_each(|note| out.line(format_args!("  {note}")));
 }
 
-/// Returns the servers and the profiles of a config file.
+/// Returns the servers and the profiles of a config file. One that does not exist has none.
+///
+/// # Errors
+///
+/// Says why the file cannot be read.
 fn own_content(config: &Path) -> Result<ConfigContent, String> {
     let text = read_text(config).map_err(|error| error.to_string())?.unwrap_or_default();
     let root = understood(config, &text).map_err(|error| error.to_string())?;

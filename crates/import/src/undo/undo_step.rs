@@ -81,7 +81,8 @@ pub(super) struct UndoStep {
 }
 
 impl UndoStep {
-    /// Finds out how to take a change back. `now`: the text of the file. `values`: those of the keyring.
+    /// Finds out how to take a change back. Writes nothing. `now`: the text of the file. `values`: those of the
+    /// keyring.
     ///
     /// # Errors
     ///
@@ -127,6 +128,10 @@ impl UndoStep {
     }
 
     /// Takes our entries out of the text, and puts back those that they replaced.
+    ///
+    /// # Errors
+    ///
+    /// Says why the text cannot be edited so.
     fn revert(&mut self, record: &ChangeRecord, now: &str, old: &str) -> Result<(), String> {
         let content = |text: &str| literal(&record.file, text).map_err(|error| error.to_string());
         let (root, old_root) = (content(now)?, content(old)?);
@@ -187,7 +192,7 @@ impl UndoStep {
         }
     }
 
-    /// Asks whether that is wanted.
+    /// Returns the question whether that is wanted.
     pub(super) fn question(&self, env: &Env) -> String {
         let path = short_path(&self.file, env);
         let changed = format!("{path} was changed since the import.");
@@ -203,11 +208,11 @@ impl UndoStep {
         }
     }
 
-    /// Writes the file.
+    /// Writes or removes the file, or leaves it, as `then` says.
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be written, or was changed meanwhile.
+    /// Fails if the file cannot be written or removed, or was changed meanwhile.
     pub(super) fn apply(&self) -> anyhow::Result<()> {
         let result = match (&self.now, &self.then) {
             (now, then) if now == then => Ok(()),
