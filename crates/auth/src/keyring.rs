@@ -42,20 +42,39 @@ pub(crate) struct KeyringEntry {
     pub(crate) content_type: &'static str,
 }
 
-/// A kind of keyring: stores one text for each entry. Each method fails with the reason why the keyring cannot be used.
-/// [`Keyring`] limits how long it may take.
+/// A kind of keyring: stores one text for each entry. [`Keyring`] limits how long its methods may take.
 pub(crate) trait KeyringBackend: Send + Sync {
     /// Has the user unlock the keyring, if it is locked and the user may be asked. `get`, `set` and `remove` never
     /// unlock it, but the keyrings of macOS and Windows may ask on their own.
+    ///
+    /// # Errors
+    ///
+    /// Why the keyring cannot be used.
     fn unlock<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>>;
     /// Reads an entry. `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Why the keyring cannot be used.
     fn get<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<Option<Secret>, KeyringError>>;
     /// Writes an entry, in place of an earlier one.
+    ///
+    /// # Errors
+    ///
+    /// Why the keyring cannot be used.
     fn set<'a>(&'a self, entry: &'a KeyringEntry, text: Secret) -> BoxFuture<'a, Result<(), KeyringError>>;
     /// Removes an entry, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Why the keyring cannot be used.
     fn remove<'a>(&'a self, entry: &'a KeyringEntry) -> BoxFuture<'a, Result<(), KeyringError>>;
 
     /// Reads an entry, and has the user unlock the keyring before, if it is locked.
+    ///
+    /// # Errors
+    ///
+    /// Why the keyring cannot be used.
     fn unlock_and_get<'a>(
         &'a self,
         entry: &'a KeyringEntry,

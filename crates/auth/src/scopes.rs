@@ -8,7 +8,8 @@ const OFFLINE_ACCESS: &str = "offline_access";
 
 impl Account {
     /// Returns the scopes of the config, or else the scopes that the server names, together with the `missing` ones for
-    /// which it refused requests.
+    /// which it refused requests. If there are any and a user logs in, they include `offline_access` where the server
+    /// offers it.
     pub(super) async fn scopes_to_request(
         &self,
         server: &AuthorizationServer,

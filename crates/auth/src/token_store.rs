@@ -309,7 +309,7 @@ impl TokenStore {
         AuthError::Keyring(why, message)
     }
 
-    /// Waits until no other process changes the login.
+    /// Waits until nobody else, in this process or another one, holds the lock of the login.
     ///
     /// # Errors
     ///
