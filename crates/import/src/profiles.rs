@@ -83,8 +83,9 @@ impl Profile {
         ServerPattern::choose_server(patterns.collect::<Vec<_>>().iter(), server)
     }
 
-    /// Adds the wanted servers, and removes servers that are not wanted and may be left out. `None` if that is
-    /// impossible because a glob excludes a wanted server, or because it chooses one that may not be left out.
+    /// Returns the profile with the wanted servers, and without those that are not wanted and may be left out. `None`
+    /// if that is impossible because a glob excludes a wanted server, or because it chooses one that may not be left
+    /// out.
     pub(crate) fn adapted(&self, candidates: &[ProfileCandidate<'_>]) -> Option<Self> {
         let mut adapted = self.clone();
         for ProfileCandidate { name, may_be_left_out, is_wanted } in candidates {

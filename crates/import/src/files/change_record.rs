@@ -253,7 +253,8 @@ impl ChangeRecord {
         content.is_some_and(|content| any_string(&content, value))
     }
 
-    /// Returns the text before, with these values of the keyring in it. A mark whose value is not known stays.
+    /// Returns the text before, with these values of the keyring in it. A mark whose value is not known stays. `None`:
+    /// there was no file.
     pub(crate) fn text_before(&self, values: &BTreeMap<String, String>) -> Option<String> {
         // The last ones first: one may stand within the mark of another.
         let stored = self.stored_values.iter().rev();

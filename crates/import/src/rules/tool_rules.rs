@@ -173,8 +173,8 @@ fn may_overlap(one: &str, other: &str) -> bool {
     }
 }
 
-/// Returns the globs over the names of tools that match what a pattern matches after a prefix. In a pattern, `*` stands
-/// for any text and `?` for any character.
+/// Returns the globs over the names of tools that match what a pattern matches after a prefix: none if it matches
+/// nothing that has the prefix. In a pattern, `*` stands for any text and `?` for any character.
 pub(crate) fn globs_after(prefix: &str, pattern: &str) -> Vec<String> {
     let pattern: Vec<char> = pattern.chars().collect();
     // Where in the pattern the match of the prefix may end.
