@@ -61,7 +61,7 @@ pub(super) struct HelperConnection {
 }
 
 impl HelperConnection {
-    /// Ends the helper. The host must have verified it.
+    /// Ends the helper, waits for its exit, and returns the socket. The host must have verified the helper before.
     ///
     /// # Errors
     ///
@@ -73,7 +73,12 @@ impl HelperConnection {
     }
 }
 
-/// Connects to the host that listens at `path`, by way of a helper. Ends the helper if it is dropped.
+/// Connects to the host that listens at `path`, by way of a helper. Waits until the helper has answered the host's
+/// question; the caller limits the wait. The helper is killed if this future or the returned connection is dropped.
+///
+/// # Errors
+///
+/// `NoHost` if nobody listens, `Closed` if the host closes the connection, else `Declined`.
 pub(super) async fn connect(path: &Path) -> Result<HelperConnection, AttachError> {
     let declined = |reason: String| AttachError::Declined(Declined(reason));
     let failed = |error: io::Error| declined(format!("the helper that attaches: {error}"));
@@ -112,7 +117,8 @@ pub fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Connects, tells the instance, and waits until it is released.
+/// Connects, answers the host's question within `HOST_TIMEOUT`, tells the instance what came of it, and waits until the
+/// instance releases this process.
 ///
 /// # Errors
 ///

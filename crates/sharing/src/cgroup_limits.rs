@@ -77,7 +77,11 @@ fn read_limit_file(path: &Path) -> io::Result<Option<String>> {
 
 type ReadFile<'f> = &'f dyn Fn(&Path) -> io::Result<Option<String>>;
 
-/// Compares two processes, given their groups and our mounts.
+/// Checks that no limit of the `other` process is stricter than our own, given the groups of both and our mounts.
+///
+/// # Errors
+///
+/// Fails with the reason if one is, or if one cannot be read.
 fn compare(own: &[Cgroup], other: &[Cgroup], mounts: &[Mount], read: ReadFile<'_>) -> Result<(), Declined> {
     let (mut own_limits, mut other_limits) = (CgroupLimits::NONE, CgroupLimits::NONE);
     for group in other.iter().filter(|group| has_limits(group)) {
@@ -109,6 +113,10 @@ fn has_limits(group: &Cgroup) -> bool {
 }
 
 /// Returns the strictest limits of a group and those above.
+///
+/// # Errors
+///
+/// Fails if the group is not visible here, or one of its limits cannot be read.
 fn limits(group: &Cgroup, mounts: &[Mount], read: ReadFile<'_>) -> Result<CgroupLimits, Declined> {
     let unreadable =
         || Declined::new(format!("the limits of the control group {} cannot be read", group.path));

@@ -44,7 +44,7 @@ impl PeerProcess {
     ///
     /// # Errors
     ///
-    /// Fails if it has ended.
+    /// Fails if it has ended, or its credentials cannot be read.
     pub fn of(socket: &UnixStream) -> io::Result<Self> {
         let credentials = socket.peer_cred()?;
         let pid = credentials.pid().filter(|pid| *pid > 0);
@@ -86,12 +86,12 @@ impl Question {
     }
 }
 
-/// Answers the question of the host.
+/// Answers the question of the host. Blocks, within the timeouts of the socket.
 ///
 /// # Errors
 ///
 /// Fails with `PermissionDenied` if this process must not look at the host, and otherwise if the host closes the
-/// connection.
+/// connection or sends nothing.
 pub fn answer(mut socket: &StdUnixStream) -> io::Result<()> {
     let mut question = [0; CHALLENGE_BYTES];
     socket.read_exact(&mut question)?;
@@ -102,7 +102,11 @@ pub fn answer(mut socket: &StdUnixStream) -> io::Result<()> {
     }
 }
 
-/// Returns the challenge that a file has as its name which the process at the other end has open.
+/// Returns the challenge: the name of the file that the process at the other end has open as descriptor `number`.
+///
+/// # Errors
+///
+/// Fails with `PermissionDenied` if this process cannot see it.
 fn name_at_peer(socket: &StdUnixStream, number: u32) -> io::Result<String> {
     use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
     let host = getsockopt(socket, PeerCredentials)?.pid();
@@ -113,7 +117,7 @@ fn name_at_peer(socket: &StdUnixStream, number: u32) -> io::Result<String> {
     name.filter(|name| name.len() == CHALLENGE_BYTES).map(str::to_owned).ok_or_else(hidden)
 }
 
-/// Answers the question of an instance, which is the challenge itself.
+/// Answers the question of an instance, which is the challenge itself. The caller limits the wait.
 ///
 /// # Errors
 ///
@@ -155,7 +159,12 @@ pub async fn challenge(socket: &UnixStream, peer: &PeerProcess, question: &Quest
     if peer.held.is_running() { Ok(()) } else { Err(other()) }
 }
 
-/// Receives bytes; `None` if they come from another process than `pid`.
+/// Receives at most `limit` bytes. `None` if they come from another process than `pid`. No bytes: the other end closed
+/// the connection.
+///
+/// # Errors
+///
+/// Fails as recvmsg(2), with `WouldBlock` if there is nothing yet.
 fn receive_from(socket: &UnixStream, pid: i32, limit: usize) -> io::Result<Option<Vec<u8>>> {
     use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
     let mut bytes = vec![0; limit];

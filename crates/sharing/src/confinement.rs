@@ -123,7 +123,7 @@ impl Confinement {
     }
 
     /// Checks that the host has our rights, by everything that /proc and the socket show of them. With CAP_SYS_ADMIN
-    /// all of them must be readable. `pid` and `uid` are as above.
+    /// all of them must be readable. `pid` and `uid` are its credentials, as in [`check_client`](Self::check_client).
     ///
     /// # Errors
     ///
@@ -136,6 +136,10 @@ impl Confinement {
 }
 
 /// Returns the pid of a process of our user, given its credentials.
+///
+/// # Errors
+///
+/// Fails if the process is of another user or in another pid namespace.
 fn checked_pid(pid: Option<i32>, uid: u32) -> Result<i32, Declined> {
     if uid != nix::unistd::geteuid().as_raw() {
         return Err(Declined::new("the other process belongs to another user"));
@@ -151,6 +155,10 @@ fn unreadable(what: &str) -> Declined {
 }
 
 /// Reads what any process of the user can read: users, groups, capabilities, limits and the like.
+///
+/// # Errors
+///
+/// Fails if any of it cannot be read, but for the label of a security module.
 fn read_rights(pid: impl Display + Copy) -> Result<BTreeMap<String, String>, Declined> {
     let mut rights = BTreeMap::new();
     let status = procfs::status(pid).map_err(|_| unreadable("the status"))?;
@@ -172,7 +180,11 @@ fn read_rights(pid: impl Display + Copy) -> Result<BTreeMap<String, String>, Dec
     Ok(rights)
 }
 
-/// Reads the namespaces and the root directory.
+/// Reads the namespaces that our kernel has, and the root directory.
+///
+/// # Errors
+///
+/// Fails if one cannot be read.
 fn read_places(pid: impl Display + Copy) -> Result<BTreeMap<String, String>, Declined> {
     let mut places = BTreeMap::new();
     for name in NAMESPACES {
@@ -189,6 +201,10 @@ fn read_places(pid: impl Display + Copy) -> Result<BTreeMap<String, String>, Dec
 }
 
 /// Checks that two processes have equal values.
+///
+/// # Errors
+///
+/// Fails with the name of the first value that differs or that one of them lacks.
 fn equal(own: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Result<(), Declined> {
     let differs = |(name, value)| other.get(name) != Some(value);
     let missing = || other.keys().find(|name| !own.contains_key(*name));

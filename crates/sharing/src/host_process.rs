@@ -60,7 +60,8 @@ impl HostDialer {
         }
     }
 
-    /// Attaches to a server in the host, which is started if none runs. Returns the pipes of the session and the pid of the server.
+    /// Attaches to a server in the host, which is started if none runs. Returns the pipes of the session and the pid of
+    /// the server. The caller limits the wait.
     ///
     /// # Errors
     ///
@@ -99,7 +100,12 @@ impl HostDialer {
     }
 }
 
-/// Takes the lock. Returns false after a moment if another process has it, which may have started a host meanwhile.
+/// Takes the lock. Returns false after `LOCK_RETRY_INTERVAL` if another process has it, which may have started a host
+/// meanwhile.
+///
+/// # Errors
+///
+/// Fails if the lock file cannot be used.
 async fn try_lock(lock: &File) -> Result<bool, Declined> {
     match lock.try_lock() {
         Ok(()) => Ok(true),
@@ -111,7 +117,12 @@ async fn try_lock(lock: &File) -> Result<bool, Declined> {
     }
 }
 
-/// Connects, verifies the host, and sends it the request.
+/// Connects, verifies the host, and sends it the request. The caller limits the wait.
+///
+/// # Errors
+///
+/// `NoHost` if nobody listens at `path`; `Closed` if the host closes the connection; `Declined` if it cannot be trusted
+/// or does not share the server.
 async fn attach_to(
     path: &Path,
     request: &AttachRequest,
@@ -146,6 +157,10 @@ async fn attach_to(
 }
 
 /// Starts a host and waits until it listens on `path`. The caller holds the lock.
+///
+/// # Errors
+///
+/// Fails if it cannot be started, or ends before it listens.
 async fn start(dir: &RuntimeDir, path: &Path, nofile: u64) -> Result<(), Declined> {
     let failed = |error: io::Error| Declined::new(format!("the host cannot be started: {error}"));
     match std::fs::remove_file(path) {
@@ -170,7 +185,11 @@ async fn start(dir: &RuntimeDir, path: &Path, nofile: u64) -> Result<(), Decline
     if is_ready { Ok(()) } else { Err(Declined::new("the host ended at its start")) }
 }
 
-/// Reads the reply of the host, which is short.
+/// Reads the reply of the host, which has at most 4096 bytes.
+///
+/// # Errors
+///
+/// Fails if the connection ends before, or the reply is not valid.
 async fn read_reply(socket: UnixStream) -> io::Result<AttachReply> {
     const MAX_REPLY_BYTES: u64 = 4096;
     let mut line = Vec::new();

@@ -133,7 +133,8 @@ impl SharedServers {
 }
 
 impl AttachShared for SharedServers {
-    /// Attaches for 2 s and `limit` at most.
+    /// Attaches within `limit`, or `ATTACH_TIMEOUT` if that is less. Shares nothing for `PAUSE` after a host did not
+    /// answer in time.
     fn attach<'a>(
         &'a self,
         server: &'a ServerConfig,
@@ -164,6 +165,10 @@ impl AttachShared for SharedServers {
 }
 
 /// Makes the identity of the server that `launch` starts.
+///
+/// # Errors
+///
+/// Fails if its command or environment is not Unicode.
 fn identity(launch: Launch, max_message_bytes: usize) -> Result<ServerIdentity, Declined> {
     let text = |value: std::ffi::OsString| {
         value.into_string().map_err(|_| Declined::new("its command or environment is not Unicode"))

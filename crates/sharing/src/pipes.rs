@@ -46,7 +46,8 @@ impl SessionPipes {
     }
 }
 
-/// Receives a line of at most `limit` bytes, without its end, and the descriptors that come with it.
+/// Receives a line of at most `limit` bytes, without its end, and the descriptors that come with it. The caller limits
+/// the wait.
 ///
 /// # Errors
 ///

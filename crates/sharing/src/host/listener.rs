@@ -39,7 +39,11 @@ pub(super) struct HostSocket {
 }
 
 impl HostSocket {
-    /// Listens at `path`.
+    /// Listens at `path`, where there must be no file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the socket cannot be made, or the lock file cannot be opened.
     pub(super) fn bind(dir: RuntimeDir, path: PathBuf) -> io::Result<Self> {
         let socket = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
@@ -48,7 +52,12 @@ impl HostSocket {
         Ok(Self { dir, path, file: (metadata.dev(), metadata.ino()), socket, lock })
     }
 
-    /// Serves until no instance has needed the host for a while, or a signal comes.
+    /// Serves until no instance has needed the host for `LINGER`, or a signal comes. Then ends every server. Refuses
+    /// sessions beyond `MAX_SESSIONS` by closing their connections.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be read what confines this process, or signals cannot be handled.
     pub(super) async fn serve(mut self) -> io::Result<()> {
         warden::raise_nofile();
         let own = Confinement::read_own().map_err(io::Error::other)?;
@@ -105,11 +114,12 @@ impl HostSocket {
         file.is_ok_and(|file| (file.dev(), file.ino()) == self.file)
     }
 
-    /// Stops listening, unless an instance has connected meanwhile, whose connection is returned.
+    /// Stops listening, unless an instance has connected meanwhile, whose connection is returned. After `None`, the
+    /// host has to end: it keeps the lock.
     ///
     /// # Errors
     ///
-    /// Fails if an instance holds the lock, because it looks for a host.
+    /// Fails if an instance holds the lock, because it looks for a host, or if the system refuses.
     fn retire(&mut self) -> io::Result<Option<UnixStream>> {
         self.lock.try_lock()?;
         let retired = self.accept_waiting();
@@ -124,7 +134,12 @@ impl HostSocket {
         retired
     }
 
-    /// Accepts a connection that waits. Asks the system itself, because the runtime may not have noticed it yet.
+    /// Accepts a connection that waits. `None`: none does. Asks the system itself, because the runtime may not have
+    /// noticed it yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails as accept(2).
     fn accept_waiting(&self) -> io::Result<Option<UnixStream>> {
         use std::os::fd::AsFd;
         let listener = std::os::unix::net::UnixListener::from(self.socket.as_fd().try_clone_to_owned()?);

@@ -35,7 +35,11 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The first step.
+/// The first step: starts the second one outside of the instance's session, and returns at once.
+///
+/// # Errors
+///
+/// Fails if it cannot be started.
 fn launch(args: &[OsString]) -> io::Result<()> {
     // Fails only for the leader of a process group, which this process is not.
     setsid().ok();
@@ -44,7 +48,11 @@ fn launch(args: &[OsString]) -> io::Result<()> {
     Ok(())
 }
 
-/// The second step.
+/// The second step: listens, reports that, and serves until the host ends.
+///
+/// # Errors
+///
+/// Fails if the host cannot listen, or [`HostSocket::serve`] fails.
 fn serve(dir: PathBuf, socket: PathBuf, nofile: Option<u64>) -> io::Result<()> {
     close_other_descriptors();
     nix::sys::prctl::set_name(c"dmcp-host")?;
@@ -61,6 +69,10 @@ fn serve(dir: PathBuf, socket: PathBuf, nofile: Option<u64>) -> io::Result<()> {
 }
 
 /// Tells the instance that the host listens, and gives up stdout.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be replaced. An instance that is gone is no error.
 fn report_ready() -> io::Result<()> {
     #[expect(clippy::disallowed_methods, reason = "the instance reads it")]
     let mut stdout = io::stdout();

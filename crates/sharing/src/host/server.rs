@@ -82,7 +82,7 @@ impl SharedServer {
         (Arc::new(server), ServerIo { stdout, stderr, writer, deadlines, handle })
     }
 
-    /// Runs until the process has ended by itself, or no session has used it for a while. Nothing of it is left then.
+    /// Runs until the process has ended by itself, or no session has used it for `LINGER`. Nothing of it is left then.
     pub(super) async fn run(&self, process: ServerIo) {
         let ServerIo { stdout, stderr, writer, deadlines, handle } = process;
         let tail = StderrTail::default();
@@ -199,8 +199,9 @@ impl SharedServer {
         self.unshareable.add(&self.identity, reason);
     }
 
-    /// Answers the `initialize` of a session: the first one is sent to the server, the others get its answer. An attempt
-    /// that the server refused is followed by another one, which may name another revision.
+    /// Answers the `initialize` of a session: the first one is sent to the server, the others get its answer. An
+    /// attempt that the server refused is followed by another one, which may name another revision. Never completes if
+    /// the server ends: the session ends, too.
     pub(super) async fn initialize(self: Arc<Self>, params: Option<Raw>) -> Reply {
         let mut attempt = {
             let mut last = self.handshake.lock();

@@ -117,7 +117,7 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
     Ok(())
 }
 
-/// Returns whether the process that connected has our rights, or why it is refused.
+/// Returns whether the process that connected has our rights, or why it is refused. The caller limits the wait.
 ///
 /// # Errors
 ///
@@ -140,8 +140,12 @@ struct AttachedClient {
     instance: u32,
 }
 
-/// Reads what the instance asks for, and finds the server if the instance may use it. Fails with the reason why it is
-/// not shared.
+/// Reads what the instance asks for, and finds the server, or starts it, if the instance may use it. The caller limits
+/// the wait.
+///
+/// # Errors
+///
+/// Fails with the reason why it is not shared.
 async fn find_server(
     socket: &UnixStream,
     registry: &Arc<Registry>,
@@ -309,7 +313,8 @@ impl HostSession {
         }
     }
 
-    /// Sends a request to the server and waits for the answer.
+    /// Sends a request to the server and waits for the answer. Never completes if the server ends: the session ends,
+    /// too.
     async fn forward(&self, method: &str, params: Option<Raw>) -> Reply {
         let special = params.as_ref().map(SpecialParams::read).unwrap_or_default();
         let progress = special.progress_token.map(|token| Progress::new(self.peer.output().clone(), token));
@@ -327,7 +332,13 @@ impl HostSession {
         reply
     }
 
-    /// Sends a request to the server when it is this session's turn.
+    /// Sends a request to the server when it is this session's turn, or after `MAX_WAIT_BEHIND`, and waits for the
+    /// answer. If others had open requests before, and the answer takes longer than `MAX_WAIT_BEHIND`, the instance
+    /// gets a process of its own next time.
+    ///
+    /// # Errors
+    ///
+    /// That of [`Peer::call`]. An error that the server answers is a `Reply`.
     async fn call(
         &self,
         method: &str,

@@ -124,7 +124,7 @@ impl<S> SessionTable<S> {
         self.sessions.values().map(|session| &session.reach)
     }
 
-    /// Counts a request of a session. Returns whether it competes with others for the server.
+    /// Counts a request of a session. Returns how the other sessions use the server.
     pub(super) fn request_began(&mut self, id: SessionId, now: Instant) -> Competition {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.open += 1;
@@ -185,7 +185,8 @@ impl<S> SessionTable<S> {
         self.subscribers.entry(uri.to_owned()).or_default().insert(id);
     }
 
-    /// Removes a subscriber. Returns whether it was the last one, so that the server has to be told.
+    /// Removes a subscriber. Returns whether none is left, so that the server has to be told. That is also so if there
+    /// was none.
     pub(super) fn unsubscribe(&mut self, id: SessionId, uri: &str) -> bool {
         let Some(subscribers) = self.subscribers.get_mut(uri) else { return true };
         subscribers.remove(&id);

@@ -15,7 +15,8 @@ const PATH: &str = "/org/freedesktop/systemd1";
 const INTERFACE: &str = "org.freedesktop.systemd1.Manager";
 
 /// Asks the user's systemd for a scope with these processes: the host and its warden. Every other process descends from
-/// the warden. `dir` is the runtime directory of the host. Where there is no systemd, nothing changes.
+/// the warden. `dir` is the runtime directory of the host. Where there is no systemd, or it does not answer within
+/// `TIMEOUT`, nothing changes.
 pub(super) async fn enter(dir: PathBuf, pids: Vec<u32>) {
     let Some(bus) = bus_socket(&dir) else { return };
     match timeout(TIMEOUT, start_scope(&bus, pids)).await {
