@@ -56,7 +56,8 @@ pub struct EmbeddedInstance {
 }
 
 impl EmbeddedInstance {
-    /// Creates an instance with this config, and makes the handshake.
+    /// Creates an instance with this config, and makes the handshake. Its groups are started then; `wait_for_groups`
+    /// waits until they are connected.
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl EmbeddedInstance {
     ///
     /// # Errors
     ///
-    /// Fails with the message of a JSON-RPC error.
+    /// Fails with the message of a JSON-RPC error, or if there is no answer within `REQUEST_TIMEOUT`.
     pub async fn request(&self, method: Method, params: &Raw) -> anyhow::Result<Raw> {
         let options = CallOptions::within(REQUEST_TIMEOUT);
         let reply = self.peer.call(method.name(), Some(params.clone()), options).await;
@@ -129,13 +130,14 @@ impl EmbeddedInstance {
     ///
     /// # Errors
     ///
-    /// Fails with the message of a JSON-RPC error. A result with `isError` is no error.
+    /// As [`request`](Self::request). A result with `isError` is no error.
     pub async fn call_tool(&self, tool: &str, arguments: &[u8]) -> anyhow::Result<Raw> {
         let params = raw::set(&json!({ "name": tool }).to_string().into(), "arguments", arguments);
         self.request(Method::ToolsCall, &params).await
     }
 
-    /// Closes every server. What was learned is in the cache then.
+    /// Closes every server, and stores new tokens. Either may take `CLOSE_TIMEOUT`. What was learned is in the cache
+    /// then.
     pub async fn close(mut self) {
         self.peer.output().close();
         if timeout(CLOSE_TIMEOUT, &mut self.serving).await.is_err() {

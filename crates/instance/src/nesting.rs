@@ -67,8 +67,8 @@ impl Nesting {
         })
     }
 
-    /// Returns why this instance must not run, if that is so. Waits for the client's first message where the answer
-    /// depends on the client, and puts it back. Cancel-safe before that message.
+    /// Returns why this instance must not run, if that is so. Waits, without a limit, for the client's first message
+    /// where the answer depends on the client, and puts it back. Cancel-safe before that message.
     pub(crate) async fn refusal(&self, lines: &mut LineReader) -> Option<String> {
         if let Some(reason) = self.too_deep() {
             return Some(reason);

@@ -30,8 +30,12 @@ pub struct ProgramClient {
 }
 
 impl ProgramClient {
-    /// Starts this program with `args`. Its stderr is ours. `dirs` are variables of directories, such as `XDG_STATE_HOME`
-    /// for what it remembers.
+    /// Starts this program with `args`. Its stderr is ours. It gets our environment, but for the variables of our own
+    /// options. `dirs` are variables of directories, such as `XDG_STATE_HOME` for what it remembers.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be started.
     pub fn start(args: &[&OsStr], dirs: &[(&str, &Path)]) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.envs(dirs.iter().copied());
@@ -48,6 +52,10 @@ impl ProgramClient {
     }
 
     /// Performs the handshake and returns the result of `initialize`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the process has ended, answers with an error, or does not answer within `TIMEOUT`.
     pub async fn initialize(&mut self) -> anyhow::Result<Value> {
         let client = json!({ "name": "dynamic-mcp demo", "version": env!("CARGO_PKG_VERSION") });
         let params = json!({ "protocolVersion": LATEST_HANDSHAKE, "capabilities": {}, "clientInfo": client });
@@ -56,13 +64,21 @@ impl ProgramClient {
         Ok(serde_json::from_str(&result)?)
     }
 
-    /// Returns the definitions of all tools.
+    /// Returns the definitions of the tools on the first page of the list.
+    ///
+    /// # Errors
+    ///
+    /// As [`initialize`](Self::initialize).
     pub async fn list_tools(&mut self) -> anyhow::Result<Vec<Value>> {
         let mut result: Value = serde_json::from_str(&self.request("tools/list", &json!({})).await?)?;
         Ok(serde_json::from_value(result["tools"].take())?)
     }
 
     /// Calls a tool and returns the result as the bytes that came.
+    ///
+    /// # Errors
+    ///
+    /// As [`initialize`](Self::initialize). A result with `isError` is no error.
     pub async fn call_tool(&mut self, name: &str, args: &Value) -> anyhow::Result<String> {
         self.request("tools/call", &json!({ "name": name, "arguments": args })).await
     }
@@ -73,6 +89,10 @@ impl ProgramClient {
     }
 
     /// Closes the server's stdin, as clients do, and waits until its process has exited.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does not exit within `TIMEOUT`, or not with success.
     pub async fn shut_down(&mut self) -> anyhow::Result<()> {
         drop(self.stdin.take());
         let status = timeout(TIMEOUT, self.child.wait()).await.context("the process did not exit")??;
@@ -80,7 +100,11 @@ impl ProgramClient {
         Ok(())
     }
 
-    /// Returns the result as it came.
+    /// Sends a request and returns its result as it came.
+    ///
+    /// # Errors
+    ///
+    /// As [`initialize`](Self::initialize).
     async fn request(&mut self, method: &str, params: &Value) -> anyhow::Result<String> {
         self.last_id += 1;
         let id = self.last_id.to_string();

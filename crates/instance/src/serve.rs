@@ -44,8 +44,9 @@ const EOF_GRACE: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 ///
-/// Fails if signals cannot be handled, or if this instance is a server of its own config or nested too deep. A config
-/// that cannot be used is logged and shown by `get_status`, and so are the errors in `startup`.
+/// Fails if signals cannot be handled, if this instance is a server of its own config or nested too deep, or if the
+/// session panics. A config that cannot be used is logged and shown by `get_status`, and so are the errors in
+/// `startup`.
 pub async fn serve(
     options: &InstanceOptions,
     mut env: Env,
@@ -112,7 +113,8 @@ struct LoadedFiles {
     cache: Cache,
 }
 
-/// Reads the config files and the cache.
+/// Reads the config files and the cache. If that takes longer than `LOAD_TIMEOUT`, the config has this error and no
+/// servers.
 async fn load_files(options: &InstanceOptions, env: &Env) -> LoadedFiles {
     let (env, options) = (env.clone(), options.clone());
     let first_file = options.files.first().cloned().unwrap_or_default();
@@ -201,7 +203,8 @@ async fn run_session(
     Ok(served?)
 }
 
-/// Waits until the last answers are written, for as long as the client goes on reading.
+/// Waits until the last answers are written, for as long as the client goes on reading, but `MAX_FLUSH_WAITS` times
+/// `FLUSH_TIMEOUT` at most.
 async fn flush(output: &Output, mut writing: JoinHandle<io::Result<()>>) {
     let mut unwritten = output.unwritten_bytes();
     for _ in 0..MAX_FLUSH_WAITS {
@@ -217,8 +220,8 @@ async fn flush(output: &Output, mut writing: JoinHandle<io::Result<()>>) {
     tracing::debug!(unwritten, "the client did not read its last answers");
 }
 
-/// Waits until the answers to token requests are stored: an authorization server may have replaced the old tokens
-/// already. The client sees the end of stdout meanwhile. Signals do not cut this short.
+/// Waits until the answers to token requests are stored, but for `TOKEN_TIMEOUT` at most: an authorization server may
+/// have replaced the old tokens already. The client sees the end of stdout meanwhile. Signals do not cut this short.
 async fn store_tokens(logins: &dyn LoginService) {
     let mut stored = std::pin::pin!(logins.flush());
     if timeout(Duration::ZERO, &mut stored).await.is_ok() {

@@ -75,7 +75,7 @@ impl EndSignals {
     }
 }
 
-/// Waits for a signal that ends a command.
+/// Waits for a signal that ends a command. Once this has been polled, signals do not end the process by themselves.
 pub async fn interrupted() {
     match EndSignals::listen() {
         Ok(mut signals) => drop(signals.next().await),

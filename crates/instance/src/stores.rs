@@ -26,8 +26,8 @@ pub fn token_store(
     Some(store.with_command_options(&options.config_args(env)))
 }
 
-/// Returns the secrets of this user, in the system's keyring. The settings about logins do not matter here. `None` if
-/// the home directory is not known.
+/// Returns the secrets of this user, in the system's keyring, which the user may be asked to unlock. The settings about
+/// logins do not matter here. `None` if the home directory is not known.
 pub fn secret_store(env: &Env) -> Option<SecretStore> {
     Some(SecretStore::new(Keyring::of_system(env, true), secrets::marker_dir(env)?))
 }

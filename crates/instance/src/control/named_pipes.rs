@@ -111,11 +111,12 @@ pub(super) fn find(base: Option<&Path>) -> io::Result<Vec<PathBuf>> {
     Ok(entries.flatten().map(|file| file.path()).filter(is_instance).collect())
 }
 
-/// Connects to the pipe that a file names. Waits while other commands use it.
+/// Connects to the pipe that a file names. Waits while other commands use it; the caller limits the wait.
 ///
 /// # Errors
 ///
-/// Fails with `ConnectionRefused` if no process has the pipe.
+/// Fails with `ConnectionRefused` if no process has the pipe, and otherwise if the file cannot be read or trusted, or
+/// names no pipe of ours.
 pub(super) async fn connect(file: &Path) -> io::Result<NamedPipeClient> {
     let name = private_files::read_private(file, MAX_NAME_BYTES).map_err(|error| match error {
         PrivateFileError::Io { error, .. } => error,

@@ -38,7 +38,8 @@ pub struct RunningInstances {
     pub silent: Vec<String>,
 }
 
-/// Asks all instances. Removes the files of those that were killed.
+/// Asks all instances, each for `ANSWER_TIMEOUT` at most. Those that do not answer are in `silent`. Removes the files
+/// of those that were killed.
 ///
 /// # Errors
 ///
@@ -72,11 +73,12 @@ pub async fn ask_all(env: &Env) -> io::Result<RunningInstances> {
 }
 
 impl RunningInstance {
-    /// Makes the instance connect a group again. Returns false if it has no such group.
+    /// Tells the instance to connect a group again. Returns before that. Returns false if it has no such group.
     ///
     /// # Errors
     ///
-    /// Fails if the instance does not answer.
+    /// Fails if the instance does not answer within `ANSWER_TIMEOUT`; with `ConnectionRefused` or `NotFound` if it has
+    /// ended.
     pub async fn reconnect(&self, group: &str) -> io::Result<bool> {
         match ask(&self.file, &InstanceRequest::Reconnect(group.to_owned())).await? {
             InstanceReply::Reconnecting => Ok(true),
@@ -89,7 +91,7 @@ impl RunningInstance {
     ///
     /// # Errors
     ///
-    /// Fails if the instance does not answer.
+    /// As [`reconnect`](Self::reconnect).
     pub async fn ask_status(&self) -> io::Result<InstanceStatus> {
         match ask(&self.file, &InstanceRequest::Status).await? {
             InstanceReply::Status(status) => Ok(*status),
@@ -101,7 +103,7 @@ impl RunningInstance {
     ///
     /// # Errors
     ///
-    /// Fails if the instance does not answer.
+    /// As [`reconnect`](Self::reconnect).
     pub async fn log(&self, group: &str, after: Option<LogCursor>) -> io::Result<Option<LogPage>> {
         match ask(&self.file, &InstanceRequest::Logs { group: group.to_owned(), after }).await? {
             InstanceReply::Log(page) => Ok(Some(page)),
@@ -117,11 +119,12 @@ async fn ask(file: &Path, request: &InstanceRequest) -> io::Result<InstanceReply
     Ok(serde_json::from_slice(&answer)?)
 }
 
-/// Sends a line to an endpoint and returns the line that is the answer.
+/// Sends a line to an endpoint and returns the line that is the answer. The caller limits the wait.
 ///
 /// # Errors
 ///
-/// Fails with `ConnectionRefused` if no process has the endpoint, and if the answer is too large.
+/// Fails with `ConnectionRefused` if no process has the endpoint, and otherwise if the connection fails or the answer
+/// has `MAX_ANSWER_BYTES`.
 pub(super) async fn exchange(file: &Path, request: &[u8]) -> io::Result<Vec<u8>> {
     let (input, mut output) = split(endpoint::connect(file).await?);
     output.write_all(request).await?;

@@ -92,7 +92,12 @@ impl OpenCommands {
     }
 }
 
-/// Answers one command. `status` has what does not change of the instance's status.
+/// Answers one command. A request to reconnect is answered before the group is connected. `status` has what does not
+/// change of the instance's status.
+///
+/// # Errors
+///
+/// Fails if the command sends no valid request, or does not read the reply.
 async fn answer(
     socket: impl AsyncRead + AsyncWrite + Send + 'static,
     status: &InstanceStatus,

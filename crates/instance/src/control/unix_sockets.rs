@@ -93,7 +93,7 @@ pub(super) fn find(base: Option<&Path>) -> io::Result<Vec<PathBuf>> {
 ///
 /// # Errors
 ///
-/// Fails with `ConnectionRefused` if no process has it.
+/// Fails with `ConnectionRefused` if no process has it, and with `NotFound` if it does not exist.
 pub(super) async fn connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(path).await
 }
