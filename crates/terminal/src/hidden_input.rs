@@ -10,7 +10,7 @@ pub struct HiddenInput {
 
 #[cfg(unix)]
 impl HiddenInput {
-    /// Begins.
+    /// Begins. What was typed before and not read yet is discarded.
     ///
     /// # Errors
     ///

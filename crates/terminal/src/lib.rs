@@ -227,7 +227,7 @@ pub fn redraw(text: &VisibleText) -> io::Result<()> {
     write_stdout(format!("{start}{text}").as_bytes())
 }
 
-/// Asks a question on stdout, in lines without a line end.
+/// Prints a question on stdout, without a line end after it. The caller reads the answer.
 ///
 /// # Errors
 ///
@@ -301,7 +301,7 @@ impl ProgressLine {
         Self { shown: is_stderr_shown().then(String::new) }
     }
 
-    /// Replaces the line.
+    /// Replaces the line, shortened to `MAX_PROGRESS`. Does nothing if stderr is no terminal.
     pub fn show(&mut self, line: &str) {
         let Some(shown) = &mut self.shown else { return };
         let line = shorten(&visible(line), MAX_PROGRESS);

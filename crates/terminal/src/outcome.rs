@@ -60,11 +60,11 @@ pub fn is_end_of_reader(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints what became of the thing with this name, and returns the exit code.
+/// Prints what became of the thing with this name, a failure on stderr, and returns the exit code.
 ///
 /// # Errors
 ///
-/// Fails if stdout cannot be written.
+/// Fails if stdout cannot be written. A failure in `outcome` is no error.
 pub fn report(name: &str, outcome: Result<String, CommandError>) -> anyhow::Result<ExitCode> {
     match outcome {
         Ok(message) => {
