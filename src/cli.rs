@@ -138,7 +138,8 @@ fn known_revision(name: String) -> &'static str {
 }
 
 impl Cli {
-    /// Returns how an instance is started with this command line.
+    /// Returns how an instance is started with this command line. It has no config file if none is named and the home
+    /// directory is not known.
     pub fn instance_options(&self, env: &Env) -> InstanceOptions {
         let named = self.config.iter().map(|path| config_file(path, env));
         let optional_files = named.clone().filter(|(_, is_optional)| *is_optional).map(|(path, _)| path);

@@ -118,6 +118,10 @@ To see what it does, run: dynamic-mcp demo
 Waiting for JSON-RPC on stdin; end with Ctrl-D.";
 
 /// Runs a command, and returns its exit code.
+///
+/// # Errors
+///
+/// The error of the command.
 async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     match command {
         CliCommand::Demo => demo::demo(env).await,
@@ -157,6 +161,10 @@ fn usage_exit(errors: &[UsageError]) -> ExitCode {
 
 /// Makes a write above RLIMIT_FSIZE an error. By default it is a signal that ends the process. The signal is handled
 /// rather than ignored, because child processes would inherit that.
+///
+/// # Errors
+///
+/// Fails if the signal cannot be handled.
 fn survive_file_size_limit() -> anyhow::Result<()> {
     #[cfg(unix)]
     {

@@ -10,7 +10,7 @@ use upstream::cache;
 ///
 /// # Errors
 ///
-/// Fails if there is no cache directory, or if it cannot be removed.
+/// Fails if there is no cache directory, it cannot be removed, or stdout cannot be written.
 pub fn clear(env: &Env) -> anyhow::Result<ExitCode> {
     let dir = dirs::cache_dir(env);
     let dir = dir.ok_or_else(|| anyhow::anyhow!("there is no cache directory because HOME is not set"))?;

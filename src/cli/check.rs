@@ -102,7 +102,8 @@ struct CheckReport {
 ///
 /// # Errors
 ///
-/// Fails if the servers cannot be started at all, or stdout cannot be written.
+/// Fails if the config has no such server or profile, the servers cannot be started at all, or stdout cannot be
+/// written. A server that does not work is in the report, and gives `EXIT_FAILURE`.
 pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let mut report = CheckReport::default();
     let (mut env, mut process_env, mut of_client) = (env.clone(), env.clone(), None);
@@ -143,7 +144,11 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
     })
 }
 
-/// Refuses names that the config does not have, or that the profile leaves out.
+/// Refuses names that the config does not have, or that the profile leaves out. Refuses none if the config has errors.
+///
+/// # Errors
+///
+/// Says which name is the first of these, and why.
 fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError> {
     let is_known = |wanted: &str| config.servers.iter().any(|(known, _)| known.as_str() == wanted);
     let unknown = names.iter().find(|wanted| !is_known(wanted));
@@ -176,7 +181,11 @@ fn options_of_entry(
     Some(options)
 }
 
-/// Starts all servers, and ends them once each has answered or failed. `None`: Ctrl-C came.
+/// Starts all servers, and ends them once each has answered or failed, or after `CHECK_TIMEOUT`. `None`: a signal came.
+///
+/// # Errors
+///
+/// Fails if the instance cannot be started.
 async fn start_all(
     config: Config,
     options: &InstanceOptions,

@@ -34,7 +34,12 @@ pub struct LoginArgs {
     pub timeout: u64,
 }
 
-/// Logs in to a server, in a browser.
+/// Logs in to a server, in a browser. Waits for the browser as long as `args.timeout` says. Once the browser has
+/// returned, a signal does not end the login.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written. A login that fails is printed on stderr, and gives an exit code.
 pub async fn login(args: &LoginArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let is_redeeming = Cell::new(false);
     let mut outcome = pin!(async {
@@ -59,6 +64,10 @@ pub async fn login(args: &LoginArgs, options: &InstanceOptions, env: &Env) -> an
 }
 
 /// Ends the login at a server.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written. A logout that fails is printed on stderr, and gives an exit code.
 pub async fn logout(name: &str, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let outcome = match find_account(name, options, env).await {
         Ok((_, account)) => account.log_out().await.map_err(command_error),
@@ -78,7 +87,13 @@ pub async fn logout(name: &str, options: &InstanceOptions, env: &Env) -> anyhow:
     report(name, message)
 }
 
-/// Returns the config and the account of the remote server with this name.
+/// Returns the config and the account of the remote server with this name. Fetches the secrets that its entry names;
+/// the user may be asked to unlock the keyring.
+///
+/// # Errors
+///
+/// The config has no such server or profile, the server is local or has a header in place of a login, its secrets or
+/// address cannot be used, or there is no directory for logins.
 async fn find_account(
     name: &str,
     options: &InstanceOptions,
@@ -106,6 +121,10 @@ async fn find_account(
 }
 
 /// Logs in and returns the message for the user. Sets `is_redeeming` when the browser has returned.
+///
+/// # Errors
+///
+/// Nobody logged in within `args.timeout`, or the login failed.
 async fn log_in(
     args: &LoginArgs,
     http: &HttpConfig,

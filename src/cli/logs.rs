@@ -39,8 +39,8 @@ struct ReadInstance {
 ///
 /// # Errors
 ///
-/// Fails if no instance is meant, signals cannot be handled, the directory of the endpoints cannot be used, or stdout
-/// cannot be written.
+/// Fails if no instance is meant, signals cannot be handled, or the directory of the endpoints cannot be used. If
+/// stdout cannot be written, no more lines are read, and that is a success.
 pub async fn logs(args: &LogsArgs, env: &Env) -> anyhow::Result<ExitCode> {
     let chosen = choose(running_instances(env).await?, &args.group, args.all, env)?;
     let mut servers = Vec::new();
@@ -105,6 +105,10 @@ fn say_empty(status: &InstanceStatus, group: &str) {
 }
 
 /// Prints lines, after the pid of the instance if there are several.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
 fn print(page: &LogPage, pid: Option<u32>) -> std::io::Result<()> {
     let prefix = pid.map(|pid| format!("[{pid}] ")).unwrap_or_default();
     let mut text = String::new();

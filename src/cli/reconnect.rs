@@ -25,12 +25,13 @@ pub struct ReconnectArgs {
     pub all: bool,
 }
 
-/// Connects a group again: in the instances of this directory, in the only one that has the group, or in all.
+/// Connects a group again: in the instances of this directory, in the only one that has the group, or in all. Waits up
+/// to `OUTCOME_TIMEOUT` for each of them. One that is still connecting then counts as a success.
 ///
 /// # Errors
 ///
-/// Fails if no instance is meant or one does not answer, the directory of the endpoints cannot be used, or stdout cannot
-/// be written.
+/// Fails if no instance is meant or one does not answer, the directory of the endpoints cannot be used, or stdout
+/// cannot be written.
 pub async fn reconnect(args: &ReconnectArgs, env: &Env) -> anyhow::Result<ExitCode> {
     let chosen = choose(running_instances(env).await?, &args.group, args.all, env)?;
     let mut exit_code = ExitCode::SUCCESS;
@@ -68,7 +69,12 @@ enum ReconnectOutcome {
     Connecting,
 }
 
-/// Waits for the end of the attempt that a request to reconnect began.
+/// Waits for the end of the attempt that a request to reconnect began. `Connecting`: it goes on after
+/// `OUTCOME_TIMEOUT`, or the instance has no such group any more.
+///
+/// # Errors
+///
+/// Fails if the instance does not answer.
 async fn outcome(instance: &RunningInstance, group: &str) -> std::io::Result<ReconnectOutcome> {
     let deadline = Instant::now() + OUTCOME_TIMEOUT;
     while Instant::now() < deadline {

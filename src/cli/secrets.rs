@@ -78,6 +78,10 @@ fn failed(error: SecretStoreError) -> CommandError {
 }
 
 /// Reads a value and stores it. `None` if a signal came.
+///
+/// # Errors
+///
+/// No secret can have this name, the value cannot be read, or the keyring or the file cannot be written.
 async fn set(store: &SecretStore, name: &str) -> Result<Option<Vec<String>>, SecretStoreError> {
     if !is_secret_name(name) {
         return Err(SecretStoreError::Name(name.to_owned()));
@@ -92,6 +96,11 @@ async fn set(store: &SecretStore, name: &str) -> Result<Option<Vec<String>>, Sec
 
 /// Reads the value of a secret: what the user types, which is not shown, or all of stdin without the line breaks at its
 /// end. `None` if a signal came meanwhile; the terminal then shows again what is typed.
+///
+/// # Errors
+///
+/// Fails if stdin cannot be read, nothing is typed within `INPUT_TIMEOUT`, the value is empty or larger than
+/// `MAX_VALUE_BYTES`, or signals cannot be handled.
 async fn read_value(name: &str) -> io::Result<Option<Secret>> {
     let is_typed = io::stdin().is_terminal();
     let read = move || -> io::Result<String> {

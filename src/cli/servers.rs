@@ -66,16 +66,17 @@ pub enum ServerEdit {
 ///
 /// # Errors
 ///
-/// Fails if stdout cannot be written.
+/// Fails if stdout cannot be written. A server that cannot be added is printed on stderr, and gives an exit code.
 pub fn add(args: &AddArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     report(&args.name, add_server(args, options, env))
 }
 
-/// Removes, enables or disables servers, one after the other.
+/// Removes, enables or disables servers, one after the other. Goes on after a failure.
 ///
 /// # Errors
 ///
-/// Fails if stdout cannot be written.
+/// Fails if stdout cannot be written. A server that cannot be changed is printed on stderr, and the last such one gives
+/// the exit code.
 pub fn change(
     change: ServerEdit,
     args: &ServerNames,
@@ -123,6 +124,10 @@ fn add_server(args: &AddArgs, options: &InstanceOptions, env: &Env) -> Result<St
 }
 
 /// Returns the entry of a server that is added.
+///
+/// # Errors
+///
+/// A variable or a header is not written as `--env` or `--header` expects.
 fn new_entry(args: &AddArgs) -> Result<Map<String, Value>, CommandError> {
     let mut entry = Map::new();
     if let [program, arguments @ ..] = &args.command[..] {
@@ -189,7 +194,7 @@ fn is_disabled(entry: &Map<String, Value>) -> bool {
     entry.get("enabled") == Some(&json!(false)) || entry.get("disabled") == Some(&json!(true))
 }
 
-/// Returns the servers that the config files have, and whether each is disabled. None if a file cannot be read.
+/// Returns the servers that the config files have, and whether each is disabled. Empty if a file cannot be read.
 pub(super) fn servers_in_files(options: &InstanceOptions, env: &Env) -> BTreeMap<String, bool> {
     let files = read_files(options, env).unwrap_or_default();
     let entries = files.iter().filter_map(ServersFile::servers).flatten();
@@ -228,6 +233,10 @@ impl ServersFile {
     }
 
     /// Edits the file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be edited or written, or was changed since it was read.
     fn write(&self, change: &ObjectEdit) -> Result<(), CommandError> {
         let failed = |why: String| {
             CommandError::new(EXIT_FAILURE, format!("{} cannot be edited: {why}", text::path(&self.path)))

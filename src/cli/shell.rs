@@ -113,7 +113,8 @@ pub struct ListArgs {
 ///
 /// # Errors
 ///
-/// Fails if the instance cannot be started, or stdout cannot be written.
+/// Fails if the config has no server that can be used, the instance cannot be started or does not answer, or stdout
+/// cannot be written.
 pub async fn tools(args: &ToolsArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     // As flat as a client can see them, so that JSON has the definitions.
     let surface = args.json.then_some(SurfaceKind::Flat);
@@ -148,7 +149,7 @@ pub async fn tools(args: &ToolsArgs, options: &InstanceOptions, env: &Env) -> an
 ///
 /// # Errors
 ///
-/// Fails if the instance cannot be started, or stdout cannot be written.
+/// Fails if the config has no server that can be used, the instance cannot be started, or stdout cannot be written.
 pub async fn search(args: &SearchArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let overrides = Overrides { mode: Some(Mode::Hybrid), ..Overrides::default() };
     run(overrides, args.group.as_deref(), options, env, async |instance| {
@@ -165,11 +166,14 @@ pub async fn search(args: &SearchArgs, options: &InstanceOptions, env: &Env) -> 
     .await
 }
 
-/// Calls a tool and prints its result.
+/// Calls a tool and prints its result. Reads the arguments before from stdin if they are `-`. `--select` is checked
+/// before the call.
 ///
 /// # Errors
 ///
-/// Fails if the instance cannot be started, or stdout cannot be written.
+/// Fails if the arguments are no JSON object or cannot be read, `--select` is invalid, the config has no server that
+/// can be used, the instance cannot be started or does not answer, or stdout cannot be written. A tool that reports an
+/// error gives an exit code.
 pub async fn call(args: &CallArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let given = match args.args.as_str() {
         "-" => {
@@ -231,7 +235,8 @@ const EXAMPLE: &str = "'{\"path\": \"notes.txt\"}'";
 ///
 /// # Errors
 ///
-/// Fails if the instance cannot be started, or stdout cannot be written.
+/// Fails if the config has no server that can be used, the instance cannot be started or does not answer, or stdout
+/// cannot be written.
 pub async fn resources(args: &ListArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let kinds = [Method::ResourcesList, Method::ResourceTemplatesList];
     list(args, &kinds, options, env).await
@@ -241,7 +246,8 @@ pub async fn resources(args: &ListArgs, options: &InstanceOptions, env: &Env) ->
 ///
 /// # Errors
 ///
-/// Fails if the instance cannot be started, or stdout cannot be written.
+/// Fails if the config has no server that can be used, the instance cannot be started or does not answer, or stdout
+/// cannot be written.
 pub async fn prompts(args: &ListArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     list(args, &[Method::PromptsList], options, env).await
 }
@@ -271,6 +277,10 @@ async fn list(
 }
 
 /// Requests all pages of a list and adds them to `lists`, under the name of the list.
+///
+/// # Errors
+///
+/// Fails if the instance answers with an error, or not at all.
 async fn all_pages(
     instance: &EmbeddedInstance,
     method: Method,

@@ -68,6 +68,10 @@ pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
 }
 
 /// Makes the JSON of all instances: what each says of itself, with memory and what is shared.
+///
+/// # Errors
+///
+/// Fails if the directory of the endpoints cannot be used.
 async fn report(env: &Env) -> std::io::Result<Value> {
     let (instances, tree) = (running_instances(env).await?, ProcessTree::read());
     let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();

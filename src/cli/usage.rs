@@ -68,12 +68,13 @@ fn with_variables(command: Command, is_meant: impl Fn(&OsStr) -> bool, change: f
     ids.into_iter().fold(command, |command, id| command.mut_arg(id, change))
 }
 
-/// Parses the command line. Returns it without what is wrong, and what is wrong.
+/// Parses the command line, and the environment variables of its options. Returns it without what is wrong, and what is
+/// wrong.
 ///
 /// # Errors
 ///
-/// Returns clap's error if the command line is one of a command that cannot be repaired, or asks for help or the version:
-/// its text and exit code are the answer.
+/// Returns clap's error if the command line is one of a command that cannot be repaired, or asks for help or the
+/// version: its text and exit code are the answer.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<UsageError>), Error> {
     let mut args: Vec<OsString> = args.into_iter().collect();
     let command = Cli::command();

@@ -31,11 +31,19 @@ impl<'a> Printer<'a> {
     }
 
     /// Writes the title of the demo.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
     pub(super) fn title(&mut self, text: &str) -> io::Result<()> {
         self.print(|printer, out| printer.block(out, "", text, Some(TextStyle::Bold)))
     }
 
     /// Writes the numbered heading of the next step.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
     pub(super) fn step(&mut self, text: &str) -> io::Result<()> {
         self.step += 1;
         self.print(|printer, out| {
@@ -45,6 +53,10 @@ impl<'a> Printer<'a> {
     }
 
     /// Writes a paragraph.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
     pub(super) fn paragraph(&mut self, text: &str) -> io::Result<()> {
         self.print(|printer, out| {
             out.line("");
@@ -53,6 +65,10 @@ impl<'a> Printer<'a> {
     }
 
     /// Writes what the client sends and what it receives.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
     pub(super) fn exchange(&mut self, request: &str, response: &str) -> io::Result<()> {
         self.print(|printer, out| {
             out.line("");
@@ -62,6 +78,10 @@ impl<'a> Printer<'a> {
     }
 
     /// Writes lines without breaking them.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
     pub(super) fn verbatim(&mut self, lines: &str) -> io::Result<()> {
         self.print(|_, out| {
             out.line("");

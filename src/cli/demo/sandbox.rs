@@ -24,6 +24,10 @@ pub(super) struct Sandbox(PathBuf);
 
 impl Sandbox {
     /// Creates the directory and writes the config.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory exists or cannot be created, or the config cannot be written.
     pub(super) fn create() -> anyhow::Result<Self> {
         let dir = std::env::temp_dir().join(format!("dynamic-mcp-demo-{}", std::process::id()));
         // This fails if the directory exists, so that no other user can have prepared it.

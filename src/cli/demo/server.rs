@@ -53,7 +53,11 @@ pub fn serve(group: &str, pid_file: Option<&Path>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the result of a request, or the code and message of a JSON-RPC error.
+/// Returns the result of a request.
+///
+/// # Errors
+///
+/// Returns the code and the message of a JSON-RPC error.
 fn handle(request: &Value, tools: &Value, notes: &mut Vec<Value>) -> Result<Value, (i64, String)> {
     let params = &request["params"];
     let args = &params["arguments"];

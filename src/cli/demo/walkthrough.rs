@@ -19,6 +19,10 @@ const GROUP: &str = "work";
 const TOOL: &str = "search_notes";
 
 /// Runs all steps. `user_config` is where the user's own config belongs.
+///
+/// # Errors
+///
+/// Fails if a step has another outcome than its text promises, or the output cannot be written.
 pub(super) async fn run(
     out: &mut Printer<'_>,
     sandbox: &Sandbox,
@@ -53,7 +57,12 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Returns the characters of all definitions, and the result of the call of [`TOOL`].
+/// Starts each server, one after the other. Returns the characters of all definitions, and the result of the call of
+/// [`TOOL`].
+///
+/// # Errors
+///
+/// Fails if a server does not answer or does not exit, or the output cannot be written.
 async fn run_without_proxy(out: &mut Printer<'_>) -> anyhow::Result<(usize, String)> {
     out.step("Without dynamic-mcp: every server runs, and the model reads all their tools")?;
     let (mut definitions, mut result) = (Vec::new(), String::new());
@@ -179,6 +188,10 @@ impl Walkthrough<'_, '_> {
     }
 
     /// Waits until the tools of all servers are known and no server runs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if dynamic-mcp does not answer, or that takes longer than `CLOSE_TIMEOUT`.
     async fn wait_until_closed(&mut self) -> anyhow::Result<()> {
         let wait = async {
             loop {
@@ -194,7 +207,12 @@ impl Walkthrough<'_, '_> {
         timeout(CLOSE_TIMEOUT, wait).await.context("the servers were not closed in time")?
     }
 
-    /// Calls a tool of dynamic-mcp and prints the call and its answer.
+    /// Calls a tool of dynamic-mcp and prints the call and its answer. `is_error`: whether the answer has to be an
+    /// error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if dynamic-mcp does not answer, the answer is not as expected, or the output cannot be written.
     async fn call(&mut self, tool: &str, args: &Value, is_error: bool) -> anyhow::Result<ToolAnswer> {
         let called = Instant::now();
         let result = self.client.call_tool(tool, args).await?;
@@ -206,7 +224,11 @@ impl Walkthrough<'_, '_> {
         Ok(ToolAnswer { result, text, elapsed })
     }
 
-    /// Prints `text` and which servers run. Fails if there are not as many as `expected`.
+    /// Prints `text` and which servers run.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are not as many as `expected`, or the output cannot be written.
     fn print_servers(&mut self, text: &str, expected: usize) -> anyhow::Result<()> {
         let running = self.sandbox.running_servers();
         let processes = joined(running.iter().map(|(group, pid)| format!("{group} (process {pid})")));

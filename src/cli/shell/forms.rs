@@ -34,7 +34,7 @@ impl Forms {
         Self { has_terminal, turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Answers what a session asks its client.
+    /// Returns what answers the requests of a session to its client.
     pub(in crate::cli) fn handler(self) -> QuestionHandler {
         Arc::new(move |request| {
             let forms = self.clone();
@@ -58,7 +58,8 @@ impl Forms {
         }
     }
 
-    /// Asks what an elicitation wants to know. Returns its result. `None` if there is no terminal to ask at, or if it
+    /// Asks what an elicitation wants to know, when earlier questions are answered. Returns its result: `cancel` if the
+    /// terminal is closed or nobody answers within `ANSWER_TIMEOUT`. `None` if there is no terminal to ask at, or if it
     /// is not a form.
     async fn ask(&self, params: &Value) -> Option<Value> {
         let is_form = params["mode"].as_str().is_none_or(|mode| mode == "form");
@@ -83,7 +84,11 @@ fn question(params: &Value) -> String {
     message.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
-/// Asks on stderr, and reads a line from stdin.
+/// Asks on stderr, and reads a line from stdin, without the space around it. Blocks.
+///
+/// # Errors
+///
+/// Fails if stdin cannot be read or is closed.
 fn ask_line(prompt: &str) -> io::Result<String> {
     terminal::to_stderr(prompt);
     let mut answer = String::new();
@@ -93,7 +98,12 @@ fn ask_line(prompt: &str) -> io::Result<String> {
     }
 }
 
-/// Asks for the fields of a form, or for agreement if it has none. Returns what was entered, or `None` for a no.
+/// Asks for the fields of a form, or for agreement if it has none. Asks again for an answer that does not fit. Returns
+/// what was entered, or `None` for a no.
+///
+/// # Errors
+///
+/// That of `ask`.
 fn ask_form(
     message: &str,
     schema: &Value,

@@ -25,7 +25,7 @@ const NO_BUDGET: usize = 1 << 30;
 ///
 /// # Errors
 ///
-/// Fails if there is no server.
+/// Fails if there is no server, or no such profile.
 fn load(
     overrides: Overrides,
     group: Option<&str>,
@@ -59,7 +59,8 @@ fn load(
     Ok(config)
 }
 
-/// Waits until the servers that are started for their lists have answered or failed. A terminal shows which are awaited.
+/// Waits until the servers that are started for their lists have answered or failed, but for `DISCOVERY_TIMEOUT` at
+/// most. A terminal shows which are awaited.
 pub(super) async fn wait_for_discovery(instance: &EmbeddedInstance) {
     let groups = &instance.groups;
     let mut progress = ProgressLine::on_stderr();
@@ -75,8 +76,13 @@ pub(super) async fn wait_for_discovery(instance: &EmbeddedInstance) {
     .await;
 }
 
-/// Runs a command on an instance of our own, until it is done or Ctrl-C comes, and prints what it returns. `group` is
-/// the only server to start, if it is one of the config.
+/// Runs a command on an instance of our own, until it is done or a signal comes, closes the instance, and prints what
+/// the command returns. `group` is the only server to start, if it is one of the config.
+///
+/// # Errors
+///
+/// Fails if the config has no server or no such profile, the instance cannot be started, `command` fails, or stdout
+/// cannot be written.
 pub(super) async fn run(
     overrides: Overrides,
     group: Option<&str>,
