@@ -1,7 +1,7 @@
 //! The secrets of `{keyring:NAME}`, which `dynamic-mcp secret set` stores in the system's keyring.
 //!
 //! Beside each entry there is an empty file of its name: keyrings cannot list the names, and a file that is replaced
-//! tells running instances that its secret changed. ListEntries are named `secret:NAME`, so other programs can make them
+//! tells running instances that its secret changed. Entries are named `secret:NAME`, so other programs can make them
 //! too; they have no file and are not listed.
 
 use super::error::KeyringError;
