@@ -106,7 +106,12 @@ struct Parts {
     matches: bool,
 }
 
-/// Finds a regular expression in a string. The variables are the expression and its flags, as jq has them.
+/// Finds a regular expression in a string: its first match, or all of them with the flag `g`. The variables are the
+/// expression and its flags, as jq has them.
+///
+/// # Errors
+///
+/// The input or a variable is no string of valid UTF-8, or the expression or a flag is invalid.
 fn find(mut cv: Cv<'_, ProgramData>, parts: Parts) -> ValR<Val> {
     let (flags, expression) = (cv.0.pop_var(), cv.0.pop_var());
     let flags = text(&flags)?;

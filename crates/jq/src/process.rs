@@ -71,8 +71,9 @@ impl Default for JqRunner {
 }
 
 impl JqRunner {
-    /// Runs `program` over `input`, which is JSON. Returns its outputs, one on each line. If it is dropped, the process
-    /// is killed.
+    /// Runs `program` over `input`, which is JSON. Returns its outputs, one on each line: strings as they are,
+    /// everything else as JSON. A program without outputs returns an empty text. Waits for its turn for 30 s at most,
+    /// and for the outputs for 10 s at most. If the future is dropped, the process is killed.
     ///
     /// # Errors
     ///
@@ -95,11 +96,12 @@ impl JqRunner {
         }
     }
 
-    /// Checks that `program` compiles, without an input.
+    /// Checks that `program` compiles. Runs it without an input and waits for its turn like [`run`](Self::run). A
+    /// program that could not be tried passes.
     ///
     /// # Errors
     ///
-    /// Fails if it does not, or is too large.
+    /// The program does not compile, or is too large.
     pub async fn check(&self, program: &str) -> Result<(), JqError> {
         match self.run(program, Bytes::new()).await {
             Err(error @ (JqError::Invalid(_) | JqError::TooLarge(_))) => Err(error),
@@ -109,8 +111,12 @@ impl JqRunner {
     }
 }
 
-/// Starts the process, passes the program and its input, and returns what the process answers and how it ended. Ends the
-/// process when it is dropped.
+/// Starts the process, passes the program and its input, and returns what the process answers and how it ended. Reads
+/// only one byte of outputs beyond the limit. Ends the process when it is dropped.
+///
+/// # Errors
+///
+/// The process cannot be started, or its answer or its exit cannot be read.
 async fn exchange(program: &str, input: &[u8]) -> io::Result<(Vec<u8>, JqExit)> {
     let (mut stdin, stdout, mut process) = spawn().await?;
     let line = format!("{}\n", serde_json::Value::from(program));

@@ -26,7 +26,8 @@ pub(super) enum ProgramError {
     TooMuchOutput,
 }
 
-/// Runs a program. Returns its outputs, one on each line: strings as they are, everything else as JSON.
+/// Runs a program. Returns its outputs, one on each line: strings as they are, everything else as JSON. `limit`: how
+/// many bytes they may have together.
 ///
 /// # Errors
 ///
@@ -54,7 +55,7 @@ pub(super) fn run(program: &str, input: Vec<u8>, limit: usize) -> Result<Vec<u8>
 ///
 /// # Errors
 ///
-/// The text says what is wrong and where.
+/// The program has a mistake, or it imports something. The text says what is wrong and where.
 fn compile<'a>(program: &'a str, arena: &'a Arena) -> Result<jaq_core::Filter<ProgramData>, String> {
     let defs = jaq_core::defs().chain(natives::defs()).chain(jaq_json::defs());
     let funs = jaq_core::funs().chain(natives::funs()).chain(jaq_json::funs());

@@ -9,6 +9,10 @@ use std::process::Stdio;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 /// Starts the process, with nothing of ours but three descriptors. It is killed when it is dropped.
+///
+/// # Errors
+///
+/// The system refuses to start it.
 pub(super) async fn spawn() -> io::Result<(ChildStdin, ChildStdout, Child)> {
     let mut command = Command::new(own_program());
     command.arg0("dmcp-jq").current_dir("/");
@@ -20,7 +24,11 @@ pub(super) async fn spawn() -> io::Result<(ChildStdin, ChildStdout, Child)> {
     Ok((stdin, stdout, process))
 }
 
-/// Waits for the process to exit.
+/// Waits for the process to exit, without a limit.
+///
+/// # Errors
+///
+/// The system does not tell how it ended.
 pub(super) async fn exited(process: &mut Child) -> io::Result<JqExit> {
     let status = process.wait().await?;
     Ok(match (status.code(), status.signal()) {

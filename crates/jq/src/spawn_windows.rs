@@ -16,6 +16,10 @@ use windows_sys::Win32::Foundation::{
 };
 
 /// Starts the process, with nothing of ours but three pipes. It is terminated when it is dropped.
+///
+/// # Errors
+///
+/// The system refuses to start it.
 pub(super) async fn spawn() -> io::Result<(NamedPipeServer, NamedPipeServer, LimitedProcess)> {
     // The watchdog ends it before the system does, and says why.
     let limits = JobLimits { memory_bytes: MEMORY_BYTES, cpu_time: CPU_TIME + Duration::from_secs(1) };
@@ -24,7 +28,7 @@ pub(super) async fn spawn() -> io::Result<(NamedPipeServer, NamedPipeServer, Lim
     Ok((stdin, stdout, process))
 }
 
-/// Waits for the process to exit.
+/// Waits for the process to exit, without a limit. Never fails.
 pub(super) async fn exited(process: &mut LimitedProcess) -> io::Result<JqExit> {
     let exit = process.exited().await;
     let JobExit::Code(code) = exit else { return Ok(JqExit::Failed(exit.to_string())) };
