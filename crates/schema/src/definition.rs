@@ -13,7 +13,7 @@ const OPTIONAL: [&str; 7] =
 ///
 /// # Errors
 ///
-/// Says which member is invalid nevertheless.
+/// The definition is invalid even then. The text says which member is wrong.
 pub fn listable(definition: &Raw) -> Result<Raw, String> {
     match validate(definition) {
         Ok(()) => Ok(definition.clone()),
@@ -45,7 +45,11 @@ fn mend(definition: &Raw) -> Raw {
     invalid.into_iter().fold(mended, |definition, key| raw::remove(&definition, key))
 }
 
-/// Validates a tool's definition by the MCP schema of `Tool`. The error says which member is wrong.
+/// Validates a tool's definition by the MCP schema of `Tool`.
+///
+/// # Errors
+///
+/// The definition is no JSON object, or a member is invalid. The text says which one.
 fn validate(definition: &Raw) -> Result<(), String> {
     let Ok(Value::Object(tool)) = serde_json::from_slice(definition) else {
         return Err("it is not a JSON object that every client can read".to_owned());

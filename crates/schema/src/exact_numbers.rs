@@ -76,7 +76,7 @@ pub(super) fn json(value: &Value) -> String {
     json
 }
 
-/// Returns whether a value is a number.
+/// Returns whether a value is a number, or stands for one that would be rounded.
 pub(super) fn is_number(value: &Value) -> bool {
     value.is_number() || value.as_str().is_some_and(|text| text.starts_with(MARK))
 }

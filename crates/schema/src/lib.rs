@@ -39,7 +39,8 @@ pub mod type_names;
 pub mod types;
 pub mod validate;
 
-/// Returns the schema of a tool's arguments: `inputSchema`, or `parameters`, as some servers call it.
+/// Returns the schema of a tool's arguments: `inputSchema`, or `parameters`, as some servers call it. `null` counts as
+/// absent.
 pub(crate) fn of_arguments(definition: &Raw) -> Option<Raw> {
     let schema = |key| raw::get(definition, key).filter(|schema| &schema[..] != b"null");
     schema("inputSchema").or_else(|| schema("parameters"))

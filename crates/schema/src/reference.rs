@@ -4,14 +4,14 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Returns the part of the document `root` that `reference` leads to. `None` for references to other documents and to
-/// anchors.
+/// Returns the part of the document `root` that `reference` leads to. `None` for references to other documents, to
+/// anchors, and to nothing.
 pub fn resolve<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
     root.pointer(&pointer(reference)?)
 }
 
-/// Returns the JSON pointer (RFC 6901) that a reference within its document is. `None` for references to other
-/// documents.
+/// Returns the JSON pointer (RFC 6901) that a reference within its document is, without percent-encoding. Returns the
+/// name of an anchor as it is, although that is no pointer. `None` for references to other documents.
 pub fn pointer(reference: &str) -> Option<String> {
     let pointer = percent_decode_str(reference.strip_prefix('#')?);
     Some(pointer.decode_utf8().ok()?.into_owned())

@@ -55,7 +55,7 @@ pub fn signature(definition: &Raw) -> Signature {
     Signature { description, call, lossless: lossless && is_complete && is_call_complete }
 }
 
-/// Cuts a text that is too long; and whether it was not.
+/// Returns the text, cut if it is too long, and whether it was not cut.
 fn cut(mut text: String) -> (String, bool) {
     let Some((end, _)) = text.char_indices().nth(MAX_CHARACTERS) else { return (text, true) };
     text.truncate(end);

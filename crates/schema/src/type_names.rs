@@ -22,12 +22,14 @@ impl<'s> TypeNames<'s> {
         Some(&self.names[*self.places.get(reference)?].1)
     }
 
-    /// Returns a reference and its name, in the order in which they were added.
+    /// Returns the reference at `index`, in the order in which they were added, and its name. `None` if there are
+    /// fewer.
     pub(crate) fn nth(&self, index: usize) -> Option<(&'s str, String)> {
         self.names.get(index).cloned()
     }
 
-    /// Gives the target of a reference a name.
+    /// Gives the target of a reference a name, and returns it. The reference must have none yet. If the name is taken,
+    /// a number follows it.
     pub(crate) fn add(&mut self, reference: &'s str) -> String {
         let last = reference.rsplit('/').next().unwrap_or_default();
         let plain: String =

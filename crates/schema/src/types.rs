@@ -101,7 +101,8 @@ impl<'s> TypeWriter<'s> {
         (!is_open).then_some((members, comments))
     }
 
-    /// Returns the declarations of the types that got a name, each on a line of its own.
+    /// Returns the declarations of the types that got a name so far, and of those that these name, each after a line
+    /// end.
     pub(crate) fn declarations(&mut self) -> String {
         let mut lines = String::new();
         let mut done = 0;

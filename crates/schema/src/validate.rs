@@ -58,9 +58,10 @@ pub struct ArgumentValidator {
 }
 
 impl ArgumentValidator {
-    /// Checks `args` against the schema in a tool's definition.
+    /// Checks `args` against the schema in a tool's definition. Without a schema that can be used, and for arguments of
+    /// more than 1 MiB, the verdict is `Unknown`.
     ///
-    /// A schema that cannot be used is logged once, with the name `tool`.
+    /// A schema that cannot be used is logged with the name `tool` when it enters the cache.
     pub fn validate(&self, tool: impl Display, definition: &Raw, args: &[u8]) -> ArgumentVerdict {
         match self.schema(tool, definition) {
             Some(nodes) if args.len() <= MAX_ARGUMENT_BYTES => check::check(&nodes, args),
@@ -68,10 +69,10 @@ impl ArgumentValidator {
         }
     }
 
-    /// Returns arguments that fit the schema in a tool's definition better, if `args` certainly do not fit it: each value
-    /// that has exactly one repair is repaired.
+    /// Returns the arguments with each value repaired that certainly does not fit the schema in a tool's definition and
+    /// has exactly one repair. `None` if no value is repaired, and where [`validate`](Self::validate) does not decide.
     ///
-    /// `drops_nulls`: `null` for an optional property is removed. Otherwise it stays.
+    /// `drops_nulls`: `null` for an optional property is removed, even if nothing else is wrong. Otherwise it stays.
     pub fn repair(
         &self,
         tool: impl Display,
@@ -83,7 +84,8 @@ impl ArgumentValidator {
         repair::repair(&nodes, args, drops_nulls).map(Raw::from)
     }
 
-    /// Returns the schema of a definition, compiled now if it is not in the cache.
+    /// Returns the schema of a definition, compiled now if it is not in the cache. `None` if there is none, or if it
+    /// cannot be used.
     fn schema(&self, tool: impl Display, definition: &Raw) -> Option<CompiledSchema> {
         let mut schemas = self.schemas.lock();
         // Most definitions are the same slice of memory.
@@ -108,7 +110,11 @@ impl ArgumentValidator {
     }
 }
 
-/// Compiles the schema of a definition. `None` if it has none. The error says why the schema cannot be used.
+/// Compiles the schema of a definition. `None` if it has none.
+///
+/// # Errors
+///
+/// The schema is not JSON, or too large. The text says which.
 fn compile(definition: &Raw) -> Result<Option<Vec<SchemaNode>>, String> {
     let Some(schema) = of_arguments(definition) else { return Ok(None) };
     match schema.len() {

@@ -49,7 +49,11 @@ pub(super) struct Limit {
     pub(super) text: String,
 }
 
-/// Compiles a schema document, which is JSON text.
+/// Compiles a schema document, which is JSON text. The first node is that of the whole document.
+///
+/// # Errors
+///
+/// The text is not JSON.
 pub(super) fn compile(text: &[u8]) -> serde_json::Result<Vec<SchemaNode>> {
     let document: Value = serde_json::from_slice(text)?;
     // An identifier changes what references are relative to.

@@ -64,7 +64,8 @@ impl TypeSet {
     pub(super) const NUMBER: Self = Self(1 << 5 | 1 << 6);
     pub(super) const ALL: Self = Self(0x7f);
 
-    /// Reads the value of the keyword `type`: one type, or a list.
+    /// Reads the value of the keyword `type`: one type, or a list. `None` if it has no type, or one that JSON Schema
+    /// does not define.
     pub(super) fn from_keyword(value: &Value) -> Option<Self> {
         let names = match value {
             Value::Array(names) => names,

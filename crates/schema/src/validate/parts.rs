@@ -48,7 +48,7 @@ pub(super) fn parts_of(value: &[u8]) -> Option<Vec<Part<'_>>> {
     Some(parts)
 }
 
-/// Writes a value with the edits of its parts. All other bytes stay.
+/// Writes a value with the edits of its parts, one for each part. All other bytes stay.
 pub(super) fn joined(value: &[u8], parts: &[Part<'_>], edits: &[Edit]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len());
     let (mut end, mut is_first) = (0, true);

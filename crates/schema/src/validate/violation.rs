@@ -165,7 +165,8 @@ pub(super) fn of_alternatives(given: &[u8], alternatives: Vec<Vec<Violation>>) -
     vec![Violation::new(given, rule)]
 }
 
-/// Returns the candidate that is most similar to `name`. Case, underscores and hyphens make no difference.
+/// Returns the candidate that is most similar to `name`, if one is similar enough. Case, underscores and hyphens make
+/// no difference.
 pub(super) fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
     let plain = |name: &str| name.to_lowercase().replace(['_', '-'], "");
     let similarity = |candidate: &str| strsim::jaro_winkler(&plain(name), &plain(candidate));
