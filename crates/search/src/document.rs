@@ -84,7 +84,8 @@ impl Analyzer {
         });
     }
 
-    /// Returns the terms of a name, each with its [`form`](tokenizer::form).
+    /// Returns the terms of a name, each with its [`form`](tokenizer::form): those of the first tokens if there are
+    /// many.
     pub(crate) fn name_forms(&mut self, name: &str) -> Vec<(TermId, u32)> {
         let mut forms = Vec::new();
         tokenizer::for_each_token(name, &mut |token| {

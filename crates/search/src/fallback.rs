@@ -8,7 +8,8 @@ const MIN_SIMILARITY: f32 = 0.4;
 /// The number of terms that one may stand for.
 const MAX_SIMILAR: usize = 3;
 
-/// Replaces the terms of a clause by the indexed terms that look like them, weighted by how much they do.
+/// Replaces the terms of a clause by the indexed terms that look like them, weighted by how much they do. A term that
+/// no indexed one looks like is left out.
 pub(crate) fn similar_clause(clause: &Clause, index: &InvertedIndex) -> Clause {
     clause.iter().flat_map(|term| similar_terms(term, index)).collect()
 }

@@ -48,6 +48,7 @@ struct Posting {
 
 impl InvertedIndex {
     /// Indexes documents by BM25F: the occurrences of a term are weighted by field and field length, then saturated.
+    /// `name_forms` has the terms of each document's name, in the same order. `analyzer` has numbered all terms.
     pub(crate) fn new(documents: &[Document], name_forms: &[Vec<(TermId, u32)>], analyzer: Analyzer) -> Self {
         let ids: BTreeMap<String, TermId> = analyzer.into_terms().into_iter().collect();
         let mut entries: Vec<TermEntry> = ids.iter().map(|_| TermEntry::default()).collect();
@@ -88,7 +89,8 @@ impl InvertedIndex {
         entries_with_prefix(&self.ids, prefix).map(|(term, _)| term.as_str())
     }
 
-    /// Returns the score of each tool for the words of a query as they are written, by BM25F alone.
+    /// Returns the score of each tool for the words of a query as they are written, by BM25F alone: 0 for a tool that
+    /// has none of them. `tool_count`: how many tools are indexed.
     pub(crate) fn literal_scores(&self, query: &str, tool_count: usize) -> Vec<f32> {
         let mut scores = vec![0.0_f32; tool_count];
         let mut ids: Vec<TermId> =
@@ -102,6 +104,7 @@ impl InvertedIndex {
     }
 
     /// Computes the score of each tool for a term of a query: that of the term's best match, and a part of the others'.
+    /// Overwrites `scores`, which has a place for each tool.
     pub(crate) fn score(&self, term: &QueryTerm, scores: &mut [f32]) {
         scores.fill(0.0);
         let own_idf = self.ids.get(&term.text).map_or(f32::MAX, |&id| self.entries[id].idf);

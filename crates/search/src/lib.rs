@@ -100,7 +100,8 @@ enum NameMatch {
 }
 
 impl SearchIndex {
-    /// Indexes the tools of all groups.
+    /// Indexes the tools of all groups. Reads only the beginnings of the definitions of a group that exceeds
+    /// `MAX_GROUP_TERMS`.
     pub fn new(groups: &[SearchGroup<'_>]) -> Self {
         let mut analyzer = Analyzer::default();
         let mut tools = Vec::new();
@@ -127,7 +128,9 @@ impl SearchIndex {
         Self { tools, groups, terms }
     }
 
-    /// Returns the best tools for a query, the best first; with `group`, only tools of that group.
+    /// Returns the best tools for a query, the best first and at most `limit`. With `group`, an index in the groups
+    /// that were indexed, only tools of that group. Tools that the query calls by name come first. Tools without a
+    /// match are left out.
     pub fn search(&self, query: &str, group: Option<usize>, limit: usize) -> Vec<Hit> {
         let is_in_scope = |tool: usize| group.is_none_or(|group| self.groups[tool] == group);
         let mut found = self.named_tools(query);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Returns the entries whose keys begin with `prefix`.
+/// Returns the entries whose keys begin with `prefix`, in the order of the keys.
 pub(crate) fn entries_with_prefix<'m, T>(
     map: &'m BTreeMap<String, T>,
     prefix: &str,

@@ -43,8 +43,8 @@ pub struct QueryTerm {
 /// The terms of a part of a query that names one thing to do.
 pub(crate) type Clause = Vec<QueryTerm>;
 
-/// Splits a query into its steps, and each step into clauses. A step that has only stop words is left out, unless the
-/// query has nothing else.
+/// Splits a query into its steps, and each step into clauses. A step that has only stop words is left out. If the query
+/// has nothing else, it is one step with one clause of all its terms, which is empty for an empty query.
 pub fn steps(query: &str) -> Vec<Vec<Clause>> {
     let mut steps: Vec<Vec<Clause>> = super::steps::steps(query).into_iter().map(clauses).collect();
     steps.retain(|clauses| !clauses.is_empty());

@@ -31,7 +31,7 @@ impl<'a> Ranker<'a> {
         Self { groups, clause_scores: Vec::new(), group_scores: vec![0.0; count], step_starts: Vec::new() }
     }
 
-    /// Adds a step of the query.
+    /// Adds a step of the query, after those that were added before.
     pub(crate) fn add_step(&mut self, clauses: &[Clause], index: &InvertedIndex) {
         self.step_starts.push(self.clause_scores.len());
         clauses.iter().for_each(|clause| self.add_clause(clause, index));
@@ -59,12 +59,13 @@ impl<'a> Ranker<'a> {
         self.clause_scores.push(sums);
     }
 
-    /// Returns whether no tool has a score.
+    /// Returns whether no tool has a score for the steps that were added.
     pub(crate) fn is_empty(&self) -> bool {
         self.clause_scores.iter().flatten().all(|score| *score <= 0.0)
     }
 
-    /// Picks the best `limit` tools among those in scope.
+    /// Picks the best `limit` tools among those in scope, in the order in which they are shown. Tools without a score
+    /// are not picked.
     pub(crate) fn best(&self, limit: usize, is_in_scope: impl Fn(usize) -> bool) -> Vec<usize> {
         let candidates: Vec<usize> = (0..self.groups.len())
             .filter(|&tool| is_in_scope(tool) && self.whole_score(tool) > 0.0)

@@ -46,7 +46,8 @@ const STEP_ENDS: &[char] = &[';', '；', '\n', '→'];
 /// More steps than this are not told apart: a list of results has few places.
 const MAX_STEPS: usize = 8;
 
-/// Splits a query into its steps, in order. A query without signs of a sequence is one step.
+/// Splits a query into its steps, in order. A query without signs of a sequence is one step. A part without a letter or
+/// digit is left out, so a query without any has no step. What follows the last step that is told apart belongs to it.
 pub fn steps(query: &str) -> Vec<&str> {
     let mut cuts = Vec::new();
     let is_numbered = has_numbers(query);
