@@ -31,7 +31,8 @@ impl<'g> AppUris<'g> {
         uri_owner::client_uri(group, uri, known)
     }
 
-    /// Replaces the URI of a definition's app by the one under which clients see it.
+    /// Returns the definition with the URI of its app replaced by the one under which clients see it. A definition
+    /// without an app stays as it is.
     pub(crate) fn set_in(&self, group: &GroupName, definition: &Raw) -> Raw {
         if memmem::find(definition, APP_SCHEME.as_bytes()).is_none() {
             return definition.clone();
@@ -48,7 +49,8 @@ impl<'g> AppUris<'g> {
         raw::set(definition, "_meta", &renamed)
     }
 
-    /// Names the app of a tool with this definition in a result of the tool, unless the result does so.
+    /// Returns the result of a tool with the app that the tool's definition names. A result that has `_meta.ui` stays
+    /// as it is, and so does one of a tool without an app.
     pub(crate) fn name_in_result(&self, group: &GroupName, definition: &Raw, result: &Raw) -> Raw {
         let Some(uri) = app_of(definition) else { return result.clone() };
         let meta = raw::get(result, "_meta").filter(|meta| meta.starts_with(b"{"));

@@ -89,11 +89,12 @@ fn not_an_object(group: Option<&str>, tool: &str) -> String {
 }
 
 impl<'a> CallArguments<'a> {
-    /// Parses the arguments.
+    /// Parses the arguments. No arguments count as an empty object.
     ///
     /// # Errors
     ///
-    /// The text for the model.
+    /// They are no object; `name` is missing; `group` or `name` is no string; `args` is no object; or `select` stands
+    /// beside `args` and is no string. The text is for the model.
     pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
         CallArguments::from_members(&object(arguments)?).map(CallArguments::into_owned)
     }
@@ -102,7 +103,7 @@ impl<'a> CallArguments<'a> {
     ///
     /// # Errors
     ///
-    /// The text for the model.
+    /// See [`parse`](Self::parse).
     pub fn of(params: &'a Params) -> Result<Self, String> {
         match params.arguments() {
             Some(Cow::Borrowed(members)) => Self::from_members(members),
@@ -116,7 +117,8 @@ impl<'a> CallArguments<'a> {
         self.select.as_ref().is_some_and(|select| select.args_with_select.is_some())
     }
 
-    /// Returns the arguments for the tool as the caller wrote them. `takes_select`: whether `select` is one of them.
+    /// Returns the arguments for the tool as the caller wrote them. `takes_select`: whether the tool has an argument
+    /// `select`; if so, one that was written among its arguments stays there.
     pub(crate) fn args_of_tool(&self, takes_select: bool) -> &Raw {
         let with_select = self.select.as_ref().filter(|_| takes_select);
         with_select.and_then(|select| select.args_with_select.as_ref()).unwrap_or(&self.args)
@@ -159,11 +161,13 @@ impl<'a> CallArguments<'a> {
 }
 
 impl DescribeArguments {
-    /// Parses the arguments.
+    /// Parses the arguments. If tools are named, `detail` is `Full` unless it is given. Without tools, `lazy` may stand
+    /// for it.
     ///
     /// # Errors
     ///
-    /// The text for the model.
+    /// They are no object; `group` or `detail` is no string; `tools` is no list of names, or is given without `group`;
+    /// or `detail` is unknown. The text is for the model.
     pub(crate) fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
         let members = object(arguments)?;
         let group = string(&members, &["group", "server", "name"])?;
@@ -185,7 +189,11 @@ impl DescribeArguments {
 }
 
 impl Detail {
-    /// Parses the argument `detail`. Case and a plural `s` make no difference. The error is the text for the model.
+    /// Parses the argument `detail`. Case and a plural `s` make no difference.
+    ///
+    /// # Errors
+    ///
+    /// It is none of the three. The text is for the model.
     fn parse(word: &str) -> Result<Self, String> {
         match word.trim().to_ascii_lowercase().trim_end_matches('s') {
             "stub" => Ok(Self::Stub),
@@ -197,11 +205,11 @@ impl Detail {
 }
 
 impl SearchQuery {
-    /// Parses the arguments.
+    /// Parses the arguments. A `limit` that is no number counts as absent.
     ///
     /// # Errors
     ///
-    /// The text for the model.
+    /// They are no object; `query` is missing or blank; or `query` or `group` is no string. The text is for the model.
     pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
         let members = object(arguments)?;
         let query = string(&members, &QUERY)?.filter(|query| !query.trim().is_empty());
@@ -216,12 +224,17 @@ impl SearchQuery {
 ///
 /// # Errors
 ///
-/// The text for the model.
+/// The arguments are no object, or `group` is no string. The text is for the model.
 pub(crate) fn status_group(arguments: Option<&Raw>) -> Result<Option<String>, String> {
     string(&object(arguments)?, &GROUP)
 }
 
-/// Reads an object: given as such, as a string that contains one, or not at all.
+/// Reads an object, given as such or as a string that contains one. If it is absent, null or a blank string, it is
+/// empty.
+///
+/// # Errors
+///
+/// It is anything else. The text is for the model.
 fn object(value: Option<&Raw>) -> Result<Object, String> {
     let value = value.filter(|value| &value[..] != b"null").cloned();
     let text = value.unwrap_or(Raw::from_static(b"{}"));
@@ -254,7 +267,11 @@ fn str<'m>(members: &'m Object, keys: &[&str]) -> Result<Option<Cow<'m, str>>, S
 /// A string, and how it is written.
 type StrAndJson<'m> = (Cow<'m, str>, &'m [u8]);
 
-/// Reads a string that is not empty.
+/// Reads the first of these members that is there. `None` if there is none, or if it is null or an empty string.
+///
+/// # Errors
+///
+/// It is no string. The text is for the model.
 fn str_and_json<'m>(members: &'m Object, keys: &[&str]) -> Result<Option<StrAndJson<'m>>, String> {
     let Some((key, value)) = members.first(keys) else { return Ok(None) };
     match value.as_str() {
@@ -265,7 +282,11 @@ fn str_and_json<'m>(members: &'m Object, keys: &[&str]) -> Result<Option<StrAndJ
     }
 }
 
-/// Reads a list of names, a single name, or either in a string.
+/// Reads a list of names, or a string with a list, with one name, or with several and commas between them.
+///
+/// # Errors
+///
+/// It is anything else. The text is for the model.
 fn names(value: &Raw) -> Result<Vec<String>, String> {
     #[derive(Deserialize)]
     #[serde(untagged)]

@@ -94,7 +94,12 @@ struct ApprovedCall {
     demand: ApprovalDemand,
 }
 
-/// Answers `call_dynamic_tool` and its read-only variant. The upstream's own errors pass unchanged.
+/// Answers `call_dynamic_tool` and its read-only variant. A call without an answer has a result with a text for the
+/// model.
+///
+/// # Errors
+///
+/// The upstream's own error, adapted to the client's era; or dynamic-mcp shuts down.
 pub async fn call_dynamic_tool(call: &ToolCall) -> Reply {
     let arguments = match CallArguments::of(&call.params) {
         Ok(arguments) => arguments,
@@ -106,7 +111,11 @@ pub async fn call_dynamic_tool(call: &ToolCall) -> Reply {
     }
 }
 
-/// Answers a call of an upstream's tool under a name of its own.
+/// Answers a `tools/call` under an upstream tool's own name. It has no `select`, and its arguments are not checked.
+///
+/// # Errors
+///
+/// Those of [`call_dynamic_tool`]; or no group has the tool, or finding it took too long.
 pub(crate) async fn call_directly(context: RequestContext, params: Params, name: &str) -> Reply {
     let (group, tool) = match Box::pin(resolve::by_direct_name(&context, name, true)).await {
         Ok((group, tool)) => (group.name.as_str().to_owned(), tool),
@@ -119,7 +128,7 @@ pub(crate) async fn call_directly(context: RequestContext, params: Params, name:
     call_tool(&ToolCall { context, params, read_only: false, by_our_tool: false }, &arguments).await
 }
 
-/// Calls an upstream's tool.
+/// Calls an upstream's tool. Fails as [`call_dynamic_tool`] does.
 async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
     let (group, name) = match resolve(&call.context, arguments).await {
         Ok(found) => found,
@@ -148,7 +157,8 @@ async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
     finish(call, arguments, attempts.group, prepared, reply).await
 }
 
-/// Answers a call that failed: with a result for the model if the error is about the tool or its group.
+/// Answers a call that failed: with a result for the model if the error is about the tool or its group. Fails if it is
+/// not, or if dynamic-mcp shuts down.
 fn failed(call: &ToolCall, error: RequestError, tool: &str) -> Reply {
     let text = error.for_model(tool)?;
     match call.context.groups().is_shutting_down() {
@@ -157,7 +167,8 @@ fn failed(call: &ToolCall, error: RequestError, tool: &str) -> Reply {
     }
 }
 
-/// Step 1. Returns the group, and the name of the tool there.
+/// Step 1. Returns the group, and the name of the tool there. Fails if no such group exists, if the call names no group
+/// and none or several are known to have the tool, or if finding it took too long. Connects no group.
 async fn resolve<'a>(
     context: &RequestContext,
     arguments: &'a CallArguments<'_>,
@@ -179,7 +190,8 @@ async fn resolve<'a>(
     Ok((group, name.into()))
 }
 
-/// Step 3. Finds the tool and decides what is sent. `approved`: the call that the user has approved in an earlier attempt.
+/// Step 3. Finds the tool and decides what is sent. May ask the user to approve the call, and waits for that.
+/// `approved`: the call that the user has approved, now or in an earlier attempt.
 ///
 /// # Errors
 ///
@@ -237,11 +249,8 @@ async fn prepare(
     Ok(Preparation::Ready(PreparedCall { lease, tool, takes_select, misfit, carried, request }))
 }
 
-/// Checks whether this call may be made of the tool.
-///
-/// # Errors
-///
-/// It may not. The text for the model.
+/// Checks whether this call may be made of the tool. Fails, with the text for the model, if the tool has changed and is
+/// refused, is only for its app, or is not read-only while only such tools may be called.
 fn check_allowed(call: &ToolCall, group: &Upstream, tool: &FoundTool) -> Result<(), String> {
     refuse_changed(group, &tool.snapshot, &tool.name)?;
     if tool.app_only && call.by_our_tool {
@@ -253,11 +262,7 @@ fn check_allowed(call: &ToolCall, group: &Upstream, tool: &FoundTool) -> Result<
     Ok(())
 }
 
-/// Refuses a tool that changed and is not approved.
-///
-/// # Errors
-///
-/// The text for the model.
+/// Refuses a changed tool that is not approved, if its group pins its tools. Fails with the text for the model then.
 fn refuse_changed(group: &Upstream, snapshot: &Snapshot, tool: &str) -> Result<(), String> {
     // Only a group whose tools are pinned refuses some.
     match snapshot.server.as_ref().is_some_and(|server| server.common.pin_tools) {
@@ -266,11 +271,11 @@ fn refuse_changed(group: &Upstream, snapshot: &Snapshot, tool: &str) -> Result<(
     }
 }
 
-/// Checks the arguments against the tool's schema, and repairs what does not fit.
+/// Checks the arguments against the tool's schema, and repairs what does not fit. Only calls by our tools are checked.
 ///
 /// # Errors
 ///
-/// No server can take the arguments. The text for the model.
+/// No server can take the arguments, or the tool has changed and is refused. The text for the model.
 async fn fit(
     call: &ToolCall,
     group: &Upstream,
@@ -285,11 +290,8 @@ async fn fit(
     }
 }
 
-/// Adds the values of hidden arguments that the tool requires.
-///
-/// # Errors
-///
-/// The call has a hidden argument. The text for the model.
+/// Adds the values of hidden arguments that the tool requires. Takes and returns the arguments to send in place of
+/// `given`, if they differ. Fails, with the text for the model, if the call has a hidden argument.
 fn replace_hidden(
     group: &Upstream,
     tool: &FoundTool,
@@ -308,7 +310,7 @@ fn replace_hidden(
     Ok(repaired)
 }
 
-/// Returns which rule or server demands that the user approves the call; `None` if none does.
+/// Returns who demands that the user approves the call, if anyone. A server's demand counts only if the client can ask.
 fn approval_demand(call: &ToolCall, tool: &FoundTool) -> Option<ApprovalDemand> {
     match tool.snapshot.rules.asks(&tool.name) {
         Some(source) => Some(ApprovalDemand::Config(source)),
@@ -317,12 +319,12 @@ fn approval_demand(call: &ToolCall, tool: &FoundTool) -> Option<ApprovalDemand> 
     }
 }
 
-/// Asks the user to approve the call, unless that was done in an earlier attempt. Returns the result of the request if the
-/// client has to ask.
+/// Asks the user to approve the call, unless that was done in an earlier attempt. Returns the result of the request if
+/// the client has to ask.
 ///
 /// # Errors
 ///
-/// The call is not approved. The text for the model.
+/// The call is not approved, or the tool has changed meanwhile and is refused. The text for the model.
 async fn approve(
     call: &ToolCall,
     group: &Upstream,
@@ -356,12 +358,12 @@ fn name_as_json(call: &ToolCall, arguments: &CallArguments<'_>, own: &str) -> Ra
     written.map_or_else(|| wire::json_string(own), |written| call.params.slice_ref(written))
 }
 
-/// Returns what to make of the result.
+/// Returns what to make of the result. `takes_select`: whether `select` is an argument of the tool, and so not ours.
 fn select<'a>(arguments: &'a CallArguments<'_>, takes_select: bool) -> Option<&'a SelectArgument> {
     arguments.select.as_deref().filter(|_| !takes_select)
 }
 
-/// Step 5. Returns what the client gets of the answer.
+/// Step 5. Returns what the client gets of the answer. Fails with the upstream's own error, which may get the misfit.
 async fn finish(
     call: &ToolCall,
     arguments: &CallArguments<'_>,

@@ -16,7 +16,8 @@ pub(crate) const STUB: &str = "Changed and not approved by the user: calls are r
 /// What follows the command that approves a tool which may be different at each start.
 const VARYING_HINT: &str = " (with --varying if it differs at each start of the server)";
 
-/// Returns the text for the model if a tool is refused because it changed.
+/// Returns the text for the model if a tool is refused, because it changed or because the record of approvals cannot be
+/// read. `tool`: its name as clients see it.
 pub fn refusal(group: &GroupName, snapshot: &Snapshot, tool: &str) -> Option<String> {
     let refused = snapshot.refused();
     let (why, server) = (refused.why(tool)?, snapshot.server.as_deref()?);
@@ -61,7 +62,7 @@ pub fn left_out<'t>(group: &Upstream, tools: impl Iterator<Item = &'t Tool>) -> 
     ))
 }
 
-/// Joins the first entries, and counts the others.
+/// Joins the first entries, and counts the others. `count`: how many there are.
 pub fn joined(entries: impl Iterator<Item = String>, count: usize) -> String {
     let text = entries.take(MAX_NAMED).collect::<Vec<_>>().join("; ");
     match count.checked_sub(MAX_NAMED) {
@@ -70,7 +71,8 @@ pub fn joined(entries: impl Iterator<Item = String>, count: usize) -> String {
     }
 }
 
-/// A name that an upstream chose, on one line and with hidden characters made visible.
+/// Returns a name that an upstream chose, in quotation marks, on one line and with hidden characters made visible. A
+/// long one is cut.
 pub fn quoted(name: &str) -> String {
     text::quoted(&shorten(name, MAX_NAME))
 }

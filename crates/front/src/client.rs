@@ -90,7 +90,8 @@ impl Client {
         }
     }
 
-    /// Passes on a notification of `group` if the client wants it, unless it poses as one of another group.
+    /// Passes on a notification of `group` if the client wants it. Drops one that poses as one of another group, or
+    /// that the client could read in two ways.
     pub(crate) fn notify_from(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
         let named = params.map(|params| self.attribution.notification(group, method, params)).transpose();
         match named {
@@ -99,7 +100,8 @@ impl Client {
         }
     }
 
-    /// Notes that the client answered a request of `group` with a task of its own.
+    /// Notes that the client answered a request of `group` with a task of its own. The oldest tasks are forgotten if
+    /// there are too many.
     pub fn add_task(&self, id: String, group: &GroupName) {
         let mut tasks = self.tasks.lock();
         tasks.push_back((id, group.clone()));
@@ -107,7 +109,7 @@ impl Client {
         tasks.drain(..excess);
     }
 
-    /// Returns the group for which the client created a task.
+    /// Returns the group for which the client created a task. `None` if there is none, or if it is forgotten.
     pub(crate) fn group_of_task(&self, id: &str) -> Option<GroupName> {
         self.tasks.lock().iter().find(|(task, _)| task == id).map(|(_, group)| group.clone())
     }

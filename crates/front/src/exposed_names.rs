@@ -50,12 +50,13 @@ impl ExposedNames {
         names
     }
 
-    /// Returns the group and the upstream's own name behind an exposed name.
+    /// Returns the group and the upstream's own name behind an exposed name. `None` if no name of the table has it.
     pub fn resolve(&self, exposed: &str) -> Option<(GroupName, String)> {
         self.owners.get(exposed).cloned()
     }
 
-    /// Returns the exposed name of `name` of `group`.
+    /// Returns the exposed name of `name` of `group`. `None` if the table was made without it, or if another name has
+    /// the same hash.
     pub fn exposed(&self, group: &GroupName, name: &str) -> Option<&str> {
         self.exposed.get(group)?.get(name).map(String::as_str)
     }

@@ -53,7 +53,7 @@ pub fn entries(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
     groups.all().iter().map(|group| (group.name.clone(), last_known(group, kind))).collect()
 }
 
-/// Returns the list of the last connection of a group.
+/// Returns the list of the last connection of a group. It is empty if nothing is known.
 pub(crate) fn last_known(group: &Upstream, kind: &ListKind) -> ListEntries {
     let catalog = group.snapshot().catalog.clone();
     catalog.as_ref().and_then(|catalog| catalog.lists()).map(kind.known).unwrap_or_default()

@@ -43,11 +43,11 @@ impl NamesSource {
 }
 
 impl KnownNames {
-    /// Returns the names as they are now.
+    /// Returns the names as they are now. The table is made again if the config, a catalog or a rule has changed.
     ///
     /// # Errors
     ///
-    /// Making the table took too long.
+    /// Making the table took too long, or was aborted.
     pub async fn get(&self, groups: &Arc<GroupManager>) -> Result<Arc<ExposedNames>, BlockingError> {
         let source = NamesSource::of(groups);
         let known =
@@ -61,7 +61,7 @@ impl KnownNames {
     }
 }
 
-/// The exposed names of all known tools.
+/// Makes the table of the exposed names of all known tools that the config allows.
 pub fn exposed_names(groups: &GroupManager) -> ExposedNames {
     let known: Vec<(GroupName, Arc<Catalog>, Arc<Rules>)> = groups
         .all()

@@ -17,11 +17,12 @@ const MAX_SHOWN_NAME: usize = 80;
 /// How many names an error for an ambiguous name lists.
 const MAX_CANDIDATES: usize = 10;
 
-/// Finds a group by its name.
+/// Finds a group by its name, in any [spelling].
 ///
 /// # Errors
 ///
-/// Suggests the nearest names.
+/// No group has the name, or several may be meant. The text for the model says that the config disables the group, if
+/// it does, and otherwise suggests the nearest names.
 pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
     groups.get_by_name(name).map_or_else(|| misspelled_group(groups, name), Ok)
 }
@@ -30,7 +31,7 @@ pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
 ///
 /// # Errors
 ///
-/// Suggests the nearest names.
+/// See [`group`].
 pub(crate) fn misspelled_group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
     let found = group_in(&groups.all(), name).cloned();
     found.map_err(|unknown| disabled(groups, name).unwrap_or(unknown))
@@ -48,7 +49,7 @@ pub fn disabled(groups: &GroupManager, name: &str) -> Option<String> {
 ///
 /// # Errors
 ///
-/// Suggests the nearest names.
+/// No group has the name, or several may be meant. The text for the model suggests the nearest names.
 pub(crate) fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
     let known = groups.iter().map(|group| (group, group.name.as_str()));
     spelling::find(known, name).unique().ok_or_else(|| {
@@ -81,7 +82,7 @@ pub fn tool(group: &GroupName, catalog: &Catalog, rules: &Rules, name: &str) -> 
     }
 }
 
-/// Finds a tool in what is known of a group.
+/// Finds a tool in what is known of a group, as [`tool`] does.
 pub(crate) fn known_tool(group: &Upstream, name: &str) -> Match<String> {
     let snapshot = group.snapshot();
     let Some(catalog) = &snapshot.catalog else { return Match::None };
@@ -94,7 +95,8 @@ pub(crate) fn known_tool(group: &Upstream, name: &str) -> Match<String> {
 }
 
 /// Finds the group and the tool of a name that is no exposed name and no tool's exact name: a tool with the name of its
-/// group before it, or a tool's name in another spelling. `None` if there is none.
+/// group before it, or a tool's name in another spelling. If no known tool fits but the name begins with that of a
+/// group, returns that group with the rest: its tools may not be known yet. `None` if there is nothing at all.
 ///
 /// # Errors
 ///

@@ -23,12 +23,13 @@ pub(crate) struct Origins(BTreeMap<GroupName, RecentNames>);
 struct RecentNames {
     /// The names.
     known: HashSet<Arc<str>>,
-    /// The URIs, the oldest first.
+    /// The names, the oldest first.
     order: VecDeque<Arc<str>>,
 }
 
 impl Origins {
-    /// Remembers names that `group` has used.
+    /// Remembers names that `group` has used. Names that are too long are left out, and the group's oldest are
+    /// forgotten.
     pub(crate) fn record(&mut self, group: &GroupName, names: Vec<String>) {
         let recent = self.0.entry(group.clone()).or_default();
         for name in names.into_iter().filter(|name| name.len() <= MAX_LENGTH) {
@@ -50,7 +51,7 @@ impl Origins {
     }
 }
 
-/// Returns the values of all members called `uri`, at any depth.
+/// Returns the values of members called `uri`, at any depth: the first ones if there are many.
 pub fn uris(result: &Raw) -> Vec<String> {
     static KEY: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\"uri\""));
     let found = KEY.find_iter(result).filter_map(|at| {

@@ -166,7 +166,8 @@ impl Unavailable {
     }
 }
 
-/// `log_file` may say more. `config_warnings`: what is doubtful in the group's config entry, which may be the reason.
+/// Returns the text for the model. `log_file` may say more. `config_warnings`: what is doubtful in the group's config
+/// entry, which may be the reason.
 fn unavailable_text(
     group: &GroupName,
     error: &AcquireError,

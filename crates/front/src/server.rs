@@ -244,7 +244,8 @@ impl ClientSession {
         }
     }
 
-    /// Starts the groups, the first time that it is called.
+    /// Starts the groups, the first time that it is called. Returns when they exist, even if some are not told to start
+    /// yet.
     fn start_groups(&mut self) {
         if std::mem::replace(&mut self.started, true) {
             return;

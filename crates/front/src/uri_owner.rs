@@ -27,7 +27,8 @@ fn split_kept_scheme(uri: &str) -> Option<(&str, &str)> {
     KEPT_SCHEMES.iter().find_map(|scheme| Some((*scheme, uri.strip_prefix(scheme)?)))
 }
 
-/// Merges the lists of all groups, in config order. A URI that an earlier group lists or claims is rewritten.
+/// Merges the lists of all groups, in config order. A URI that an earlier group lists or claims is rewritten. `key`:
+/// the member of a definition that has its URI.
 pub fn merge(lists: &[(GroupName, ListEntries)], claims: &[(GroupName, ListEntries)], key: &str) -> Vec<Raw> {
     let mut claimed = HashSet::new();
     let mut merged = Vec::new();

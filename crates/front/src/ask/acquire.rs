@@ -14,11 +14,12 @@ use upstream::{AcquireError, GroupManager, Lease, Upstream, UpstreamError};
 use wire::peer::Progress;
 
 /// Returns a lease, connecting the group if there is no connection. If a reload replaces the group meanwhile, its
-/// successor is returned.
+/// successor is returned. Waits for as long as the group's config allows (`timeout.wait`); the attempt continues after
+/// that. Meanwhile, `progress` gets a message every five seconds. Offers no login.
 ///
 /// # Errors
 ///
-/// The group could not be connected.
+/// The group could not be connected, still connects, or is gone from the config; or dynamic-mcp shuts down.
 pub async fn acquire(
     groups: &GroupManager,
     group: &Upstream,
@@ -27,11 +28,13 @@ pub async fn acquire(
     wait_for_lease(groups, group, &mut WaitProgress::new(progress)).await
 }
 
-/// Connects the group for a request of the user, and offers the user the login that the group needs.
+/// Returns a lease like [`acquire`], for a request of the user. If a login is missing and was not completed elsewhere
+/// since, offers it to the user and waits for it (see [`login_offer::offer`]). A request that may not ask for input
+/// offers none.
 ///
 /// # Errors
 ///
-/// The group could not be connected.
+/// Those of [`acquire`]. `login` says how an offer ended.
 pub(crate) async fn acquire_for_user(
     context: &RequestContext,
     group: Upstream,
@@ -71,11 +74,13 @@ async fn connect_for_user(
     }
 }
 
-/// Offers the user the login that the group needs for a request.
+/// Offers the user a login with the permissions that the group needs for a request, and waits for it (see
+/// [`login_offer::offer`]).
 ///
 /// # Errors
 ///
-/// The user did not log in. The text, if any, is for the model.
+/// The user did not log in. The text is for the model. There is none if the request may not ask for input, or if the
+/// server has no login that a person could do in a browser.
 pub async fn log_in(context: &RequestContext, group: &Upstream) -> Result<(), Option<String>> {
     if !context.may_request_input {
         return Err(None);
@@ -110,6 +115,10 @@ async fn wait_for_lease(
 
 /// Waits for a lease of the group or, each time that a reload replaces it, of its successor. However many they are, the
 /// wait as a whole is no longer than the newest entry allows.
+///
+/// # Errors
+///
+/// See [`AcquireError`]. The group is the last of them.
 async fn follow_reloads(
     groups: &GroupManager,
     mut group: Upstream,

@@ -24,11 +24,14 @@ pub enum ApprovalOutcome {
     InputRequired(Raw),
 }
 
-/// Asks the user to approve a call.
+/// Asks the user to approve a call. A client of the handshake era is asked now, and the user's answer awaited. A
+/// stateless client is asked by the result of its request, unless `params` have the answer or an earlier approval. Its
+/// approval counts once: it is used up here, even if the call fails later.
 ///
 /// # Errors
 ///
-/// The call is not approved. The text is for the model.
+/// The client cannot ask, the question would be too long, too many questions are open, the user did not accept, or the
+/// approval was used before. The text is for the model.
 pub async fn request(
     context: &RequestContext,
     params: &Raw,
@@ -41,6 +44,11 @@ pub async fn request(
 }
 
 /// Sends an elicitation while the call waits.
+///
+/// # Errors
+///
+/// The client cannot ask, the question would be too long, too many questions are open, or the user did not accept. The
+/// text is for the model.
 async fn ask(context: &RequestContext, approval: &Approval<'_>) -> Result<(), String> {
     let elicitation = elicitation(context, approval)?;
     let answer = context.elicit(approval.group, elicitation).await;
@@ -50,6 +58,10 @@ async fn ask(context: &RequestContext, approval: &Approval<'_>) -> Result<(), St
 }
 
 /// Asks through the result: a stateless client asks the user itself and sends the request again with the answer.
+///
+/// # Errors
+///
+/// See [`request`].
 fn ask_through_result(
     context: &RequestContext,
     params: &Raw,
@@ -101,7 +113,11 @@ fn elicitation(context: &RequestContext, approval: &Approval<'_>) -> Result<Valu
     Ok(json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } }))
 }
 
-/// Returns an error, with the text for the model, unless the user accepted.
+/// Checks that the user accepted. `action`: that of the elicitation; `None` if the client gave no answer.
+///
+/// # Errors
+///
+/// The user did not. The text is for the model.
 fn check_action(approval: &Approval<'_>, action: Option<&str>) -> Result<(), String> {
     match action {
         Some("accept") => Ok(()),

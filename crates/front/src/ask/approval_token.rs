@@ -79,7 +79,9 @@ struct SignedState<'s> {
 }
 
 impl Approval<'_> {
-    /// Reads the state from the params of a request. It does not say whether the nonce is spent.
+    /// Reads the state from the params of a request. It does not say whether the nonce is spent. A state that is about
+    /// another call, is signed with another key or has expired counts as none, and so does a question without an
+    /// answer.
     pub fn state(&self, params: &Raw) -> ApprovalState {
         let state = raw::get_str(params, STATE).unwrap_or_default();
         if let Some(nonce) = self.verify(&state, ASKED, "") {
@@ -95,7 +97,8 @@ impl Approval<'_> {
         }
     }
 
-    /// Returns the result that asks the user. `None` if too many questions are open.
+    /// Returns the result that asks the user, with a new nonce. The answer counts for ten minutes. `None` if too many
+    /// questions are open.
     pub fn input_required(&self, elicitation: &Value, nonces: &UnspentNonces) -> Option<Raw> {
         let result = json!({
             "resultType": "input_required",
@@ -106,7 +109,7 @@ impl Approval<'_> {
     }
 
     /// Returns the params of an approved call for the upstream: with its own state and the answers to its own questions
-    /// only.
+    /// only. In the request that brings the user's approval, there are neither yet.
     pub(crate) fn unwrap_params(&self, params: &Raw) -> Raw {
         let state = raw::get_str(params, STATE).unwrap_or_default();
         let Some(approved) = self.approved_state(&state) else {
@@ -123,7 +126,7 @@ impl Approval<'_> {
     }
 
     /// Returns the result of an approved call for the client. If the upstream asks for input, its state is wrapped, so
-    /// that the user is not asked again in the next round.
+    /// that the user is not asked again in the next round. Any other result stays as it is.
     pub(crate) fn wrap_result(&self, result: &Raw, nonces: &UnspentNonces) -> Raw {
         if !needs_input(result) {
             return result.clone();

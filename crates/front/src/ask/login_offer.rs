@@ -43,7 +43,9 @@ struct Offer<'a> {
     expires: Instant,
 }
 
-/// Offers the user the login to a group, and waits for it.
+/// Offers the user the login to a group. Waits until the address of the login is known. A client that opens URLs asks
+/// the user to agree; then the login is awaited for two minutes at most, and stays open after that. For any other
+/// client, the outcome is a text with the address, and the login is not awaited.
 pub async fn offer(
     context: &RequestContext,
     group: &Upstream,
@@ -85,6 +87,11 @@ pub async fn offer(
 impl Offer<'_> {
     /// Asks the user to agree to the login. If several requests need it at once, one of them asks, and all get the
     /// answer. Returns whether this request asked.
+    ///
+    /// # Errors
+    ///
+    /// The outcome for the request, if the user did not agree or the client did not ask. It may also be a success: the
+    /// login ended before the user answered.
     async fn ask_for_consent(&self) -> Result<bool, LoginOutcome> {
         loop {
             let Some(turn) = self.flow.take_turn() else {
@@ -118,6 +125,10 @@ impl Offer<'_> {
     }
 
     /// Returns the outcome of the user's answer; `None` if there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// The outcome for the request, if the user did not agree or the client did not ask.
     fn consent_outcome(&self, consent: Consent) -> Option<Result<(), LoginOutcome>> {
         match consent {
             Consent::Given => Some(Ok(())),
@@ -129,7 +140,8 @@ impl Offer<'_> {
         }
     }
 
-    /// Shows the URL elicitation and returns the user's action.
+    /// Shows the URL elicitation and returns the user's action. `None` if the client did not answer with one, or too
+    /// many questions are open.
     async fn elicit(&self) -> Option<String> {
         let reason = match self.flow.purpose {
             LoginPurpose::Connect => "This server needs you to log in.",
@@ -175,7 +187,8 @@ fn outcome(group: &Upstream, purpose: LoginPurpose, stage: LoginStage) -> LoginO
     LoginOutcome::NotLoggedIn(text)
 }
 
-/// Starts the login of a group that needs one, so that `get_status` can show its address.
+/// Starts the login of a group that needs one, so that `get_status` can show its address. Waits for the address for
+/// five seconds at most. Starts none if the user has logged in since the group failed.
 pub(crate) async fn start_for_status(groups: &Arc<GroupManager>, flows: &LoginFlows, group: &Upstream) {
     if !group.snapshot().state.needs_login() || groups.retry_if_logged_in(group).await {
         return;

@@ -76,11 +76,12 @@ impl<'a> Attempts<'a> {
         Self { context, group, repeated: false, login_offered: false }
     }
 
-    /// Leases a connection for the next attempt, connecting the group if there is none.
+    /// Leases a connection for the next attempt, connecting the group if there is none. May offer the user a login (see
+    /// [`acquire_for_user`]).
     ///
     /// # Errors
     ///
-    /// The group could not be connected.
+    /// The group could not be connected in time, or dynamic-mcp shuts down.
     pub(crate) async fn connect(&mut self) -> Result<LeasedConnection, RequestError> {
         if let Some((snapshot, lease)) = self.group.if_connected() {
             return Ok(LeasedConnection { lease, snapshot });
@@ -92,12 +93,13 @@ impl<'a> Attempts<'a> {
         Ok(LeasedConnection { lease, snapshot })
     }
 
-    /// Sends the request, and returns the reply, adapted to the client's era. `None`: there is none, and another attempt may be
-    /// made.
+    /// Sends the request, and returns the reply, which may be the upstream's own error, adapted to the client's era.
+    /// Waits for `request.timeout`, or with progress for `MAX_TOTAL` at most. `None`: there is none, and another
+    /// attempt may be made. If the request needs a login, offers it to the user and waits for it.
     ///
     /// # Errors
     ///
-    /// The upstream did not answer, and no further attempt is made.
+    /// The upstream did not answer, and no further attempt is made; or its answer does not exist in the client's era.
     pub(crate) async fn send(
         &mut self,
         lease: &Lease,
@@ -125,7 +127,11 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Adapts the answer of an upstream to the client's era.
+    /// Adapts the answer of an upstream to the client's era, and remembers the URIs in a result.
+    ///
+    /// # Errors
+    ///
+    /// The answer cannot be given to this client.
     fn adapt(
         &self,
         lease: &Lease,
@@ -150,11 +156,12 @@ impl<'a> Attempts<'a> {
         adapted.map_err(|why| RequestError::Untranslatable { group: group.clone(), method, why })
     }
 
-    /// Decides whether another attempt may be made.
+    /// Decides whether another attempt may be made. Offers the user the login that the request needs, once, and waits
+    /// for it.
     ///
     /// # Errors
     ///
-    /// No further attempt is made.
+    /// No further attempt is made. Says why there is no answer.
     async fn check_failure(
         &mut self,
         lease: &Lease,
@@ -202,8 +209,13 @@ fn is_failure(CallReply { reply, members }: &CallReply) -> bool {
     reply.as_ref().map_or(true, |result| members.is_error && is_error(result))
 }
 
-/// Forwards a request other than a call of a tool, and returns the upstream's answer. A server that lacks the method says
-/// so itself.
+/// Forwards a request other than a call of a tool, and returns the upstream's answer. A server that lacks the method
+/// says so itself.
+///
+/// # Errors
+///
+/// The upstream's own error; or the group could not be connected, did not answer in the time that its config allows, or
+/// gave an answer that does not exist in the client's era.
 pub(crate) async fn forward_method(
     context: &RequestContext,
     group: &Upstream,

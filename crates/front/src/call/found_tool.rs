@@ -35,7 +35,7 @@ enum ToolPlace {
 }
 
 impl FoundTool {
-    /// Finds the tool of exactly this name.
+    /// Finds the tool of exactly this name in the list of the group. It may be one that the config does not allow.
     pub(crate) fn find_exact(snapshot: Arc<Snapshot>, name: &str) -> Option<Self> {
         let catalog = snapshot.catalog.clone()?;
         let place = ToolPlace::Listed(catalog.place(name)?);
@@ -94,7 +94,7 @@ impl FoundTool {
         Some(Ok(Self { snapshot, catalog, place }))
     }
 
-    /// Returns the definition; `None` if the list lacks it.
+    /// Returns the definition; `None` if the list lacks it, or if the cache has lost it.
     pub(crate) fn definition(&self) -> Option<&Raw> {
         match self.place {
             ToolPlace::Listed(place) => self.catalog.definition(place),
@@ -167,12 +167,13 @@ impl Deref for FoundTool {
 const RULES_HIDE_SOME: &str =
     "Rules in the config leave some tools of this group off; `dynamic-mcp status` shows the user which.";
 
-/// Finds a tool in the catalog of a connected group, whose state is `snapshot`. The catalog is read again before a name is
-/// rejected.
+/// Finds a tool that the config allows, in any spelling, in the catalog of a connected group, whose state is
+/// `snapshot`. The catalog is read again before a name is rejected, unless the config does not allow it.
 ///
 /// # Errors
 ///
-/// The text for the model.
+/// There is no such tool; several may be meant; the list lacks the tool, and the config has rules that need its
+/// definition; or it took too long. The text for the model.
 pub(crate) async fn find_tool(
     group: &Upstream,
     snapshot: Arc<Snapshot>,
@@ -206,7 +207,7 @@ pub(crate) async fn find_tool(
     Err(on_names(group, name, unknown).await?)
 }
 
-/// Returns whether a name is that of a known tool in some spelling.
+/// Returns whether a name is that of a known tool in some spelling, or may be that of several.
 ///
 /// # Errors
 ///
@@ -215,7 +216,7 @@ pub(crate) async fn is_spelling(group: &Upstream, name: &str) -> Result<bool, St
     on_names(group, name, |group, name| lookup::known_tool(group, name) != Match::None).await
 }
 
-/// Compares a name with those of a group's tools.
+/// Does work that compares a name with those of a group's tools: here if they are few, else on a thread that may block.
 ///
 /// # Errors
 ///

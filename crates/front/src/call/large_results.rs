@@ -72,7 +72,9 @@ impl SelectError {
     }
 }
 
-/// Returns what the client gets. An error, a task and anything else that is no final result stay as they are.
+/// Returns what the client gets. A result whose text exceeds the limit is stored, and its preview returned. If `select`
+/// fails, the result is stored, and the client gets an error with the way to read it. An error, a task and anything
+/// else that is no final result stay as they are.
 pub async fn finish(context: &RequestContext, received: ReceivedResult<'_>) -> Raw {
     let ReceivedResult { group, tool, select, store_above, result } = received;
     let session = &*context.session;
@@ -127,11 +129,11 @@ async fn store(
     previewed.await.unwrap_or(result)
 }
 
-/// Runs a program over a result. `None` if the result is an error or no final result.
+/// Runs a program over a result. `None` if the result is an error, has no content, or is no final result.
 ///
 /// # Errors
 ///
-/// The result has no JSON, or the program fails.
+/// The result has no JSON, the program fails, or reading the result took too long.
 pub async fn derive(
     runner: &JqRunner,
     result: &Raw,
@@ -164,7 +166,7 @@ pub async fn derive(
     }
 }
 
-/// Returns the largest part that is read at once.
+/// Returns the largest part that is read at once, in bytes. `store_above`: the limit in the config.
 fn part_bytes(store_above: Option<NonZeroUsize>) -> usize {
     store_above.map_or(DEFAULT_PART, |limit| limit.get().max(MIN_PART))
 }

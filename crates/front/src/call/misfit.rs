@@ -30,10 +30,11 @@ pub(super) struct ResolvedArguments {
 
 /// Decides whether `args` are sent, repaired or refused. `verdict` says how they fit the schema. The catalog is read
 /// again before a call is refused or repaired, because the server may have changed the schema without a notification.
+/// It is not read again if only nulls are removed.
 ///
 /// # Errors
 ///
-/// No server can take the arguments. The text for the model.
+/// No server can take the arguments, or the tool has changed and is refused. The text for the model.
 pub(super) async fn resolve(
     context: &RequestContext,
     group: &Upstream,
@@ -67,6 +68,10 @@ pub(super) async fn resolve(
 }
 
 /// Adds what does not fit of the arguments to the server's answer, if that is an error that they may have caused.
+///
+/// # Errors
+///
+/// The server's own error.
 pub(super) fn explain(group: &Upstream, tool: &FoundTool, misfit: &Violations, reply: Reply) -> Reply {
     let finding = || {
         tool_errors::failed_with_misfit(&group.name, &tool.name, &misfit.to_string(), &shown_signature(tool))

@@ -22,7 +22,8 @@ enum KnownOwner {
     Several(Vec<Upstream>),
 }
 
-/// Removes the name of the group from the name of a tool: some models write it first.
+/// Removes the name of the group and two underscores from the beginning of the name of a tool: some models write them.
+/// The name stays as it is if the group has a tool of the whole name, in any spelling.
 ///
 /// # Errors
 ///
@@ -36,11 +37,11 @@ pub(crate) async fn without_group<'n>(group: &Upstream, name: &'n str) -> Result
     })
 }
 
-/// Finds the tool of a `call_dynamic_tool` that names no group.
+/// Finds the tool of a `call_dynamic_tool` that names no group, in what is known now. Connects no group.
 ///
 /// # Errors
 ///
-/// The text for the model: no known group has the tool, or several have it.
+/// No known group has the tool, several may be meant, or it took too long. The text is for the model.
 pub(crate) async fn without_named_group(
     context: &RequestContext,
     name: String,
@@ -67,7 +68,7 @@ pub(crate) async fn without_named_group(
 ///
 /// # Errors
 ///
-/// No group has the tool, several have it, or the group that may have it is not available.
+/// No group has the tool, several may be meant, the group that may have it is not available, or it took too long.
 pub(crate) async fn by_direct_name(
     context: &RequestContext,
     name: &str,
@@ -92,6 +93,10 @@ pub(crate) async fn by_direct_name(
 }
 
 /// Finds a tool by its exposed name. Returns `None` if no known tool has the name.
+///
+/// # Errors
+///
+/// Making the table of names took too long.
 async fn exposed(context: &RequestContext, name: &str) -> Result<Option<ResolvedTool>, RpcError> {
     let names = context.session.names.get(&context.session.groups).await;
     let owner = names.map_err(|_| errors::lists_took_too_long())?.resolve(name);
@@ -142,8 +147,12 @@ fn known_direct_owner(
     }
 }
 
-/// Connects the groups that may have a tool exposed as `name`, until one has it. If none has it, the first one counts,
-/// which says so.
+/// Connects the groups that may have a tool exposed as `name`, one after the other, until one has it. If none has it,
+/// the first one counts, which says so.
+///
+/// # Errors
+///
+/// None has it and the first one could not be connected; or finding it took too long.
 async fn by_connecting(
     context: &RequestContext,
     candidates: Vec<Upstream>,

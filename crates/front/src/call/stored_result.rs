@@ -41,7 +41,7 @@ enum ResultPart {
     Select(String),
 }
 
-/// Answers a call of our own group.
+/// Answers a call of our own group. The result of a call that fails has a text for the model.
 pub async fn read(context: &RequestContext, arguments: &CallArguments<'_>) -> Raw {
     match answer(context, arguments).await {
         Ok(result) => result,
@@ -49,9 +49,12 @@ pub async fn read(context: &RequestContext, arguments: &CallArguments<'_>) -> Ra
     }
 }
 
+/// Reads the part of a stored result that the arguments name.
+///
 /// # Errors
 ///
-/// The text for the model.
+/// The tool or an argument is wrong; the result is not there, or has no such part; its program fails; or it took too
+/// long. The text for the model.
 async fn answer(context: &RequestContext, arguments: &CallArguments<'_>) -> Result<Raw, String> {
     if arguments.tool != RESULT_TOOL {
         return Err(format!("Group {OWN_GROUP} has only the tool {RESULT_TOOL}.\n{DESCRIPTION}"));
@@ -84,7 +87,7 @@ async fn answer(context: &RequestContext, arguments: &CallArguments<'_>) -> Resu
 ///
 /// # Errors
 ///
-/// The text for the model.
+/// The text has fewer lines or bytes, or the result has no content that can be read. The text for the model.
 fn find(stored: &StoredResult, id: &str, part: &ResultPart) -> Result<Raw, String> {
     let parsed =
         ToolResult::parse(&stored.result).ok_or_else(|| tool_errors::unknown_result(id, MAX_RESULTS))?;
@@ -139,11 +142,11 @@ fn texts(texts: &[&str]) -> Raw {
     [b"{\"content\":", &raw::array(&blocks)[..], b"}"].concat().into()
 }
 
-/// Parses the id and the part.
+/// Parses the id and the part. The id may be the URI of the result. Without a part, it is the preview.
 ///
 /// # Errors
 ///
-/// The text for the model.
+/// The id is missing; the part has the wrong form; or several parts are named. The text for the model.
 fn parse(arguments: &CallArguments<'_>) -> Result<(String, ResultPart), String> {
     let members = Object::parse(&arguments.args).ok_or("The arguments must be a JSON object.")?;
     let id = members.get_str("id").ok_or("Argument \"id\" is missing: the id of the stored result.")?;
@@ -201,6 +204,7 @@ impl RangeEnd {
 }
 
 /// Parses a range in the forms that models write: `"100-200"`, `"100:200"`, `"100-"`, `"100"`, `100` and `[100, 200]`.
+/// `None` for anything else.
 fn parse_range(value: &[u8]) -> Option<(usize, RangeEnd)> {
     let text = object::string(value).unwrap_or_else(|| String::from_utf8_lossy(value).into_owned());
     let is_list = text.starts_with('[');

@@ -21,7 +21,12 @@ pub(super) fn is_needed(catalog: &Catalog, lease: &Lease, params: &Params) -> bo
     lease.era() == Era::Handshake && !params.has("task") && is_offered().is_some()
 }
 
-/// Makes the call as a task and waits for its result. Dropping the future cancels the task.
+/// Makes the call as a task and waits for its result, for `options.max_total` at most. If the server answers at once,
+/// returns that answer. Dropping the future cancels the task, and so does an error.
+///
+/// # Errors
+///
+/// See [`CallError`].
 pub(super) async fn run(
     context: &RequestContext,
     group: &Upstream,

@@ -43,12 +43,12 @@ impl Attribution {
         Self { groups: Arc::downgrade(groups), elicitations: Mutex::default() }
     }
 
-    /// Puts the name of the group into the params of a request to the client: in front of the message of an elicitation,
-    /// and into `_meta` of a sampling request.
+    /// Puts the name of the group into the params of a request to the client: in front of the message of an
+    /// elicitation, and into `_meta` of a sampling request. The params of other requests stay as they are.
     ///
     /// # Errors
     ///
-    /// The client must not see the request.
+    /// The client must not see the request: it could be read in two ways, or asks the user to open what is no web page.
     pub fn request(
         &self,
         group: &GroupName,
@@ -64,11 +64,12 @@ impl Attribution {
         named.map(Some)
     }
 
-    /// Puts the name of the group into the requests for input of a result, or of a report about a task.
+    /// Puts the name of the group into the requests for input of a result, or of a report about a task. One without
+    /// such requests stays as it is.
     ///
     /// # Errors
     ///
-    /// The client must not see one of them.
+    /// The client must not see one of them, or the result could be read in two ways.
     pub fn inputs(&self, group: &GroupName, result: &Raw) -> Result<Raw, Refusal> {
         let Some(object) = Object::parse(result) else { return Ok(result.clone()) };
         if !object.keys().any(|key| fold::is_same(&key, "inputRequests")) {
@@ -94,7 +95,8 @@ impl Attribution {
         Ok(raw::set(result, "inputRequests", &requests.join()))
     }
 
-    /// Puts the name of the group into the elicitations that an error asks for (code -32042, revision 2025-11-25).
+    /// Puts the name of the group into the elicitations that an error asks for (code -32042, revision 2025-11-25). An
+    /// error without elicitations stays as it is.
     ///
     /// # Errors
     ///
@@ -114,7 +116,8 @@ impl Attribution {
     ///
     /// # Errors
     ///
-    /// The client must not see the notification.
+    /// The client must not see the notification: it could be read in two ways, is about a question of another group, or
+    /// has a request for input that the client must not see.
     pub fn notification(&self, group: &GroupName, method: &str, params: &Raw) -> Result<Raw, Refusal> {
         let key = match method {
             notification::MESSAGE => "logger",
@@ -179,6 +182,10 @@ impl Attribution {
 }
 
 /// Adds the name of the group to `_meta` of a sampling request. Its prompt stays as it is.
+///
+/// # Errors
+///
+/// The params have `_meta` twice or in the wrong case.
 fn sampling(group: &GroupName, params: Option<&Raw>) -> Result<Raw, Refusal> {
     let object = object(params);
     check_spelling(&object, &["_meta"])?;

@@ -63,7 +63,8 @@ impl ClientCapabilities {
         *declared = DeclaredCapabilities { era: Some(era), all };
     }
 
-    /// Returns whether the client takes no requests, so that it can only be asked through its own calls.
+    /// Returns whether the client takes no requests, so that it can only be asked through its own calls. Returns false
+    /// until it has declared something.
     pub fn is_stateless(&self) -> bool {
         self.declared.lock().era == Some(Era::Stateless)
     }

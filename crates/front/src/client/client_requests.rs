@@ -20,13 +20,13 @@ use wire::{Raw, Reply, error_object, raw};
 /// The limit for an answer. A person may have to give it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Sends a request of an upstream to the client. `channel`: the call of a stateless client that the request belongs to,
-/// if it is known. A question to the user waits while too many are open.
+/// Sends a request of an upstream to the client, and waits for the answer for an hour at most. `channel`: the call of a
+/// stateless client that the request belongs to, if it is known. A question to the user first waits while too many are
+/// open, for another hour at most.
 ///
 /// # Errors
 ///
-/// The client's own error; "method not found" if the client did not declare the capability; or an error that says that
-/// too many questions wait already.
+/// Those of [`deliver`]; or an error that says that too many questions wait already.
 pub async fn send(client: &Arc<Client>, channel: Option<&InputChannel>, request: ClientRequest) -> Reply {
     let _permit = match is_question(&request.method) {
         true => {
@@ -38,11 +38,14 @@ pub async fn send(client: &Arc<Client>, channel: Option<&InputChannel>, request:
     deliver(client, channel, request).await
 }
 
-/// Sends a request at once: the caller has waited for its turn among the open questions.
+/// Sends a request at once: the caller has waited for its turn among the open questions. Waits for the answer for an
+/// hour at most.
 ///
 /// # Errors
 ///
-/// The client's own error; or "method not found" if the client did not declare the capability.
+/// The client's own error; "method not found" if the client did not declare the capability, or if the call that the
+/// request belongs to has ended; or an error that says that the client must not see the request, that it may belong to
+/// any of several calls, that the task is unknown, or that the client gave no answer.
 pub async fn deliver(client: &Arc<Client>, channel: Option<&InputChannel>, request: ClientRequest) -> Reply {
     let Some(needed) = needed_capability(&request.method) else { return Err(unsupported(&request.method)) };
     let is_stateless = client.capabilities.is_stateless();
@@ -143,7 +146,8 @@ async fn send_directly(client: &Arc<Client>, needed: &str, request: ClientReques
 ///
 /// # Errors
 ///
-/// The client's own error; or "method not found" if the call has ended.
+/// The client's own error; "method not found" if the call has ended; or an error that says that the client gave no
+/// answer: the call ended meanwhile, or an hour has passed.
 async fn send_through(channel: &mpsc::Sender<PendingInput>, method: String, params: Option<Raw>) -> Reply {
     let (answer, answered) = oneshot::channel();
     if channel.send(PendingInput { method: method.clone(), params, answer }).await.is_err() {

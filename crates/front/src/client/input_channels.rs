@@ -98,8 +98,9 @@ impl InputChannels {
         InputChannelGuard { channels: self.clone(), number }
     }
 
-    /// Finds the call that a request of `group` belongs to. Calls that are suspended wait for an answer already, so
-    /// they count only if no other is open.
+    /// Finds the call that a request of `group` belongs to: the one that waits for the hint's task, else the one with
+    /// the hint's number. A hint without either means the only call that is open at the group. Calls that are suspended
+    /// wait for an answer already, so they count only if no other is open.
     ///
     /// # Errors
     ///

@@ -76,7 +76,8 @@ impl Listener {
         })
     }
 
-    /// Sends a notification under the subscription's id, or keeps it until the subscription is acknowledged.
+    /// Sends a notification under the subscription's id, or keeps it until the subscription is acknowledged. Drops it
+    /// if too many are kept.
     pub(super) fn notify(&mut self, peer: &Peer, method: &str, params: Raw) {
         let params = Some(raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &self.id));
         match &mut self.deferred {

@@ -82,7 +82,7 @@ impl Notifications {
         drop(self.task_observer.set(Box::new(observer)));
     }
 
-    /// Keeps all notifications until the handshake that begins is over.
+    /// Keeps all notifications until the handshake that begins is over. Drops those that were kept before.
     pub(crate) fn begin_handshake(&self) {
         self.wanted.lock().delivery = Delivery::default();
     }
@@ -97,7 +97,8 @@ impl Notifications {
         }
     }
 
-    /// Passes on only what a request of the client asks for, because the client is stateless.
+    /// Passes on only what a request of the client asks for, because the client is stateless. Drops the notifications
+    /// that were kept.
     pub(crate) fn deliver_on_request(&self) {
         self.wanted.lock().delivery = Delivery::OnRequest;
     }
@@ -118,7 +119,7 @@ impl Notifications {
         self.wanted.lock().log_level.clone()
     }
 
-    /// Lets log messages of `group` from `level` on reach the client while the guard exists.
+    /// Lets log messages of `group` from `level` on reach a stateless client while the guard exists.
     pub(crate) fn add_log_interest(self: &Arc<Self>, group: &GroupName, level: &str) -> LogInterest {
         let mut wanted = self.wanted.lock();
         wanted.last_number += 1;
@@ -147,7 +148,8 @@ impl Notifications {
         self.wanted.lock().listeners.push(listener);
     }
 
-    /// Sends a listener the notifications that came before its subscription was acknowledged.
+    /// Sends a listener the notifications that came before its subscription was acknowledged. Later ones are sent at
+    /// once.
     pub(crate) fn send_deferred(&self, holder: u64) {
         let mut wanted = self.wanted.lock();
         let listener = wanted.listeners.iter_mut().find(|listener| listener.holder == holder);
@@ -167,14 +169,16 @@ impl Notifications {
         !self.wanted.lock().listeners.is_empty()
     }
 
-    /// Tells the listeners of a list that it changed.
+    /// Tells the listeners of a list that it changed. `method`: the notification that says so.
     pub fn list_changed(&self, method: &'static str) {
         for listener in self.wanted.lock().listeners.iter_mut().filter(|l| l.lists.contains(method)) {
             listener.notify(&self.peer, method, Raw::from_static(b"{}"));
         }
     }
 
-    /// Passes on a notification of `group` if the client wants it.
+    /// Passes on a notification of `group` if the client wants it, or keeps it until the handshake is over. Drops an
+    /// update that the client would take for one of another group. What is about a task reaches the observer of tasks
+    /// in any case.
     pub fn pass_on(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
         let is_about_task = matches!(method, notification::TASKS | notification::TASKS_STATUS);
         if let (true, Some(task), Some(observer)) = (is_about_task, params, self.task_observer.get()) {
@@ -204,8 +208,9 @@ impl Notifications {
         }
     }
 
-    /// Sends a log message of dynamic-mcp itself, if the client wants it. A stateless client gets it if one of its open
-    /// requests wants log messages of the group that it is about, or of any group.
+    /// Sends a log message of dynamic-mcp itself, if the client wants it, or keeps it until the handshake is over. A
+    /// stateless client gets it if one of its open requests wants log messages of the group that it is about, or of any
+    /// group.
     pub fn log(&self, about: Option<&GroupName>, level: LogLevel, message: &str) {
         let params = log_params(level, message);
         let mut wanted = self.wanted.lock();
@@ -216,7 +221,7 @@ impl Notifications {
 }
 
 impl WantedNotifications {
-    /// Sends a notification, or keeps it until the handshake is over.
+    /// Sends a notification, or keeps it until the handshake is over. Drops it if too many are kept.
     fn deliver(&mut self, peer: &Peer, method: &str, params: Option<Raw>) {
         match &mut self.delivery {
             Delivery::Deferred(deferred) if deferred.len() < MAX_DEFERRED => {

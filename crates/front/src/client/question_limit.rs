@@ -51,7 +51,7 @@ pub struct QuestionPermit {
 pub struct TooManyQuestions;
 
 impl QuestionLimit {
-    /// Waits until one more question of `group` may be open.
+    /// Waits until one more question of `group` may be open, for `MAX_WAIT` at most.
     ///
     /// # Errors
     ///

@@ -75,7 +75,8 @@ impl SuspendedCall {
         Self { answer, new_requests, pending: Vec::new(), progress, last_key: 0, suspended }
     }
 
-    /// Takes the responses and the progress token of the client's next request.
+    /// Takes the responses and the progress token of the client's next request. What has no response stays pending.
+    /// Without a token, no progress is sent.
     pub(crate) fn resume(&mut self, params: &Raw) {
         let responses = raw::get(params, "inputResponses").unwrap_or(Raw::from_static(b"{}"));
         for (key, input) in std::mem::take(&mut self.pending) {
@@ -135,8 +136,12 @@ impl SuspendedCalls {
         Ok(Some(call))
     }
 
-    /// Runs a call until it is answered or needs input. In the latter case it is suspended, and the answer asks for the
-    /// input.
+    /// Runs a call until it is answered or needs input. In the latter case it is suspended for ten minutes at most, and
+    /// the answer asks for the input.
+    ///
+    /// # Errors
+    ///
+    /// That of the call's answer; or too many calls are suspended, and this one is dropped.
     pub(crate) async fn run(self: Arc<Self>, mut call: SuspendedCall) -> Reply {
         call.suspended.store(false, Ordering::Relaxed);
         call.drop_withdrawn();
@@ -163,7 +168,8 @@ impl SuspendedCalls {
         }
     }
 
-    /// Returns false if too many calls are suspended; the call is dropped then.
+    /// Suspends a call, and drops it after ten minutes. Returns false if too many calls are suspended; the call is
+    /// dropped then.
     fn suspend(self: &Arc<Self>, state: String, call: SuspendedCall) -> bool {
         let mut suspended = self.0.lock();
         while suspended.timers.try_join_next().is_some() {}

@@ -71,7 +71,8 @@ pub(crate) struct ListChanges {
 }
 
 impl ListChanges {
-    /// `version` changes whenever a list may have changed; `known` is what the client gets if it lists now.
+    /// Creates the lists of a client. `version` changes whenever a list may have changed; `known` is what the client
+    /// gets if it lists now.
     pub(crate) fn new(version: watch::Receiver<u64>, known: ListContents, read: ReadLists) -> Self {
         Self {
             waiting: FuturesUnordered::from_iter([next_version(version).boxed()]),
@@ -83,7 +84,8 @@ impl ListChanges {
         }
     }
 
-    /// Waits until a list may have changed and the client may be told. Returns the contents of the lists. Cancel-safe.
+    /// Waits until a list may have changed and the client may be told. Returns the contents of the lists, which may be
+    /// the same as before; `update` compares them. Cancel-safe.
     pub(crate) async fn changed(&mut self) -> ListContents {
         if self.reading.is_empty() {
             if self.due.is_none() {
@@ -116,7 +118,8 @@ impl ListChanges {
         self.known.clone()
     }
 
-    /// Takes the current contents, and returns the notifications for the lists that changed.
+    /// Takes the current contents, and returns the notifications for the lists that changed. A list that was not known,
+    /// or is not now, counts as unchanged. If one changed, `changed` waits a second before the next round.
     pub(crate) fn update(&mut self, current: ListContents) -> Vec<&'static str> {
         let known = std::mem::replace(&mut *self.known.0.lock(), current.clone());
         let changes = [

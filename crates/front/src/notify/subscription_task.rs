@@ -75,7 +75,7 @@ pub struct Topics {
 }
 
 impl Topics {
-    /// Adds a holder to topics.
+    /// Adds a holder to topics. `params`: those of the client's request, for the request to the server.
     pub fn hold(&mut self, topics: &[Topic], holder: Holder, params: Option<Raw>) {
         for topic in topics {
             self.holders.entry(topic.clone()).or_default().insert(holder);
@@ -84,7 +84,8 @@ impl Topics {
         self.version += 1;
     }
 
-    /// Removes a holder from topics.
+    /// Removes a holder from topics. A topic without a holder is no longer wanted. `params`: those of the client's
+    /// request, for the request to the server.
     pub fn release(&mut self, topics: &[Topic], holder: Holder, params: Option<Raw>) {
         for topic in topics {
             self.params.extend(params.clone().map(|params| (topic.clone(), params)));
@@ -144,8 +145,9 @@ pub struct SubscriptionChannels {
     pub sent: Box<dyn Fn(u64) + Send + Sync>,
 }
 
-/// Keeps the topics of one group subscribed. Runs until no topic is left and `retire` returns true, which it does only
-/// if no topic can be added any more.
+/// Keeps the topics of one group subscribed, and the group connected. A group that cannot be connected is tried again
+/// every five seconds. Runs until no topic is left and `retire` returns true, which it does only if no topic can be
+/// added any more.
 pub async fn run(
     groups: Arc<GroupManager>,
     mut group: Upstream,
@@ -173,7 +175,8 @@ pub async fn run(
     }
 }
 
-/// On a connection of the handshake era, each topic is a request of its own.
+/// Keeps the topics subscribed on a connection of the handshake era, with a request for each. Runs until the connection
+/// has ended or no topic is left.
 async fn run_on_handshake(group: &Upstream, lease: &Lease, channels: &mut SubscriptionChannels) -> Ended {
     let SubscriptionChannels { topics, replies, sent } = channels;
     let sent = &**sent;
@@ -218,7 +221,9 @@ async fn run_on_handshake(group: &Upstream, lease: &Lease, channels: &mut Subscr
     }
 }
 
-/// Sends one request. Returns `None` if the connection has ended; everything is sent again on the next one then.
+/// Sends one request, and waits for its reply for ten seconds at most. Returns `None` if the connection has ended;
+/// everything is sent again on the next one then. A request that is not answered in time, or is about a task, has an
+/// error as its reply.
 async fn send(
     group: &Upstream,
     lease: &Lease,
@@ -242,8 +247,8 @@ async fn send(
 /// An open `subscriptions/listen`. It resolves when it has ended.
 type OpenListen<'a> = BoxFuture<'a, Result<Reply, CallError>>;
 
-/// On a stateless connection, one open request covers all topics. When they change, a new request is opened before the
-/// old one ends.
+/// Keeps the topics subscribed on a stateless connection, where one open request covers all of them. When they change,
+/// a new request is opened before the old one ends. Runs until the connection has ended or no topic is left.
 async fn run_on_stateless(group: &Upstream, lease: &Lease, channels: &mut SubscriptionChannels) -> Ended {
     let SubscriptionChannels { topics, replies, sent } = channels;
     let mut open: Option<OpenListen<'_>>;

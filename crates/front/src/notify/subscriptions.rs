@@ -104,7 +104,7 @@ impl Subscriptions {
         Holder::Listen(state.listens)
     }
 
-    /// Ends every `subscriptions/listen`, because the session ends.
+    /// Tells every `subscriptions/listen` to end, because the session ends. Returns before they are answered.
     pub fn close(&self) {
         self.closed.send_replace(true);
     }
@@ -120,7 +120,9 @@ impl Subscriptions {
         state.by_group.get(group).is_some_and(|task| task.topics.borrow().contains(topic))
     }
 
-    /// Holds topics of a group, connecting it if there is no connection. Returns the server's reply for each topic.
+    /// Holds topics of a group, connecting it if there is no connection. Returns the server's reply for each topic, in
+    /// their order: an error if none came within 20 s. The topics are held until the guard is dropped, whatever the
+    /// replies say.
     ///
     /// # Errors
     ///
@@ -152,7 +154,8 @@ impl Subscriptions {
         Ok((guard, replies(pending, &topics).await))
     }
 
-    /// Releases a topic that the client held, and returns the server's reply. Returns `None` if the group has no task.
+    /// Releases a topic that the client held, and returns the server's reply, or an error if none came within 20 s.
+    /// Returns `None` if the group has no task.
     pub(crate) async fn release_topic(&self, group: &GroupName, topic: Topic, params: Raw) -> Option<Reply> {
         let topics = [topic];
         let pending = self.release(group, &topics, Holder::Client, Some(params))?;
@@ -228,7 +231,7 @@ impl Subscriptions {
     }
 }
 
-/// Waits for the server's reply for each topic.
+/// Waits for the server's reply for each topic, for 20 s at most. A topic without a reply in time has an error.
 async fn replies((mut replies, version): PendingReplies, topics: &[Topic]) -> Vec<Reply> {
     let replies = timeout(REPLY_TIMEOUT, replies.wait_for(|replies| replies.version >= version)).await;
     let reply = |topic: &Topic| match &replies {

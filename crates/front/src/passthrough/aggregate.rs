@@ -21,7 +21,8 @@ const GROUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of entries on one page of a merged list.
 const PAGE_SIZE: usize = 1000;
 
-/// Returns the lists as they are now.
+/// Returns the lists as they are now. Asks all connected groups at once, for two seconds at most. A group that is not
+/// connected or does not answer contributes the list of its last connection.
 pub async fn current(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
     let lists = groups.all().into_iter().map(|group| async move {
         let listed = timeout(GROUP_TIMEOUT, list(&group, kind)).await.ok().flatten();
@@ -36,7 +37,8 @@ pub fn definition_bytes(lists: &GroupEntries) -> usize {
     lists.iter().map(|(_, entries)| entries.definition_bytes()).sum()
 }
 
-/// Asks a connected group. Returns `None` if it is not connected or does not answer with a list.
+/// Asks a connected group. Returns `None` if it is not connected or does not answer with a list, and an empty list if
+/// it does not have the capability.
 async fn list(group: &Upstream, kind: &ListKind) -> Option<ListEntries> {
     let lease = group.try_lease()?;
     let catalog = group.snapshot().catalog.clone()?;
@@ -60,7 +62,7 @@ async fn list(group: &Upstream, kind: &ListKind) -> Option<ListEntries> {
     }
 }
 
-/// Does work on lists with so many bytes.
+/// Does work on lists with so many bytes: here if they are few, else on a thread that may block.
 ///
 /// # Errors
 ///
@@ -75,7 +77,12 @@ pub async fn run(
     done.unwrap_or_else(|_| Err(errors::lists_took_too_long().into()))
 }
 
-/// Returns one page of a merged list. Our cursor is the index at which the page begins.
+/// Returns one page of a merged list, with `PAGE_SIZE` entries at most. Our cursor is the index at which the page
+/// begins.
+///
+/// # Errors
+///
+/// The cursor is none of ours.
 pub fn page(params: &Raw, kind: &ListKind, entries: Vec<Raw>) -> Reply {
     let begin = match raw::get(params, "cursor").filter(|cursor| !matches!(&cursor[..], b"null" | b"\"\"")) {
         None => 0,

@@ -12,6 +12,10 @@ use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
 /// `completion/complete`.
+///
+/// # Errors
+///
+/// `params.ref` is missing or wrong; its group is not found; or those of `forward_method`.
 pub async fn complete(invocation: Invocation) -> Reply {
     let reference =
         raw::get(&invocation.params, "ref").ok_or_else(|| errors::invalid_params("params.ref is missing"))?;
@@ -35,7 +39,11 @@ pub async fn complete(invocation: Invocation) -> Reply {
     forward_method(&invocation.context, &group, Method::CompletionComplete, params).await
 }
 
-/// Returns the group that lists exactly this template, else the owner of a URI of this form.
+/// Returns the group that lists exactly this template, else the owner of a URI of this form, in what is known now.
+///
+/// # Errors
+///
+/// There is none, several groups named the URI, `params.group` names no group, or it took too long.
 async fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upstream, String), Raw> {
     if raw::get(&invocation.params, "group").is_none() {
         let template = uri.to_owned();

@@ -15,7 +15,12 @@ use upstream::{Catalog, Upstream};
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
-/// `prompts/list`. `ours` is the definition of our own prompt, which comes first.
+/// `prompts/list`. `ours` is the definition of our own prompt, which comes first. If `params.group` names a group, its
+/// own answer is returned, without ours.
+///
+/// # Errors
+///
+/// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation, ours: Raw) -> Reply {
     if let Some(group) = invocation.group()? {
         let params = invocation.params_without_group();
@@ -40,6 +45,10 @@ pub async fn list(invocation: Invocation, ours: Raw) -> Reply {
 }
 
 /// `prompts/get`.
+///
+/// # Errors
+///
+/// `params.name` is no string; its group is not found; or those of `forward_method`.
 pub async fn get(invocation: Invocation) -> Reply {
     let name = invocation.string("name")?;
     let (group, name) = find_owner(&invocation, &name).await?;
@@ -85,6 +94,10 @@ pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(U
 }
 
 /// Finds the group of a prompt and its name there in what is known now.
+///
+/// # Errors
+///
+/// It took too long.
 async fn find_known(invocation: &Invocation, name: &str) -> Result<Option<(Upstream, String)>, RpcError> {
     let exposed = name.to_owned();
     let find = move |session: &SessionState| {

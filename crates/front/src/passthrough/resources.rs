@@ -13,12 +13,20 @@ use config::GroupName;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
-/// `resources/list`.
+/// `resources/list`, of the group that `params.group` names or of all.
+///
+/// # Errors
+///
+/// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation) -> Reply {
     list_kind(invocation, &ListKind::RESOURCES).await
 }
 
-/// `resources/templates/list`.
+/// `resources/templates/list`, of the group that `params.group` names or of all.
+///
+/// # Errors
+///
+/// See [`list`].
 pub async fn templates(invocation: Invocation) -> Reply {
     list_kind(invocation, &ListKind::TEMPLATES).await
 }
@@ -41,7 +49,13 @@ async fn list_kind(invocation: Invocation, kind: &'static ListKind) -> Reply {
     aggregate::run(&invocation, bytes, page).await
 }
 
-/// `resources/read`: goes to the named group, else to the owner of the URI, else to the groups that may serve it.
+/// `resources/read`: reads a stored result, or goes to the named group, else to the owner of the URI, else to the
+/// groups that may serve it.
+///
+/// # Errors
+///
+/// `params.uri` is no string, there is no such group, or several groups named the URI; or no group gave the resource,
+/// and of their errors this one says most.
 pub async fn read(invocation: Invocation) -> Reply {
     let uri = invocation.string("uri")?;
     if let Some(id) = uri.strip_prefix(URI_PREFIX)
@@ -53,7 +67,12 @@ pub async fn read(invocation: Invocation) -> Reply {
     uri_lookup::ask_candidates(&invocation, &uri, ask).await?
 }
 
-/// Reads a stored result. `None` if there is none of this id and the URI may be one of a group that is called like ours.
+/// Reads a stored result. `None` if there is none of this id and the URI may be one of a group that is called like
+/// ours.
+///
+/// # Errors
+///
+/// There is none, and no group can have the URI.
 async fn read_stored(invocation: &Invocation, id: &str, uri: &str) -> Option<Reply> {
     if let Some(stored) = invocation.context.session.results.get(id).await
         && let Some(result) = ToolResult::parse(&stored.result)

@@ -21,7 +21,12 @@ use wire::{Raw, Reply, raw};
 /// How long `skills/list` waits for groups that are being discovered.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// `skills/list`.
+/// `skills/list`, of the group that `params.group` names or of all. The list of all waits for groups that are being
+/// discovered, for five seconds at most.
+///
+/// # Errors
+///
+/// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation) -> Reply {
     let kind = &ListKind::SKILLS;
     if let Some(group) = invocation.group()? {
@@ -49,8 +54,8 @@ pub async fn list(invocation: Invocation) -> Reply {
     aggregate::run(&invocation, bytes, page).await
 }
 
-/// Waits for the groups whose catalogs are being read at start. Other lists do not, because clients are told when they
-/// change, and there is no such notification for skills.
+/// Waits for the groups whose catalogs are being read at start, for five seconds at most. Other lists do not, because
+/// clients are told when they change, and there is no such notification for skills.
 async fn wait_for_discovery(groups: &GroupManager) {
     let mut version = groups.list_version();
     let discovery = async {
@@ -65,6 +70,10 @@ async fn wait_for_discovery(groups: &GroupManager) {
 }
 
 /// `skills/get`.
+///
+/// # Errors
+///
+/// See `ask_owner`.
 pub async fn get(invocation: Invocation) -> Reply {
     let name = |group: &GroupName, result: &Raw| match raw::get(result, "skill") {
         Some(skill) => raw::set(result, "skill", &with_group(group, &skill)),
@@ -74,12 +83,21 @@ pub async fn get(invocation: Invocation) -> Reply {
 }
 
 /// `resources/directory/read`.
+///
+/// # Errors
+///
+/// See `ask_owner`.
 pub(crate) async fn read_directory(invocation: Invocation) -> Reply {
     ask_owner(&invocation, Method::ResourcesDirectoryRead, with_group_in_files).await
 }
 
-/// Forwards a request about a URI to its group, or to those that may have it. `rename` puts the name of the group into the
-/// URIs of a result, if it is in the URI of the request.
+/// Forwards a request about a URI to its group, or to those that may have it. `rename` puts the name of the group into
+/// the URIs of a result, if it is in the URI of the request.
+///
+/// # Errors
+///
+/// `params.uri` is no string, there is no such group, or several groups named the URI; or no group gave what the URI
+/// names, and of their errors this one says most.
 async fn ask_owner(
     invocation: &Invocation,
     method: Method,

@@ -14,6 +14,10 @@ use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
 /// Forwards a request about one task. Updates the record of open tasks, which keep their groups connected.
+///
+/// # Errors
+///
+/// `params.taskId` is no string or no id that clients see; its group does not exist; or those of `forward_method`.
 pub async fn forward(invocation: Invocation, method: Method) -> Reply {
     let exposed_id = invocation.string("taskId")?;
     let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {}", quoted(&exposed_id))));
@@ -33,6 +37,10 @@ pub async fn forward(invocation: Invocation, method: Method) -> Reply {
 }
 
 /// `tasks/list`: the tasks of the named group, or of all connected groups.
+///
+/// # Errors
+///
+/// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation) -> Reply {
     let exposed_tasks = |group: &GroupName, page: &Raw| {
         let tasks = raw::elements(page, "tasks").unwrap_or_default();

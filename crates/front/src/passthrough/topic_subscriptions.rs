@@ -34,7 +34,13 @@ const MAX_TOPICS: usize = 1000;
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 const EMPTY: Raw = Raw::from_static(b"{}");
 
-/// `resources/subscribe`.
+/// `resources/subscribe`. Answers with the reply of the server, which is awaited for 20 s at most once the group is
+/// connected.
+///
+/// # Errors
+///
+/// `params.uri` is no string, there is no such group, or several groups named the URI; or no group could be connected
+/// and accepted the subscription in time, and of their errors this one says most.
 pub async fn subscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
     let known_as = invocation.string("uri")?;
     let ask = |candidate| subscribe_at(&subscriptions, &invocation, candidate, &known_as);
@@ -58,7 +64,13 @@ async fn subscribe_at(
     Ok(reply)
 }
 
-/// `resources/unsubscribe`.
+/// `resources/unsubscribe`. Goes to the group that `params.group` names, else to the one at which the client has
+/// subscribed to the URI, else to one that may have it. A group without such a subscription is asked all the same.
+///
+/// # Errors
+///
+/// `params.uri` is no string; there is no such group; several groups named the URI; it is not known which group has the
+/// resource; or the error of the server.
 pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
     let known_as = invocation.string("uri")?;
     let topic = |uri: &str| Topic::Resource(uri.to_owned());
@@ -92,7 +104,9 @@ pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocati
 /// A topic, and the name under which the client knows it.
 type WantedTopic = (Topic, String);
 
-/// `subscriptions/listen`. It is answered when the session ends, and dropped when the client cancels it.
+/// `subscriptions/listen`, a request with this id. It is acknowledged with what the groups have accepted within
+/// `ACKNOWLEDGE_TIMEOUT`; before that, it may wait for groups that connect for the first time. It is answered when the
+/// session ends, and dropped when the client cancels it. It never fails.
 pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, id: Raw) -> Reply {
     let filter = raw::get(&invocation.params, "notifications").unwrap_or(EMPTY);
     let is_set = |name: &str| raw::get(&filter, name).is_some_and(|flag| &flag[..] == b"true");
@@ -166,7 +180,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Finds the groups. It may connect some to find the owner of a URI. Malformed task ids are left out.
+    /// Finds the groups. Waits for groups that connect for the first time, if a URI has no known owner. Malformed task
+    /// ids are left out.
     async fn of(invocation: &Invocation, filter: &Raw) -> Self {
         let mut wanted = Self { by_group: BTreeMap::new(), unlisted: Vec::new() };
         let uris = strings(filter, "resourceSubscriptions");
@@ -191,7 +206,7 @@ impl Wanted {
     }
 }
 
-/// Holds an unlisted resource at the first group whose server accepts it in time.
+/// Holds an unlisted resource at the first group whose server accepts it. Searches for `ACKNOWLEDGE_TIMEOUT` at most.
 async fn hold_first(
     subscriptions: &Arc<Subscriptions>,
     invocation: &Invocation,
@@ -214,7 +229,9 @@ async fn hold_first(
     timeout(ACKNOWLEDGE_TIMEOUT, search).await.ok().flatten()
 }
 
-/// Holds the topics of one group, and returns those that its server accepted in time.
+/// Holds the topics of one group, and returns those that its server accepted. The guard holds the others too. `None` if
+/// there is no such group, it could not be connected, or it takes longer than `ACKNOWLEDGE_TIMEOUT`; nothing is held
+/// then.
 async fn hold(
     subscriptions: &Arc<Subscriptions>,
     invocation: &Invocation,

@@ -62,7 +62,7 @@ enum Claim {
 ///
 /// # Errors
 ///
-/// `params.group` names a group that does not exist, or several groups named the URI.
+/// `params.group` names a group that does not exist, several groups named the URI, or it took too long.
 pub(super) async fn candidates(invocation: &Invocation, uri: &str) -> Result<Vec<Candidate>, RpcError> {
     if let Some(group) = invocation.group()? {
         return Ok(vec![Candidate::owner(group, uri)]);
@@ -82,6 +82,10 @@ pub(super) async fn candidates(invocation: &Invocation, uri: &str) -> Result<Vec
 }
 
 /// Finds the group that lists a URI or has a template for it, in what is known now.
+///
+/// # Errors
+///
+/// It took too long.
 async fn find_owner(invocation: &Invocation, uri: &str) -> Result<Option<Candidate>, RpcError> {
     let uri = uri.to_owned();
     let find = move |session: &SessionState| KnownUris::new(&session.groups).owner(session, &uri);
@@ -110,12 +114,12 @@ fn may_offer_resources(group: &Upstream) -> bool {
 }
 
 /// Asks the groups that may have a resource, in turn, until one has it. Returns its answer, which may be an error if no
-/// other group can have the resource.
+/// other group can have the resource. The search among several groups takes a minute at most. If only one group can
+/// have the resource, its answer is awaited without that limit.
 ///
 /// # Errors
 ///
-/// `params.group` names a group that does not exist, or none of several groups has the resource. Of their errors, it
-/// is the one that says most.
+/// Those of [`candidates`], or none of several groups has the resource. Of their errors, it is the one that says most.
 pub(super) async fn ask_candidates<F: Future<Output = Reply>>(
     invocation: &Invocation,
     uri: &str,
@@ -174,11 +178,11 @@ fn weight(error: &Raw, claim: Claim) -> Option<Weight> {
     }
 }
 
-/// Finds the owner of a URI in what is known now.
+/// Finds the owner of a URI in what is known now. `None` if no group is known to have it.
 ///
 /// # Errors
 ///
-/// `params.group` names a group that does not exist, or several groups named the URI.
+/// `params.group` names a group that does not exist, several groups named the URI, or it took too long.
 pub(super) async fn find_known_owner(
     invocation: &Invocation,
     uri: &str,
@@ -198,8 +202,9 @@ pub(super) async fn find_known_owner(
     invocation.context.run_on_lists(find).await?
 }
 
-/// Finds the groups to ask for each of several URIs. Only so many that have no owner are searched for; further ones are
-/// left out, as are those that several groups named. The known lists are read once for all.
+/// Finds the groups to ask for each of several URIs. If `params.group` names a group, that is the one. Only so many
+/// URIs that have no owner are searched for; further ones have no groups, as have those that several groups named. If
+/// one has no owner, the groups that connect for the first time are awaited. The known lists are read once for all.
 pub(super) async fn candidates_of_all(
     invocation: &Invocation,
     uris: Vec<String>,

@@ -109,7 +109,8 @@ pub fn block_text(block: &Raw) -> Option<BlockText> {
     }
 }
 
-/// Returns the content of a JSON string. Halves of surrogate pairs are replaced by U+FFFD.
+/// Returns the content of a JSON string. Halves of surrogate pairs are replaced by U+FFFD. Any other text gives an
+/// empty one.
 pub fn decode(text: &[u8]) -> String {
     struct Lossy;
     impl Visitor<'_> for Lossy {

@@ -88,7 +88,8 @@ fn line_start(text: &str, line: usize) -> Option<usize> {
 }
 
 /// Finds `words` in the text, ignoring the case of ASCII letters, and describes each match on a line: its line, its
-/// byte and what is around it. The answer has about `limit` bytes at most.
+/// byte and what is around it. At most `MAX_MATCHES` are shown, and the answer has about `limit` bytes at most; all
+/// matches are counted. A match inside what is already shown gets no line.
 pub fn search(text: &str, words: &str, limit: usize) -> String {
     let (haystack, needle) = (text.to_ascii_lowercase(), words.to_ascii_lowercase());
     let (mut matches, mut shown) = (0_usize, String::new());

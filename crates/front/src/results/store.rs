@@ -90,7 +90,9 @@ impl ResultStore {
         Self { dir, entries: Mutex::default() }
     }
 
-    /// Keeps a result. Returns its id, which cannot be guessed; `None` if it is too large, or if no file can be written.
+    /// Keeps a result, in a file if it is large. The oldest results are removed if there are too many. Returns its id,
+    /// which cannot be guessed. `None` if the result exceeds `MAX_IN_FILES`, or if it exceeds `MAX_MEMORY` and no file
+    /// can be written within `FILE_TIMEOUT`.
     pub async fn add(&self, result: &Raw, part_bytes: usize) -> Option<String> {
         let place = self.place(result).await?;
         let id = random::hex_id();
@@ -119,7 +121,7 @@ impl ResultStore {
         (result.len() <= MAX_MEMORY).then(in_memory)
     }
 
-    /// Returns the result of this id. `None` if there is none, or if its file cannot be read.
+    /// Returns the result of this id. `None` if there is none, or if its file cannot be read within `FILE_TIMEOUT`.
     pub async fn get(&self, id: &str) -> Option<StoredResult> {
         let (place, part_bytes) = {
             let entries = self.entries.lock();

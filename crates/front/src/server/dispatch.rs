@@ -49,7 +49,8 @@ impl Dispatcher {
     ///
     /// # Errors
     ///
-    /// Returns the error if the request is rejected at once.
+    /// The request is rejected at once: its params are no object or ambiguous, name a suspended call that is not there,
+    /// or lack what the method needs.
     pub(crate) fn dispatch(
         &self,
         request: &mut Request,
@@ -83,6 +84,10 @@ impl Dispatcher {
     }
 
     /// Returns the future that handles a request.
+    ///
+    /// # Errors
+    ///
+    /// The params lack what the method needs, or another part of the server answers the method.
     fn handle(
         &self,
         request: &Request,
@@ -129,12 +134,16 @@ impl Dispatcher {
         })
     }
 
-    /// Ends every open `subscriptions/listen`, because the session ends.
+    /// Tells every open `subscriptions/listen` to end, because the session ends. Returns before they are answered.
     pub(crate) fn close(&self) {
         self.subscriptions.close();
     }
 
     /// `tools/call`: one of our tools, or a tool of an upstream.
+    ///
+    /// # Errors
+    ///
+    /// `params.name` is no string.
     fn call_tool(&self, invocation: Invocation) -> Result<ResponseFuture, RpcError> {
         // Most calls are of this tool, which is found without decoding its name.
         let name = invocation.params.object().and_then(|params| params.value("name"));
@@ -168,7 +177,12 @@ impl Dispatcher {
         })
     }
 
-    /// `logging/setLevel`: remembers the level for groups that connect later, and tells the connected ones.
+    /// `logging/setLevel`: remembers the level for groups that connect later, and tells the connected ones. The future
+    /// waits for them for two seconds at most, and their errors are ignored.
+    ///
+    /// # Errors
+    ///
+    /// `params.level` is no string, or no log level.
     fn set_log_level(&self, invocation: Invocation) -> Result<ResponseFuture, RpcError> {
         let level = invocation.string("level")?;
         self.state.client.notifications.set_log_level(level).map_err(errors::invalid_params)?;
@@ -191,7 +205,8 @@ impl Dispatcher {
         }))
     }
 
-    /// Passes a notification about a task of the client to the group for which the task was created.
+    /// Passes a notification about a task of the client to the group for which the task was created, if it is
+    /// connected.
     pub(crate) fn notify_group_of_task(&self, method: &str, params: Option<&Raw>) {
         let id = params.and_then(|params| raw::get_str(params, "taskId"));
         let group: Option<GroupName> = id.and_then(|id| self.state.client.group_of_task(&id));

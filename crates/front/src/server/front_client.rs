@@ -19,7 +19,7 @@ const OFFERED: [&str; 4] =
 pub struct FrontClient(OnceLock<Arc<Client>>);
 
 impl FrontClient {
-    /// Sets the client.
+    /// Sets the client. An instance does this once: a second client is not taken.
     pub fn attach(&self, client: Arc<Client>) {
         let is_first = self.0.set(client).is_ok();
         debug_assert!(is_first, "an instance has one session");

@@ -34,8 +34,8 @@ pub fn advertised(groups: &GroupManager) -> AdvertisedCapabilities {
     }
 }
 
-/// Returns the revision that the client asks for if it is known, else the latest one. `latest`: the latest revision that
-/// this client is offered. Logs the client's name and version.
+/// Returns the revision that the client asks for if it is a known one of the handshake era, else the latest of these.
+/// `latest`: the latest revision that this client is offered. Logs the client's name and version.
 pub(crate) fn negotiate(params: &Raw, latest: &str) -> &'static str {
     let requested = raw::get_str(params, "protocolVersion");
     let offered = || revisions_up_to(latest).filter(|revision| !is_stateless(revision));
@@ -48,7 +48,8 @@ pub(crate) fn negotiate(params: &Raw, latest: &str) -> &'static str {
     revision
 }
 
-/// Tells the client what is wrong with the command line and the config. It gets this when its handshake is over.
+/// Tells the client what is wrong with the command line and the config, up to `MAX_REPORTED` errors and as many
+/// warnings. It gets this when its handshake is over.
 pub(crate) fn report_problems(client: &Client, groups: &GroupManager) {
     let config = groups.config();
     let log = log_line(groups.log_file());

@@ -36,7 +36,8 @@ impl RequestMeta {
     ///
     /// # Errors
     ///
-    /// Returns an error that says what is missing or wrong.
+    /// The revision or the capabilities are missing; the revision is not supported; the capabilities are no object; the
+    /// log level is unknown; or the request is about tasks, and the client does not declare the extension.
     pub(crate) fn check(&self, request: &Request, latest: &str) -> Result<(), RpcError> {
         let missing = |key| errors::invalid_params(format!("params._meta[{key:?}] is missing"));
         let version = self.version.as_ref().ok_or_else(|| missing(meta::VERSION))?;
@@ -79,6 +80,10 @@ fn needs_tasks(request: &Request) -> bool {
 
 /// Adds the members that an answer of the stateless era must have. `ttl_ms`: how long a list may be cached, in
 /// milliseconds.
+///
+/// # Errors
+///
+/// That of the reply, with a code of this era.
 pub fn complete(method: Method, reply: Reply, ttl_ms: u32) -> Reply {
     let result = match reply {
         Ok(result) => result,

@@ -104,7 +104,8 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// Creates the context of a request with these params.
+    /// Creates the context of a request with these params. The request may not ask the user and has no input channel
+    /// until the caller sets these.
     pub fn new(session: Arc<SessionState>, era: Era, params: &Params) -> Self {
         let meta = params.meta();
         let member = |key| meta.as_ref().and_then(|meta| meta.get(key));
@@ -157,7 +158,8 @@ impl RequestContext {
         }
     }
 
-    /// Asks the user something about a group, on the proxy's own behalf.
+    /// Asks the user something about a group, on the proxy's own behalf. Waits for its turn and then for the answer,
+    /// for an hour each at most. An error of the client is an `Ok(Err(_))`.
     ///
     /// # Errors
     ///
@@ -184,7 +186,9 @@ impl RequestContext {
         }
     }
 
-    /// Sends a request to a group on behalf of the client.
+    /// Sends a request to a group on behalf of the client, and waits for the answer within the limits of `options`.
+    /// First waits until the client's subscriptions at the group are sent, for a second at most. If the server asks for
+    /// input and the client cannot be asked through the answer, asks it and sends the request again.
     ///
     /// # Errors
     ///
@@ -220,6 +224,10 @@ impl RequestContext {
     }
 
     /// Sends a request where the client or the server is of the stateless era.
+    ///
+    /// # Errors
+    ///
+    /// See [`send`](Self::send).
     async fn send_statelessly(
         &self,
         group: &GroupName,

@@ -46,7 +46,13 @@ pub(crate) struct InputCall<'a> {
 }
 
 impl InputCall<'_> {
-    /// Sends the request until the server needs no more input. `reply`: the server's first reply, if it was sent already.
+    /// Sends the request until the server needs no more input, or has asked `MAX_ROUNDS` times. `reply`: the server's
+    /// first reply, if it was sent already. An error of the client, and that the server asks without end, are an
+    /// `Ok(Err(_))`.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`].
     pub(crate) async fn answer(&self, mut params: Raw, reply: Option<Reply>) -> Result<Reply, CallError> {
         let mut pause = FIRST_PAUSE;
         let mut reply = match reply {
@@ -81,7 +87,12 @@ impl InputCall<'_> {
         self.lease.call(self.method.name(), Some(&params.clone().into()), era, &self.options).await
     }
 
-    /// Sends the client every request in the result, and returns its answers, or the first error among them.
+    /// Sends the client every request in the result, and returns its answers.
+    ///
+    /// # Errors
+    ///
+    /// The first error among the answers, which cancels the other requests; or there are more questions than can be
+    /// open or wait, and none is sent.
     async fn responses(&self, result: &Raw) -> Reply {
         // Otherwise, some would be shown to the user and cancelled at once.
         if count_questions(result) > MAX_QUESTIONS {
@@ -104,7 +115,7 @@ impl InputCall<'_> {
     }
 }
 
-/// Declares the capabilities of a client of the handshake era in the params of a request.
+/// Returns the params of a request with the capabilities of a client of the handshake era.
 pub fn with_capabilities(client: &Client, params: &Raw) -> Raw {
     raw::set_in(params, "_meta", meta::CAPABILITIES, &client.capabilities.offered(&INPUT_CAPABILITIES))
 }

@@ -23,11 +23,11 @@ impl Invocation {
         self.context.groups()
     }
 
-    /// Returns the group that `params.group` names, if it names one.
+    /// Returns the group that `params.group` names, in any spelling, if it names one. `null` names none.
     ///
     /// # Errors
     ///
-    /// There is no such group.
+    /// There is no such group, or the member is no string.
     pub fn group(&self) -> Result<Option<Upstream>, RpcError> {
         let name = self.params.get("group").filter(|name| &name[..] != b"null");
         let Some(name) = name else { return Ok(None) };

@@ -26,7 +26,8 @@ struct TasksById {
 }
 
 impl OpenTasks {
-    /// Holds the lease until the task has ended, or its time to live (in milliseconds) is over.
+    /// Holds the lease until the task has ended, its connection has ended, or its time to live (in milliseconds) is
+    /// over, for an hour at most. Returns at once.
     pub(crate) fn add(&self, id: String, lease: Lease, ttl_ms: Option<u64>) {
         let lifetime = ttl_ms.map_or(MAX_LIFETIME, Duration::from_millis).min(MAX_LIFETIME);
         let ended = Arc::new(Notify::new());
@@ -46,7 +47,8 @@ impl OpenTasks {
         });
     }
 
-    /// Notes a task's status, as an upstream reports it.
+    /// Notes a task's status, as an upstream reports it, under the id that the client knows. Only a final status
+    /// matters.
     pub(crate) fn update(&self, task: &Raw) {
         let status = raw::get_str(task, "status");
         if matches!(status.as_deref(), Some("completed" | "failed" | "cancelled")) {
@@ -54,7 +56,7 @@ impl OpenTasks {
         }
     }
 
-    /// Notes that a task has ended.
+    /// Notes that a task has ended, which releases its lease. Unknown ids are ignored.
     pub(crate) fn remove(&self, id: &str) {
         if let Some(ended) = self.0.lock().ended.remove(id) {
             ended.notify_one();

@@ -25,7 +25,8 @@ impl<'a> WaitProgress<'a> {
         Self { progress, value: -16.0 }
     }
 
-    /// Sends `message` every five seconds until `done` completes.
+    /// Waits for `done` and returns its output. Sends `message` every five seconds until then, if the client gave a
+    /// token.
     pub async fn during<T>(&mut self, message: &str, done: impl Future<Output = T>) -> T {
         let mut done = pin!(done);
         let Some(progress) = self.progress else { return done.await };
@@ -43,8 +44,8 @@ impl<'a> WaitProgress<'a> {
         }
     }
 
-    /// The value grows with each notification, as it must, and stays below 0, so that the server's own progress
-    /// continues from there.
+    /// Sends a notification. The value grows with each notification, as it must, and stays below 0, so that the
+    /// server's own progress continues from there.
     fn send(&mut self, progress: &Progress, message: &str) {
         let Some(token) = progress.token() else { return };
         self.value /= 2.0;

@@ -51,7 +51,8 @@ pub fn list(groups: &[GroupLine<'_>], names_budget: usize) -> Vec<Tool> {
     ]
 }
 
-/// Returns the `instructions` of `initialize`: the groups first, then how to use them.
+/// Returns the `instructions` of `initialize`: the groups first, then how to use them. The names of groups are cut if
+/// there are too many. Without a group, says only that there is none.
 ///
 /// `has_problems`: whether the command line or the config has errors.
 pub fn instructions(groups: &[GroupLine<'_>], has_problems: bool) -> String {

@@ -36,11 +36,13 @@ pub async fn get_dynamic_tools(context: &RequestContext, arguments: Option<&Raw>
     }
 }
 
-/// Describes the tools from the known catalog if it has all of them, else connects the group first.
+/// Describes the tools from the known catalog if it has all of them, else connects the group first, which may offer the
+/// user a login. Without a group, lists the groups.
 ///
 /// # Errors
 ///
-/// The text for the model.
+/// There is no such group; it is not available; none of the named tools exists; or it took too long. The text for the
+/// model.
 async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Result<String, String> {
     let groups = context.groups();
     let Some(name) = &arguments.group else { return Ok(list_groups(groups)) };
@@ -80,7 +82,8 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
     }
 }
 
-/// Finds the group and the tool of a name that is no group's.
+/// Finds the group and the tool of a name that is no group's. `None` if there is none, several may be meant, or it took
+/// too long.
 async fn misspelled(context: &RequestContext, name: String) -> Option<(Upstream, String)> {
     let found = context.run_on_lists(move |session| lookup::misspelled(&session.groups.all(), &name));
     found.await.ok()?.ok()?
@@ -124,7 +127,8 @@ struct Description {
 }
 
 impl Description {
-    /// Stores what did not fit, and returns the text, which says how to read that.
+    /// Stores what did not fit, and returns the text, which says how to read that. If it cannot be stored, the text
+    /// does not mention it.
     async fn store_rest(self, context: &RequestContext) -> String {
         let Some((rest, introduction)) = self.rest else { return self.text };
         match context.session.results.add(&rest, DEFAULT_PART).await {

@@ -63,13 +63,22 @@ pub(crate) fn parse_lazy(params: Option<&Raw>) -> Result<Option<bool>, RpcError>
 }
 
 /// `tools/describe`.
+///
+/// # Errors
+///
+/// `params.name` is no string, or those of `find` and `find_unknown`.
 pub async fn describe(invocation: Invocation) -> Reply {
     let name = invocation.string("name")?;
     let (_, found) = find(&invocation.context, vec![name]).await?.remove(0);
     Ok([b"{\"tool\":", &found?[..], b"}"].concat().into())
 }
 
-/// `tools/describe_batch`.
+/// `tools/describe_batch`. A name whose definition is not found, for any reason, is in `notFound`. A name that is given
+/// twice counts once.
+///
+/// # Errors
+///
+/// `params.names` is no list of strings, has more than `MAX_NAMES`, or those of `find`.
 pub async fn describe_batch(invocation: Invocation) -> Reply {
     let names = raw::get(&invocation.params, "names").and_then(|names| serde_json::from_slice(&names).ok());
     let mut names: Vec<String> =
@@ -91,8 +100,12 @@ pub async fn describe_batch(invocation: Invocation) -> Reply {
     Ok([b"{\"tools\":", &tools[..], b",\"notFound\":", not_found.as_bytes(), b"}"].concat().into())
 }
 
-/// Finds the definitions of tools by all names that `tools/call` accepts. Groups that may have an unknown tool are
-/// connected, all at once.
+/// Finds the definitions of tools by all names that `tools/call` accepts, in the order of the names. Groups that may
+/// have an unknown tool are connected, all at once.
+///
+/// # Errors
+///
+/// Reading what is known took too long. That a single tool is not found is an error in its place.
 async fn find(
     context: &RequestContext,
     names: Vec<String>,
@@ -108,7 +121,13 @@ async fn find(
     Ok(join_all(found).await)
 }
 
-/// Finds the definition of a tool whose exposed name is not known, or whose definition the cache has lost.
+/// Finds the definition of a tool whose exposed name is not known, or whose definition the cache has lost. Connects its
+/// group, and offers no login.
+///
+/// # Errors
+///
+/// No group has the tool, several may be meant, its group is not available, it has changed and is refused, its list
+/// lacks it, or it took too long.
 async fn find_unknown(context: &RequestContext, name: &str) -> Result<Raw, RpcError> {
     // There may be many such names, and other requests wait.
     tokio::task::yield_now().await;
@@ -130,7 +149,11 @@ async fn find_unknown(context: &RequestContext, name: &str) -> Result<Raw, RpcEr
     Ok(described(definition, &found.name, exposed, &found.snapshot.rules))
 }
 
-/// The exposed names of all known tools.
+/// Returns the exposed names of all known tools.
+///
+/// # Errors
+///
+/// Making the table took too long.
 async fn names(context: &RequestContext) -> Result<Arc<ExposedNames>, RpcError> {
     let names = context.session.names.get(&context.session.groups).await;
     names.map_err(|_| errors::lists_took_too_long())
@@ -138,6 +161,10 @@ async fn names(context: &RequestContext) -> Result<Arc<ExposedNames>, RpcError> 
 
 /// Returns the known definitions of tools by their exposed names. Tools that are refused because they changed are left
 /// out.
+///
+/// # Errors
+///
+/// It took too long.
 async fn known_definitions(
     context: &RequestContext,
     names: &[String],

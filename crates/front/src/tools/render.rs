@@ -95,7 +95,8 @@ pub(crate) fn signatures_of(entries: &[ToolEntry<'_>]) -> Vec<Signature> {
     entries.iter().map(|(_, definition)| signature(definition)).collect()
 }
 
-/// Computes the signatures of tools if they say everything and take at most `budget` bytes.
+/// Computes the signatures of tools. `None` if one of them does not say everything, or if they take more than `budget`
+/// bytes.
 pub(crate) fn signatures_within(budget: usize, entries: &[ToolEntry<'_>]) -> Option<Vec<Signature>> {
     let mut size = 0;
     let within = |(_, definition): &ToolEntry<'_>| {
@@ -152,7 +153,7 @@ impl RenderedDefinitions<'_> {
 }
 
 /// Lists definitions, verbatim, one per line. A definition that is too long for any answer is replaced by its
-/// signature.
+/// signature. `unshown` has every tool whose definition is not in the text.
 pub fn definitions<'a>(head: String, entries: &[ToolEntry<'a>]) -> RenderedDefinitions<'a> {
     let alone = BoundedText::new(head.clone());
     let mut out = BoundedText::new(head);

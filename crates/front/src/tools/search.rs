@@ -216,7 +216,7 @@ impl ToolSearch {
         }
     }
 
-    /// Searches the tools of all known groups.
+    /// Searches the tools of all known groups. Connects none.
     ///
     /// # Errors
     ///
@@ -266,6 +266,10 @@ impl ToolSearch {
     }
 
     /// Returns the index of these groups, building it if they have changed.
+    ///
+    /// # Errors
+    ///
+    /// Building it took longer than `INDEX_TIMEOUT`, or was aborted. The text is for the model.
     async fn index(&self, groups: Vec<IndexedGroup>) -> Result<Arc<GroupIndex>, String> {
         let index = self.index.lock().clone();
         if let Some(index) = index

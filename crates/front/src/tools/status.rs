@@ -37,7 +37,8 @@ impl Status {
     }
 }
 
-/// Answers `get_status`. For a single group that needs a login, the login is started, so that its address can be shown.
+/// Answers `get_status`. For a single group that needs a login, the login is started, and its address awaited for five
+/// seconds at most, so that it can be shown.
 pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Raw {
     let (groups, flows) = (context.groups(), &context.session.login_flows);
     groups.check_approvals().await;

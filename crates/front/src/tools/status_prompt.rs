@@ -14,6 +14,10 @@ const INSTRUCTION: &str = "This is the status of the MCP servers behind dynamic-
     do not work, why, and what I have to do, with the commands and paths as they stand here. If all work, say so.";
 
 /// `prompts/list`: ours and those of all groups.
+///
+/// # Errors
+///
+/// See [`prompts::list`].
 pub async fn list(invocation: Invocation) -> Reply {
     let definition =
         json!({ "name": NAME, "title": "Status of the MCP servers", "description": DESCRIPTION });
@@ -21,6 +25,10 @@ pub async fn list(invocation: Invocation) -> Reply {
 }
 
 /// `prompts/get`: ours, or that of a group.
+///
+/// # Errors
+///
+/// See [`prompts::get`]. Ours has none.
 pub async fn get(invocation: Invocation) -> Reply {
     if !is_ours(&invocation, raw::get_str(&invocation.params, "name")) {
         return prompts::get(invocation).await;
@@ -36,6 +44,10 @@ pub async fn get(invocation: Invocation) -> Reply {
 }
 
 /// `completion/complete`: ours, which has no arguments, or that of a group.
+///
+/// # Errors
+///
+/// See [`completion::complete`]. Ours has none.
 pub async fn complete(invocation: Invocation) -> Reply {
     let reference = raw::get(&invocation.params, "ref");
     let name = reference.filter(|reference| raw::get_str(reference, "type").as_deref() == Some("ref/prompt"));

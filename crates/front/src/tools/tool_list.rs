@@ -90,7 +90,7 @@ impl ToolList {
         }
     }
 
-    /// Returns what the lists contain now.
+    /// Returns what the lists contain now. That of the tools is missing if building it took too long.
     pub(crate) async fn contents(self, groups: Arc<GroupManager>) -> ListContents {
         let tools = self.result(&groups).await.ok();
         let all = groups.all();
@@ -127,7 +127,7 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
     })
 }
 
-/// Returns how long a client may cache a list now, in milliseconds.
+/// Returns how long a client may cache a list now, in milliseconds: not at all during start-up discovery.
 pub(crate) fn ttl_ms(groups: &GroupManager) -> u32 {
     if groups.is_discovering() { 0 } else { LIST_TTL_MS }
 }
