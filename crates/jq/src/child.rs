@@ -18,8 +18,9 @@ pub fn run() -> ExitCode {
     exit_code(serve())
 }
 
-/// Runs the process as on Unix, in a thread where programs may recurse as deep as on Linux: a first thread has 8 MB of
-/// stack there, and 1 MB on Windows.
+/// Runs the process of one jq program: limits it, reads the program and its input, and writes the outcome. Fails if the
+/// process cannot be limited, or if stdin has no program. The program runs in a thread where it may recurse as deep as
+/// on Linux: a first thread has 8 MB of stack there, and 1 MB on Windows.
 #[cfg(windows)]
 pub fn run() -> ExitCode {
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
