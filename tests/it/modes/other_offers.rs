@@ -60,7 +60,12 @@ fn the_flat_list_is_there_at_once_and_becomes_the_servers_own() {
     assert_eq!(second.group_status("g")["cached"], false);
     end(second);
 
-    for (capabilities, has_extra) in [(json!({}), false), (json!({"sampling": {}}), true)] {
+    let with_tasks = json!({"sampling": {}, "tasks": {"list": {}}});
+    let mut third = flat(with_tasks.clone());
+    wait_until("the server's own list", || third.group_status("g")["cached"] == false);
+    end(third);
+    let offers = [(json!({}), false), (json!({"sampling": {}}), true), (with_tasks, true)];
+    for (capabilities, has_extra) in offers {
         let mut next = flat(capabilities);
         assert_eq!(listed(&mut next), (true, has_extra));
         assert_eq!(Processes::descendants_of(next.pid()).0, [], "its own catalog is in the cache");

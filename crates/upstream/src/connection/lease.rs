@@ -51,7 +51,7 @@ impl Lease {
             (Era::Handshake, Era::Handshake) => peer.send_call(method, params, options).await?,
             (from, to) => {
                 let params = params.map(Body::join);
-                let translated = translate::request(params, from, to, &self.0.offered).map(Body::from);
+                let translated = translate::request(params, from, to, &self.0.stateless_offer).map(Body::from);
                 peer.send_call(method, translated.as_ref(), options).await?
             }
         };
@@ -87,8 +87,10 @@ pub struct LiveConnection {
     pub(super) peer: Arc<Peer>,
     /// The era that the server speaks.
     pub(crate) era: Era,
-    /// The capabilities of the clients, for requests to a stateless server that declare none.
+    /// The capabilities of the clients.
     pub(crate) offered: Raw,
+    /// What of them requests declare to a stateless server, unless a request declares its own.
+    pub(crate) stateless_offer: Raw,
     /// The server's process, if it is one on this machine.
     process: Option<ServerProcess>,
     /// What `"launcher": "direct"` did for the process, if the config has it.
@@ -125,8 +127,9 @@ impl LiveConnection {
         Arc::new(Self {
             peer,
             era,
+            offered: offered.clone(),
             // A stateless server knows tasks as an extension.
-            offered: raw::remove(offered, capability::TASKS),
+            stateless_offer: raw::remove(offered, capability::TASKS),
             process,
             launcher: OnceLock::new(),
             leases: AtomicUsize::new(0),

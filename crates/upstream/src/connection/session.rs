@@ -146,7 +146,7 @@ impl Session {
         params: Option<Raw>,
         options: CallOptions,
     ) -> Result<Reply, UpstreamError> {
-        let params = translate::request(params, Era::Handshake, self.live.era, &self.live.offered);
+        let params = translate::request(params, Era::Handshake, self.live.era, &self.live.stateless_offer);
         self.live.peer.call(step, params, options).await.map_err(|error| match error {
             CallError::TimedOut(after) => {
                 let is_handshake = [Method::Initialize.name(), Method::ServerDiscover.name()].contains(&step);
