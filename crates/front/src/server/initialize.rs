@@ -3,11 +3,7 @@
 use super::phase::AdvertisedCapabilities;
 use crate::client::Client;
 use crate::tools::tool_list;
-use rmcp::model::{
-    Implementation, InitializeResult, PromptsCapability, ResourcesCapability, ServerCapabilities,
-    ToolsCapability,
-};
-use serde_json::json;
+use serde_json::{Value, json};
 use upstream::GroupManager;
 use upstream::clients::LogLevel;
 use upstream::groups::startup_info::log_line;
@@ -69,24 +65,25 @@ pub(crate) fn report_problems(client: &Client, groups: &GroupManager) {
 
 /// Returns the result of `initialize`.
 pub fn initialize_result(revision: &str, groups: &GroupManager, advertised: AdvertisedCapabilities) -> Raw {
-    let mut result = InitializeResult::new(capabilities(advertised));
-    result.server_info = server_info();
-    result.instructions = Some(tool_list::instructions(groups));
-    let mut result = json!(result);
-    result["protocolVersion"] = json!(revision);
+    let mut capabilities = capabilities(advertised);
     if advertised.resources {
-        result["capabilities"]["extensions"] = json!({ SKILLS_EXTENSION: { "directoryRead": true } });
+        capabilities["extensions"] = json!({ SKILLS_EXTENSION: { "directoryRead": true } });
     }
     if advertised.tasks {
-        result["capabilities"]["tasks"] =
-            json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+        capabilities["tasks"] = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
     }
+    let result = json!({
+        "protocolVersion": revision,
+        "capabilities": capabilities,
+        "serverInfo": server_info(),
+        "instructions": tool_list::instructions(groups),
+    });
     result.to_string().into()
 }
 
 /// Returns the result of `server/discover`.
 pub fn discover_result(groups: &GroupManager, advertised: AdvertisedCapabilities) -> Raw {
-    let mut capabilities = json!(capabilities(advertised));
+    let mut capabilities = capabilities(advertised);
     capabilities["extensions"] = json!({ TASKS_EXTENSION: {} });
     if advertised.resources {
         capabilities["extensions"][SKILLS_EXTENSION] = json!({ "directoryRead": true });
@@ -100,25 +97,19 @@ pub fn discover_result(groups: &GroupManager, advertised: AdvertisedCapabilities
     result.to_string().into()
 }
 
-fn server_info() -> Implementation {
-    let mut info = Implementation::new("dynamic-mcp", env!("CARGO_PKG_VERSION"));
-    info.title = Some("dynamic-mcp".to_owned());
-    info
+fn server_info() -> Value {
+    json!({ "name": "dynamic-mcp", "title": "dynamic-mcp", "version": env!("CARGO_PKG_VERSION") })
 }
 
-fn capabilities(advertised: AdvertisedCapabilities) -> ServerCapabilities {
-    let mut tools = ToolsCapability::default();
-    tools.list_changed = Some(true);
-    let mut resources = ResourcesCapability::default();
-    resources.subscribe = Some(true);
-    resources.list_changed = Some(true);
-    let mut prompts = PromptsCapability::default();
-    prompts.list_changed = Some(true);
-    let mut capabilities = ServerCapabilities::default();
-    capabilities.tools = Some(tools);
-    capabilities.resources = advertised.resources.then_some(resources);
-    capabilities.prompts = advertised.prompts.then_some(prompts);
-    capabilities.completions = Some(serde_json::Map::new());
-    capabilities.logging = Some(serde_json::Map::new());
+/// Returns the capabilities that are the same in both eras.
+fn capabilities(advertised: AdvertisedCapabilities) -> Value {
+    let mut capabilities = json!({ "logging": {}, "completions": {} });
+    if advertised.prompts {
+        capabilities["prompts"] = json!({ "listChanged": true });
+    }
+    if advertised.resources {
+        capabilities["resources"] = json!({ "subscribe": true, "listChanged": true });
+    }
+    capabilities["tools"] = json!({ "listChanged": true });
     capabilities
 }

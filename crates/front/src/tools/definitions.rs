@@ -4,7 +4,6 @@ use crate::own_tools::{
     CALL_DYNAMIC_TOOL, CALL_DYNAMIC_TOOL_READONLY, GET_DYNAMIC_TOOLS, GET_STATUS, SEARCH_DYNAMIC_TOOLS,
 };
 use base::text::{CHARACTERS_PER_TOKEN, name, one_line, shorten};
-use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 /// The limit for a description and for the instructions. Claude Code silently truncates at 2,048 characters.
@@ -17,6 +16,10 @@ const LINES_PER_GROUP: usize = 32;
 const MIN_LINE: usize = 12;
 /// The result size that Claude Code is asked to accept. Without it, Claude Code truncates what upstreams really answer.
 const RESULT_CHARACTERS: u64 = 500_000;
+/// The members of `_meta` that Claude Code reads. Clients that defer tools must not defer the ones through which all
+/// others are found.
+const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
+const MAX_RESULT: &str = "anthropic/maxResultSizeChars";
 
 /// What the list says about a group.
 pub struct GroupLine<'a> {
@@ -41,7 +44,7 @@ impl GroupLine<'_> {
 }
 
 /// Returns our tools. `names_budget`: how many tokens the names of upstreams' tools may take.
-pub fn list(groups: &[GroupLine<'_>], names_budget: usize) -> Vec<Tool> {
+pub fn list(groups: &[GroupLine<'_>], names_budget: usize) -> Vec<Value> {
     vec![
         get_dynamic_tools(groups, names_budget),
         call_dynamic_tool(),
@@ -72,92 +75,63 @@ pub fn instructions(groups: &[GroupLine<'_>], has_problems: bool) -> String {
     format!("{}{HOW}{problems}", shorten(&groups, room))
 }
 
-fn get_dynamic_tools(groups: &[GroupLine<'_>], names_budget: usize) -> Tool {
+fn get_dynamic_tools(groups: &[GroupLine<'_>], names_budget: usize) -> Value {
     let names: Vec<_> = groups.iter().map(|group| group.name).collect();
     let mut group = json!({ "type": "string" });
     // An empty enum is not a valid schema.
     if !names.is_empty() {
         group["enum"] = json!(names);
     }
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "group": group,
-            "tools": { "type": "array", "items": { "type": "string" }, "description": "Only these, in full" },
-            "lazy": { "type": "boolean", "description": "true: names only; false: in full" },
-            "detail": { "enum": ["stub", "signature", "full"] },
-        },
-        "required": ["group"],
-    });
     let head = "Lists the tools of a group (an MCP server that starts when used): definitions if short, else signatures, \
         else names. Call them with call_dynamic_tool.";
     let room = MAX_TEXT - head.chars().count();
-    let description = format!("{head}{}", group_lines(groups, room, names_budget * CHARACTERS_PER_TOKEN));
-    tool(
-        GET_DYNAMIC_TOOLS,
-        "List a group's tools",
-        description,
-        schema,
-        Hints { read_only: true, open_world: true },
-        [],
-    )
-}
-
-fn call_dynamic_tool() -> Tool {
-    let description = "Calls a tool of a group. get_dynamic_tools shows its arguments.".to_owned();
-    let hints = Hints { read_only: false, open_world: true };
-    let about = [("name", "The tool"), ("select", "jq program over the result")];
-    tool(CALL_DYNAMIC_TOOL, "Call a tool", description, call_schema(&about), hints, [RESULT_META])
-}
-
-fn call_dynamic_tool_readonly() -> Tool {
-    let description = "call_dynamic_tool for read-only tools (readOnlyHint); refuses others.".to_owned();
-    let hints = Hints { read_only: true, open_world: true };
-    tool(
-        CALL_DYNAMIC_TOOL_READONLY,
-        "Call a read-only tool",
-        description,
-        call_schema(&[]),
-        hints,
-        [RESULT_META],
-    )
-}
-
-fn search_dynamic_tools() -> Tool {
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "query": { "type": "string", "description": "What to do" },
-            "group": { "type": "string" },
-            "limit": { "type": "integer" },
+    json!({
+        "name": GET_DYNAMIC_TOOLS,
+        "title": "List a group's tools",
+        "description": format!("{head}{}", group_lines(groups, room, names_budget * CHARACTERS_PER_TOKEN)),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "group": group,
+                "tools": { "type": "array", "items": { "type": "string" }, "description": "Only these, in full" },
+                "lazy": { "type": "boolean", "description": "true: names only; false: in full" },
+                "detail": { "enum": ["stub", "signature", "full"] },
+            },
+            "required": ["group"],
         },
-        "required": ["query"],
-    });
-    let description = "Finds tools by what they do, in all groups.";
-    let hints = Hints { read_only: true, open_world: false };
-    let mut tool = tool(SEARCH_DYNAMIC_TOOLS, "Search all tools", description.to_owned(), schema, hints, []);
-    if let Some(annotations) = &mut tool.annotations {
-        annotations.idempotent_hint = Some(true);
-    }
-    tool
+        "annotations": { "readOnlyHint": true, "openWorldHint": true },
+        "_meta": { ALWAYS_LOAD: true },
+    })
 }
 
-fn get_status() -> Tool {
-    let schema = json!({ "type": "object", "properties": { "group": { "type": "string" } } });
-    let description = "Which groups are connected, what failed and why.".to_owned();
-    tool(
-        GET_STATUS,
-        "Show the groups' states",
-        description,
-        schema,
-        Hints { read_only: true, open_world: false },
-        [],
-    )
+fn call_dynamic_tool() -> Value {
+    let mut schema = call_schema();
+    schema["properties"]["name"]["description"] = json!("The tool");
+    schema["properties"]["select"]["description"] = json!("jq program over the result");
+    json!({
+        "name": CALL_DYNAMIC_TOOL,
+        "title": "Call a tool",
+        "description": "Calls a tool of a group. get_dynamic_tools shows its arguments.",
+        "inputSchema": schema,
+        "annotations": { "readOnlyHint": false, "destructiveHint": true, "openWorldHint": true },
+        "_meta": { ALWAYS_LOAD: true, MAX_RESULT: RESULT_CHARACTERS },
+    })
 }
 
-/// `about`: the descriptions of properties, which one of the two tools has.
-fn call_schema(about: &[(&str, &str)]) -> Value {
-    let mut schema = json!({
+fn call_dynamic_tool_readonly() -> Value {
+    json!({
+        "name": CALL_DYNAMIC_TOOL_READONLY,
+        "title": "Call a read-only tool",
+        "description": "call_dynamic_tool for read-only tools (readOnlyHint); refuses others.",
+        "inputSchema": call_schema(),
+        "annotations": { "readOnlyHint": true, "openWorldHint": true },
+        "_meta": { ALWAYS_LOAD: true, MAX_RESULT: RESULT_CHARACTERS },
+    })
+}
+
+/// Only one of the two tools describes its properties.
+fn call_schema() -> Value {
+    json!({
         "type": "object",
         "properties": {
             "group": { "type": "string" },
@@ -166,47 +140,37 @@ fn call_schema(about: &[(&str, &str)]) -> Value {
             "select": { "type": "string" },
         },
         "required": ["group", "name"],
-    });
-    for (property, description) in about {
-        schema["properties"][property]["description"] = json!(description);
-    }
-    schema
+    })
 }
 
-/// The annotations of one of our tools.
-struct Hints {
-    /// `readOnlyHint`.
-    read_only: bool,
-    /// `openWorldHint`.
-    open_world: bool,
+fn search_dynamic_tools() -> Value {
+    json!({
+        "name": SEARCH_DYNAMIC_TOOLS,
+        "title": "Search all tools",
+        "description": "Finds tools by what they do, in all groups.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": { "type": "string", "description": "What to do" },
+                "group": { "type": "string" },
+                "limit": { "type": "integer" },
+            },
+            "required": ["query"],
+        },
+        "annotations": { "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false },
+        "_meta": { ALWAYS_LOAD: true },
+    })
 }
 
-const RESULT_META: (&str, u64) = ("anthropic/maxResultSizeChars", RESULT_CHARACTERS);
-
-fn tool<const N: usize>(
-    name: &'static str,
-    title: &str,
-    description: String,
-    schema: Value,
-    hints: Hints,
-    meta: [(&str, u64); N],
-) -> Tool {
-    let schema: JsonObject = match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    };
-    let mut tool = Tool::new(name, description, schema);
-    tool.title = Some(title.to_owned());
-    let mut annotations = ToolAnnotations::default();
-    annotations.read_only_hint = Some(hints.read_only);
-    annotations.destructive_hint = (!hints.read_only).then_some(true);
-    annotations.open_world_hint = Some(hints.open_world);
-    tool.annotations = Some(annotations);
-    // Clients that defer tools must not defer the ones through which all others are found.
-    let mut object = JsonObject::from_iter([("anthropic/alwaysLoad".to_owned(), json!(true))]);
-    object.extend(meta.map(|(key, value)| (key.to_owned(), json!(value))));
-    tool.meta = Some(MetaObject::from(object));
-    tool
+fn get_status() -> Value {
+    json!({
+        "name": GET_STATUS,
+        "title": "Show the groups' states",
+        "description": "Which groups are connected, what failed and why.",
+        "inputSchema": { "type": "object", "properties": { "group": { "type": "string" } } },
+        "annotations": { "readOnlyHint": true, "openWorldHint": false },
+        "_meta": { ALWAYS_LOAD: true },
+    })
 }
 
 /// One line per group, in config order, within `room` characters: its description, then names of its tools within the
@@ -311,11 +275,11 @@ mod tests {
                 group.note = (n % 2 == 0).then(|| "not available: it cannot be reached".to_owned());
             }
             for tool in list(&groups, 600) {
-                let description = tool.description.unwrap_or_default();
+                let description = tool["description"].as_str().unwrap();
                 assert!(
                     description.chars().count() <= MAX_TEXT,
                     "{} of {n}: {}",
-                    tool.name,
+                    tool["name"],
                     description.len()
                 );
             }

@@ -15,7 +15,7 @@ use config::tool_rules::Rules;
 use config::{Config, Mode, SurfaceKind};
 use parking_lot::Mutex;
 use schema::definition;
-use serde_json::json;
+use serde_json::Value;
 use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -111,14 +111,15 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
             SurfaceKind::Flat => {
                 let upstreams = surface_definitions(groups, false);
                 let incomplete = incomplete || upstreams.lacks_tools;
-                let is_listed = |tool: &rmcp::model::Tool| {
-                    let reads_results = tool.name == own_tools::CALL_DYNAMIC_TOOL && stores_results(&config);
-                    incomplete || reads_results || tool.name == own_tools::GET_STATUS
+                let is_listed = |tool: &Value| {
+                    let reads_results =
+                        tool["name"] == own_tools::CALL_DYNAMIC_TOOL && stores_results(&config);
+                    incomplete || reads_results || tool["name"] == own_tools::GET_STATUS
                 };
                 (ours.into_iter().filter(is_listed).collect(), upstreams.definitions)
             }
         };
-        let ours = ours.iter().map(|tool| Raw::from(json!(tool).to_string()));
+        let ours = ours.iter().map(|tool| Raw::from(tool.to_string()));
         let tools: Vec<Raw> = match config.settings.surface {
             SurfaceKind::Meta => ours.chain(upstreams).collect(),
             SurfaceKind::Flat => upstreams.into_iter().chain(ours).collect(),
@@ -136,8 +137,7 @@ pub(crate) fn ttl_ms(groups: &GroupManager) -> u32 {
 pub(crate) fn our_definition(groups: &GroupManager, name: &str) -> Option<Raw> {
     let budget = groups.config().settings.names_budget;
     let ours = with_group_lines(groups, |lines| definitions::list(lines, budget));
-    let ours = ours.into_iter().find(|tool| tool.name == name)?;
-    Some(json!(ours).to_string().into())
+    ours.iter().find(|tool| tool["name"] == name).map(|tool| tool.to_string().into())
 }
 
 /// Returns whether results may be stored, which one of our tools and `resources/read` then read.
