@@ -1,6 +1,7 @@
 //! The lists of all groups as one. Connected groups are asked; the others contribute the list of their last connection.
 //! Nothing is started for it.
 
+use crate::call::attempts::forward_method;
 use crate::errors;
 use crate::known_lists::{GroupEntries, ListKind, last_known};
 use crate::session::context::SessionState;
@@ -21,25 +22,42 @@ const GROUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of entries on one page of a merged list.
 const PAGE_SIZE: usize = 1000;
 
+/// Answers a request for a list: forwards it to the group that it names, or returns one page of what `merge` makes of the
+/// lists of all groups.
+///
+/// # Errors
+///
+/// The named group does not exist, the cursor is none of ours, or making the list took too long.
+pub async fn list(
+    invocation: &Invocation,
+    kind: &'static ListKind,
+    merge: impl FnOnce(&SessionState, &GroupEntries) -> Vec<Raw> + Send + 'static,
+) -> Reply {
+    if let Some(group) = invocation.group()? {
+        let params = invocation.params_without_group();
+        return forward_method(&invocation.context, &group, kind.method, params).await;
+    }
+    let lists = current(invocation.groups(), kind).await;
+    let bytes = lists.iter().map(|(_, entries)| entries.definition_bytes()).sum();
+    let (session, params) = (invocation.context.session.clone(), invocation.params.clone());
+    let page = blocking::run_on(bytes, move || page(&params, kind, merge(&session, &lists))).await;
+    page.unwrap_or_else(|_| Err(errors::lists_took_too_long().into()))
+}
+
 /// Returns the lists as they are now. Asks all connected groups at once, for two seconds at most. A group that is not
 /// connected or does not answer contributes the list of its last connection.
-pub async fn current(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
+async fn current(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
     let lists = groups.all().into_iter().map(|group| async move {
-        let listed = timeout(GROUP_TIMEOUT, list(&group, kind)).await.ok().flatten();
+        let listed = timeout(GROUP_TIMEOUT, ask(&group, kind)).await.ok().flatten();
         let entries = listed.unwrap_or_else(|| last_known(&group, kind));
         (group.name.clone(), entries)
     });
     join_all(lists).await
 }
 
-/// Returns the bytes of the definitions in lists.
-pub fn definition_bytes(lists: &GroupEntries) -> usize {
-    lists.iter().map(|(_, entries)| entries.definition_bytes()).sum()
-}
-
 /// Asks a connected group. Returns `None` if it is not connected or does not answer with a list, and an empty list if
 /// it does not have the capability.
-async fn list(group: &Upstream, kind: &ListKind) -> Option<ListEntries> {
+async fn ask(group: &Upstream, kind: &ListKind) -> Option<ListEntries> {
     let lease = group.try_lease()?;
     let catalog = group.snapshot().catalog.clone()?;
     if !kind.method.info().capability.is_some_and(|capability| catalog.info.declares(capability)) {
@@ -62,28 +80,13 @@ async fn list(group: &Upstream, kind: &ListKind) -> Option<ListEntries> {
     }
 }
 
-/// Does work on lists with so many bytes: here if they are few, else on a thread that may block.
-///
-/// # Errors
-///
-/// Those of the work, or it took too long.
-pub async fn run(
-    invocation: &Invocation,
-    bytes: usize,
-    work: impl FnOnce(&SessionState) -> Reply + Send + 'static,
-) -> Reply {
-    let session = invocation.context.session.clone();
-    let done = blocking::run_on(bytes, move || work(&session)).await;
-    done.unwrap_or_else(|_| Err(errors::lists_took_too_long().into()))
-}
-
 /// Returns one page of a merged list, with `PAGE_SIZE` entries at most. Our cursor is the index at which the page
 /// begins.
 ///
 /// # Errors
 ///
 /// The cursor is none of ours.
-pub fn page(params: &Raw, kind: &ListKind, entries: Vec<Raw>) -> Reply {
+fn page(params: &Raw, kind: &ListKind, entries: Vec<Raw>) -> Reply {
     let begin = match raw::get(params, "cursor").filter(|cursor| !matches!(&cursor[..], b"null" | b"\"\"")) {
         None => 0,
         Some(cursor) => {

@@ -22,26 +22,19 @@ use wire::{Raw, Reply, raw};
 ///
 /// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation, ours: Raw) -> Reply {
-    if let Some(group) = invocation.group()? {
-        let params = invocation.params_without_group();
-        return forward_method(&invocation.context, &group, Method::PromptsList, params).await;
-    }
-    let lists = aggregate::current(invocation.groups(), &ListKind::PROMPTS).await;
-    let params = invocation.params.clone();
-    let bytes = aggregate::definition_bytes(&lists);
-    let page = move |_: &SessionState| {
-        let names = names_of(&lists);
+    let merge = |_: &SessionState, lists: &GroupEntries| {
+        let names = names_of(lists);
         let mut merged = vec![ours];
-        for (group, entries) in &lists {
+        for (group, entries) in lists {
             for entry in entries.iter() {
                 if let Some(name) = names.exposed(group, &entry.key) {
                     merged.push(raw::set_str(&entry.definition, "name", name));
                 }
             }
         }
-        aggregate::page(&params, &ListKind::PROMPTS, merged)
+        merged
     };
-    aggregate::run(&invocation, bytes, page).await
+    aggregate::list(&invocation, &ListKind::PROMPTS, merge).await
 }
 
 /// `prompts/get`.

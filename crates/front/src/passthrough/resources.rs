@@ -3,7 +3,7 @@
 use super::uri_lookup::Candidate;
 use super::{aggregate, uri_lookup};
 use crate::call::attempts::forward_method;
-use crate::known_lists::ListKind;
+use crate::known_lists::{GroupEntries, ListKind};
 use crate::results::content::ToolResult;
 use crate::results::{URI_PREFIX, preview};
 use crate::session::context::SessionState;
@@ -19,7 +19,10 @@ use wire::{Raw, Reply, raw};
 ///
 /// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation) -> Reply {
-    list_kind(invocation, &ListKind::RESOURCES).await
+    let merge = |session: &SessionState, lists: &GroupEntries| {
+        uri_owner::merge(lists, &known_lists::claims(&session.groups), ListKind::RESOURCES.list.key())
+    };
+    aggregate::list(&invocation, &ListKind::RESOURCES, merge).await
 }
 
 /// `resources/templates/list`, of the group that `params.group` names or of all.
@@ -28,25 +31,9 @@ pub async fn list(invocation: Invocation) -> Reply {
 ///
 /// See [`list`].
 pub async fn templates(invocation: Invocation) -> Reply {
-    list_kind(invocation, &ListKind::TEMPLATES).await
-}
-
-async fn list_kind(invocation: Invocation, kind: &'static ListKind) -> Reply {
-    if let Some(group) = invocation.group()? {
-        let params = invocation.params_without_group();
-        return forward_method(&invocation.context, &group, kind.method, params).await;
-    }
-    let lists = aggregate::current(invocation.groups(), kind).await;
-    let params = invocation.params.clone();
-    let bytes = aggregate::definition_bytes(&lists);
-    let page = move |session: &SessionState| {
-        let claims = match kind.method {
-            Method::ResourcesList => known_lists::claims(&session.groups),
-            _ => Vec::new(),
-        };
-        aggregate::page(&params, kind, uri_owner::merge(&lists, &claims, kind.list.key()))
-    };
-    aggregate::run(&invocation, bytes, page).await
+    let merge =
+        |_: &SessionState, lists: &GroupEntries| uri_owner::merge(lists, &[], ListKind::TEMPLATES.list.key());
+    aggregate::list(&invocation, &ListKind::TEMPLATES, merge).await
 }
 
 /// `resources/read`: reads a stored result, or goes to the named group, else to the owner of the URI, else to the

@@ -6,7 +6,7 @@
 use super::uri_lookup::Candidate;
 use super::{aggregate, uri_lookup};
 use crate::call::attempts::forward_method;
-use crate::known_lists::ListKind;
+use crate::known_lists::{GroupEntries, ListKind};
 use crate::session::context::SessionState;
 use crate::session::invocation::Invocation;
 use crate::{known_lists, uri_owner};
@@ -28,19 +28,13 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation) -> Reply {
-    let kind = &ListKind::SKILLS;
-    if let Some(group) = invocation.group()? {
-        let params = invocation.params_without_group();
-        return forward_method(&invocation.context, &group, kind.method, params).await;
+    if invocation.group()?.is_none() {
+        wait_for_discovery(invocation.groups()).await;
     }
-    wait_for_discovery(invocation.groups()).await;
-    let lists = aggregate::current(invocation.groups(), kind).await;
-    let params = invocation.params.clone();
-    let bytes = aggregate::definition_bytes(&lists);
-    let page = move |session: &SessionState| {
+    let merge = |session: &SessionState, lists: &GroupEntries| {
         let claims = known_lists::resources_and_claims(&session.groups);
         let mut merged = Vec::new();
-        for (group, skills) in &lists {
+        for (group, skills) in lists {
             for skill in skills.iter() {
                 let is_owner = uri_owner::lister(&skill.key, &claims).is_none_or(|owner| owner == group);
                 merged.push(match is_owner {
@@ -49,9 +43,9 @@ pub async fn list(invocation: Invocation) -> Reply {
                 });
             }
         }
-        aggregate::page(&params, kind, merged)
+        merged
     };
-    aggregate::run(&invocation, bytes, page).await
+    aggregate::list(&invocation, &ListKind::SKILLS, merge).await
 }
 
 /// Waits for the groups whose catalogs are being read at start, for five seconds at most. Other lists do not, because

@@ -4,11 +4,10 @@
 use super::aggregate;
 use crate::call::attempts::forward_method;
 use crate::errors;
-use crate::known_lists::ListKind;
+use crate::known_lists::{GroupEntries, ListKind};
 use crate::session::context::SessionState;
 use crate::session::invocation::Invocation;
 use base::text::quoted;
-use config::GroupName;
 use upstream::connection::task_ids;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
@@ -42,24 +41,14 @@ pub async fn forward(invocation: Invocation, method: Method) -> Reply {
 ///
 /// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation) -> Reply {
-    let exposed_tasks = |group: &GroupName, page: &Raw| {
-        let tasks = raw::elements(page, "tasks").unwrap_or_default();
-        tasks.iter().map(|task| task_ids::expose(group, task)).collect::<Vec<_>>()
+    let group = invocation.group()?;
+    let merge = |_: &SessionState, lists: &GroupEntries| {
+        let tasks = lists.iter().flat_map(|(group, entries)| entries.iter().map(move |entry| (group, entry)));
+        tasks.map(|(group, entry)| task_ids::expose(group, &entry.definition)).collect()
     };
-    if let Some(group) = invocation.group()? {
-        let params = invocation.params_without_group();
-        let page = forward_method(&invocation.context, &group, Method::TasksList, params).await?;
-        let tasks = exposed_tasks(&group.name, &page);
-        return Ok(raw::set(&page, "tasks", &raw::array(&tasks)));
-    }
-    let lists = aggregate::current(invocation.groups(), &ListKind::TASKS).await;
-    let params = invocation.params.clone();
-    let bytes = aggregate::definition_bytes(&lists);
-    let page = move |_: &SessionState| {
-        let tasks = lists.iter().flat_map(|(group, entries)| {
-            entries.iter().map(move |entry| task_ids::expose(group, &entry.definition))
-        });
-        aggregate::page(&params, &ListKind::TASKS, tasks.collect())
-    };
-    aggregate::run(&invocation, bytes, page).await
+    let page = aggregate::list(&invocation, &ListKind::TASKS, merge).await?;
+    let Some(group) = group else { return Ok(page) };
+    let tasks = raw::elements(&page, "tasks").unwrap_or_default();
+    let tasks: Vec<_> = tasks.iter().map(|task| task_ids::expose(&group.name, task)).collect();
+    Ok(raw::set(&page, "tasks", &raw::array(&tasks)))
 }
