@@ -33,8 +33,20 @@ pub fn group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
 ///
 /// See [`group`].
 pub(crate) fn misspelled_group(groups: &GroupManager, name: &str) -> Result<Upstream, String> {
-    let found = group_in(&groups.all(), name).cloned();
-    found.map_err(|unknown| disabled(groups, name).unwrap_or(unknown))
+    let all = groups.all();
+    let known = all.iter().map(|group| (group, group.name.as_str()));
+    if let Some(group) = spelling::find(known, name).unique() {
+        return Ok(group.clone());
+    }
+    Err(disabled(groups, name).unwrap_or_else(|| match all.is_empty() {
+        true => {
+            "There are no groups: the config has no server that can be used; get_status says why.".to_owned()
+        }
+        false => {
+            let names = all.iter().map(|group| group.name.as_str());
+            format!("There is no group {}. {}", quoted(name), suggest(name, names, "groups"))
+        }
+    }))
 }
 
 /// Says that the config disables the group of this name, in any [spelling], if it does.
@@ -43,23 +55,6 @@ pub fn disabled(groups: &GroupManager, name: &str) -> Option<String> {
     let known = config.disabled.iter().map(|server| (server, server.name.as_str()));
     let server = spelling::find(known, name).unique()?;
     Some(format!("Group {} is {server}. Tell the user.", server.name))
-}
-
-/// Finds a group by its name, in any [spelling].
-///
-/// # Errors
-///
-/// No group has the name, or several may be meant. The text for the model suggests the nearest names.
-pub(crate) fn group_in<'a>(groups: &'a [Upstream], name: &str) -> Result<&'a Upstream, String> {
-    let known = groups.iter().map(|group| (group, group.name.as_str()));
-    spelling::find(known, name).unique().ok_or_else(|| {
-        let names = groups.iter().map(|group| group.name.as_str());
-        match groups.is_empty() {
-            true => "There are no groups: the config has no server that can be used; get_status says why."
-                .to_owned(),
-            false => format!("There is no group {}. {}", quoted(name), suggest(name, names, "groups")),
-        }
-    })
 }
 
 /// Finds a tool of a group in its catalog, by its name in any [spelling], with or without the name of

@@ -98,8 +98,7 @@ pub(crate) async fn by_direct_name(
 ///
 /// Making the table of names took too long.
 async fn exposed(context: &RequestContext, name: &str) -> Result<Option<ResolvedTool>, RpcError> {
-    let names = context.session.names.get(&context.session.groups).await;
-    let owner = names.map_err(|_| errors::lists_took_too_long())?.resolve(name);
+    let owner = context.exposed_names().await?.resolve(name);
     Ok(owner.and_then(|(group, tool)| Some((context.groups().get(&group)?, tool))))
 }
 

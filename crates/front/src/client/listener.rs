@@ -28,27 +28,12 @@ pub struct Listener {
 
 /// The resources that a client subscribed to by `resources/subscribe`: its own URIs, by group and the group's URI.
 #[derive(Default)]
-pub(super) struct SubscribedUris(HashMap<(GroupName, String), String>);
+pub(super) struct SubscribedUris(pub(super) HashMap<(GroupName, String), String>);
 
 impl SubscribedUris {
-    /// Adds a resource, which the client knows as `known_as`.
-    pub(super) fn insert(&mut self, group: &GroupName, uri: &str, known_as: &str) {
-        self.0.insert((group.clone(), uri.to_owned()), known_as.to_owned());
-    }
-
-    /// Removes a resource.
-    pub(super) fn remove(&mut self, group: &GroupName, uri: &str) {
-        self.0.remove(&(group.clone(), uri.to_owned()));
-    }
-
     /// Returns the client's URI of a resource, if that is another one.
     pub(super) fn alias(&self, group: &GroupName, uri: &str) -> Option<&String> {
         self.0.get(&(group.clone(), uri.to_owned())).filter(|alias| **alias != uri)
-    }
-
-    /// Returns the group at which the client has subscribed to `known_as`, and the URI there.
-    pub(super) fn find(&self, known_as: &str) -> Option<&(GroupName, String)> {
-        self.0.iter().find(|(_, known)| *known == known_as).map(|(subscribed, _)| subscribed)
     }
 
     /// Returns whether the client has subscribed to the resource, or to one above it.
@@ -92,9 +77,4 @@ impl Listener {
 pub(super) fn is_at_or_below(uri: &str, above: &str) -> bool {
     let rest = uri.strip_prefix(above);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above.ends_with('/'))
-}
-
-/// Replaces the URI in the params of a notification.
-pub(super) fn with_uri(params: &Raw, uri: &str) -> Raw {
-    raw::set_str(params, "uri", uri)
 }

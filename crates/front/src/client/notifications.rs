@@ -1,6 +1,6 @@
 //! The notifications that the client gets: which of them it wants, and which are kept until it can take them.
 
-use super::listener::{Listener, SubscribedUris, with_uri};
+use super::listener::{Listener, SubscribedUris};
 use config::GroupName;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -130,17 +130,19 @@ impl Notifications {
 
     /// Notes that the client has subscribed to `uri` of `group`, which it knows as `known_as`.
     pub(crate) fn add_subscribed(&self, group: &GroupName, uri: &str, known_as: &str) {
-        self.wanted.lock().subscribed.insert(group, uri, known_as);
+        let resource = (group.clone(), uri.to_owned());
+        self.wanted.lock().subscribed.0.insert(resource, known_as.to_owned());
     }
 
     /// Notes that the client has ended that subscription.
     pub(crate) fn remove_subscribed(&self, group: &GroupName, uri: &str) {
-        self.wanted.lock().subscribed.remove(group, uri);
+        self.wanted.lock().subscribed.0.remove(&(group.clone(), uri.to_owned()));
     }
 
     /// Returns the group at which the client has subscribed to `known_as`, and the URI there.
     pub(crate) fn subscribed_at(&self, known_as: &str) -> Option<(GroupName, String)> {
-        self.wanted.lock().subscribed.find(known_as).cloned()
+        let wanted = self.wanted.lock();
+        wanted.subscribed.0.iter().find(|(_, known)| *known == known_as).map(|(resource, _)| resource.clone())
     }
 
     /// Adds an open `subscriptions/listen`.
@@ -238,7 +240,7 @@ impl WantedNotifications {
         let is_update = method == notification::RESOURCES_UPDATED;
         let uri = is_update.then(|| raw::get_str(params, "uri")).flatten();
         let alias = uri.and_then(|uri| self.subscribed.alias(group, &uri));
-        Some(alias.map_or_else(|| params.clone(), |alias| with_uri(params, alias)))
+        Some(alias.map_or_else(|| params.clone(), |alias| raw::set_str(params, "uri", alias)))
     }
 
     /// Tells the listeners that want it that a resource was updated. Returns whether there is one.
@@ -247,7 +249,8 @@ impl WantedNotifications {
         for listener in &mut self.listeners {
             if let Some(known_as) = listener.resource(group, uri) {
                 is_wanted = true;
-                let params = if known_as == uri { params.clone() } else { with_uri(params, &known_as) };
+                let params =
+                    if known_as == uri { params.clone() } else { raw::set_str(params, "uri", &known_as) };
                 listener.notify(peer, notification::RESOURCES_UPDATED, params);
             }
         }

@@ -41,7 +41,7 @@ fn cut_blocks(result: &ToolResult, room: usize) -> (Vec<Raw>, usize) {
                 let content = decode(&text.raw);
                 let beginning = beginning(&content, room);
                 blocks.push(if beginning.len() < content.len() {
-                    with_resource_text(block, beginning)
+                    raw::set_in(block, "resource", "text", &json_string(beginning))
                 } else {
                     block.clone()
                 });
@@ -105,10 +105,6 @@ fn beginning(text: &str, room: usize) -> &str {
         Some(line_end) if line_end >= room / 2 => &cut[..line_end],
         _ => cut,
     }
-}
-
-fn with_resource_text(block: &Raw, text: &str) -> Raw {
-    raw::set_in(block, "resource", "text", &json_string(text))
 }
 
 /// Returns the contents of a stored result for `resources/read`: its blocks in order, then its structured content.

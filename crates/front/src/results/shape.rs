@@ -82,14 +82,6 @@ impl Shape {
     fn add(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Option<()> {
         self.values += 1;
         match scanner.peek()? {
-            b'{' if depth >= MAX_DEPTH => {
-                self.object.get_or_insert_default();
-                scanner.value().map(|_| ())
-            }
-            b'[' if depth >= MAX_DEPTH => {
-                self.array.get_or_insert_default();
-                scanner.value().map(|_| ())
-            }
             b'{' => self.object.get_or_insert_default().add(scanner, depth),
             b'[' => self.array.get_or_insert_default().add(scanner, depth),
             first => {
@@ -138,12 +130,15 @@ impl Shape {
 
 impl ArrayShape {
     fn add(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Option<()> {
+        if depth >= MAX_DEPTH {
+            return scanner.value().map(drop);
+        }
         let mut count = 0;
         scanner.array(|scanner| {
             count += 1;
             match count <= MAX_ELEMENTS {
                 true => self.elements.add(scanner, depth + 1),
-                false => scanner.value().map(|_| ()),
+                false => scanner.value().map(drop),
             }
         })?;
         self.shortest = Some(self.shortest.map_or(count, |shortest| shortest.min(count)));
@@ -168,6 +163,9 @@ impl ArrayShape {
 
 impl ObjectShape {
     fn add(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Option<()> {
+        if depth >= MAX_DEPTH {
+            return scanner.value().map(drop);
+        }
         self.objects += 1;
         let json = scanner.clone();
         scanner.object(|scanner, key, _| {
@@ -177,7 +175,7 @@ impl ObjectShape {
             }
             if self.members.len() >= MAX_MEMBERS {
                 self.more += 1;
-                return scanner.value().map(|_| ());
+                return scanner.value().map(drop);
             }
             let mut shape = Shape::default();
             shape.add(scanner, depth + 1)?;

@@ -11,6 +11,7 @@ use crate::client::input_channels::InputChannel;
 use crate::client::notifications::LogInterest;
 use crate::client::question_limit::TooManyQuestions;
 use crate::errors::{self, RpcError};
+use crate::exposed_names::ExposedNames;
 use crate::known_names::KnownNames;
 use crate::origins::Origins;
 use crate::results::ResultStore;
@@ -138,6 +139,16 @@ impl RequestContext {
         let session = self.session.clone();
         let done = self.session.groups.run_on_lists(move |_| work(&session)).await;
         done.map_err(|_| errors::lists_took_too_long())
+    }
+
+    /// Returns the exposed names of all known tools.
+    ///
+    /// # Errors
+    ///
+    /// Making the table took too long.
+    pub(crate) async fn exposed_names(&self) -> Result<Arc<ExposedNames>, RpcError> {
+        let names = self.session.names.get(&self.session.groups).await;
+        names.map_err(|_| errors::lists_took_too_long())
     }
 
     /// Returns whether the client opens URLs for its user.

@@ -52,17 +52,7 @@ impl Invocation {
     ///
     /// The member is missing or not a string.
     pub fn string(&self, key: &str) -> Result<String, RpcError> {
-        self.str(key).map(Cow::into_owned)
-    }
-
-    /// Returns a string member of the params, without copying it.
-    ///
-    /// # Errors
-    ///
-    /// The member is missing or not a string.
-    pub fn str(&self, key: &str) -> Result<Cow<'_, str>, RpcError> {
-        self.params
-            .get_str(key)
-            .ok_or_else(|| errors::invalid_params(format!("params.{key} must be a string")))
+        let text = self.params.get_str(key).map(Cow::into_owned);
+        text.ok_or_else(|| errors::invalid_params(format!("params.{key} must be a string")))
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn group_json(
     json!({
         "group": group.name.as_str(),
         "state": snapshot.state.name(),
-        "mode": mode(snapshot),
+        "mode": snapshot.mode().name(),
         "connecting": snapshot.connecting.is_some(),
         "connectingMs": snapshot.connecting.map(|since| millis(since.elapsed())),
         "startupLine": group.startup_line(),
@@ -108,33 +108,19 @@ pub(super) fn group_line(
             attempts => line.push_str(&format!(", {attempts} failed attempts\n    {error}")),
         }
     }
-    if let Some(note) = note {
-        line.push_str(&format!("\n    {note}"));
-    }
-    for warning in snapshot.config_warnings() {
-        line.push_str(&format!("\n    {warning}"));
-    }
-    if let Some(stderr) = group.startup_line() {
-        line.push_str(&format!("\n    the last line of its stderr: {stderr}"));
-    }
-    if let Some(hint) = group.startup_hint() {
-        line.push_str(&format!("\n    {hint}"));
-    }
-    if let Some(text) = unreadable_text(snapshot) {
-        line.push_str(&format!("\n    {text}"));
-    }
-    for finding in snapshot.findings() {
-        line.push_str(&format!("\n    {finding}"));
-    }
-    if let Some(text) = snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()) {
-        line.push_str(&format!("\n    {text}"));
-    }
-    for note in change_notes(group, snapshot) {
-        line.push_str(&format!("\n    {note}"));
-    }
-    if let Some(url) = flows.open_url(group) {
-        line.push_str(&format!("\n    login needed; open this address in a browser on this machine: {url}"));
-    }
+    let mut notes = Vec::from_iter(note.map(Note::to_string));
+    notes.extend(snapshot.config_warnings());
+    notes.extend(group.startup_line().map(|stderr| format!("the last line of its stderr: {stderr}")));
+    notes.extend(group.startup_hint());
+    notes.extend(unreadable_text(snapshot));
+    notes.extend(snapshot.findings());
+    notes.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
+    notes.extend(change_notes(group, snapshot));
+    let url = flows.open_url(group);
+    notes.extend(
+        url.map(|url| format!("login needed; open this address in a browser on this machine: {url}")),
+    );
+    notes.iter().for_each(|note| line.push_str(&format!("\n    {note}")));
     line
 }
 
@@ -234,10 +220,6 @@ fn failure(snapshot: &Snapshot) -> (Option<String>, u32) {
         State::Pending | State::Discovered | State::Connected => 0,
     };
     (snapshot.last_failure().map(ToString::to_string), attempts)
-}
-
-fn mode(snapshot: &Snapshot) -> &'static str {
-    snapshot.mode().name()
 }
 
 pub(super) fn millis(duration: Duration) -> u64 {

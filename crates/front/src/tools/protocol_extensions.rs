@@ -6,7 +6,6 @@ use crate::ask::acquire::acquire;
 use crate::call::found_tool::find_tool;
 use crate::call::resolve;
 use crate::errors::RpcError;
-use crate::exposed_names::ExposedNames;
 use crate::known_names::exposed_names;
 use crate::session::context::{RequestContext, SessionState};
 use crate::session::invocation::Invocation;
@@ -16,7 +15,6 @@ use config::tool_rules::Rules;
 use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use upstream::GroupManager;
 use wire::protocol::Era;
 use wire::{Raw, Reply, raw};
@@ -144,19 +142,9 @@ async fn find_unknown(context: &RequestContext, name: &str) -> Result<Raw, RpcEr
     let definition = found
         .definition()
         .ok_or_else(|| errors::invalid_params(lookup::unlisted_tool(&group.name, &found.name)))?;
-    let table = names(context).await?;
+    let table = context.exposed_names().await?;
     let exposed = table.exposed(&group.name, &found.name).unwrap_or(name);
     Ok(described(definition, &found.name, exposed, &found.snapshot.rules))
-}
-
-/// Returns the exposed names of all known tools.
-///
-/// # Errors
-///
-/// Making the table took too long.
-async fn names(context: &RequestContext) -> Result<Arc<ExposedNames>, RpcError> {
-    let names = context.session.names.get(&context.session.groups).await;
-    names.map_err(|_| errors::lists_took_too_long())
 }
 
 /// Returns the known definitions of tools by their exposed names. Tools that are refused because they changed are left
@@ -169,7 +157,7 @@ async fn known_definitions(
     context: &RequestContext,
     names: &[String],
 ) -> Result<HashMap<String, Raw>, RpcError> {
-    let (table, names) = (self::names(context).await?, names.to_vec());
+    let (table, names) = (context.exposed_names().await?, names.to_vec());
     let find = move |session: &SessionState| {
         let definition = |name: String| {
             let (group, tool) = table.resolve(&name)?;

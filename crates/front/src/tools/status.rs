@@ -7,7 +7,7 @@ use crate::results::grouped;
 use crate::session::context::RequestContext;
 use crate::{arguments, lookup, tool_errors};
 use base::clock::rounded;
-use config::{Config, ConfigError, GroupName};
+use config::{Config, GroupName};
 use process::processes::duplicates::DuplicateServer;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -24,17 +24,6 @@ pub struct Status {
     pub json: Value,
     /// What is wrong, then one line per group.
     pub text: String,
-}
-
-impl Status {
-    /// Adds how many results the session keeps, and how many bytes they have, if there are any.
-    fn add_stored_results(&mut self, (count, bytes): (usize, usize)) {
-        if count > 0 {
-            self.json["storedResults"] = json!({ "count": count, "bytes": bytes });
-            let line = format!("\nstored results: {count} ({} bytes)", grouped(bytes));
-            self.text.push_str(&line);
-        }
-    }
 }
 
 /// Answers `get_status`. For a single group that needs a login, the login is started, and its address awaited for five
@@ -55,7 +44,11 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
     };
     let duplicates = duplicate_servers::find(&chosen).await;
     let mut status = report(&chosen, groups, flows, &duplicates);
-    status.add_stored_results(context.session.results.size());
+    let (count, bytes) = context.session.results.size();
+    if count > 0 {
+        status.json["storedResults"] = json!({ "count": count, "bytes": bytes });
+        status.text.push_str(&format!("\nstored results: {count} ({} bytes)", grouped(bytes)));
+    }
     json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
         .to_string()
         .into()
@@ -152,11 +145,6 @@ fn is_failed(group: &Upstream) -> bool {
     matches!(group.snapshot().state, State::Failed(_))
 }
 
-/// An error in a config that was read again.
-fn not_applied(error: &ConfigError) -> String {
-    format!("{error}; until this is corrected, what was valid before stays in effect")
-}
-
 /// What is wrong with this instance, apart from its groups.
 struct Problems {
     /// With the command line and the environment variables of its options.
@@ -167,15 +155,13 @@ struct Problems {
 
 impl Problems {
     fn of(manager: &GroupManager) -> Self {
-        let (config, reload) = (manager.config(), manager.reload_errors());
+        let reload = manager.reload_errors();
+        let reload = reload
+            .iter()
+            .map(|error| format!("{error}; until this is corrected, what was valid before stays in effect"));
         Self {
             usage: manager.usage_errors().to_vec(),
-            config: config
-                .errors
-                .iter()
-                .map(ToString::to_string)
-                .chain(reload.iter().map(not_applied))
-                .collect(),
+            config: manager.config().errors.iter().map(ToString::to_string).chain(reload).collect(),
         }
     }
 
