@@ -216,19 +216,12 @@ impl LineReader {
         self.reservation = Reservation::default();
         let part = self.buffer.split().freeze();
         self.searched = 0;
-        let head = || Bytes::copy_from_slice(&part[..KEPT_ENDS.min(part.len())]);
-        let line = || OversizedLine { head: head(), tail: Vec::new(), bytes: 0, is_over_budget };
-        self.oversized.get_or_insert_with(line).add(&part);
+        self.oversized.get_or_insert_with(|| OversizedLine::begin(&part, is_over_budget)).add(&part);
     }
 
     fn finish(&mut self, line: Bytes) -> Option<Result<Bytes, MessageError>> {
         if self.oversized.is_none() && line.len() > self.limit {
-            self.oversized = Some(OversizedLine {
-                head: line.slice(..KEPT_ENDS.min(line.len())),
-                tail: Vec::new(),
-                bytes: 0,
-                is_over_budget: false,
-            });
+            self.oversized = Some(OversizedLine::begin(&line, false));
         }
         if let Some(mut skipped) = self.oversized.take() {
             skipped.add(&line);
@@ -253,6 +246,12 @@ impl LineReader {
 }
 
 impl OversizedLine {
+    /// Keeps the first bytes of a line that begins with `part`.
+    fn begin(part: &[u8], is_over_budget: bool) -> Self {
+        let head = Bytes::copy_from_slice(&part[..KEPT_ENDS.min(part.len())]);
+        Self { head, tail: Vec::new(), bytes: 0, is_over_budget }
+    }
+
     fn add(&mut self, part: &[u8]) {
         self.bytes += part.len() as u64;
         self.tail.extend_from_slice(part);

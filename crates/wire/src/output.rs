@@ -264,10 +264,6 @@ impl Writer {
     ///
     /// Fails as writing does, such as when the other side no longer reads.
     pub async fn run(mut self) -> io::Result<()> {
-        self.write_all().await
-    }
-
-    async fn write_all(&mut self) -> io::Result<()> {
         let mut batch = VecDeque::new();
         while self.shared.take(&mut batch).await {
             match &mut self.sink {

@@ -193,7 +193,7 @@ impl Peer {
         &'a self,
         method: &str,
         params: Option<&Body>,
-        options: &'a CallOptions,
+        options: &CallOptions,
     ) -> Result<SentCall<'a>, CallError> {
         let started = clock::now();
         let mut sent = started;
@@ -206,18 +206,13 @@ impl Peer {
         let call = OpenCall {
             caller: None,
             timed_out: false,
-            progress: options.progress.clone(),
-            on_acknowledged: options.on_acknowledged.clone(),
-            may_become_task: options.may_become_task,
+            options: options.clone(),
             is_subscription: method == Method::SubscriptionsListen.name(),
-            origin: options.origin,
             started,
             last_progress: sent,
-            timeout: options.timeout,
-            max_total: options.max_total,
         };
         let id = self.open(call)?;
-        let sent = SentCall { peer: self, id, options, is_over: false, timed_out: false };
+        let sent = SentCall { peer: self, id, is_over: false, timed_out: false };
         let request = match options.progress {
             Some(_) => Frame::request(id, method, Some(&with_progress_token(params, id))),
             None => Frame::request(id, method, params),
@@ -280,7 +275,7 @@ impl Peer {
 
     /// Returns the caller's own number for an open call; `None` if it has none, or is not open.
     pub fn origin(&self, id: &Raw) -> Option<u64> {
-        self.calls.lock().open.get(&own_id(id)?)?.origin
+        self.calls.lock().open.get(&own_id(id)?)?.options.origin
     }
 
     /// Ends a `subscriptions/listen` that the other side cancels, which counts as its answer. Returns false if `id` is
@@ -310,7 +305,7 @@ impl Peer {
         let to = match calls.open.get_mut(&id) {
             Some(call) => {
                 call.last_progress = Instant::now();
-                call.progress.clone()
+                call.options.progress.clone()
             }
             None => match calls.progress_of_task(id) {
                 Some(progress) => Some(progress.clone()),
@@ -332,7 +327,7 @@ impl Peer {
         let Some(params) = params else { return false };
         let id = raw::get(params, "_meta").and_then(|given| raw::get(&given, meta::SUBSCRIPTION));
         let Some(id) = id.and_then(|id| own_id(&id)) else { return false };
-        let sender = self.calls.lock().open.get(&id).and_then(|call| call.on_acknowledged.clone());
+        let sender = self.calls.lock().open.get(&id).and_then(|call| call.options.on_acknowledged.clone());
         let Some(sender) = sender else { return false };
         sender.send_replace(Some(params.clone()));
         true
@@ -348,7 +343,6 @@ impl Peer {
 pub struct SentCall<'a> {
     peer: &'a Peer,
     id: u64,
-    options: &'a CallOptions,
     /// Whether the call is no longer open.
     is_over: bool,
     /// Whether its time is over, which is the reason to give in the cancellation.
@@ -373,7 +367,11 @@ impl SentCall<'_> {
 
 impl Drop for SentCall<'_> {
     fn drop(&mut self) {
-        if self.is_over || !self.peer.calls.lock().abandon(self.id) || !self.options.cancellable {
+        if self.is_over {
+            return;
+        }
+        let abandoned = self.peer.calls.lock().abandon(self.id);
+        if !abandoned.is_some_and(|call| call.options.cancellable) {
             return;
         }
         let params = cancellation::params().unwrap_or(match self.timed_out {

@@ -1,12 +1,10 @@
 //! The requests of one side that are not answered yet, and what outlives them. Plain state; `peer` has the lock.
 
-use crate::peer::call_options::{CallError, Progress};
+use crate::CallReply;
+use crate::peer::call_options::{CallError, CallOptions, Progress};
 use crate::peer::own_ids::OwnIdMap;
-use crate::{CallReply, Raw};
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// The number of tasks whose progress is passed on after the answer to their call. The oldest are dropped.
@@ -42,29 +40,19 @@ pub(crate) struct OpenCall {
     pub(crate) caller: Option<Waker>,
     /// Whether the caller was told that its time is over. The call stays open until it has left.
     pub(crate) timed_out: bool,
-    /// Where progress goes.
-    pub(crate) progress: Option<Progress>,
-    /// Takes the params of the acknowledgement of a `subscriptions/listen`.
-    pub(crate) on_acknowledged: Option<watch::Sender<Option<Raw>>>,
-    /// Whether progress may come after the answer.
-    pub(crate) may_become_task: bool,
+    /// Its limits, and what accompanies it.
+    pub(crate) options: CallOptions,
     /// Whether it is a `subscriptions/listen`, which stays open until one side ends it.
     pub(crate) is_subscription: bool,
-    /// The caller's own number for it.
-    pub(crate) origin: Option<u64>,
     /// When the call was made.
     pub(crate) started: Instant,
     /// When the call was made, or progress came last.
     pub(crate) last_progress: Instant,
-    /// The limit for the answer. Progress restarts it.
-    pub(crate) timeout: Duration,
-    /// The limit for the answer, regardless of progress.
-    pub(crate) max_total: Duration,
 }
 
 impl OpenCall {
     fn deadline(&self) -> Instant {
-        (self.last_progress + self.timeout).min(self.started + self.max_total)
+        (self.last_progress + self.options.timeout).min(self.started + self.options.max_total)
     }
 }
 
@@ -104,7 +92,7 @@ impl OpenCalls {
     /// Returns the outcome if the call is not open.
     pub(crate) fn answered(&mut self, id: u64, outcome: CallOutcome) -> Result<Option<Waker>, CallOutcome> {
         let Some(call) = self.open.remove(&id) else { return Err(outcome) };
-        if let Some(progress) = call.progress.filter(|_| call.may_become_task) {
+        if let Some(progress) = call.options.progress.filter(|_| call.options.may_become_task) {
             push_bounded(&mut self.task_progress, (id, progress), MAX_TASKS);
         }
         if !call.timed_out {
@@ -132,14 +120,12 @@ impl OpenCalls {
         Poll::Pending
     }
 
-    /// Removes a call whose caller left. Returns false if it was answered before.
-    pub(crate) fn abandon(&mut self, id: u64) -> bool {
+    /// Removes a call whose caller left. Returns `None` if it was answered before.
+    pub(crate) fn abandon(&mut self, id: u64) -> Option<OpenCall> {
         self.outcomes.remove(&id);
-        let was_open = self.open.remove(&id).is_some();
-        if was_open {
-            push_bounded(&mut self.abandoned, id, MAX_ABANDONED);
-        }
-        was_open
+        let call = self.open.remove(&id)?;
+        push_bounded(&mut self.abandoned, id, MAX_ABANDONED);
+        Some(call)
     }
 
     /// Returns whether the caller of request `id` left before the answer, and forgets the request.
@@ -156,7 +142,7 @@ impl OpenCalls {
     /// Returns how many calls with an origin are open, and when the first of them began. Subscriptions are not among
     /// them.
     pub(crate) fn in_flight(&self) -> (usize, Option<Instant>) {
-        let calls = self.open.values().filter(|call| call.origin.is_some() && !call.is_subscription);
+        let calls = self.open.values().filter(|call| call.options.origin.is_some() && !call.is_subscription);
         calls.fold((0, None), |(count, first), call| {
             (count + 1, Some(first.map_or(call.started, |first: Instant| first.min(call.started))))
         })
@@ -165,7 +151,7 @@ impl OpenCalls {
     /// Returns the id of the only call with an origin that is open; `None` if there are none or several. Subscriptions
     /// are among them.
     pub(crate) fn only(&self) -> Option<u64> {
-        let mut calls = self.open.iter().filter(|(_, call)| call.origin.is_some());
+        let mut calls = self.open.iter().filter(|(_, call)| call.options.origin.is_some());
         calls.next().map(|(id, _)| *id).filter(|_| calls.next().is_none())
     }
 }

@@ -127,19 +127,21 @@ const fn row(
     MethodInfo { method, name, capability, eras, timeout, may_request_input, repeatable, has_cache_hints }
 }
 
-/// Marks a method whose answer may ask the client for input.
-const fn may_request_input(row: MethodInfo) -> MethodInfo {
-    MethodInfo { may_request_input: true, ..row }
-}
+impl MethodInfo {
+    /// Marks a method whose answer may ask the client for input.
+    const fn with_input(self) -> Self {
+        Self { may_request_input: true, ..self }
+    }
 
-/// Marks a method that must not be sent twice.
-const fn not_repeatable(row: MethodInfo) -> MethodInfo {
-    MethodInfo { repeatable: false, ..row }
-}
+    /// Marks a method that must not be sent twice.
+    const fn not_repeatable(self) -> Self {
+        Self { repeatable: false, ..self }
+    }
 
-/// Marks a method whose results say how long they may be cached.
-const fn has_cache_hints(row: MethodInfo) -> MethodInfo {
-    MethodInfo { has_cache_hints: true, ..row }
+    /// Marks a method whose results say how long they may be cached.
+    const fn cacheable(self) -> Self {
+        Self { has_cache_hints: true, ..self }
+    }
 }
 
 /// The rows of all methods, in the order of the enum.
@@ -147,53 +149,36 @@ static METHODS: [MethodInfo; 28] = {
     use Eras::{Both, Handshake, Stateless, ToClient};
     use Method as M;
     use TimeoutClass::{Longest, None as Own, Prompts, Resources, Tools};
+    const TOOLS: Option<&str> = Some(capability::TOOLS);
     const RESOURCES: Option<&str> = Some(capability::RESOURCES);
     const PROMPTS: Option<&str> = Some(capability::PROMPTS);
     const TASKS: Option<&str> = Some(capability::TASKS);
     [
-        not_repeatable(may_request_input(row(
-            M::ToolsCall,
-            "tools/call",
-            Some(capability::TOOLS),
-            Both,
-            Tools,
-        ))),
+        row(M::ToolsCall, "tools/call", TOOLS, Both, Tools).with_input().not_repeatable(),
         row(M::Initialize, "initialize", None, Handshake, Own),
         row(M::Ping, "ping", None, Handshake, Own),
-        has_cache_hints(row(M::ServerDiscover, "server/discover", None, Stateless, Own)),
-        has_cache_hints(row(M::ToolsList, "tools/list", Some(capability::TOOLS), Both, Own)),
-        row(M::ToolsDescribe, "tools/describe", Some(capability::TOOLS), Both, Own),
-        row(M::ToolsDescribeBatch, "tools/describe_batch", Some(capability::TOOLS), Both, Own),
-        has_cache_hints(row(M::ResourcesList, "resources/list", RESOURCES, Both, Resources)),
-        has_cache_hints(row(
-            M::ResourceTemplatesList,
-            "resources/templates/list",
-            RESOURCES,
-            Both,
-            Resources,
-        )),
-        has_cache_hints(may_request_input(row(
-            M::ResourcesRead,
-            "resources/read",
-            RESOURCES,
-            Both,
-            Resources,
-        ))),
+        row(M::ServerDiscover, "server/discover", None, Stateless, Own).cacheable(),
+        row(M::ToolsList, "tools/list", TOOLS, Both, Own).cacheable(),
+        row(M::ToolsDescribe, "tools/describe", TOOLS, Both, Own),
+        row(M::ToolsDescribeBatch, "tools/describe_batch", TOOLS, Both, Own),
+        row(M::ResourcesList, "resources/list", RESOURCES, Both, Resources).cacheable(),
+        row(M::ResourceTemplatesList, "resources/templates/list", RESOURCES, Both, Resources).cacheable(),
+        row(M::ResourcesRead, "resources/read", RESOURCES, Both, Resources).with_input().cacheable(),
         row(M::ResourcesSubscribe, "resources/subscribe", RESOURCES, Handshake, Resources),
         row(M::ResourcesUnsubscribe, "resources/unsubscribe", RESOURCES, Handshake, Resources),
         row(M::ResourcesDirectoryRead, "resources/directory/read", RESOURCES, Both, Resources),
-        has_cache_hints(row(M::SkillsList, "skills/list", RESOURCES, Both, Resources)),
-        has_cache_hints(row(M::SkillsGet, "skills/get", RESOURCES, Both, Resources)),
+        row(M::SkillsList, "skills/list", RESOURCES, Both, Resources).cacheable(),
+        row(M::SkillsGet, "skills/get", RESOURCES, Both, Resources).cacheable(),
         row(M::SubscriptionsListen, "subscriptions/listen", None, Stateless, Own),
-        has_cache_hints(row(M::PromptsList, "prompts/list", PROMPTS, Both, Prompts)),
-        may_request_input(row(M::PromptsGet, "prompts/get", PROMPTS, Both, Prompts)),
+        row(M::PromptsList, "prompts/list", PROMPTS, Both, Prompts).cacheable(),
+        row(M::PromptsGet, "prompts/get", PROMPTS, Both, Prompts).with_input(),
         row(M::CompletionComplete, "completion/complete", Some(capability::COMPLETIONS), Both, Resources),
         row(M::LoggingSetLevel, "logging/setLevel", Some(capability::LOGGING), Handshake, Own),
         row(M::TasksList, "tasks/list", TASKS, Handshake, Tools),
         row(M::TasksGet, "tasks/get", TASKS, Both, Tools),
         row(M::TasksResult, "tasks/result", TASKS, Handshake, Longest),
-        not_repeatable(row(M::TasksUpdate, "tasks/update", TASKS, Stateless, Tools)),
-        not_repeatable(row(M::TasksCancel, "tasks/cancel", TASKS, Both, Tools)),
+        row(M::TasksUpdate, "tasks/update", TASKS, Stateless, Tools).not_repeatable(),
+        row(M::TasksCancel, "tasks/cancel", TASKS, Both, Tools).not_repeatable(),
         row(M::RootsList, "roots/list", Some(capability::ROOTS), ToClient, Own),
         row(M::SamplingCreateMessage, "sampling/createMessage", Some(capability::SAMPLING), ToClient, Own),
         row(M::ElicitationCreate, "elicitation/create", Some(capability::ELICITATION), ToClient, Own),
