@@ -127,12 +127,8 @@ fn is_inherited(name: &OsStr, value: &OsStr, rule: &InheritEnv) -> bool {
     match rule {
         // What only the client knows is for the entries that name it, not for every server.
         InheritEnv::All => !has_prefix(name, CLIENT_VAR_PREFIX),
-        InheritEnv::Safe => is_safe(name) || launcher_vars::is_inherited(name, value),
-        InheritEnv::Named(more) => {
-            is_safe(name)
-                || launcher_vars::is_inherited(name, value)
-                || more.iter().any(|other| is_same_var(name, other))
-        }
+        InheritEnv::Safe => is_safe(name, value),
+        InheritEnv::Named(more) => is_safe(name, value) || more.iter().any(|other| is_same_var(name, other)),
     }
 }
 
@@ -141,10 +137,11 @@ fn has_prefix(name: &str, prefix: &str) -> bool {
     name.get(..prefix.len()).is_some_and(|start| is_same_var(start, prefix))
 }
 
-fn is_safe(name: &str) -> bool {
+fn is_safe(name: &str, value: &OsStr) -> bool {
     SAFE_VARS.iter().any(|safe| is_same_var(name, safe))
         || SAFE_PREFIXES.iter().any(|prefix| has_prefix(name, prefix))
         || cfg!(windows) && SAFE_WINDOWS_VARS.iter().any(|safe| is_same_var(name, safe))
+        || launcher_vars::is_inherited(name, value)
 }
 
 /// Returns the names of our variables that the child of `group` did not inherit and that it may have wanted: variables

@@ -232,10 +232,9 @@ impl WardenClient {
         let Some(process) = self.processes.get_mut(&id) else { return };
         let Some(pid) = process.pid else { return };
         let handle = ProcessHandle::new(id, process.state.subscribe(), self.command_sender.clone());
-        match process.reply.take() {
+        if let Some(reply) = process.reply.take() {
             // If the caller has given up, this drops the handle, which stops the process.
-            Some(reply) => drop(reply.send(Ok((pid, handle)))),
-            None => drop(handle),
+            drop(reply.send(Ok((pid, handle))));
         }
     }
 

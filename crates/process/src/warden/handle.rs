@@ -96,10 +96,8 @@ impl ProcessHandle {
     /// Waits for the process to exit, however long that takes. Cancel-safe, and can be called again. `Unknown` if the
     /// warden process has died.
     pub async fn exited(&self) -> Exit {
-        match self.state.clone().wait_for(|state| state.exit.is_some()).await {
-            Ok(state) => state.exit.unwrap_or(Exit::Unknown),
-            Err(_) => Exit::Unknown,
-        }
+        let exited = self.state.clone().wait_for(|state| state.exit.is_some()).await.map(|state| state.exit);
+        exited.ok().flatten().unwrap_or(Exit::Unknown)
     }
 
     /// Ends the process and every process that it started, with signals as `timeouts` says. A second call can only

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
 use super::spawn::SpawnReport;
+use super::waiting::from_now;
+use crate::stop_timeouts::StopTimeouts;
 
 /// How long killing may take after the first SIGKILL. A process that is left then belongs to another user, or is in
 /// uninterruptible sleep.
@@ -37,6 +40,44 @@ pub(super) struct PendingStop {
     pub(super) empty_scans: u8,
 }
 
+impl PendingStop {
+    /// Begins a stop.
+    pub(super) fn new(timeouts: StopTimeouts) -> Self {
+        let (sigterm_at, sigkill_at) = (from_now(timeouts.sigterm_after), from_now(timeouts.sigkill_after));
+        Self { sigterm_at: Some(sigterm_at), sigkill_at, empty_scans: 0 }
+    }
+
+    /// Returns when the next signal is due.
+    fn next_signal_at(&self) -> Instant {
+        self.sigterm_at.unwrap_or(self.sigkill_at).min(self.sigkill_at)
+    }
+
+    /// Returns the signal that is due. SIGTERM is due once.
+    pub(super) fn due_signal(&mut self, now: Instant) -> Option<Signal> {
+        if now >= self.sigkill_at {
+            return Some(Signal::SIGKILL);
+        }
+        self.sigterm_at.take_if(|sigterm_at| now >= *sigterm_at).map(|_| Signal::SIGTERM)
+    }
+
+    /// Returns whether killing has taken too long.
+    pub(super) fn is_given_up(&self, now: Instant) -> bool {
+        now >= self.sigkill_at + KILL_TIMEOUT
+    }
+
+    /// Returns when the stop has to continue if no child exits before. The last processes of an upstream descend from a
+    /// child of the warden process, whose exit is a signal.
+    pub(super) fn next_deadline(&self, now: Instant) -> Instant {
+        if self.empty_scans > 0 || now >= self.sigkill_at && now < self.sigkill_at + FAST_SCAN_PERIOD {
+            now + FAST_SCAN_INTERVAL
+        } else if now >= self.sigkill_at {
+            now + SLOW_SCAN_INTERVAL
+        } else {
+            self.next_signal_at()
+        }
+    }
+}
+
 impl SupervisedUpstream {
     /// Creates an upstream that was just forked.
     pub(super) fn new(pid: i32, report: SpawnReport) -> Self {
@@ -45,28 +86,6 @@ impl SupervisedUpstream {
 
     /// Returns whether its stop needs a scan now. While its first process lives and no signal is due, it needs none.
     pub(super) fn needs_scan(&self, now: Instant) -> bool {
-        self.stop.as_ref().is_some_and(|stop| {
-            self.has_exited
-                || now >= stop.sigkill_at
-                || stop.sigterm_at.is_some_and(|sigterm_at| now >= sigterm_at)
-        })
+        self.stop.as_ref().is_some_and(|stop| self.has_exited || now >= stop.next_signal_at())
     }
-
-    /// Returns when its stop has to continue if no child exits before. The last processes of an upstream descend from a
-    /// child of the warden process, whose exit is a signal.
-    pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        let stop = self.stop.as_ref()?;
-        Some(if stop.empty_scans > 0 {
-            now + FAST_SCAN_INTERVAL
-        } else if now >= stop.sigkill_at {
-            now + kill_scan_interval(now, stop.sigkill_at)
-        } else {
-            stop.sigterm_at.unwrap_or(stop.sigkill_at)
-        })
-    }
-}
-
-/// Returns the time until the next scan while processes are being killed.
-pub(super) fn kill_scan_interval(now: Instant, sigkill_at: Instant) -> Duration {
-    if now < sigkill_at + FAST_SCAN_PERIOD { FAST_SCAN_INTERVAL } else { SLOW_SCAN_INTERVAL }
 }

@@ -28,7 +28,7 @@ use super::ipc::WardenSocket;
 use super::owner_mark::OwnerId;
 use super::protocol::{VERSION, WardenEvent, WardenMessage, WardenRequest};
 use super::spawn::{SpawnContext, SpawnReport};
-use super::supervised::{KILL_TIMEOUT, PendingStop, SupervisedUpstream, kill_scan_interval};
+use super::supervised::{PendingStop, SupervisedUpstream};
 use super::waiting::{WaitResult, from_now, wait_any, wait_for, wait_for_signal};
 use super::{orphans, setup, stopped_wardens};
 use crate::held_process::HeldProcess;
@@ -186,16 +186,13 @@ impl Supervisor {
         let Some(upstream) = self.upstreams.get_mut(&id) else {
             return self.socket.send(&WardenEvent::Stopped { id, survivors: 0 });
         };
-        let (sigterm_at, sigkill_at) = (from_now(timeouts.sigterm_after), from_now(timeouts.sigkill_after));
+        let requested = PendingStop::new(timeouts);
         match &mut upstream.stop {
             Some(stop) => {
-                stop.sigterm_at = stop.sigterm_at.map(|earlier| earlier.min(sigterm_at));
-                stop.sigkill_at = stop.sigkill_at.min(sigkill_at);
+                stop.sigterm_at = stop.sigterm_at.min(requested.sigterm_at);
+                stop.sigkill_at = stop.sigkill_at.min(requested.sigkill_at);
             }
-            None => {
-                upstream.stop =
-                    Some(PendingStop { sigterm_at: Some(sigterm_at), sigkill_at, empty_scans: 0 });
-            }
+            None => upstream.stop = Some(requested),
         }
     }
 
@@ -210,7 +207,8 @@ impl Supervisor {
             }
             self.kill_survivors(&by_upstream);
         }
-        self.upstreams.values().filter_map(|upstream| upstream.next_deadline(now)).min()
+        let stops = self.upstreams.values().filter_map(|upstream| upstream.stop.as_ref());
+        stops.map(|stop| stop.next_deadline(now)).min()
     }
 
     /// Does what is due for an upstream that is being stopped. `living` are its processes.
@@ -219,16 +217,13 @@ impl Supervisor {
         let Some(stop) = &mut upstream.stop else { return };
         let is_empty = upstream.has_exited && living.is_empty();
         stop.empty_scans = if is_empty { stop.empty_scans + 1 } else { 0 };
-        if stop.empty_scans >= EMPTY_SCANS || now >= stop.sigkill_at + KILL_TIMEOUT {
+        if stop.empty_scans >= EMPTY_SCANS || stop.is_given_up(now) {
             self.upstreams.remove(&id);
             let survivors = u32::try_from(living.len()).unwrap_or(u32::MAX);
             return self.socket.send(&WardenEvent::Stopped { id, survivors });
         }
-        if now >= stop.sigkill_at {
-            descendants::signal_groups(living, Signal::SIGKILL);
-        } else if stop.sigterm_at.is_some_and(|sigterm_at| now >= sigterm_at) {
-            descendants::signal_groups(living, Signal::SIGTERM);
-            stop.sigterm_at = None;
+        if let Some(signal) = stop.due_signal(now) {
+            descendants::signal_groups(living, signal);
         }
     }
 
@@ -298,32 +293,20 @@ impl Supervisor {
     /// Ends every descendant. Gives up [`KILL_TIMEOUT`] after the first SIGKILL. Handles no more requests, and still
     /// sends events.
     fn end_all(&mut self, timeouts: StopTimeouts) {
-        let mut sigterm_at = Some(from_now(timeouts.sigterm_after));
-        let sigkill_at = from_now(timeouts.sigkill_after);
+        let mut stop = PendingStop::new(timeouts);
         loop {
             let is_done = self.reap();
             // Fails if our process is dead.
             self.socket.flush().ok();
             let now = Instant::now();
-            if is_done || now >= sigkill_at + KILL_TIMEOUT {
+            if is_done || stop.is_given_up(now) {
                 return;
             }
-            if now >= sigkill_at {
-                self.signal_all(Signal::SIGKILL);
-            } else if sigterm_at.is_some_and(|sigterm_at| now >= sigterm_at) {
-                self.signal_all(Signal::SIGTERM);
-                sigterm_at = None;
+            if let Some(signal) = stop.due_signal(now) {
+                let descendants = self.scan(|_| true);
+                descendants::signal_groups(descendants.iter().map(|found| &found.process), signal);
             }
-            wait_for_signal(if now < sigkill_at {
-                sigterm_at.unwrap_or(sigkill_at)
-            } else {
-                now + kill_scan_interval(now, sigkill_at)
-            });
+            wait_for_signal(stop.next_deadline(now));
         }
-    }
-
-    fn signal_all(&self, signal: Signal) {
-        let descendants = self.scan(|_| true);
-        descendants::signal_groups(descendants.iter().map(|descendant| &descendant.process), signal);
     }
 }
