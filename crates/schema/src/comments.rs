@@ -103,18 +103,18 @@ pub(crate) fn comments_on(schema: &Map<String, Value>) -> (Vec<String>, bool) {
     if !literals.is_empty() {
         comments.push(format!("e.g. {}", literals.join(", ")));
     }
-    let (description, is_complete) = on_one_line(text("description").unwrap_or_default());
+    let (description, is_complete) =
+        cut(one_line(text("description").unwrap_or_default()), MAX_DESCRIPTION_CHARACTERS);
     comments.extend(Some(description).filter(|description| !description.is_empty()));
     (comments, is_complete && literals.len() == examples.len())
 }
 
-/// Returns the text on one line, and whether it was not cut.
-fn on_one_line(text: &str) -> (String, bool) {
-    let text = one_line(text);
-    match text.char_indices().nth(MAX_DESCRIPTION_CHARACTERS) {
-        Some((end, _)) => (format!("{}…", &text[..end]), false),
-        None => (text, true),
-    }
+/// Cuts a text that is too long. Also returns whether it was not.
+pub(crate) fn cut(mut text: String, max_characters: usize) -> (String, bool) {
+    let Some((end, _)) = text.char_indices().nth(max_characters) else { return (text, true) };
+    text.truncate(end);
+    text.push('…');
+    (text, false)
 }
 
 fn number_range(schema: &Map<String, Value>) -> Option<String> {

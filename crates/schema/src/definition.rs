@@ -54,31 +54,33 @@ fn validate(definition: &Raw) -> Result<(), String> {
     let Ok(Value::Object(tool)) = serde_json::from_slice(definition) else {
         return Err("it is not a JSON object that every client can read".to_owned());
     };
-    ["name", "title", "description"].into_iter().try_for_each(|key| validate_string(&tool, key))?;
-    ["_meta", "annotations", "execution"].into_iter().try_for_each(|key| validate_object(&tool, key))?;
+    for key in ["name", "title", "description"] {
+        validate_member(&tool, key, Value::is_string, "a string")?;
+    }
+    for key in ["_meta", "annotations", "execution"] {
+        validate_member(&tool, key, Value::is_object, "an object")?;
+    }
     if let Some(Value::Object(annotations)) = tool.get("annotations") {
         validate_annotations(annotations)?;
     }
-    match tool.get("icons") {
-        None => {}
-        Some(Value::Array(icons)) if icons.iter().all(|icon| icon["src"].is_string()) => {}
-        Some(_) => return Err("`icons` is not a list of icons".to_owned()),
-    }
+    let are_icons = |value: &Value| {
+        value.as_array().is_some_and(|icons| icons.iter().all(|icon| icon["src"].is_string()))
+    };
+    validate_member(&tool, "icons", are_icons, "a list of icons")?;
     validate_schema(tool.get("inputSchema"), "inputSchema")?;
     tool.get("outputSchema").map_or(Ok(()), |schema| validate_schema(Some(schema), "outputSchema"))
 }
 
-fn validate_string(tool: &Map<String, Value>, key: &str) -> Result<(), String> {
-    match tool.get(key) {
-        None | Some(Value::String(_)) => Ok(()),
-        Some(_) => Err(format!("`{key}` is not a string")),
-    }
-}
-
-fn validate_object(tool: &Map<String, Value>, key: &str) -> Result<(), String> {
-    match tool.get(key) {
-        None | Some(Value::Object(_)) => Ok(()),
-        Some(_) => Err(format!("`{key}` is not an object")),
+/// Checks a member if there is one.
+fn validate_member(
+    tool: &Map<String, Value>,
+    key: &str,
+    is_valid: fn(&Value) -> bool,
+    expected: &str,
+) -> Result<(), String> {
+    match tool.get(key).is_none_or(is_valid) {
+        true => Ok(()),
+        false => Err(format!("`{key}` is not {expected}")),
     }
 }
 
@@ -89,7 +91,7 @@ fn validate_annotations(annotations: &Map<String, Value>) -> Result<(), String> 
             "readOnlyHint" | "destructiveHint" | "idempotentHint" | "openWorldHint" => {
                 (value.is_boolean(), "true or false")
             }
-            _ => (true, ""),
+            _ => continue,
         };
         if !is_valid {
             return Err(format!("`annotations.{key}` is not {expected}"));

@@ -2,7 +2,7 @@
 //!
 //! A signature takes a third fewer tokens than the definition's JSON Schema, and a model can call the tool by it.
 
-use super::comments::escape_comment;
+use super::comments::{cut, escape_comment};
 use super::exact_numbers;
 use super::of_arguments;
 use super::types::{TypeExpression, TypeWriter};
@@ -50,17 +50,9 @@ pub fn signature(definition: &Raw) -> Signature {
     let shown = visible(&parameters);
     let lossless = lossless && shown == parameters;
     let call = format!("{}({shown}){}{declarations}", name(&text("name")), visible(&result_type(definition)));
-    let (description, is_complete) = cut(escape_comment(&one_line(&text("description"))));
-    let (call, is_call_complete) = cut(call);
+    let (description, is_complete) = cut(escape_comment(&one_line(&text("description"))), MAX_CHARACTERS);
+    let (call, is_call_complete) = cut(call, MAX_CHARACTERS);
     Signature { description, call, lossless: lossless && is_complete && is_call_complete }
-}
-
-/// Returns the text, cut if it is too long, and whether it was not cut.
-fn cut(mut text: String) -> (String, bool) {
-    let Some((end, _)) = text.char_indices().nth(MAX_CHARACTERS) else { return (text, true) };
-    text.truncate(end);
-    text.push('…');
-    (text, false)
 }
 
 /// Returns the parameters, the declarations of the types that they name, and whether that is all of the schema.

@@ -207,14 +207,8 @@ impl<'s> TypeWriter<'s> {
     }
 
     fn object_members(&mut self, schema: &'s Map<String, Value>, depth: usize) -> Vec<String> {
-        let required: Vec<&str> = match schema.get("required") {
-            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
-            None => Vec::new(),
-            Some(_) => {
-                self.lossless = false;
-                Vec::new()
-            }
-        };
+        let required = self.list(schema, "required").into_iter().flatten();
+        let required: Vec<&str> = required.filter_map(Value::as_str).collect();
         let required_set: HashSet<&str> = required.iter().copied().collect();
         let properties = schema.get("properties").and_then(Value::as_object);
         let mut members: Vec<String> = Vec::new();

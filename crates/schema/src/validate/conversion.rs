@@ -14,12 +14,11 @@ pub(super) struct Conversion {
 /// Returns the other ways to write a value: a string that has a decimal number, a boolean, an object or an array as that
 /// value; a number as a string; a single value as an array.
 pub(super) fn conversions(value: &[u8]) -> Vec<Conversion> {
-    let mut texts = Vec::new();
-    match value.first() {
-        Some(b'"') => texts = string_conversions(value),
-        Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'{') => texts.push(in_array(value)),
-        _ => {}
-    }
+    let texts = match value.first() {
+        Some(b'"') => string_conversions(value),
+        Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'{') => vec![in_array(value)],
+        _ => Vec::new(),
+    };
     let mut conversions: Vec<_> =
         texts.into_iter().map(|text| Conversion { text, needs_certainty: false }).collect();
     if let Some(b'-' | b'0'..=b'9') = value.first() {
