@@ -237,7 +237,7 @@ impl Undo<'_> {
             }
         }
         if !step.left.is_empty() {
-            let path = short_path(&self.records.present_path(id), self.env);
+            let path = short_path(&self.records.path(id), self.env);
             out.line(format_args!("  Record {id} keeps it: {path}"));
             self.kept.push(id);
             let is_blocked =

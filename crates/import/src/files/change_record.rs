@@ -22,7 +22,7 @@ pub(crate) struct ChangeRecord {
     pub client: String,
     /// The file.
     pub file: PathBuf,
-    /// When it was made, in seconds since 1970. Of a record of an earlier version, when the last of them was made.
+    /// When it was made, in seconds since 1970.
     pub made: u64,
     /// The config file that our entry names.
     #[serde(default)]

@@ -3,22 +3,17 @@
 //! A record is made before its change, and has the text of the client's file as it was. It stays until everything in it
 //! was put back, or until the user forgets it; no record expires. Once a part was put back, the record is incomplete: it
 //! then has only the entries that are not back, in a text of the same form, and the comments that are not back.
-//!
-//! Earlier versions kept all records in one file. They are read, and carried over at the next write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Context;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
-use super::change_record::{ChangeRecord, ChangedPlace, EarlierUse};
+use super::change_record::{ChangeRecord, EarlierUse};
 use crate::clients::apps::ClientApp;
 use base::{private_files, text};
 use config::dirs;
@@ -26,58 +21,15 @@ use config::env::Env;
 
 /// The largest file of a record, in bytes.
 const MAX_RECORD_BYTES: u64 = 64 << 20;
-/// Has all records of earlier versions.
-const OLD_FILE: &str = "changes.json";
 /// Has the last number that a record has had.
 const LAST_NUMBER: &str = "last-number";
 /// How long another process may write its record.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A record of an earlier version.
-#[derive(Deserialize)]
-struct OldRecord {
-    client: String,
-    file: PathBuf,
-    /// In base64.
-    before: Option<String>,
-    after: String,
-    places: Vec<OldPlace>,
-}
-
-#[derive(Deserialize)]
-struct OldPlace {
-    keys: Vec<String>,
-    own: String,
-    removed: Map<String, Value>,
-}
-
-impl OldRecord {
-    fn carried_over(self, made: u64) -> anyhow::Result<ChangeRecord> {
-        let before = self.before.map(|text| anyhow::Ok(String::from_utf8(STANDARD.decode(text)?)?));
-        let places = self.places.into_iter().map(|place| ChangedPlace {
-            keys: place.keys,
-            own: Some(place.own),
-            removed: place.removed.keys().cloned().collect(),
-            ..ChangedPlace::default()
-        });
-        Ok(ChangeRecord {
-            client: self.client,
-            file: self.file,
-            made,
-            before: before.transpose()?,
-            after: Some(self.after),
-            places: places.collect(),
-            ..ChangeRecord::default()
-        })
-    }
-}
-
 /// The records of all changes that were not taken back.
 pub(crate) struct ChangeRecords {
     dir: PathBuf,
     records: BTreeMap<u32, ChangeRecord>,
-    /// Whether some of them are in the file of earlier versions.
-    has_old: bool,
     /// What is wrong with files that cannot be read.
     pub errors: Vec<anyhow::Error>,
 }
@@ -94,7 +46,7 @@ impl ChangeRecords {
     }
 
     fn read(dir: PathBuf) -> anyhow::Result<Self> {
-        let mut all = Self { dir, records: BTreeMap::new(), has_old: false, errors: Vec::new() };
+        let mut all = Self { dir, records: BTreeMap::new(), errors: Vec::new() };
         for id in all.ids()? {
             match read_json(&all.path(id)) {
                 Ok(record) => drop(record.map(|record| all.records.insert(id, record))),
@@ -103,25 +55,7 @@ impl ChangeRecords {
                 ))),
             }
         }
-        if let Err(error) = all.read_old() {
-            all.errors.push(error);
-        }
         Ok(all)
-    }
-
-    fn read_old(&mut self) -> anyhow::Result<()> {
-        let path = self.dir.join(OLD_FILE);
-        let Some(old) = read_json::<Vec<OldRecord>>(&path)? else { return Ok(()) };
-        let modified = fs::metadata(&path).and_then(|file| file.modified()).unwrap_or(UNIX_EPOCH);
-        let made = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let mut id = self.ids()?.last().copied().unwrap_or_default();
-        for record in old {
-            id += 1;
-            let record = record.carried_over(made);
-            self.records.insert(id, record.with_context(|| format!("{} is damaged", text::path(&path)))?);
-        }
-        self.has_old = true;
-        Ok(())
     }
 
     /// Returns the numbers of the files, in their order.
@@ -158,12 +92,6 @@ impl ChangeRecords {
     /// Returns the file of a record.
     pub(crate) fn path(&self, id: u32) -> PathBuf {
         self.dir.join(format!("{id}.json"))
-    }
-
-    /// Returns the file where a record is now.
-    pub(crate) fn present_path(&self, id: u32) -> PathBuf {
-        let path = self.path(id);
-        if self.has_old && !path.exists() { self.dir.join(OLD_FILE) } else { path }
     }
 
     /// Returns all records with their numbers, the oldest first.
@@ -249,26 +177,16 @@ impl ChangeRecords {
         Ok(changed)
     }
 
-    /// Locks the records for a change. Before the first one, each record of the file of earlier versions gets one of
-    /// its own.
+    /// Locks the records for a change, and removes what killed processes left.
     ///
     /// # Errors
     ///
-    /// Fails if another process holds the lock for longer than `LOCK_TIMEOUT`, or a record cannot be carried over.
-    fn lock(&mut self) -> anyhow::Result<File> {
+    /// Fails if another process holds the lock for longer than `LOCK_TIMEOUT`.
+    fn lock(&self) -> anyhow::Result<File> {
         let path = self.dir.join("lock");
         let lock = private_files::lock_within(&path, LOCK_TIMEOUT)?;
         let lock = lock.with_context(|| format!("another process holds the lock {}", text::path(&path)))?;
-        if !std::mem::take(&mut self.has_old) {
-            return Ok(lock);
-        }
-        for (id, record) in &self.records {
-            if !self.path(*id).exists() {
-                self.write(*id, record)?;
-            }
-        }
-        let old = self.dir.join(OLD_FILE);
-        fs::remove_file(&old).with_context(|| format!("{} cannot be removed", text::path(&old)))?;
+        private_files::remove_stale_temporaries(&self.dir);
         Ok(lock)
     }
 
@@ -295,7 +213,6 @@ fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> anyhow::Result<Option
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
 
     use super::*;
 
@@ -304,10 +221,6 @@ mod tests {
 
     fn record() -> ChangeRecord {
         ChangeRecord::new(ClientApp::Cursor, Path::new(FILE), Some(BEFORE), "after")
-    }
-
-    fn sha_of(text: &str) -> Option<String> {
-        ChangeRecord::new(ClientApp::Cursor, Path::new(FILE), None, text).after
     }
 
     fn records() -> (tempfile::TempDir, ChangeRecords) {
@@ -342,29 +255,6 @@ mod tests {
         assert_eq!((read.all().count(), read.errors.len()), (1, 1));
         let error = format!("{:#}", read.errors[0]);
         assert!(error.contains("import --forget 3") && error.contains("3.json is damaged"), "{error}");
-    }
-
-    #[test]
-    fn records_of_the_earlier_form_are_carried_over() {
-        let (_dir, records) = records();
-        let place = json!({"keys": ["mcpServers"], "own": "dyn", "removed": {"b": {}, "a": {}}});
-        let old = json!([
-            {"client": "cursor", "file": FILE, "before": STANDARD.encode(BEFORE), "after": sha_of("x"), "places": [place]},
-            {"client": "codex", "file": "/c.toml", "before": null, "after": sha_of("y"), "places": []}
-        ]);
-        let path = records.dir.join(OLD_FILE);
-        private_files::replace(&path, old.to_string().as_bytes(), false).unwrap();
-        let mut records = ChangeRecords::read(records.dir).unwrap();
-        let first = records.get(1).unwrap();
-        assert_eq!((first.before.as_deref(), first.left(b"x"), first.made > 0), (Some(BEFORE), true, true));
-        assert_eq!(first.places[0].removed, ["b", "a"]);
-        assert_eq!(records.present_path(2), path, "reading changes nothing");
-        assert_eq!(records.add(record()).unwrap(), 3);
-        assert!(!path.exists());
-        let again = ChangeRecords::read(records.dir).unwrap();
-        let clients: Vec<_> = again.all().map(|(id, record)| (id, record.client.as_str())).collect();
-        assert_eq!(clients, [(1, "cursor"), (2, "codex"), (3, "cursor")]);
-        assert_eq!(again.get(1).unwrap().before.as_deref(), Some(BEFORE));
     }
 
     #[test]

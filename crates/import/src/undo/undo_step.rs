@@ -330,16 +330,12 @@ impl Reversal {
     }
 }
 
-/// Returns the variables and the other fields of our entry that are not as we wrote them. Of an earlier version's
-/// record, that is not known.
+/// Returns the variables and the other fields of our entry that are not as we wrote them.
 fn own_variables(entry: &Value, written: &Value) -> Vec<String> {
     const ENV_FIELDS: [&str; 2] = ["env", "environment"];
     fn differing<'a>(now: Option<&'a Value>, written: Option<&'a Value>) -> impl Iterator<Item = &'a String> {
         let is_other = move |name: &String, value| written.and_then(|known| known.get(name)) != Some(value);
         members(now).filter(move |(name, value)| is_other(name, value)).map(|(name, _)| name)
-    }
-    if !written.is_object() {
-        return Vec::new();
     }
     let variables = ENV_FIELDS.into_iter().flat_map(|field| differing(entry.get(field), written.get(field)));
     let fields = differing(Some(entry), Some(written)).filter(|field| !ENV_FIELDS.contains(&field.as_str()));

@@ -290,7 +290,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends every descendant. Gives up [`KILL_TIMEOUT`] after the first SIGKILL. Handles no more requests, and still
+    /// Ends every descendant. Gives up `KILL_TIMEOUT` after the first SIGKILL. Handles no more requests, and still
     /// sends events.
     fn end_all(&mut self, timeouts: StopTimeouts) {
         let mut stop = PendingStop::new(timeouts);

@@ -51,7 +51,8 @@ impl Lease {
             (Era::Handshake, Era::Handshake) => peer.send_call(method, params, options).await?,
             (from, to) => {
                 let params = params.map(Body::join);
-                let translated = translate::request(params, from, to, &self.0.stateless_offer).map(Body::from);
+                let translated =
+                    translate::request(params, from, to, &self.0.stateless_offer).map(Body::from);
                 peer.send_call(method, translated.as_ref(), options).await?
             }
         };
