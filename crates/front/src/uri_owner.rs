@@ -90,8 +90,10 @@ fn has(list: &ListEntries, uri: &str) -> bool {
     list.has(uri) || list.has_skill_of(uri)
 }
 
-/// Parses a rewritten URI of an MCP App or a skill: the group and its own URI, if the group lists that.
-pub(crate) fn parse_prefixed<'a>(
+/// Parses a rewritten URI of an MCP App or a skill. Returns the group and the group's own URI. `None` if the URI has another
+/// scheme, or if the group neither lists nor claims its own URI. A group's own URI may look like a rewritten one, so look
+/// for the URI itself with [`lister`] first. `resources`: what `known_lists::resources_and_claims` returns.
+pub(crate) fn parse_kept_scheme<'a>(
     uri: &str,
     resources: &'a [(GroupName, ListEntries)],
 ) -> Option<(&'a GroupName, String)> {
@@ -250,8 +252,8 @@ mod tests {
         let lists = [list("a", &["ui://x/1"]), list("b c", &["ui://x/1", "ui://y"])];
         let ours = raw::get_str(&merge(&lists, &[], "uri")[1], "uri").unwrap();
         assert_eq!(ours, "ui://b%20c/x/1");
-        assert_eq!(parse_prefixed(&ours, &lists), Some((&lists[1].0, "ui://x/1".to_owned())));
-        assert_eq!(parse_prefixed("ui://b%20c/z", &lists), None);
+        assert_eq!(parse_kept_scheme(&ours, &lists), Some((&lists[1].0, "ui://x/1".to_owned())));
+        assert_eq!(parse_kept_scheme("ui://b%20c/z", &lists), None);
         assert_eq!(client_uri(&lists[1].0, "ui://x/1", &lists), ours);
         assert_eq!(client_uri(&lists[1].0, "ui://y", &lists), "ui://y");
     }

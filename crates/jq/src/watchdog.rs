@@ -17,7 +17,8 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessTimes, 
 /// How often it looks.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Starts the thread.
+/// Starts the thread that ends this process at once when it exceeds `CPU_TIME`, `WALL_TIME` or `MEMORY_BYTES`. The wall
+/// time counts from this call, so call it before the program is read.
 ///
 /// # Errors
 ///

@@ -26,7 +26,9 @@ pub trait ConnectionHandler: Send {
     /// Handles a message, without waiting.
     fn handle_message(&mut self, incoming: Incoming, lines: &mut LineReader);
 
-    /// Returns whether a message can be handled now.
+    /// Returns whether the next message can be handled without a call of `ready`. It is asked before and after every
+    /// message. `ready` is called only while it returns false, so it also returns false if `ready` has work to do or has to
+    /// end the connection. Once `ready` has returned true, one message is handled, whatever this returns.
     fn is_ready(&self) -> bool;
 }
 

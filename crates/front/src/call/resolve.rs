@@ -147,7 +147,9 @@ fn known_direct_owner(
 }
 
 /// Connects the groups that may have a tool exposed as `name`, one after the other, until one has it. If none has it,
-/// the first one counts, which says so.
+/// returns the first group with the rest of the name as the tool, so that the request fails with what that group says of an
+/// unknown tool. Other groups that cannot be connected are passed over. The connection is not held for the caller.
+/// `offers_login`: the user is offered the login that a group needs.
 ///
 /// # Errors
 ///

@@ -40,7 +40,7 @@ struct CallsByState {
     timers: JoinSet<()>,
 }
 
-/// A call that its server runs, and the input that it needs.
+/// A call that its server runs, and the input that it needs. It is suspended while the client is asked for input.
 pub(crate) struct SuspendedCall {
     /// The future of the answer.
     answer: ResponseFuture,
@@ -64,7 +64,9 @@ pub(crate) fn input_channel(capabilities: Raw) -> (InputChannel, mpsc::Receiver<
 }
 
 impl SuspendedCall {
-    /// Creates a call that has just begun. `new_requests` is the receiver of its input channel.
+    /// Creates a call that has just begun and is not suspended. `new_requests` and `channel` come from the same call of
+    /// [`input_channel`]; the call sets the channel's flag while it is suspended. `progress`: where the call reports its
+    /// progress. It is silent while the call is suspended, and then goes to the token of the client's next request.
     pub(crate) fn new(
         answer: ResponseFuture,
         new_requests: mpsc::Receiver<PendingInput>,

@@ -82,7 +82,7 @@ fn check_uris(lists: &[(GroupName, ListEntries)]) {
         if uri == entry.key {
             assert_eq!(owner, Some(group));
         } else if uri_owner::keeps_scheme(&entry.key) {
-            let parsed = uri_owner::parse_prefixed(&uri, lists);
+            let parsed = uri_owner::parse_kept_scheme(&uri, lists);
             assert_eq!(parsed, Some((group, entry.key.clone())));
         } else {
             let parsed = uri_owner::parse_rewritten(&uri);

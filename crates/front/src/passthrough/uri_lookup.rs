@@ -303,7 +303,7 @@ impl KnownUris {
         if uri_owner::keeps_scheme(uri) {
             let all = self.claimed(session);
             let own = uri_owner::lister(uri, all).map(|group| (group.clone(), uri.to_owned()));
-            let prefixed = || uri_owner::parse_prefixed(uri, all).map(|(group, own)| (group.clone(), own));
+            let prefixed = || uri_owner::parse_kept_scheme(uri, all).map(|(group, own)| (group.clone(), own));
             if let Some(found) = own.or_else(prefixed) {
                 return Some(found);
             }

@@ -52,7 +52,7 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
     let (group, arguments) = match lookup::group(groups, name) {
         Ok(group) => (group, Cow::Borrowed(arguments)),
         // The name of a tool, as our texts show it.
-        Err(text) => match misspelled(context, name.clone()).await {
+        Err(text) => match tool_named_as_group(context, name.clone()).await {
             Some((group, tool)) if arguments.tools.is_none() => {
                 (group, Cow::Owned(DescribeArguments { tools: Some(vec![tool]), ..arguments.clone() }))
             }
@@ -82,9 +82,11 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
     }
 }
 
-/// Finds the group and the tool of a name that is no group's. `None` if there is none, several may be meant, or it took
-/// too long.
-async fn misspelled(context: &RequestContext, name: String) -> Option<(Upstream, String)> {
+/// Finds the group and the tool if `name`, which is no group's, is the name of a tool, in any spelling, with or without its
+/// group before it. Looks only at what is known, and connects no group. If no known tool fits but the name begins with that
+/// of a group, returns that group and the rest: the group may not have such a tool. `None` if nothing fits, if several tools
+/// may be meant, or if it took too long.
+async fn tool_named_as_group(context: &RequestContext, name: String) -> Option<(Upstream, String)> {
     let found = context.run_on_lists(move |session| lookup::misspelled(&session.groups.all(), &name));
     found.await.ok()?.ok()?
 }

@@ -200,7 +200,7 @@ fn npm_package(spec: &str) -> Result<(&str, Option<&str>), &str> {
     // The `@` of a scope is the first character, that of a version is not.
     let at = spec.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(at, _)| at);
     let (name, version) = spec.split_at(at.unwrap_or(spec.len()));
-    let version = version.trim_start_matches('@');
+    let version = version.strip_prefix('@').unwrap_or_default();
     if is_npm_name(name) { Ok((name, is_npm_version(version).then_some(version))) } else { Err(name) }
 }
 
@@ -299,6 +299,7 @@ mod tests {
             ("npx", &["-y", "c"], "`c@1.2.3`"),
             ("npx", &["c@latest"], "`c@1.2.3`"),
             ("npx", &["c@^1.2.3"], "`c@1.2.3`"),
+            ("npx", &["c@@1.2.3"], "`c@1.2.3`"),
             ("npx", &["c@1.2"], "`c@1.2.3`"),
             ("npx", &["c@1.2.x"], "`c@1.2.3`"),
             ("npx", &["c@npm:e@1.2.3"], "`c@1.2.3`"),
