@@ -5,8 +5,9 @@
 //! - `text` makes text of others safe to show, and `telemetry` writes the log.
 //! - `files` reads files that may block or never end, and `private_files` reads and writes our own files, after it has
 //!   checked who else may. `blocking` runs work that may block, with a deadline.
+//! - `use_count` counts the users of what is closed when nobody uses it.
 //! - `procfs` reads what Linux tells about processes.
-//! - `clock` is the time, `random` and `digest` wrap the cryptography, and `memory` configures the allocator.
+//! - `atomic` has what the models of threads replace. `clock` is the time, `random` and `digest` wrap the cryptography, and `memory` configures the allocator.
 //!
 //! # Invariants
 //!
@@ -23,6 +24,7 @@
 //! # }
 //! ```
 
+pub mod atomic;
 pub mod blocking;
 pub mod clock;
 pub mod digest;
@@ -33,3 +35,4 @@ pub mod procfs;
 pub mod random;
 pub mod telemetry;
 pub mod text;
+pub mod use_count;

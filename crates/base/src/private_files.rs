@@ -14,6 +14,7 @@
 
 use crate::files;
 use access::Access;
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -180,22 +181,24 @@ pub fn replace(path: &Path, content: &[u8], durable: bool) -> Result<(), Private
     })
 }
 
-/// Removes the temporary files in a directory of ours that killed processes left behind: those that are older than an
-/// hour. Ignores errors. Blocks.
+/// Removes the temporary files in a directory of ours that killed processes left behind. Blocks.
 pub fn remove_stale_temporaries(dir: &Path) {
+    remove_stale(dir, |name| Path::new(name).extension().is_some_and(|extension| extension == TEMPORARY));
+}
+
+/// Removes the files of a directory that have such names, if they are the user's own and older than `STALE_AFTER`. What
+/// cannot be removed stays. Blocks.
+pub fn remove_stale(dir: &Path, is_temporary: impl Fn(&OsStr) -> bool) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     let now = SystemTime::now();
     let is_stale = |metadata: &Metadata| {
         let age = metadata.modified().ok().and_then(|modified| now.duration_since(modified).ok());
         metadata.is_file() && platform::is_own(metadata) && age.is_some_and(|age| age > STALE_AFTER)
     };
-    for entry in entries.flatten() {
-        let path = entry.path();
+    for entry in entries.flatten().filter(|entry| is_temporary(&entry.file_name())) {
         // The metadata of an entry is that of a link itself.
-        if path.extension().is_some_and(|extension| extension == TEMPORARY)
-            && entry.metadata().is_ok_and(|metadata| is_stale(&metadata))
-        {
-            fs::remove_file(&path).ok();
+        if entry.metadata().is_ok_and(|metadata| is_stale(&metadata)) {
+            fs::remove_file(entry.path()).ok();
         }
     }
 }

@@ -9,8 +9,9 @@
 //! ones pass until the end, and a message that is alone may take half of the budget. A message that is refused waits a
 //! moment for room, because a client that reads makes some.
 
+use base::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -25,7 +26,7 @@ const STEP_BYTES: usize = 64 << 10;
 const ROOM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The budget of the process.
-static BUDGET: ByteBudget = ByteBudget::new(BUDGET_BYTES);
+static BUDGET: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(BUDGET_BYTES));
 
 /// A number of bytes that several messages share.
 struct ByteBudget {
@@ -38,8 +39,8 @@ struct ByteBudget {
 }
 
 impl ByteBudget {
-    const fn new(limit: usize) -> Self {
-        Self { used: AtomicUsize::new(0), limit, room: Notify::const_new() }
+    fn new(limit: usize) -> Self {
+        Self { used: AtomicUsize::new(0), limit, room: Notify::new() }
     }
 
     /// Raises a reservation of `old` bytes to `new` bytes, if that is at most half of the bytes that the others leave
@@ -131,6 +132,38 @@ struct HeldMessage {
 impl AsRef<[u8]> for HeldMessage {
     fn as_ref(&self) -> &[u8] {
         &self.message
+    }
+}
+
+#[cfg(all(test, feature = "loom"))]
+mod models {
+    use super::*;
+    use base::atomic::model;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    #[test]
+    fn messages_of_several_threads_never_take_more_than_the_budget_and_leave_nothing() {
+        model(|| {
+            let budget = Arc::new(ByteBudget::new(100));
+            let threads = [30, 40].map(|bytes| {
+                let budget = budget.clone();
+                thread::spawn(move || {
+                    let is_raised = budget.try_raise(0, bytes);
+                    if is_raised {
+                        assert!(budget.used.load(Ordering::Relaxed) <= budget.limit);
+                        budget.release(bytes);
+                    }
+                    is_raised
+                })
+            });
+            let raised = budget.try_raise(0, 20) && budget.try_raise(20, 25);
+            if raised {
+                budget.release(25);
+            }
+            threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
+            assert!(budget.used.load(Ordering::Relaxed) <= 20, "what was reserved is given back");
+        });
     }
 }
 

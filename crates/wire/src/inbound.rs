@@ -15,12 +15,13 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::task::{ArcWake, waker_ref};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
+use woken::{WokenFlag, WokenList};
+
+mod woken;
 
 /// The error for a request above the limit.
 const TOO_MANY_REQUESTS: &str = "too many open requests; wait for some of the answers";
@@ -45,8 +46,8 @@ struct ServedRequests {
     internal_error: Raw,
     /// Which requests there are.
     requests: Mutex<OpenRequests>,
-    /// Whether the owner has to continue some of them. It looks at this whenever its task runs.
-    has_woken: AtomicBool,
+    /// Those that their owner has to continue.
+    woken: WokenList<Arc<OpenRequest>>,
 }
 
 #[derive(Default)]
@@ -55,14 +56,10 @@ struct OpenRequests {
     open: OwnIdMap<Arc<OpenRequest>>,
     /// The number of the last request.
     last: u64,
-    /// Those that their owner has to continue.
-    woken: VecDeque<Arc<OpenRequest>>,
     /// Whether one was answered since the owner looked last.
     answered: bool,
     /// Whether the owner waits for that.
     awaits_answered: bool,
-    /// Wakes the owner.
-    owner: Option<Waker>,
 }
 
 /// A request that is not answered yet.
@@ -76,17 +73,13 @@ struct OpenRequest {
     /// Answers the request. `None` once it is answered or cancelled. It is polled and dropped under this lock.
     answer: Mutex<Option<ResponseFuture>>,
     /// Whether it was woken, and has not continued since.
-    is_woken: AtomicBool,
+    is_woken: WokenFlag,
 }
 
 impl OpenRequest {
     /// Polls the future once. Answers the request if it completes.
     fn poll(self: Arc<Self>) {
-        // Whoever wakes it from here on has it polled again. A thread that finds it woken already relies on this poll, which
-        // therefore has to see what that thread did: a swap, not a store. If it is not woken, no thread relies on this.
-        if self.is_woken.load(Ordering::Relaxed) {
-            self.is_woken.swap(false, Ordering::AcqRel);
-        }
+        self.is_woken.clear();
         let mut slot = self.answer.lock();
         let Some(answer) = &mut *slot else { return };
         let waker = waker_ref(&self);
@@ -106,10 +99,11 @@ impl OpenRequest {
         }
         requests.answered = true;
         let is_awaited = std::mem::take(&mut requests.awaits_answered);
-        let owner = if is_awaited { requests.owner.clone() } else { None };
         drop(requests);
         self.shared.peer.reply(&self.id, reply);
-        owner.into_iter().for_each(Waker::wake);
+        if is_awaited {
+            self.shared.woken.wake_owner();
+        }
     }
 }
 
@@ -119,7 +113,7 @@ impl ArcWake for OpenRequest {
     }
 
     fn wake(self: Arc<Self>) {
-        if !self.is_woken.swap(true, Ordering::AcqRel) {
+        if self.is_woken.set() {
             coalesce::wake(self);
         }
     }
@@ -132,13 +126,7 @@ impl Woken for OpenRequest {
 
     fn leave(self: Arc<Self>) {
         let shared = self.shared.clone();
-        let owner = {
-            let mut requests = shared.requests.lock();
-            requests.woken.push_back(self);
-            shared.has_woken.store(true, Ordering::Release);
-            requests.owner.clone()
-        };
-        owner.into_iter().for_each(Waker::wake);
+        shared.woken.push(self);
     }
 }
 
@@ -146,8 +134,8 @@ impl InboundRequests {
     /// Serves requests that arrive on `peer`, at most `limit` at a time, so that cancellations and the end of the stream
     /// are still read. `internal_error` is the JSON-RPC error for a future that panics.
     pub fn new(peer: Arc<Peer>, limit: usize, internal_error: Raw) -> Self {
-        let (requests, has_woken) = (Mutex::default(), AtomicBool::new(false));
-        let shared = Arc::new(ServedRequests { peer, internal_error, requests, has_woken });
+        let (requests, woken) = (Mutex::default(), WokenList::default());
+        let shared = Arc::new(ServedRequests { peer, internal_error, requests, woken });
         Self { shared, limit, registered: None }
     }
 
@@ -185,7 +173,7 @@ impl InboundRequests {
                 number: requests.last,
                 id,
                 answer: Mutex::new(Some(answer)),
-                is_woken: AtomicBool::new(false),
+                is_woken: WokenFlag::default(),
             });
             requests.open.insert(request.number, request.clone());
             request
@@ -218,16 +206,11 @@ impl InboundRequests {
     /// there were any.
     fn advance(&mut self, context: &Context<'_>) -> bool {
         let is_registered = self.registered.as_ref().is_some_and(|owner| owner.will_wake(context.waker()));
-        if is_registered && !self.shared.has_woken.load(Ordering::Acquire) {
+        if is_registered && !self.shared.woken.has_any() {
             return false;
         }
         self.registered = Some(context.waker().clone());
-        let woken = {
-            let mut requests = self.shared.requests.lock();
-            requests.owner.clone_from(&self.registered);
-            self.shared.has_woken.store(false, Ordering::Release);
-            std::mem::take(&mut requests.woken)
-        };
+        let woken = self.shared.woken.take(context.waker());
         let any = !woken.is_empty();
         if any {
             coalesced(|| woken.into_iter().for_each(OpenRequest::poll));

@@ -7,10 +7,11 @@ use crate::lifecycle::Usage;
 use crate::select::optional;
 use crate::transport::ServerProcess;
 use base::clock;
+use base::use_count::UseCount;
 use process::launch::direct::LauncherUse;
 use process::server_log::{LogCursor, LogPage, READ_LOG};
 use serde_json::json;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -63,7 +64,7 @@ impl Lease {
     pub async fn ended(&self) {
         loop {
             let closed = self.0.closed.notified();
-            if self.0.leases.load(Ordering::Acquire) & CLOSED != 0 {
+            if self.0.leases.is_closed() {
                 return;
             }
             closed.await;
@@ -96,16 +97,14 @@ pub struct LiveConnection {
     process: Option<ServerProcess>,
     /// What `"launcher": "direct"` did for the process, if the config has it.
     launcher: OnceLock<LauncherUse>,
-    /// The number of leases. The bit `CLOSED` is set once there may be no more.
-    leases: AtomicUsize,
+    /// The number of leases, and whether there may be more.
+    leases: UseCount,
     /// When the connection was made.
     opened: Instant,
     /// When the connection was last used, in nanoseconds after `opened`.
     last_activity: AtomicU64,
     /// Notified when the last lease is returned, if somebody waits for that.
     unused: Notify,
-    /// Whether somebody waits for the last lease to be returned.
-    awaited: AtomicBool,
     /// Notified when no more leases are given out.
     closed: Notify,
     /// Why the connection ended, if it did so by itself.
@@ -119,9 +118,6 @@ pub struct LiveConnection {
 /// How long the host may take to send a log. It has the log and does not ask the server.
 const READ_LOG_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The bit of `leases` that is set once there may be no more.
-const CLOSED: usize = 1 << (usize::BITS - 1);
-
 impl LiveConnection {
     /// Makes a connection without leases. `offered`: the capabilities of the clients.
     pub(crate) fn new(peer: Arc<Peer>, era: Era, process: Option<ServerProcess>, offered: &Raw) -> Arc<Self> {
@@ -133,11 +129,10 @@ impl LiveConnection {
             stateless_offer: raw::remove(offered, capability::TASKS),
             process,
             launcher: OnceLock::new(),
-            leases: AtomicUsize::new(0),
+            leases: UseCount::default(),
             opened: Instant::now(),
             last_activity: AtomicU64::new(0),
             unused: Notify::new(),
-            awaited: AtomicBool::new(false),
             closed: Notify::new(),
             lost: OnceLock::new(),
             unreadable: Arc::default(),
@@ -147,9 +142,7 @@ impl LiveConnection {
 
     /// Returns a lease, unless the connection is closed.
     pub(crate) fn lease(self: &Arc<Self>) -> Option<Lease> {
-        let one_more = |leases: usize| (leases & CLOSED == 0).then_some(leases + 1);
-        self.leases.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
-        Some(Lease(self.clone()))
+        self.leases.add().then(|| Lease(self.clone()))
     }
 
     /// Notes what `"launcher": "direct"` did for the server's process. Only the first call counts.
@@ -183,21 +176,14 @@ impl LiveConnection {
 
     fn release(&self) {
         self.touch();
-        let is_last = self.leases.fetch_sub(1, Ordering::SeqCst) & !CLOSED == 1;
-        if is_last && self.awaited.load(Ordering::SeqCst) && self.awaited.swap(false, Ordering::SeqCst) {
+        if self.leases.remove() {
             self.unused.notify_one();
         }
     }
 
     /// Returns how the connection is used now. If it is in use, `until_unused` resolves when that ends.
     pub(crate) fn watch_usage(&self) -> Usage {
-        // Before the usage is read, so that no lease is returned unnoticed in between.
-        self.awaited.store(true, Ordering::SeqCst);
-        let usage = self.usage();
-        if usage.leases == 0 {
-            self.awaited.store(false, Ordering::SeqCst);
-        }
-        usage
+        Usage { leases: self.leases.watch(), ..self.usage() }
     }
 
     /// Resolves when the last lease is returned after `watch_usage` found the connection in use. It may also resolve
@@ -215,19 +201,19 @@ impl LiveConnection {
     /// How the connection is used now.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
-            leases: self.leases.load(Ordering::SeqCst) & !CLOSED,
+            leases: self.leases.users(),
             last_activity: self.opened + Duration::from_nanos(self.last_activity.load(Ordering::Acquire)),
         }
     }
 
     /// Stops giving out leases, unless one exists. Returns whether the connection is closed now.
     pub(crate) fn close_if_unused(&self) -> bool {
-        self.leases.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.leases.close_if_unused()
     }
 
     /// Stops giving out leases.
     pub(crate) fn close(&self) {
-        self.leases.fetch_or(CLOSED, Ordering::AcqRel);
+        self.leases.close();
         self.closed.notify_waiters();
     }
 

@@ -5,7 +5,7 @@ use crate::Frame;
 use crate::output::{Output, Writer};
 use futures_util::FutureExt;
 use std::pin::pin;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 use std::task::Waker;
 use tokio::io::{AsyncReadExt, DuplexStream};
