@@ -88,3 +88,6 @@ mod upstreams;
 // Windows has no warden: `process/windows_jobs/tests.rs` has the tests of what takes its place.
 #[cfg(unix)]
 mod warden;
+// It replaces functions of the C library.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod write_faults;

@@ -18,7 +18,7 @@ use fixture::{Fixture, get};
 
 mod attacks;
 pub(crate) mod auth_server;
-mod fixture;
+pub(crate) mod fixture;
 // The other systems have a keyring of their own.
 #[cfg(not(any(target_os = "macos", windows)))]
 pub(crate) mod keyring;

@@ -4,6 +4,7 @@
 //! symbolic link stays one: the file that it points to is replaced. A new file is its owner's alone (0600). A file that
 //! changed since it was read is not replaced, because its client writes it too.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -73,6 +74,7 @@ pub(crate) fn replace_within_mode(path: &Path, old: Option<&str>, new: &str, mod
     let dir = target.parent().unwrap_or_else(|| Path::new("."));
     private_files::make_dirs(dir)?;
     let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    remove_temporaries(dir, &name);
     let temporary = dir.join(format!(".{name}.{}.tmp", std::process::id()));
     let written = write_temporary(&temporary, &target, old.is_some(), new, mode).and_then(|()| {
         // The client may have written meanwhile.
@@ -111,6 +113,16 @@ fn check_unchanged(path: &Path, old: Option<&str>) -> io::Result<PathBuf> {
             }
         }
     }
+}
+
+/// Removes what processes left that were killed while they replaced a file. The directory has files of others, too.
+fn remove_temporaries(dir: &Path, name: &str) {
+    let is_temporary = |found: &OsStr| {
+        let pid =
+            found.to_str().and_then(|found| found.strip_prefix('.')?.strip_prefix(name)?.strip_prefix('.'));
+        pid.and_then(|rest| rest.strip_suffix(".tmp")).is_some_and(|pid| pid.parse::<u32>().is_ok())
+    };
+    private_files::remove_stale(dir, is_temporary);
 }
 
 fn write_temporary(temporary: &Path, target: &Path, exists: bool, text: &str, mode: u32) -> io::Result<()> {

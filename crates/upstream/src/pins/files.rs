@@ -56,8 +56,8 @@ pub(super) fn list(dir: &Path) -> Option<HashSet<OsString>> {
 pub(super) fn write(dir: &Path, path: &Path, record: &PinRecord) -> Result<(), String> {
     if !path.exists() {
         forget_deleted_configs(dir);
-        remove_stale_temporaries(dir);
     }
+    remove_stale_temporaries(dir);
     let unwritable = |why: String| format!("{} cannot be written: {why}", path.display());
     let json = |record: &PinRecord| serde_json::to_vec_pretty(record).map_err(|error| error.to_string());
     let is_too_large = |bytes: &[u8]| bytes.len() as u64 > MAX_FILE;
