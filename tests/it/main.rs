@@ -89,5 +89,5 @@ mod upstreams;
 #[cfg(unix)]
 mod warden;
 // It replaces functions of the C library.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_os = "linux")]
 mod write_faults;

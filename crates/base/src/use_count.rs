@@ -71,7 +71,8 @@ impl UseCount {
     }
 }
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(test)]
+#[cfg(feature = "loom")]
 #[expect(unsafe_code, reason = "loom checks each access")]
 mod models {
     use super::*;

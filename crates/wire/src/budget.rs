@@ -135,7 +135,8 @@ impl AsRef<[u8]> for HeldMessage {
     }
 }
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(test)]
+#[cfg(feature = "loom")]
 mod models {
     use super::*;
     use base::atomic::model;

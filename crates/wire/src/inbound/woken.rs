@@ -81,7 +81,8 @@ impl<T> WokenList<T> {
     }
 }
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(test)]
+#[cfg(feature = "loom")]
 mod models {
     use super::*;
     use base::atomic::model;
