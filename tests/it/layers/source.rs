@@ -77,7 +77,8 @@ pub(super) fn crates() -> impl Iterator<Item = &'static str> {
 }
 
 fn without_tests(text: &str) -> &str {
-    text.split("#[cfg(test)]\nmod tests {").next().unwrap()
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    code.split("#[cfg(test)]\n#[cfg(feature = \"loom\")]\n").next().unwrap()
 }
 
 fn code(text: &str) -> String {
