@@ -8,7 +8,7 @@ use super::error::KeyringError;
 use super::keyring::{Keyring, KeyringEntry};
 use super::secret::Secret;
 use base::blocking;
-use base::private_files::{PrivateFileError, private_dir, remove_stale_temporaries, replace};
+use base::private_files::{PrivateFileError, private_dir, replace};
 use config::secrets::SecretKeyring;
 use config::secrets::is_secret_name;
 use futures_util::future::BoxFuture;
@@ -77,12 +77,8 @@ impl SecretStore {
         let entry = entry(name)?;
         self.keyring.unlock(&entry).await;
         self.keyring.set(&entry, value).await?;
-        let (dir, file) = (self.dir.clone(), self.dir.join(name));
-        blocking(move || {
-            remove_stale_temporaries(&dir);
-            replace(&file, b"", false)
-        })
-        .await
+        let file = self.dir.join(name);
+        blocking(move || replace(&file, b"", false)).await
     }
 
     /// Reads a secret. `None` if there is none of this name, or no secret can have it. The user may be asked to unlock

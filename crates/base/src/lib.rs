@@ -7,7 +7,8 @@
 //!   checked who else may. `blocking` runs work that may block, with a deadline.
 //! - `use_count` counts the users of what is closed when nobody uses it.
 //! - `procfs` reads what Linux tells about processes.
-//! - `atomic` has what the models of threads replace. `clock` is the time, `random` and `digest` wrap the cryptography, and `memory` configures the allocator.
+//! - `clock` is the time, `random` and `digest` wrap the cryptography, and `memory` configures the allocator.
+//! - `atomic` has the atomics and the lock of the state for which there are models of threads.
 //!
 //! # Invariants
 //!

@@ -8,7 +8,7 @@
 //! forged tool.
 //!
 //! Files are replaced atomically: written to a temporary file beside them and renamed. A process that is killed leaves
-//! its temporary file, which [`remove_stale_temporaries`] removes later. An [`anonymous`] file leaves nothing.
+//! its temporary file, which [`replace`] removes an hour later. An [`anonymous`] file leaves nothing.
 //!
 //! `unix` and `windows` have the checks, `error` and `access` what they share with this file.
 
@@ -154,7 +154,7 @@ pub fn make_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Replaces a file of ours atomically, or makes it and its directory. With `durable`, its content is on the disk before
-/// the old one is gone. Blocks. The caller sees to it that the writers of a file in one process take turns.
+/// the old one is gone. Removes what killed processes left in the directory. Blocks. The caller sees to it that the writers of a file in one process take turns.
 ///
 /// # Errors
 ///
@@ -162,7 +162,18 @@ pub fn make_dir(dir: &Path) -> io::Result<()> {
 pub fn replace(path: &Path, content: &[u8], durable: bool) -> Result<(), PrivateFileError> {
     if let Some(dir) = path.parent() {
         private_dir(dir)?;
+        remove_stale_temporaries(dir);
     }
+    replace_one_of_many(path, content, durable)
+}
+
+/// Replaces a file like [`replace`], for a caller that replaces many files of one directory: that has to exist, and no
+/// other file in it is looked at.
+///
+/// # Errors
+///
+/// Fails if the file cannot be written.
+pub fn replace_one_of_many(path: &Path, content: &[u8], durable: bool) -> Result<(), PrivateFileError> {
     let temporary = path.with_extension(format!("{}.{TEMPORARY}", std::process::id()));
     // An earlier process with our pid may have left one.
     fs::remove_file(&temporary).ok();
@@ -182,7 +193,7 @@ pub fn replace(path: &Path, content: &[u8], durable: bool) -> Result<(), Private
 }
 
 /// Removes the temporary files in a directory of ours that killed processes left behind. Blocks.
-pub fn remove_stale_temporaries(dir: &Path) {
+fn remove_stale_temporaries(dir: &Path) {
     remove_stale(dir, |name| Path::new(name).extension().is_some_and(|extension| extension == TEMPORARY));
 }
 

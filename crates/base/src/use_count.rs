@@ -107,6 +107,14 @@ mod models {
             }
         }
 
+        /// Two threads that use the resource.
+        fn users(model: &Arc<Self>) -> [thread::JoinHandle<()>; 2] {
+            [(); 2].map(|()| {
+                let model = model.clone();
+                thread::spawn(move || model.use_once())
+            })
+        }
+
         fn end(&self) {
             self.resource.with_mut(|is_open| unsafe { *is_open = false });
         }
@@ -116,10 +124,7 @@ mod models {
     fn what_is_closed_because_nobody_uses_it_is_not_used() {
         model(|| {
             let model = Model::new();
-            let users = [(); 2].map(|()| {
-                let model = model.clone();
-                thread::spawn(move || model.use_once())
-            });
+            let users = Model::users(&model);
             if model.count.close_if_unused() {
                 model.end();
             }
@@ -131,10 +136,7 @@ mod models {
     fn whoever_closes_it_for_new_users_hears_of_the_last_one() {
         model(|| {
             let model = Model::new();
-            let users = [(); 2].map(|()| {
-                let model = model.clone();
-                thread::spawn(move || model.use_once())
-            });
+            let users = Model::users(&model);
             model.count.close();
             // loom reports a wait that never ends.
             while model.count.watch() > 0 {

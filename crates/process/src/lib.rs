@@ -9,7 +9,8 @@
 //! that a server's config names, such as the output of a command.
 //!
 //! [`own_program`] runs this program in one of its other modes. [`processes`] reads the trees of the user's processes,
-//! to show their memory. `descriptors` closes and passes descriptors. `held_process` refers to a process by a pidfd, so that a reused pid is never taken for it.
+//! to show their memory. `descriptors` closes and passes descriptors. `held_process` refers to a process by a pidfd, so
+//! that a reused pid is never taken for it.
 //! [`stop_timeouts`] says how long the end of a process may take. `runtime_dir` is the directory of our sockets.
 //!
 //! # Invariants

@@ -22,7 +22,7 @@ use base::blocking;
 use base::digest;
 use base::files::MAX_CACHED_BYTES;
 use base::private_files::{
-    PrivateFileError, lock_within, private_dir, read_private, remove_stale_temporaries, replace,
+    PrivateFileError, lock_within, private_dir, read_private, replace, replace_one_of_many,
 };
 use config::{Endpoint, ServerConfig};
 use parking_lot::Mutex;
@@ -253,7 +253,6 @@ fn read_index(dir: &Path) -> IndexFile {
 /// stay.
 fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
     private_dir(dir)?;
-    remove_stale_temporaries(dir);
     let _lock = lock(dir);
     let IndexFile { mut servers, mut failures, .. } = read_index(dir);
     let mut obsolete = Vec::new();
@@ -279,7 +278,7 @@ fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
             );
             continue;
         }
-        replace(&dir.join(file), body.as_bytes(), false)?;
+        replace_one_of_many(&dir.join(file), body.as_bytes(), false)?;
         servers.insert(key.launch.clone(), variants);
         obsolete.extend(unneeded);
     }

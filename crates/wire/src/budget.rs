@@ -25,7 +25,7 @@ const STEP_BYTES: usize = 64 << 10;
 /// How long a message waits for room before it is refused.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The budget of the process.
+/// The budget of the process. Made at its first use, because the atomics of models cannot be made in a constant.
 static BUDGET: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(BUDGET_BYTES));
 
 /// A number of bytes that several messages share.

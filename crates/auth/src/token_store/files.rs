@@ -3,7 +3,7 @@
 use super::stored_login::LoginFile;
 use crate::error::AuthError;
 use base::blocking;
-use base::private_files::{PrivateFileError, private_dir, read_private, remove_stale_temporaries, replace};
+use base::private_files::{PrivateFileError, private_dir, read_private, replace};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -48,9 +48,6 @@ pub(super) fn read(path: &Path) -> Result<Option<LoginFile>, AuthError> {
 /// `AuthError::Store` if it cannot be written.
 pub(super) fn write(path: &Path, content: &LoginFile) -> Result<(), AuthError> {
     let text = serde_json::to_vec_pretty(content).map_err(|error| io_error(path, &error.into()))?;
-    if let Some(dir) = path.parent() {
-        remove_stale_temporaries(dir);
-    }
     // Durable: otherwise a power failure could bring back the previous refresh token, which is used up.
     replace(path, &text, true).map_err(store_error)
 }

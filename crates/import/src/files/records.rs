@@ -177,7 +177,7 @@ impl ChangeRecords {
         Ok(changed)
     }
 
-    /// Locks the records for a change, and removes what killed processes left.
+    /// Locks the records for a change.
     ///
     /// # Errors
     ///
@@ -186,7 +186,6 @@ impl ChangeRecords {
         let path = self.dir.join("lock");
         let lock = private_files::lock_within(&path, LOCK_TIMEOUT)?;
         let lock = lock.with_context(|| format!("another process holds the lock {}", text::path(&path)))?;
-        private_files::remove_stale_temporaries(&self.dir);
         Ok(lock)
     }
 

@@ -3,7 +3,7 @@
 //! A file says which tools may be called, so it is opened only through `private_files`.
 
 use super::record::{PinRecord, VERSION};
-use base::private_files::{lock_within, read_private, remove_stale_temporaries, replace};
+use base::private_files::{lock_within, read_private, replace};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -57,7 +57,6 @@ pub(super) fn write(dir: &Path, path: &Path, record: &PinRecord) -> Result<(), S
     if !path.exists() {
         forget_deleted_configs(dir);
     }
-    remove_stale_temporaries(dir);
     let unwritable = |why: String| format!("{} cannot be written: {why}", path.display());
     let json = |record: &PinRecord| serde_json::to_vec_pretty(record).map_err(|error| error.to_string());
     let is_too_large = |bytes: &[u8]| bytes.len() as u64 > MAX_FILE;

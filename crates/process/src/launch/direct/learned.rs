@@ -11,7 +11,7 @@ use crate::launch::{ANCESTORS_VAR, Launch, OWNER_VAR};
 use base::clock::unix_time_s;
 use base::digest;
 use base::files::MAX_CACHED_BYTES;
-use base::private_files::{private_dir, read_private, remove_stale_temporaries, replace};
+use base::private_files::{read_private, replace};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -185,8 +185,6 @@ impl LearnedStart {
     /// Fails with the reason if the file cannot be written, or its directory cannot be made or trusted.
     pub(super) fn write(&self, file: &Path) -> Result<(), String> {
         let dir = file.parent().unwrap_or(file);
-        private_dir(dir).map_err(|error| error.to_string())?;
-        remove_stale_temporaries(dir);
         let text = serde_json::to_vec(self).map_err(|error| error.to_string())?;
         replace(file, &text, false).map_err(|error| error.to_string())?;
         remove_oldest(dir);
