@@ -119,6 +119,7 @@ impl Instance {
             process_env: env.clone(),
             warden,
             logins: logins.clone(),
+            in_memory: None,
         };
         let client = Arc::new(FrontClient::default());
         let pins = PinStore::new(options.pins_dir.clone());

@@ -37,12 +37,16 @@ pub(crate) type AttemptResult = Result<(Connection, Catalog), AttemptError>;
 
 /// Makes connections to one upstream.
 pub trait Connect: Send + 'static {
-    /// Makes one attempt. Dropping the future ends everything that the attempt started.
+    /// Makes one attempt. Dropping the future begins to end what the attempt started; `abandon` waits for that.
     ///
     /// # Errors
     ///
     /// Returns why the attempt failed, and the end of what it started, which may take longer.
     fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult>;
+
+    /// Ends the process or the remote session of an attempt whose future was dropped. The future resolves when nothing of
+    /// it is left. `None`: the attempt had opened nothing, or there was none.
+    fn abandon(&self, grace: Grace) -> Option<BoxFuture<'static, ()>>;
 }
 
 /// A connection whose handshake is done.

@@ -11,6 +11,8 @@
 //! - to a process that other instances use as well (`shared`): this crate has its interface, and the crate `sharing`
 //!   implements it.
 //!
+//! Tests of whole sessions put servers in this process in their place (`in_memory`).
+//!
 //! `open_transport` is what every transport gives to its users.
 //!
 //! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
@@ -21,6 +23,7 @@ use config::env::Env;
 use config::{Endpoint, GroupName, ServerConfig};
 use http_client::credentials::LoginService;
 use http_client::error::RemoteError;
+use in_memory::{InMemoryHandle, InMemoryServers};
 use process::child::{ChildTransport, RunningChild};
 use process::launch::direct::{DirectLaunches, LauncherUse};
 use process::secrets::SecretResolver;
@@ -33,6 +36,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use wire::Raw;
 
+pub mod in_memory;
 pub mod open_transport;
 pub mod remote;
 pub mod shared;
@@ -48,14 +52,19 @@ pub enum TransportHandle {
     Remote(Remote),
     /// A process on this machine that other instances use as well.
     Shared(SharedHandle),
+    /// A server in this process.
+    InMemory(InMemoryHandle),
 }
 
 impl TransportHandle {
     /// Returns the last lines that the upstream wrote to stderr; empty for a remote server and for a shared one that
     /// runs.
     pub fn stderr_tail(&self) -> String {
-        let Self::Child(child) = self else { return String::new() };
-        child.stderr_tail()
+        match self {
+            Self::Child(child) => child.stderr_tail(),
+            Self::InMemory(server) => server.stderr_tail(),
+            Self::Remote(_) | Self::Shared(_) => String::new(),
+        }
     }
 
     /// Returns advice to change the config although the connection works, if there is any.
@@ -68,7 +77,7 @@ impl TransportHandle {
     pub fn process(&self) -> Option<ServerProcess> {
         match self {
             Self::Child(child) => Some(ServerProcess { pid: child.pid(), is_shared: false }),
-            Self::Remote(_) => None,
+            Self::Remote(_) | Self::InMemory(_) => None,
             Self::Shared(shared) => Some(ServerProcess { pid: shared.pid(), is_shared: true }),
         }
     }
@@ -97,14 +106,20 @@ impl TransportHandle {
     /// Returns why the connection accepts no more messages, if that is known before its input ends. Always `None` for a
     /// process.
     pub(crate) fn close_reason(&self) -> Option<RemoteError> {
-        let Self::Remote(remote) = self else { return None };
-        remote.end_reason()
+        match self {
+            Self::Remote(remote) => remote.end_reason(),
+            Self::InMemory(server) => server.close_reason(),
+            Self::Child(_) | Self::Shared(_) => None,
+        }
     }
 
     /// Returns the id of our request that the upstream's request `id` concerns, if the transport tells.
     pub(crate) fn call_of(&self, id: &Raw) -> Option<Raw> {
-        let Self::Remote(remote) = self else { return None };
-        remote.call_of(id)
+        match self {
+            Self::Remote(remote) => remote.call_of(id),
+            Self::InMemory(server) => server.call_of(id),
+            Self::Child(_) | Self::Shared(_) => None,
+        }
     }
 
     /// Returns how the connection ended. To be called after the end of its input.
@@ -116,6 +131,7 @@ impl TransportHandle {
                 reason.unwrap_or_else(|| RemoteError::connection_lost("it was closed")).into()
             }
             Self::Shared(shared) => shared.connection_end().into(),
+            Self::InMemory(server) => server.connection_end(),
         }
     }
 
@@ -128,6 +144,7 @@ impl TransportHandle {
             Self::Remote(remote) => remote.stop(timeouts.sigterm_after).await,
             // The host ends the session when the output is closed. The server keeps running while others use it.
             Self::Shared(_) => {}
+            Self::InMemory(server) => server.stop().await,
         }
     }
 
@@ -153,6 +170,8 @@ pub struct Transport {
     pub logins: Arc<dyn LoginService>,
     /// Fetches the values that configs name.
     pub secrets: SecretResolver,
+    /// Servers in this process, which take the place of all others. Only tests have some.
+    pub in_memory: Option<Arc<dyn InMemoryServers>>,
 }
 
 impl Transport {
@@ -186,6 +205,11 @@ impl Transport {
         log: &ServerLog,
     ) -> Result<OpenTransport<TransportHandle>, UpstreamError> {
         let connect_timeout = server.timeout.connect;
+        if let Some(servers) = &self.in_memory {
+            let opened = timeout(connect_timeout, servers.open(group, server)).await;
+            let opened = opened.map_err(|_| UpstreamError::not_started(connect_timeout))??;
+            return Ok(opened.map_handle(TransportHandle::InMemory));
+        }
         match &server.endpoint {
             Endpoint::Stdio(stdio) => {
                 let written = process::launch::prepare(stdio, &self.process_env).await?;

@@ -28,6 +28,11 @@ const ROOM_TIMEOUT: Duration = Duration::from_secs(2);
 /// The budget of the process. Made at its first use, because the atomics of models cannot be made in a constant.
 static BUDGET: LazyLock<ByteBudget> = LazyLock::new(|| ByteBudget::new(BUDGET_BYTES));
 
+/// Returns how many bytes are reserved, by all connections of the process.
+pub fn reserved_bytes() -> usize {
+    BUDGET.used.load(Ordering::Relaxed)
+}
+
 /// A number of bytes that several messages share.
 struct ByteBudget {
     /// The bytes that are reserved.

@@ -49,6 +49,9 @@ impl Topic {
 pub enum Holder {
     /// A client of the handshake era, until it unsubscribes.
     Client,
+    /// A `resources/subscribe` that is not answered, by a number of our own. Requests for the same topic that overlap
+    /// hold it each for itself, so that one of them that fails takes nothing from the others.
+    Subscribe(u64),
     /// One `subscriptions/listen`, by a number of our own, because clients may reuse a request id.
     Listen(u64),
 }
@@ -57,9 +60,15 @@ impl Holder {
     /// Returns the number of a `subscriptions/listen`; 0 for a client of the handshake era.
     pub fn number(self) -> u64 {
         match self {
-            Self::Client => 0,
+            Self::Client | Self::Subscribe(_) => 0,
             Self::Listen(number) => number,
         }
+    }
+
+    /// Returns whether the topics of `other` go when this holder lets go of them: a client that unsubscribes means its
+    /// open `resources/subscribe` as well.
+    fn covers(self, other: Self) -> bool {
+        self == other || (self == Self::Client && matches!(other, Self::Subscribe(_)))
     }
 }
 
@@ -90,13 +99,23 @@ impl Topics {
         for topic in topics {
             self.params.extend(params.clone().map(|params| (topic.clone(), params)));
             if let Some(holders) = self.holders.get_mut(topic) {
-                holders.remove(&holder);
+                holders.retain(|other| !holder.covers(*other));
                 if holders.is_empty() {
                     self.holders.remove(topic);
                 }
             }
         }
         self.version += 1;
+    }
+
+    /// Passes topics on from one holder to another. Topics that the first one no longer holds stay as they are.
+    pub(crate) fn pass_on(&mut self, topics: &[Topic], from: Holder, to: Holder) {
+        for topic in topics {
+            let Some(holders) = self.holders.get_mut(topic) else { continue };
+            if holders.remove(&from) {
+                holders.insert(to);
+            }
+        }
     }
 
     /// Returns whether a topic has a holder.

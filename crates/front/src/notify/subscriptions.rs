@@ -43,8 +43,8 @@ struct SubscriptionState {
     by_group: HashMap<GroupName, TaskChannels>,
     /// The tasks.
     tasks: JoinSet<()>,
-    /// The number of `subscriptions/listen` requests so far.
-    listens: u64,
+    /// The number of requests so far that hold topics for themselves.
+    requests: u64,
 }
 
 /// The channels to and from the task of one group.
@@ -69,9 +69,12 @@ pub struct TopicGuard {
 }
 
 impl TopicGuard {
-    /// Holds the topics even after the guard is gone.
+    /// Holds the topics for the client even after the guard is gone, unless it has unsubscribed from them meanwhile.
     pub fn keep(mut self) {
-        self.topics.clear();
+        let topics = std::mem::take(&mut self.topics);
+        if let Some(subscriptions) = self.subscriptions.upgrade() {
+            subscriptions.pass_on(&self.group, &topics, self.holder, Holder::Client);
+        }
     }
 }
 
@@ -97,11 +100,11 @@ impl Subscriptions {
         &self.session.client
     }
 
-    /// Returns a new holder for a `subscriptions/listen`.
-    pub(crate) fn new_listen(&self) -> Holder {
+    /// Returns a new holder for a request: `kind` is the kind of holder.
+    pub(crate) fn new_holder(&self, kind: fn(u64) -> Holder) -> Holder {
         let mut state = self.state.lock();
-        state.listens += 1;
-        Holder::Listen(state.listens)
+        state.requests += 1;
+        kind(state.requests)
     }
 
     /// Tells every `subscriptions/listen` to end, because the session ends. Returns before they are answered.
@@ -216,6 +219,16 @@ impl Subscriptions {
         let version = task.topics.borrow().version;
         self.order().begin(group, version);
         Some((task.replies.clone(), version))
+    }
+
+    /// Passes topics on to another holder. Nothing is sent to the server for that.
+    fn pass_on(&self, group: &GroupName, topics: &[Topic], from: Holder, to: Holder) {
+        if let Some(task) = self.state.lock().by_group.get(group) {
+            task.topics.send_if_modified(|all| {
+                all.pass_on(topics, from, to);
+                false
+            });
+        }
     }
 
     /// Forgets the task of a group that has no topics, so that the next topic starts another one. Returns whether it

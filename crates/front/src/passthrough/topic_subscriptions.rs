@@ -56,7 +56,8 @@ async fn subscribe_at(
     let topics = vec![Topic::Resource(uri.clone())];
     let params = Some(invocation.params_with("uri", &uri));
     let progress = invocation.context.progress.as_ref();
-    let held = subscriptions.hold(&group, topics, Holder::Client, params, progress).await;
+    let holder = subscriptions.new_holder(Holder::Subscribe);
+    let held = subscriptions.hold(&group, topics, holder, params, progress).await;
     let (guard, mut replies) = held?;
     let reply = replies.pop().unwrap_or(Ok(EMPTY))?;
     guard.keep();
@@ -114,7 +115,7 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
     let Wanted { by_group, unlisted } = Wanted::of(&invocation, &filter).await;
 
     let client = subscriptions.client().clone();
-    let holder = subscriptions.new_listen();
+    let holder = subscriptions.new_holder(Holder::Listen);
     let mut guard = ListenerGuard { client, holder, topics: Vec::new() };
     let mut resources = HashMap::new();
     for (group, topics) in &by_group {

@@ -16,6 +16,7 @@ use crate::error::UpstreamError;
 use crate::transport::{OpenTransport, Transport, TransportHandle};
 use config::{GroupName, ServerConfig};
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use process::server_log::ServerLog;
 use process::warden::StopTimeouts;
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub(crate) struct Connector {
     pub era: Arc<KnownEra>,
     /// Whether the next attempt is private, because the shared process did not answer the last one in time.
     pub(crate) private_next: Arc<AtomicBool>,
+    /// The transport of the attempt in progress, so that it can be ended if the attempt is dropped.
+    pub(crate) attempt: Arc<Mutex<Option<TransportHandle>>>,
     /// Gets what its processes write to stderr.
     pub log: ServerLog,
     /// Watches what its processes print before they answer.
@@ -74,6 +77,11 @@ impl Connect for Connector {
     fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult> {
         let connector = self.clone();
         Box::pin(async move { connector.open_with_secrets(server).await })
+    }
+
+    fn abandon(&self, grace: Grace) -> Option<BoxFuture<'static, ()>> {
+        let handle = self.attempt.lock().take()?;
+        Some(Box::pin(async move { handle.stop(stop_timeouts(grace)).await }))
     }
 }
 
@@ -245,6 +253,7 @@ impl Connector {
         is_certain: bool,
     ) -> Result<(Connection, Catalog), EraError<AttemptError>> {
         let ((peer, deadlines), handle) = (Peer::new(opened.output), opened.handle);
+        *self.attempt.lock() = Some(handle.clone());
         let lists_changed = Arc::new(Notify::new());
         let can = self.clients.offered_capabilities();
         let live = LiveConnection::new(peer.clone(), era, handle.process(), &can);
@@ -269,6 +278,7 @@ impl Connector {
         };
         let attempt = handshake::connect(&session, &offered, &*self.clients);
         let outcome = self.startup.watch(&handle, &live, attempt).await;
+        *self.attempt.lock() = None;
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<'static, ()> {
             output.close();

@@ -352,6 +352,7 @@ impl GroupManager {
             max_message: self.config().settings.max_message_bytes,
             era: KnownEra::new(cached.as_ref().map_or(Era::Handshake, |catalog| catalog.info.era)),
             private_next: Arc::default(),
+            attempt: Arc::default(),
         };
         let pins = match server {
             Ok(server) => self.environment.pins.group(name, server),

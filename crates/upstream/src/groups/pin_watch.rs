@@ -46,7 +46,7 @@ impl GroupManager {
         let config = self.config();
         for name in &changed {
             if let (Some(group), Some(Ok(server))) = (self.get(name), config.server(name)) {
-                self.replace_surface(&group, server);
+                self.replace_surface(&group, server, false);
             }
         }
         self.lists_changed(!changed.is_empty());

@@ -5,7 +5,7 @@ use crate::cache::CachedCatalogs;
 use crate::clients::LogLevel;
 use crate::groups::surface::{Surface, Surfaces};
 use crate::handle::Upstream;
-use config::{Config, ConfigError, GroupName, ServerConfig};
+use config::{Config, ConfigError, GroupName, Mode, ServerConfig};
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -124,9 +124,12 @@ impl GroupManager {
                 (Some(Change::Settings), Ok(server)) => {
                     tracing::info!(group = %name, "the settings of this group changed");
                     let Some(group) = self.get(name) else { continue };
-                    self.replace_surface(&group, server);
+                    let is_other_mode =
+                        before[name].as_ref().is_ok_and(|before| before.common.mode != server.common.mode);
+                    let enters = is_other_mode && server.common.mode != Mode::Pure;
+                    self.replace_surface(&group, server, enters);
                     group.reconfigure(server.clone()).await;
-                    if before[name].as_ref().is_ok_and(|before| before.common.mode != server.common.mode) {
+                    if is_other_mode {
                         starting.push(group);
                     }
                 }
@@ -164,14 +167,15 @@ impl GroupManager {
         }
     }
 
-    /// Replaces the surface of a group whose rules or approved tools changed: they may show or hide tools.
-    pub(super) fn replace_surface(&self, group: &Upstream, server: &ServerConfig) {
+    /// Replaces the surface of a group whose rules or approved tools changed: they may show or hide tools. `enters`:
+    /// whether the list has the group from now on.
+    pub(super) fn replace_surface(&self, group: &Upstream, server: &ServerConfig, enters: bool) {
         let snapshot = group.snapshot();
         if let Some(catalog) = &snapshot.catalog {
             let refused = snapshot.pins.refused(server);
             let catalog = catalog.original().overridden(&server.tools.overrides);
             let surface = Surface::of(&catalog, &server.rules(), &refused);
-            self.lists.surfaces.lock().replace(&group.name, surface);
+            self.lists.surfaces.lock().replace(&group.name, surface, enters);
         }
     }
 }

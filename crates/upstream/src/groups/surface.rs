@@ -156,11 +156,12 @@ impl Surfaces {
         }
     }
 
-    /// Replaces the surface of a group whose rules changed, whether it is shown already or found by discovery.
-    pub(crate) fn replace(&mut self, group: &GroupName, surface: Surface) {
+    /// Replaces the surface of a group whose rules changed, whether it is shown already or found by discovery. `enters`:
+    /// the group is no longer pure, so that the list has it from now on.
+    pub(crate) fn replace(&mut self, group: &GroupName, surface: Surface, enters: bool) {
         if self.found.contains_key(group) {
             self.found.insert(group.clone(), Arc::new(surface));
-        } else if self.shown.contains_key(group) {
+        } else if enters || self.shown.contains_key(group) {
             self.restore(group, surface);
         }
     }
@@ -283,11 +284,11 @@ mod tests {
         let mut surfaces = Surfaces::default();
         surfaces.start_discovery(["a", "b"].map(group_name), Instant::now());
         surfaces.catalog_read(&group_name("a"), Mode::Hybrid, surface(&["x", "y"]));
-        surfaces.replace(&group_name("a"), surface(&["x"]));
-        surfaces.replace(&group_name("b"), surface(&["z"]));
+        surfaces.replace(&group_name("a"), surface(&["x"]), false);
+        surfaces.replace(&group_name("b"), surface(&["z"]), false);
         assert!(surfaces.tick(Instant::now() + FIRST_TICK));
         assert_eq!(surfaces.shown().values().map(|s| s.tools.len()).collect::<Vec<_>>(), [1]);
-        surfaces.replace(&group_name("a"), surface(&[]));
+        surfaces.replace(&group_name("a"), surface(&[]), false);
         assert_eq!(surfaces.shown()[&group_name("a")].tools.len(), 0);
     }
 

@@ -10,7 +10,12 @@ use crate::pins::group::GroupPins;
 use base::blocking;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 use wire::protocol::methods::Method;
+
+/// How long after a failure the lists are read again.
+const REFRESH_RETRY: Duration = Duration::from_secs(30);
 
 impl<C: Connect> Task<C> {
     /// Starts to read the catalog again, unless that is in progress. Without a connection, callers are answered at
@@ -27,12 +32,16 @@ impl<C: Connect> Task<C> {
     }
 
     /// Publishes the catalog that was read, and answers the callers that wait for it. If it could not be read, the last
-    /// one stays.
+    /// one stays, and is read again after `REFRESH_RETRY`.
     pub(super) fn refreshed(&mut self, outcome: Result<Catalog, UpstreamError>) {
         match outcome {
             Ok(catalog) => self.set_catalog(catalog),
             Err(error) => {
                 tracing::warn!(%error, "failed to read the server's lists again; the last ones stay in use");
+                if let Some(connection) = &self.connection {
+                    connection.lists_changed.notify_one();
+                    self.refresh_not_before = Some(Instant::now() + REFRESH_RETRY);
+                }
             }
         }
         self.publish();

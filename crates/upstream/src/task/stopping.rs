@@ -55,9 +55,14 @@ impl<C: Connect> Task<C> {
         // Dropping the senders tells waiting callers that the group is gone.
         self.waiting.clear();
         self.attempt = None;
+        let abandoned = self.connect.abandon(grace);
         let closing = self.connection.take().map(|connection| connection.end(grace));
         self.apply(Event::Closed);
         self.publish();
-        tokio::join!(OptionFuture::from(self.closing.take()), OptionFuture::from(closing));
+        tokio::join!(
+            OptionFuture::from(self.closing.take()),
+            OptionFuture::from(closing),
+            OptionFuture::from(abandoned),
+        );
     }
 }

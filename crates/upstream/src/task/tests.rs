@@ -27,6 +27,8 @@ struct FakeConnector {
     script: Arc<Mutex<VecDeque<(Duration, bool)>>>,
     /// The number of attempts so far.
     attempts: Arc<AtomicU32>,
+    /// Whether an attempt is in progress, or was dropped.
+    unfinished: Arc<AtomicBool>,
     /// The number of connections that were closed.
     closed: Arc<AtomicU32>,
     /// Notify it to lose the connection.
@@ -37,6 +39,8 @@ struct FakeConnector {
     lists_changed: Arc<Notify>,
     /// Whether the server reports a change whenever its lists are read.
     chatty: bool,
+    /// Whether reading the lists again fails.
+    refuses_lists: Arc<AtomicBool>,
     /// The number of times that the catalog was read again.
     refreshes: Arc<AtomicU32>,
 }
@@ -54,6 +58,7 @@ impl FakeConnector {
         let peer = Peer::new(Output::any(tokio::io::sink()).0).0;
         let live = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"));
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
+        let refuses_lists = self.refuses_lists.clone();
         let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
         let (shut, shutting) = (self.shut.clone(), self.shut.clone());
         Connection {
@@ -67,11 +72,11 @@ impl FakeConnector {
             lists_changed: self.lists_changed.clone(),
             refresh: Box::new(move || {
                 refreshes.fetch_add(1, Ordering::SeqCst);
-                let chatter = chatter.clone();
+                let (chatter, refuses) = (chatter.clone(), refuses_lists.load(Ordering::SeqCst));
                 Box::pin(async move {
                     sleep(Duration::from_millis(100)).await;
                     chatter.inspect(|chatter| chatter.notify_one());
-                    Err(UpstreamError::Internal)
+                    if refuses { Err(UpstreamError::Internal) } else { Ok(empty_catalog()) }
                 })
             }),
             close: Box::new(move |_| {
@@ -92,13 +97,25 @@ impl Connect for FakeConnector {
             fake.attempts.fetch_add(1, Ordering::SeqCst);
             let next = fake.script.lock().pop_front();
             let (takes, good) = next.unwrap_or((Duration::ZERO, true));
+            fake.unfinished.store(true, Ordering::SeqCst);
             sleep(takes).await;
+            fake.unfinished.store(false, Ordering::SeqCst);
             let error = UpstreamError::Spawn { message: "scripted".into() };
-            let catalog =
-                Catalog::new(ServerInfo::default(), Vec::new(), OtherLists::default(), LeftOff::default());
-            if good { Ok((fake.connection(), catalog)) } else { Err(error.into()) }
+            if good { Ok((fake.connection(), empty_catalog())) } else { Err(error.into()) }
         })
     }
+    fn abandon(&self, _: Grace) -> Option<BoxFuture<'static, ()>> {
+        let closed = self.closed.clone();
+        self.unfinished.swap(false, Ordering::SeqCst).then_some(())?;
+        Some(Box::pin(async move {
+            sleep(Duration::from_secs(1)).await;
+            closed.fetch_add(1, Ordering::SeqCst);
+        }))
+    }
+}
+
+fn empty_catalog() -> Catalog {
+    Catalog::new(ServerInfo::default(), Vec::new(), OtherLists::default(), LeftOff::default())
 }
 
 fn server_config(mode: Mode) -> ServerConfig {
@@ -486,4 +503,19 @@ fn jitter_varies_over_its_range() {
     {
         assert!(is_there, "no value {what} zero: {values:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_has_ended_only_when_its_attempt_in_progress_has_left_nothing() {
+    let fake = FakeConnector::with_outcomes(&[(100, true)]);
+    let group = spawn_group(&fake);
+    let waiting = tokio::spawn({
+        let group = group.clone();
+        async move { group.acquire(WAIT).await.map(drop) }
+    });
+    sleep(Duration::from_secs(1)).await;
+    group.drain().await;
+    group.ended().await;
+    assert_eq!(fake.closed.load(Ordering::SeqCst), 1);
+    assert!(matches!(waiting.await.unwrap(), Err(AcquireError::Gone)));
 }

@@ -26,6 +26,20 @@ async fn a_server_that_reports_a_change_at_each_list_is_refreshed_once_a_second(
 }
 
 #[tokio::test(start_paused = true)]
+async fn lists_that_cannot_be_read_again_are_tried_every_30_s() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
+    let _lease = upstream.acquire(WAIT).await.ok().unwrap();
+    fake.refuses_lists.store(true, Ordering::SeqCst);
+    fake.lists_changed.notify_one();
+    sleep(Duration::from_secs(75)).await;
+    assert_eq!(fake.refreshes.load(Ordering::SeqCst), 3);
+    fake.refuses_lists.store(false, Ordering::SeqCst);
+    sleep(Duration::from_secs(300)).await;
+    assert_eq!(fake.refreshes.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_group_does_not_end_before_its_predecessor() {
     let fake = FakeConnector::default();
     let spec = GroupSpec {
