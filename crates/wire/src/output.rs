@@ -47,6 +47,8 @@ struct Shared {
     /// Whose turn it is in `ready`. The others wait for it in the order in which they came. If all were woken together, the
     /// one that is first each time could fill the queue before the others run.
     turn: Semaphore,
+    /// Wakes the tasks that wait for their turn: nothing is queued any more, so whoever has the turn does not run.
+    drained: Notify,
 }
 
 /// The frames that are not written yet.
@@ -114,6 +116,7 @@ impl Output {
             more: Notify::new(),
             room: Notify::new(),
             turn: Semaphore::new(1),
+            drained: Notify::new(),
         });
         (Self(shared.clone()), Writer { shared, sink })
     }
@@ -156,19 +159,39 @@ impl Output {
         self.0.queue.lock().bytes
     }
 
-    /// Waits until the queue is below `HIGH_WATER`, or the output is closed. Tasks that wait take turns. Cancel-safe, but a
-    /// task that waits again comes last.
+    /// Waits until the queue is below `HIGH_WATER`, or the output is closed. Tasks that wait take turns. The future whose
+    /// turn it is may belong to a task that waits for something else, perhaps for this output; so nobody waits for a turn
+    /// once the queue is empty. Cancel-safe, but a task that waits again comes last.
     pub async fn ready(&self) {
         if self.is_ready() {
             return;
         }
-        let _turn = self.0.turn.acquire().await;
+        let _turn = tokio::select! {
+            biased;
+            turn = self.0.turn.acquire() => Some(turn),
+            () = self.drained() => None,
+        };
         loop {
             let room = self.0.room.notified();
             if self.is_ready() {
                 return;
             }
             room.await;
+        }
+    }
+
+    /// Waits until nothing is queued, or the output is closed. Cancel-safe.
+    async fn drained(&self) {
+        loop {
+            let drained = self.0.drained.notified();
+            let is_drained = {
+                let queue = self.0.queue.lock();
+                queue.bytes == 0 || queue.closed
+            };
+            if is_drained {
+                return;
+            }
+            drained.await;
         }
     }
 
@@ -220,6 +243,7 @@ impl Shared {
         self.is_full.store(false, Ordering::Release);
         drop(queue);
         self.room.notify_waiters();
+        self.drained.notify_waiters();
     }
 
     /// Notes that so many bytes were written.
@@ -229,9 +253,13 @@ impl Shared {
         if has_room {
             self.is_full.store(false, Ordering::Release);
         }
+        let is_drained = queue.bytes == 0;
         drop(queue);
         if has_room {
             self.room.notify_waiters();
+        }
+        if is_drained {
+            self.drained.notify_waiters();
         }
     }
 }
@@ -401,6 +429,27 @@ mod tests {
         output.send(frame(0));
         assert_eq!(writer.run().await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         output.ready().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_future_that_is_not_polled_keeps_nobody_from_an_empty_output() {
+        let (mut reader, sink) = tokio::io::duplex(16);
+        let (output, writer) = Output::any(sink);
+        let writing = tokio::spawn(writer.run());
+        output.send(Frame::notification("large", Some(super::super::Raw::from(vec![b'1'; HIGH_WATER]))));
+        let mut not_polled = Box::pin(output.ready());
+        assert!(futures_util::poll!(&mut not_polled).is_pending());
+        let waiting = tokio::spawn({
+            let output = output.clone();
+            async move { output.ready().await }
+        });
+        let mut message = vec![0; HIGH_WATER];
+        reader.read_exact(&mut message).await.unwrap();
+        let mut rest = vec![0; 1024];
+        while timeout(Duration::from_secs(1), reader.read(&mut rest)).await.is_ok() {}
+        timeout(Duration::from_secs(5), waiting).await.unwrap().unwrap();
+        drop(not_polled);
+        writing.abort();
     }
 
     #[cfg(unix)]

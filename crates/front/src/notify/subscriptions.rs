@@ -165,6 +165,11 @@ impl Subscriptions {
         replies(pending, &topics).await.pop()
     }
 
+    /// Releases a topic that the client held, of a group that the config no longer has. Nobody is told.
+    pub(crate) fn forget(&self, group: &GroupName, topic: Topic) {
+        drop(self.release(group, &[topic], Holder::Client, None));
+    }
+
     /// Returns which changes were sent.
     fn order(&self) -> &Arc<SubscriptionOrder> {
         self.session.subscription_order.get_or_init(Arc::default)

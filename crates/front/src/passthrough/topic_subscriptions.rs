@@ -81,9 +81,15 @@ pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocati
         .notifications
         .subscribed_at(&known_as)
         .filter(|_| !invocation.params.has("group"));
-    let held = held.and_then(|(group, uri)| Some((invocation.groups().get(&group)?, uri)));
+    let held = held.map(|(group, uri)| (invocation.groups().get(&group).ok_or(group), uri));
     let (group, uri) = match held {
-        Some(held) => held,
+        Some((Ok(group), uri)) => (group, uri),
+        Some((Err(removed), uri)) => {
+            // Its group may come back, and must not be subscribed to then.
+            subscriptions.client().notifications.remove_subscribed(&removed, &uri);
+            subscriptions.forget(&removed, topic(&uri));
+            return Ok(EMPTY);
+        }
         None => {
             let mut candidates = uri_lookup::candidates(&invocation, &known_as).await?;
             let holds = |c: &Candidate| subscriptions.contains(&c.group.name, &topic(&c.uri));

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use wire::raw;
 
-/// How long a server needs to be well again before everything must work: longer than every retry and cool-down.
-pub(crate) const RECOVERY: Duration = Duration::from_secs(70);
+/// How long a server has to be well again before everything must work: a failed attempt, its retry and the cool-down.
+pub(crate) const RECOVERY: Duration = Duration::from_secs(15);
 /// A request that waits for nobody ends after this: `timeout.wait` and the longest timeout of a method, twice.
 pub(crate) const BOUND: Duration = Duration::from_secs(2 * (20 + 30) + 30);
 /// A request that may wait for a person, or for the end of a task.

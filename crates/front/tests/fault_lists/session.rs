@@ -1,6 +1,6 @@
 //! Plays a list: the proxy's own session and groups between a client and servers in this process, under paused time.
 
-use crate::client::{BOUND, Client, Known, LONG_BOUND, RECOVERY, shorten, value};
+use crate::client::{BOUND, Client, Known, LONG_BOUND, shorten, value};
 use crate::list::{AnswerPlan, ClientNoise, Edit, Ending, FaultList, RequestKind, ServerMode, Step};
 use crate::login::Logins;
 use crate::server::{ServerState, Servers, TOOLS};
@@ -528,7 +528,7 @@ impl<'a> World<'a> {
                 state.fault(crate::list::Fault::Heal);
             }
         }
-        sleep(RECOVERY * 2).await;
+        sleep(Duration::from_secs(140)).await;
         for n in 0..self.list.servers.len() {
             self.check_server(session, n).await;
         }
