@@ -1,10 +1,12 @@
 //! The client of a session: what it sent and got, and what must hold of that.
 
-use crate::list::{AnswerPlan, RequestKind};
-use crate::server::Shared;
+use crate::list::{AnswerPlan, ClientPlan, RequestKind};
+use crate::server::{LONG_TOOL, Shared};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -12,9 +14,10 @@ use wire::raw;
 
 /// How long a server has to be well again before everything must work: a failed attempt, its retry and the cool-down.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(15);
-/// A request that waits for nobody ends after this: `timeout.wait` and the longest timeout of a method, twice.
-pub(crate) const BOUND: Duration = Duration::from_secs(2 * (20 + 30) + 30);
-/// A request that may wait for a person, or for the end of a task.
+/// A request ends after this: `timeout.wait` and the longest timeout of a method, twice, and what a person takes who
+/// answers.
+pub(crate) const BOUND: Duration = Duration::from_secs(2 * (20 + 30) + 10);
+/// A request that waits for a person who never answers, or for the end of a task.
 pub(crate) const LONG_BOUND: Duration = Duration::from_secs(2 * 3600 + 300);
 
 /// A request that is not answered.
@@ -55,6 +58,10 @@ pub(crate) struct Client {
     pub(crate) is_operating: bool,
     pub(crate) can_answer: bool,
     pub(crate) is_flat: bool,
+    /// See `World`.
+    exposed: Arc<Mutex<BTreeMap<String, String>>>,
+    /// Whether it has ever left questions without an answer.
+    was_silent: bool,
     pub(crate) tasks: Vec<String>,
     pub(crate) subscribed: BTreeSet<(usize, String)>,
     /// The answer to each list as the client knows it, and whether a notification said that it changed.
@@ -72,9 +79,14 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(is_handshake: bool, can_answer: bool, is_flat: bool, known: Vec<Known>) -> Self {
+    pub(crate) fn new(
+        plan: &ClientPlan,
+        is_flat: bool,
+        known: Vec<Known>,
+        exposed: Arc<Mutex<BTreeMap<String, String>>>,
+    ) -> Self {
         Self {
-            is_handshake,
+            is_handshake: plan.handshake.is_some(),
             open: BTreeMap::new(),
             count: 0,
             violations: Vec::new(),
@@ -85,8 +97,10 @@ impl Client {
             began: Instant::now(),
             is_ending: false,
             is_operating: false,
-            can_answer,
+            can_answer: plan.can_answer,
             is_flat,
+            exposed,
+            was_silent: false,
             tasks: Vec::new(),
             subscribed: BTreeSet::new(),
             lists: HashMap::new(),
@@ -98,6 +112,11 @@ impl Client {
             refused_as_lost: Vec::new(),
             statistics: BTreeMap::new(),
         }
+    }
+
+    pub(crate) fn answer_with(&mut self, plan: AnswerPlan) {
+        self.plan = plan;
+        self.was_silent |= plan == AnswerPlan::Never;
     }
 
     pub(crate) fn violate(&mut self, what: impl Into<String>) {
@@ -128,7 +147,8 @@ impl Client {
         let mut late = Vec::new();
         for (id, open) in &self.open {
             let since = paused.map_or(open.sent, |paused| paused.max(open.sent));
-            if open.cancelled.is_none() && since.elapsed() > open.bound {
+            let bound = if self.was_silent { open.bound.max(LONG_BOUND) } else { open.bound };
+            if open.cancelled.is_none() && since.elapsed() > bound {
                 late.push(format!("{:?} {id} has no answer after {:?}", open.kind, open.sent.elapsed()));
             }
         }
@@ -178,9 +198,10 @@ impl Client {
                 if accepts && text.contains("guarded") {
                     self.approvals += 1;
                 }
-                match accepts {
-                    true => json!({"action": "accept", "content": {}}),
-                    false => json!({"action": "decline"}),
+                match self.plan {
+                    AnswerPlan::Dismiss => json!({"action": "cancel"}),
+                    _ if accepts => json!({"action": "accept", "content": {}}),
+                    _ => json!({"action": "decline"}),
                 }
             }
             _ => return self.violate(format!("the client was asked {text}")),
@@ -194,7 +215,7 @@ impl Client {
                 (0, format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-1,"message":"no"}}}}"#))
             }
             AnswerPlan::Late => (2, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{accepted}}}"#)),
-            AnswerPlan::Accept | AnswerPlan::Decline => {
+            AnswerPlan::Accept | AnswerPlan::Decline | AnswerPlan::Dismiss => {
                 (0, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{accepted}}}"#))
             }
         };
@@ -273,6 +294,9 @@ impl Client {
             _ => return,
         };
         let Some(result) = raw::get(&line.clone(), "result") else { return };
+        if open.kind == RequestKind::ToolsList {
+            self.learn_names(&result);
+        }
         let result = Bytes::copy_from_slice(&result);
         let last = self.lists.insert(name, (result.clone(), false));
         // Notifications come only once the session operates, and a list that waited may have been passed by one.
@@ -296,6 +320,17 @@ impl Client {
                     String::from_utf8_lossy(&last),
                     String::from_utf8_lossy(&result)
                 ));
+            }
+        }
+    }
+
+    /// Notes under which names the list has the tools whose own names are too long.
+    fn learn_names(&mut self, result: &Bytes) {
+        for tool in raw::elements(result, "tools").unwrap_or_default() {
+            let name = raw::get_str(&tool, "name").unwrap_or_default();
+            let owner = name.split("__").next().unwrap_or_default().to_owned();
+            if name.contains(&LONG_TOOL[..10]) && name.starts_with("s") {
+                self.exposed.lock().insert(owner, name);
             }
         }
     }

@@ -35,6 +35,9 @@ pub(crate) struct ServerPlan {
     pub(crate) page: u8,
     /// Whether it has tools, resources and prompts or tools alone.
     pub(crate) has_all_lists: bool,
+    /// Whether it refuses a revision before it asks for a login.
+    #[serde(default)]
+    pub(crate) refuses_before_login: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +55,8 @@ pub(crate) enum ServerEra {
     Both,
     /// Both, and its answer to `initialize` names the stateless revision.
     BothByName,
+    /// It names the stateless revision and does not speak it.
+    HandshakeByName,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,8 +66,8 @@ pub(crate) struct ClientPlan {
     pub(crate) can_answer: bool,
     /// How many bytes the pipes to and from the client hold.
     pub(crate) pipe: u32,
-    /// How long after the answer to `initialize` it sends `notifications/initialized`, in milliseconds.
-    pub(crate) initialized_after: u32,
+    /// How long after the answer to `initialize` it sends `notifications/initialized`, in milliseconds; `None`: never.
+    pub(crate) initialized_after: Option<u32>,
     /// Whether it asks before that.
     pub(crate) is_early: bool,
 }
@@ -89,8 +94,8 @@ pub(crate) enum Step {
     Reconnect(u8),
     /// Time passes, in milliseconds.
     Wait(u32),
-    /// The session ends, and another one begins with the same cache.
-    Restart,
+    /// The session ends, and another one begins, with the same cache or with an empty one.
+    Restart { keeps_cache: bool },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +138,8 @@ pub(crate) enum RequestKind {
 pub(crate) enum AnswerPlan {
     Accept,
     Decline,
+    /// The user closes the question.
+    Dismiss,
     Error,
     /// After two seconds.
     Late,
@@ -227,6 +234,8 @@ pub(crate) enum Edit {
     Deny,
     /// Removes the server, or adds it again.
     Remove,
+    /// Removes the server, and adds it again at once.
+    RemoveAndAdd,
     /// The entry is invalid, or valid again.
     Invalid,
     /// The file is broken, or whole again.
@@ -267,22 +276,32 @@ fn era() -> impl Strategy<Value = ServerEra> {
         3 => Just(ServerEra::Stateless),
         1 => Just(ServerEra::Both),
         1 => Just(ServerEra::BothByName),
+        1 => Just(ServerEra::HandshakeByName),
     ]
 }
 
 fn server() -> impl Strategy<Value = ServerPlan> {
-    let flags =
-        (prop::bool::weighted(0.3), prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.7));
+    let flags = (
+        prop::bool::weighted(0.3),
+        prop::bool::weighted(0.2),
+        any::<bool>(),
+        prop::bool::weighted(0.7),
+        any::<bool>(),
+    );
     (mode(), era(), flags, prop::sample::select(vec![0_u16, 2, 10, 60, 300]), 0_u8..3).prop_map(
-        |(mode, era, (is_remote, is_stateful, is_exposed, has_all_lists), idle_timeout, page)| ServerPlan {
-            mode,
-            era,
-            is_remote,
-            is_stateful,
-            idle_timeout,
-            is_exposed,
-            page,
-            has_all_lists,
+        |(mode, era, flags, idle_timeout, page)| {
+            let (is_remote, is_stateful, is_exposed, has_all_lists, refuses_before_login) = flags;
+            ServerPlan {
+                mode,
+                era,
+                is_remote,
+                is_stateful,
+                idle_timeout,
+                is_exposed,
+                page,
+                has_all_lists,
+                refuses_before_login,
+            }
         },
     )
 }
@@ -290,7 +309,7 @@ fn server() -> impl Strategy<Value = ServerPlan> {
 fn client() -> impl Strategy<Value = ClientPlan> {
     let handshake = prop_oneof![3 => (0_u8..4).prop_map(Some), 1 => Just(None)];
     let pipe = prop::sample::select(vec![256_u32, 4 << 10, 64 << 10, 1 << 20]);
-    let after = prop_oneof![3 => Just(0_u32), 1 => 0..5000_u32];
+    let after = prop_oneof![6 => Just(Some(0_u32)), 2 => (0..5000_u32).prop_map(Some), 1 => Just(None)];
     (handshake, prop::bool::weighted(0.8), pipe, after, prop::bool::weighted(0.3)).prop_map(
         |(handshake, can_answer, pipe, initialized_after, is_early)| ClientPlan {
             handshake,
@@ -375,6 +394,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         1 => mode().prop_map(Edit::Mode),
         2 => Just(Edit::Deny),
         2 => Just(Edit::Remove),
+        2 => Just(Edit::RemoveAndAdd),
         1 => Just(Edit::Invalid),
         1 => Just(Edit::Broken),
     ]
@@ -393,6 +413,7 @@ fn step() -> impl Strategy<Value = Step> {
     let answer = prop::sample::select(vec![
         AnswerPlan::Accept,
         AnswerPlan::Decline,
+        AnswerPlan::Dismiss,
         AnswerPlan::Error,
         AnswerPlan::Late,
         AnswerPlan::Never,
@@ -410,6 +431,6 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (any::<u8>(), edit()).prop_map(|(server, edit)| Step::Edit { server, edit }),
         1 => any::<u8>().prop_map(Step::Reconnect),
         10 => wait.prop_map(Step::Wait),
-        1 => Just(Step::Restart),
+        2 => any::<bool>().prop_map(|keeps_cache| Step::Restart { keeps_cache }),
     ]
 }

@@ -25,6 +25,8 @@ use wire::peer::{CallError, RetryHint};
 pub(crate) const EXACT: &str = r#"{"zero":-0.0,"huge":1e400,"big":123456789012345678901234567890,"exact":1.10,"text":"ö ö 😀 \/ \ud800"}"#;
 /// The tools that every server has, beside one with its version and one with its own name.
 pub(crate) const TOOLS: [&str; 5] = ["echo", "write", "asks", "tasked", "guarded"];
+/// A tool whose name is too long for a client.
+pub(crate) const LONG_TOOL: &str = "long_name_that_no_client_takes_with_a_group_before_it_12345";
 /// How many tasks and connections there may be at a server, so that a mistake of ours is no flood.
 const MAX_ANSWERS: usize = 100_000;
 
@@ -59,6 +61,15 @@ pub(crate) struct ServerState {
     pub(crate) crashed: Vec<u32>,
     /// The open connections.
     pub(crate) connections: BTreeMap<u32, Connection>,
+    /// In which era it was when its tools were last listed, and what an earlier session can know of that.
+    listed_era: Option<ServerEra>,
+    known_era: Option<ServerEra>,
+    session_began: Instant,
+    /// The session in which its tools were last listed.
+    listed_in: Instant,
+    processes_before: u32,
+    /// Whether its entry was edited.
+    pub(crate) was_edited: bool,
     /// When something was wrong last.
     pub(crate) trouble: Option<Instant>,
     pub(crate) needs_login: bool,
@@ -123,6 +134,12 @@ impl ServerState {
             processes: 0,
             crashed: Vec::new(),
             connections: BTreeMap::new(),
+            listed_era: None,
+            known_era: None,
+            session_began: Instant::now(),
+            listed_in: Instant::now(),
+            processes_before: 0,
+            was_edited: false,
             trouble: None,
             needs_login: false,
             login_changed: None,
@@ -155,6 +172,39 @@ impl ServerState {
             || self.is_empty
             || self.delay > Duration::from_secs(1)
             || self.start_takes > Duration::from_secs(1)
+    }
+
+    /// Notes that another session begins.
+    pub(crate) fn begin_session(&mut self, keeps_cache: bool) {
+        self.known_era = self.listed_at.filter(|_| keeps_cache).and(self.listed_era);
+        self.session_began = Instant::now();
+        self.processes_before = self.processes;
+    }
+
+    /// A server whose era is known from an earlier session is started once, and not first in the wrong era.
+    fn check_first_start(&mut self, process: u32) {
+        let is_first = self.listed_era.replace(self.plan.era) == self.known_era && self.known_era.is_some();
+        let is_well = self.trouble.is_none_or(|at| at < self.session_began) && !self.is_troubled();
+        if is_first
+            && is_well
+            && !self.was_edited
+            && process != self.processes_before + 1
+            && self.listed_in != self.session_began
+        {
+            self.violations.push(format!(
+                "{} was started {} times until it worked",
+                self.name,
+                process - self.processes_before
+            ));
+        }
+        self.listed_in = self.session_began;
+    }
+
+    /// Whether the stateless server of the open connection is asked to tell of changes of its lists; `None`: there is no
+    /// such server.
+    pub(crate) fn is_told_of_lists(&self) -> Option<bool> {
+        let connection = self.connections.values().next().filter(|connection| !connection.handshake)?;
+        Some(connection.subscriptions.iter().any(|(_, filter)| filter["toolsListChanged"] == true))
     }
 
     /// Whether it wants a login, has wanted it for so long, and nothing else is wrong.
@@ -359,7 +409,8 @@ impl ServerState {
         match list {
             "tools" => {
                 let own = format!("only_{}", self.name);
-                let names = TOOLS.iter().map(|name| (*name).to_owned()).chain([own, version]);
+                let long = LONG_TOOL.to_owned();
+                let names = TOOLS.iter().map(|name| (*name).to_owned()).chain([own, long, version]);
                 let tool = |name: String| {
                     let support = if name == "tasked" { "optional" } else { "forbidden" };
                     json!({
@@ -586,7 +637,8 @@ fn handle(
         }
         return;
     };
-    if server.needs_login {
+    let is_refused = server.plan.refuses_before_login && server.refuses(&message);
+    if server.needs_login && !is_refused {
         let handshake = method == "initialize" || method == "server/discover";
         let error = RemoteError::login_needed("run `dynamic-mcp login`");
         let failed = match handshake {
@@ -621,6 +673,7 @@ fn handle(
         if method == "tools/list" && answer.contains("\"tools\"") && !answer.contains("nextCursor") {
             server.listed = version_of(&answer).unwrap_or(server.listed);
             server.listed_at = Some(Instant::now());
+            server.check_first_start(process);
         }
         if let Some(connection) = server.connections.get_mut(&process) {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{answer}}}"#);
@@ -629,6 +682,10 @@ fn handle(
             drop(connection.out.send(Out::Line(line.into())));
         }
     });
+}
+
+fn is_stateless(method: &str, params: &Value) -> bool {
+    !params["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null() || method == "server/discover"
 }
 
 fn version_of(answer: &str) -> Option<u32> {
@@ -642,14 +699,24 @@ fn lossy(line: &str) -> Value {
 }
 
 impl ServerState {
+    /// Whether the server does not speak the era of a request.
+    fn refuses(&self, request: &Value) -> bool {
+        let is_stateless = is_stateless(request["method"].as_str().unwrap_or_default(), &request["params"]);
+        matches!(
+            (self.plan.era, is_stateless),
+            (ServerEra::Handshake | ServerEra::HandshakeByName, true) | (ServerEra::Stateless, false)
+        )
+    }
+
     /// Returns `"result":…` or `"error":…`.
     fn answer(&mut self, process: u32, method: &str, params: &Value, id: &str) -> Option<String> {
-        let version = &params["_meta"]["io.modelcontextprotocol/protocolVersion"];
-        let is_stateless = !version.is_null() || method == "server/discover";
+        let is_stateless = is_stateless(method, params);
         let error =
             |code: i32, message: &str| Some(format!(r#""error":{{"code":{code},"message":"{message}"}}"#));
         match (self.plan.era, is_stateless) {
-            (ServerEra::Handshake, true) => return error(-32601, "Method not found"),
+            (ServerEra::Handshake | ServerEra::HandshakeByName, true) => {
+                return error(-32601, "Method not found");
+            }
             (ServerEra::Stateless, false) => {
                 let supported = r#""data":{"supported":["2026-07-28"]}"#;
                 return Some(format!(
@@ -676,7 +743,7 @@ impl ServerState {
         }
         let mut result = match method {
             "initialize" => json!({
-                "protocolVersion": if self.plan.era == ServerEra::BothByName { "2026-07-28" } else { "2025-11-25" },
+                "protocolVersion": if matches!(self.plan.era, ServerEra::BothByName | ServerEra::HandshakeByName) { "2026-07-28" } else { "2025-11-25" },
                 "capabilities": self.capabilities(false),
                 "serverInfo": {"name": self.name, "version": "1"},
             }),

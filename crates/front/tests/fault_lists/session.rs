@@ -60,6 +60,9 @@ struct World<'a> {
     servers: Arc<Servers>,
     logins: Arc<Logins>,
     entries: Vec<Entry>,
+    /// The exposed name of the tool of each server whose own name is too long to be exposed as it is. A client keeps the
+    /// names that it has seen, also over the end of a session.
+    exposed: Arc<Mutex<BTreeMap<String, String>>>,
     is_broken: bool,
     played: Played,
 }
@@ -113,6 +116,7 @@ impl<'a> World<'a> {
             logins: Logins::new(servers.clone()),
             servers,
             entries: list.servers.iter().map(entry).collect(),
+            exposed: Arc::default(),
             is_broken: false,
             played: Played::default(),
         }
@@ -120,10 +124,11 @@ impl<'a> World<'a> {
 
     async fn play(&mut self) {
         let tasks_before = Handle::current().metrics().num_alive_tasks();
-        let segments: Vec<&[Step]> = self.list.steps.split(|step| matches!(step, Step::Restart)).collect();
-        let count = segments.len();
-        for (n, steps) in segments.into_iter().enumerate() {
-            let ending = if n + 1 == count { self.list.ending } else { Ending::Eof };
+        let mut rest = self.list.steps.as_slice();
+        loop {
+            let restart = rest.iter().position(|step| matches!(step, Step::Restart { .. }));
+            let (steps, next) = rest.split_at(restart.unwrap_or(rest.len()));
+            let ending = if next.is_empty() { self.list.ending } else { Ending::Eof };
             self.play_session(steps, ending).await;
             let budget = wire::budget::reserved_bytes();
             if budget != 0 {
@@ -133,9 +138,17 @@ impl<'a> World<'a> {
             if left > tasks_before {
                 self.played.violations.push(format!("{} tasks are left", left - tasks_before));
             }
-            if !self.played.violations.is_empty() {
+            if !self.played.violations.is_empty() || next.is_empty() {
                 return;
             }
+            let keeps_cache = matches!(next[0], Step::Restart { keeps_cache: true });
+            if !keeps_cache {
+                drop(std::fs::remove_dir_all(self.dir.path().join("cache")));
+            }
+            for state in self.servers.0.values() {
+                state.lock().begin_session(keeps_cache);
+            }
+            rest = &next[1..];
         }
     }
 
@@ -238,8 +251,7 @@ impl<'a> World<'a> {
             is_configured: !entry.is_removed && !entry.is_invalid && !self.is_broken,
             denies: entry.denies,
         });
-        let client =
-            Client::new(plan.handshake.is_some(), plan.can_answer, self.list.is_flat, known.collect());
+        let client = Client::new(plan, self.list.is_flat, known.collect(), self.exposed.clone());
         let client = Arc::new(Mutex::new(client));
         let (client_end, proxy_end) = duplex(plan.pipe as usize);
         let (proxy_in, proxy_out) = tokio::io::split(proxy_end);
@@ -316,10 +328,11 @@ impl<'a> World<'a> {
         if plan.is_early {
             for kind in [RequestKind::ToolsList, RequestKind::Call, RequestKind::ResourcesList] {
                 self.request(session, kind, 0, 0);
-                sleep(Duration::from_millis(u64::from(plan.initialized_after / 4))).await;
+                sleep(Duration::from_millis(u64::from(plan.initialized_after.unwrap_or(2000) / 4))).await;
             }
         }
-        sleep(Duration::from_millis(plan.initialized_after.into())).await;
+        let Some(initialized_after) = plan.initialized_after else { return };
+        sleep(Duration::from_millis(initialized_after.into())).await;
         session.client.lock().is_operating = true;
         session.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned());
     }
@@ -335,7 +348,7 @@ impl<'a> World<'a> {
             }
             Step::Cancel(pick) => session.cancel(usize::from(*pick)),
             Step::Read(reads) => session.read(*reads),
-            Step::Answer(plan) => session.client.lock().plan = *plan,
+            Step::Answer(plan) => session.client.lock().answer_with(*plan),
             Step::Send(noise) => session.send(match noise {
                 ClientNoise::RootsChanged => {
                     r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#.to_owned()
@@ -364,7 +377,7 @@ impl<'a> World<'a> {
                 }
             }
             Step::Wait(ms) => sleep(Duration::from_millis((*ms).into())).await,
-            Step::Restart => {}
+            Step::Restart { .. } => {}
         }
     }
 
@@ -377,6 +390,11 @@ impl<'a> World<'a> {
             Edit::Mode(mode) => entry.mode = mode,
             Edit::Deny => entry.denies = !entry.denies,
             Edit::Remove => entry.is_removed = !entry.is_removed,
+            Edit::RemoveAndAdd => {
+                entry.is_removed = true;
+                self.apply(session);
+                self.entries[n].is_removed = false;
+            }
             Edit::Invalid => entry.is_invalid = !entry.is_invalid,
             Edit::Broken => self.is_broken = !self.is_broken,
         }
@@ -391,7 +409,9 @@ impl<'a> World<'a> {
             known.edited = if self.is_broken { Some(Instant::now()) } else { entry.edited.max(known.edited) };
             known.is_configured = !entry.is_removed && !entry.is_invalid && !self.is_broken;
             known.denies = entry.denies;
-            known.state.lock().plan.mode = entry.mode;
+            let mut state = known.state.lock();
+            state.plan.mode = entry.mode;
+            state.was_edited |= entry.edited.is_some();
         }
         drop(session.configs.send(self.config()));
     }
@@ -429,7 +449,13 @@ impl<'a> World<'a> {
             K::CallWithoutGroup => {
                 ours("call_dynamic_tool", json!({"name": format!("only_{name}"), "args": args}))
             }
-            K::CallDirectly => ("tools/call", json!({"name": format!("{name}__echo"), "arguments": args})),
+            K::CallDirectly => {
+                let exposed = match pick % 2 {
+                    0 => format!("{name}__echo"),
+                    _ => self.exposed.lock().get(&name).cloned().unwrap_or_else(|| format!("{name}__echo")),
+                };
+                ("tools/call", json!({"name": exposed, "arguments": args}))
+            }
             K::CallReadOnly => {
                 ours("call_dynamic_tool_readonly", json!({"group": name, "name": "echo", "args": args}))
             }
@@ -485,7 +511,6 @@ impl<'a> World<'a> {
             K::CallDirectly | K::CallReadOnly => "echo",
             _ => "",
         };
-        let waits = matches!(kind, K::TaskResult | K::Listen) || is_call;
         client.open.insert(
             id.clone(),
             Open {
@@ -499,7 +524,13 @@ impl<'a> World<'a> {
                 // A stateless client's subscription has no answer until it ends.
                 bound: match kind {
                     K::Listen => Duration::MAX,
-                    _ if waits => LONG_BOUND,
+                    K::TaskResult => LONG_BOUND,
+                    // The proxy holds them for a second at most.
+                    _ if self.list.client.handshake.is_some()
+                        && self.list.client.initialized_after.is_none() =>
+                    {
+                        Duration::from_secs(5)
+                    }
                     _ => BOUND,
                 },
             },
@@ -511,6 +542,9 @@ impl<'a> World<'a> {
     /// Makes everything well, and checks that everything works.
     async fn recover(&mut self, session: &mut Session) {
         session.read(true);
+        if !session.client.lock().is_operating {
+            return;
+        }
         self.is_broken = false;
         for entry in &mut self.entries {
             let changes = entry.is_removed || entry.is_invalid || entry.denies;
@@ -522,7 +556,7 @@ impl<'a> World<'a> {
         self.apply(session);
         {
             let mut client = session.client.lock();
-            client.plan = AnswerPlan::Accept;
+            client.answer_with(AnswerPlan::Accept);
             for known in &client.known {
                 let mut state = known.state.lock();
                 state.fault(crate::list::Fault::Heal);
@@ -594,6 +628,11 @@ impl<'a> World<'a> {
             checks.push((self.ask(session, K::PromptGet, n).await, format!("prompt of {name}")));
             checks.push((self.ask(session, K::ResourcesList, n).await, format!("mem://{name}/one")));
             checks.push((self.ask(session, K::PromptsList, n).await, format!("{name}__greet")));
+        }
+        if let Some(is_told) = state.lock().is_told_of_lists()
+            && !is_told
+        {
+            session.client.lock().violate(format!("nobody listens to changes of the lists of {name}"));
         }
         let is_subscribed = session.client.lock().subscribed.contains(&(n, format!("mem://{name}/one")));
         if is_subscribed {

@@ -10,7 +10,7 @@ use super::reader::{Reader, ReaderContext};
 use super::session::Session;
 use super::startup_output::StartupOutput;
 use super::{AttemptError, AttemptResult, Connect, Connection, Grace};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, ServerInfo};
 use crate::clients::Clients;
 use crate::error::UpstreamError;
 use crate::transport::{OpenTransport, Transport, TransportHandle};
@@ -29,7 +29,7 @@ use tracing::Instrument;
 use wire::Raw;
 use wire::lines::LineReader;
 use wire::peer::Peer;
-use wire::protocol::Era;
+use wire::protocol::{Era, is_stateless};
 
 /// Connects one group.
 #[derive(Clone)]
@@ -64,11 +64,13 @@ pub(crate) struct KnownEra {
 }
 
 impl KnownEra {
-    /// The era that a cached catalog was read in.
-    pub(crate) fn new(era: Era) -> Arc<Self> {
+    /// The era of a server, as its cached catalog tells it; the handshake era if there is none.
+    pub(crate) fn new(cached: Option<&ServerInfo>) -> Arc<Self> {
+        let era = cached.map_or(Era::Handshake, |info| info.era);
+        let names_other_era = cached.is_some_and(|info| is_stateless(&info.protocol_version));
         Arc::new(Self {
             is_stateless: AtomicBool::new(era == Era::Stateless),
-            is_certain: AtomicBool::default(),
+            is_certain: AtomicBool::new(era == Era::Handshake && names_other_era),
         })
     }
 }

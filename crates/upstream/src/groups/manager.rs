@@ -30,7 +30,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use wire::Raw;
-use wire::protocol::Era;
 
 /// How many groups connect at the same time without a request.
 const START_SLOTS: usize = 8;
@@ -350,7 +349,7 @@ impl GroupManager {
             transport: self.environment.transport.clone(),
             clients: self.environment.clients.clone(),
             max_message: self.config().settings.max_message_bytes,
-            era: KnownEra::new(cached.as_ref().map_or(Era::Handshake, |catalog| catalog.info.era)),
+            era: KnownEra::new(cached.as_ref().map(|catalog| &catalog.info)),
             private_next: Arc::default(),
             attempt: Arc::default(),
         };
