@@ -176,7 +176,8 @@ impl ServerState {
 
     /// Notes that another session begins.
     pub(crate) fn begin_session(&mut self, keeps_cache: bool) {
-        self.known_era = self.listed_at.filter(|_| keeps_cache).and(self.listed_era);
+        self.listed_era = self.listed_era.filter(|_| keeps_cache);
+        self.known_era = self.listed_era;
         self.session_began = Instant::now();
         self.processes_before = self.processes;
     }
