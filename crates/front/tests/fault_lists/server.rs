@@ -108,6 +108,8 @@ pub(crate) struct Connection {
     /// The URIs that were subscribed to.
     pub(crate) uris: Vec<String>,
     handshake: bool,
+    /// What the server spoke when it was started.
+    era: ServerEra,
     pub(crate) is_listed: bool,
     last_answer: String,
 }
@@ -184,9 +186,11 @@ impl ServerState {
 
     /// A server whose era is known from an earlier session is started once, and not first in the wrong era.
     fn check_first_start(&mut self, process: u32) {
-        let is_first = self.listed_era.replace(self.plan.era) == self.known_era && self.known_era.is_some();
+        let Some(era) = self.connections.get(&process).map(|connection| connection.era) else { return };
+        let is_known = self.known_era == Some(era);
+        self.listed_era = Some(era);
         let is_well = self.trouble.is_none_or(|at| at < self.session_began) && !self.is_troubled();
-        if is_first
+        if is_known
             && is_well
             && !self.was_edited
             && process != self.processes_before + 1
@@ -461,6 +465,7 @@ impl InMemoryServers for Servers {
                 let message = format!("{} has two processes at the same time", server.name);
                 server.violations.push(message);
             }
+            let era = server.plan.era;
             let (theirs, ours) = duplex(64 << 10);
             let (failures, failed) = mpsc::channel(64);
             let (out, lines) = mpsc::unbounded_channel();
@@ -473,6 +478,7 @@ impl InMemoryServers for Servers {
                     subscriptions: Vec::new(),
                     uris: Vec::new(),
                     handshake: false,
+                    era,
                     is_listed: false,
                     last_answer: String::new(),
                 },
