@@ -252,6 +252,12 @@ impl Client {
         }
     }
 
+    /// Notes that the client has no subscription to a resource any more.
+    pub(crate) fn end_subscription(&mut self, topic: &(usize, String)) {
+        self.subscribed.remove(topic);
+        *self.statistics.entry("unsubscribed").or_default() += 1;
+    }
+
     fn was_ever_subscribed(&self, uri: &str) -> bool {
         let is_open = |open: &Open| open.kind == RequestKind::Subscribe && open.expected == uri;
         self.subscribed.iter().any(|(_, known)| known == uri)
@@ -377,10 +383,7 @@ impl Client {
         }
         match open.kind {
             K::Subscribe if !is_error => drop(self.subscribed.insert((open.server, open.expected.clone()))),
-            K::Unsubscribe => {
-                self.subscribed.remove(&(open.server, open.expected.clone()));
-                *self.statistics.entry("unsubscribed").or_default() += 1;
-            }
+            K::Unsubscribe => self.end_subscription(&(open.server, open.expected.clone())),
             _ => {}
         }
         self.check_cause(open, text, is_error);

@@ -759,9 +759,14 @@ impl Session {
         let count = open.len();
         let Some((id, open)) = (count > 0).then(|| &mut open[pick % count]) else { return };
         open.cancelled = Some(Instant::now());
+        // It may have ended all the same.
+        let ended = (open.kind == RequestKind::Unsubscribe).then(|| (open.server, open.expected.clone()));
         let line = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
         );
+        if let Some(ended) = ended {
+            client.end_subscription(&ended);
+        }
         drop(client);
         self.send(line);
     }
