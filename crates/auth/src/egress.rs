@@ -9,6 +9,7 @@
 use super::addresses::{self, EgressPolicy};
 use super::error::AuthError;
 use super::secret::{quote_sanitized, sanitize, without_secrets};
+use futures_util::future::BoxFuture;
 use http_client::USER_AGENT;
 use http_client::client::error_message;
 use http_client::proxy;
@@ -22,6 +23,7 @@ use reqwest::{Client, StatusCode, Url, redirect};
 use rmcp::transport::auth::AuthError as RmcpError;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
 use rustls::ClientConfig;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +37,8 @@ const MAX_RESPONSE_BYTES: usize = 1 << 20;
 pub(super) struct Egress {
     /// Resolves names with `allowed`, and follows no redirects.
     client: Client,
+    /// The same without a proxy. Plain HTTP never leaves this machine.
+    local_client: Client,
     /// What `check` checks.
     allowed: AllowedDestinations,
     /// Why the last request that rmcp made failed: rmcp drops the reason.
@@ -52,6 +56,16 @@ struct AllowedDestinations {
     proxy_hosts: Vec<String>,
     /// For all other hosts.
     policy: EgressPolicy,
+    /// Looks up the addresses of a name.
+    lookup: Lookup,
+}
+
+/// Looks up the addresses of a name, with 0 as the port.
+type Lookup = fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
+
+/// The lookup of the system.
+fn look_up(name: String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+    Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.collect()) })
 }
 
 impl Egress {
@@ -62,21 +76,37 @@ impl Egress {
     ///
     /// `Refused` if the HTTP client cannot be created.
     pub(super) fn new(server: &Url, allow_private: bool, tls: ClientConfig) -> Result<Arc<Self>, AuthError> {
+        Self::with_lookup(server, allow_private, tls, look_up)
+    }
+
+    fn with_lookup(
+        server: &Url,
+        allow_private: bool,
+        tls: ClientConfig,
+        lookup: Lookup,
+    ) -> Result<Arc<Self>, AuthError> {
         let allowed = AllowedDestinations {
             server_host: server.host_str().unwrap_or_default().to_owned(),
             proxy_hosts: proxy::hosts(),
             policy: EgressPolicy::new(server, allow_private),
+            lookup,
         };
-        let client = Client::builder()
-            .user_agent(USER_AGENT)
-            .timeout(REQUEST_TIMEOUT)
-            .redirect(redirect::Policy::none())
-            .dns_resolver(Arc::new(allowed.clone()))
-            .tls_backend_preconfigured(tls)
-            .build();
-        let client = client
-            .map_err(|error| AuthError::Refused(format!("the HTTP client could not be created: {error}")))?;
-        Ok(Arc::new(Self { client, allowed, last_error: Mutex::default(), last_refusal: Mutex::default() }))
+        let builder = || {
+            Client::builder()
+                .user_agent(USER_AGENT)
+                .timeout(REQUEST_TIMEOUT)
+                .redirect(redirect::Policy::none())
+                .dns_resolver(Arc::new(allowed.clone()))
+                .tls_backend_preconfigured(tls.clone())
+        };
+        let failed = |error| AuthError::Refused(format!("the HTTP client could not be created: {error}"));
+        Ok(Arc::new(Self {
+            client: builder().build().map_err(failed)?,
+            local_client: builder().no_proxy().build().map_err(failed)?,
+            allowed,
+            last_error: Mutex::default(),
+            last_refusal: Mutex::default(),
+        }))
     }
 
     /// Checks that a request may go to `url`. The addresses of a host name are checked when it is resolved.
@@ -191,7 +221,9 @@ impl Egress {
             let failure = || format!("the request to {origin} failed: {}", cause());
             AuthError::Unreachable(proxy.unwrap_or_else(failure))
         };
-        let mut response = self.client.execute(request).await.map_err(|error| failed(&error))?;
+        // `check` lets plain HTTP pass only to this machine.
+        let client = if url.scheme() == "http" { &self.local_client } else { &self.client };
+        let mut response = client.execute(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
         if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
             && let Some(error) = proxy::credentials_rejected(&url)
@@ -242,7 +274,7 @@ impl Resolve for AllowedDestinations {
     fn resolve(&self, name: Name) -> Resolving {
         let allowed = self.clone();
         Box::pin(async move {
-            let resolved = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let resolved = (allowed.lookup)(name.as_str().to_owned()).await?.into_iter();
             let is_users_choice = name.as_str() == allowed.server_host
                 || allowed.proxy_hosts.iter().any(|proxy| proxy == name.as_str());
             let addresses: Vec<SocketAddr> = resolved
@@ -307,6 +339,7 @@ mod tests {
             server_host: "mcp.example".to_owned(),
             proxy_hosts: proxies.iter().map(|proxy| (*proxy).to_owned()).collect(),
             policy: EgressPolicy::new(&server, false),
+            lookup: look_up,
         };
         let resolve = |allowed: AllowedDestinations| allowed.resolve("localhost".parse().unwrap());
         assert!(resolve(allowed(&[])).await.is_err());
@@ -314,11 +347,79 @@ mod tests {
         let allowed = allowed(&["proxy.example"]);
         let egress = Egress {
             client: Client::new(),
+            local_client: Client::new(),
             allowed,
             last_error: Mutex::default(),
             last_refusal: Mutex::default(),
         };
         assert!(egress.check(&"https://login.example/".parse().unwrap()).is_ok());
         assert!(egress.check(&"https://proxy.example:3128/".parse().unwrap()).is_err());
+    }
+
+    /// Answers each request on a port of 127.0.0.2, and closes the connection if the path says so. Listens at the same
+    /// port of 127.0.0.1, which 0.0.0.0 leads to and no request may reach.
+    #[cfg(target_os = "linux")]
+    async fn server_and_canary() -> (u16, tokio::net::TcpListener) {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let server = tokio::net::TcpListener::bind("127.0.0.2:0").await.unwrap();
+        let port = server.local_addr().unwrap().port();
+        let canary = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut connection, _)) = server.accept().await {
+                tokio::spawn(async move {
+                    let mut request = [0; 4096];
+                    while let Ok(length @ 1..) = connection.read(&mut request).await {
+                        let head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n";
+                        let closes = request[..length].starts_with(b"GET /close");
+                        let close = if closes { "Connection: close\r\n" } else { "" };
+                        connection.write_all(format!("{head}{close}\r\nok").as_bytes()).await.unwrap();
+                        if closes {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        (port, canary)
+    }
+
+    /// A name whose address changes between two lookups (DNS rebinding).
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_address_that_was_checked_is_the_one_that_is_connected_to() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
+        fn look_up_and_change(_name: String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+            let addresses: &[&str] = match LOOKUPS.fetch_add(1, Ordering::Relaxed) {
+                // A mixture is no way around the check either.
+                0 => &["0.0.0.0:0", "127.0.0.2:0", "[::ffff:0.0.0.0]:0"],
+                1 => &["127.0.0.2:0"],
+                _ => &["0.0.0.0:0"],
+            };
+            let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+            Box::pin(std::future::ready(Ok(addresses)))
+        }
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let (port, canary) = server_and_canary().await;
+        let tls = ClientConfig::builder().with_root_certificates(rustls::RootCertStore::empty());
+        let server: Url = "http://127.0.0.1:1/mcp".parse().unwrap();
+        let egress =
+            Egress::with_lookup(&server, false, tls.with_no_client_auth(), look_up_and_change).unwrap();
+        let get = |path: &str| {
+            let url = format!("http://login.localhost:{port}/{path}");
+            egress.send(Request::get(url).body(Vec::new()))
+        };
+        // One lookup for each connection: what it said is what is used, and an open connection needs none.
+        for (path, lookups) in [("keep", 1), ("keep", 1), ("close", 1), ("keep", 2), ("close", 2)] {
+            assert_eq!(get(path).await.unwrap().body(), b"ok", "{path}");
+            assert_eq!(LOOKUPS.load(Ordering::Relaxed), lookups, "{path}");
+        }
+        for _ in 0..2 {
+            let error = get("keep").await.unwrap_err().to_string();
+            assert!(error.contains("its host has a private or reserved address"), "{error}");
+        }
+        assert_eq!(LOOKUPS.load(Ordering::Relaxed), 4);
+        let connected = tokio::time::timeout(Duration::from_millis(1), canary.accept()).await;
+        assert!(connected.is_err(), "a request reached an address that is refused");
     }
 }

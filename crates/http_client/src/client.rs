@@ -133,7 +133,7 @@ impl HttpClient {
         });
         let configured_headers = headers.collect::<Result<_, RemoteError>>()?;
         let tls = tls::client_config(config.ca_file.as_deref(), connect_timeout).await?;
-        let client = build_client(tls, connect_timeout)?;
+        let client = build_client(tls, connect_timeout, &url)?;
         let has_ca_file = config.ca_file.is_some();
         Ok(Self { client, url, configured_headers, credentials, connect_timeout, has_ca_file })
     }
@@ -359,12 +359,13 @@ fn retry_after(response: &Response) -> Option<Duration> {
     Some(delay.min(MAX_RETRY_AFTER))
 }
 
-fn build_client(tls: ClientConfig, connect_timeout: Duration) -> Result<Client, RemoteError> {
+fn build_client(tls: ClientConfig, connect_timeout: Duration, url: &Url) -> Result<Client, RemoteError> {
     let builder = Client::builder()
         .user_agent(USER_AGENT)
         .connect_timeout(connect_timeout)
         .redirect(redirect::Policy::custom(follow_within_origin))
         .tls_backend_preconfigured(tls);
+    let builder = if proxy::is_local_http(url) { builder.no_proxy() } else { builder };
     let failed =
         |error| RemoteError::config(format!("the HTTP client could not be created: {}", root_cause(&error)));
     builder.build().map_err(failed)

@@ -2,10 +2,14 @@
 //!
 //! reqwest uses the proxy by itself, and its errors do not tell a failure of the proxy from one of the server. This
 //! module does. Messages never contain the credentials in the proxy's URL.
+//!
+//! Plain HTTP to this machine takes no proxy: its credentials are in clear, and must not leave the machine. Go's client
+//! does the same.
 
 use super::reqwest_error::{is_tls_error, root_cause};
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
+use url::Host;
 
 /// How hyper-util's messages about a failed CONNECT begin.
 const TUNNEL_ERROR_PREFIX: &str = "tunnel error: ";
@@ -60,6 +64,20 @@ pub fn credentials_rejected(url: &Url) -> Option<ProxyError> {
     Some(ProxyError::CredentialsRejected { proxy: display_url(url)?, advice: advice(url) })
 }
 
+/// Returns whether requests to `url` are plain HTTP and stay on this machine.
+pub(crate) fn is_local_http(url: &Url) -> bool {
+    let is_local = match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.to_canonical().is_loopback(),
+        None => false,
+    };
+    url.scheme() == "http" && is_local
+}
+
 /// Says which variable sets the proxy for `url`, and how to connect without it.
 fn advice(url: &Url) -> String {
     let scheme = url.scheme();
@@ -86,6 +104,6 @@ fn proxy_for(url: &str) -> Option<http::Uri> {
 
 /// Returns the URL of the proxy for `url`, without credentials.
 fn display_url(url: &Url) -> Option<String> {
-    let uri = proxy_for(url.as_str())?;
+    let uri = proxy_for(url.as_str()).filter(|_| !is_local_http(url))?;
     Some(format!("{}://{}", uri.scheme_str()?, uri.authority()?))
 }

@@ -235,6 +235,18 @@ fn a_token_is_sent_only_to_its_server() {
 }
 
 #[test]
+fn a_login_on_this_machine_takes_no_proxy() {
+    let canary = Server::start(|_| Some(Reply::status(502)));
+    let mut fixture = Fixture::new();
+    fixture.env = vec![("HTTP_PROXY", canary.origin.clone()), ("ALL_PROXY", canary.origin.clone())];
+    fixture.log_in_with_expired_token();
+    assert_eq!(fixture.proxy().call_text("g", "echo", json!({"text": "a"})), "a");
+    assert_eq!(fixture.auth_server.grants("refresh_token").len(), 1);
+    assert_eq!(fixture.run(&["logout", "g"]).exit_code, 0);
+    assert!(canary.requests().is_empty(), "{:?}", canary.requests());
+}
+
+#[test]
 fn tokens_other_than_bearer_tokens_are_rejected() {
     let fixture = Fixture::new();
     fixture.auth_server.state().token_response = json!({"token_type": "DPoP"});

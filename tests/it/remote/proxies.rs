@@ -1,7 +1,7 @@
-//! HTTP proxies from the environment: they are used, their credentials are never shown, and their failures are told
-//! from failures of the server.
+//! HTTP proxies from the environment: they are used, their credentials are never shown, their failures are told from
+//! failures of the server, and they read no credentials of ours that are meant for https or for this machine.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +19,19 @@ pub(crate) struct TunnelProxy {
     address: String,
     /// The target and the `Proxy-Authorization` of each CONNECT.
     requests: Arc<Mutex<Vec<(String, String)>>>,
+    /// All bytes that clients have sent.
+    received: Arc<Mutex<Vec<u8>>>,
+}
+
+/// A connection of a client, whose bytes are kept.
+struct Recorded<'a>(TcpStream, &'a Mutex<Vec<u8>>);
+
+impl Read for Recorded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.0.read(buffer)?;
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..length]);
+        Ok(length)
+    }
 }
 
 impl TunnelProxy {
@@ -26,7 +39,7 @@ impl TunnelProxy {
     pub(crate) fn start(status: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let tunnels = Self { address, requests: Arc::default() };
+        let tunnels = Self { address, requests: Arc::default(), received: Arc::default() };
         let accepting = tunnels.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -48,7 +61,7 @@ impl TunnelProxy {
     }
 
     fn serve(&self, stream: TcpStream, status: u16) {
-        let mut head = BufReader::new(stream);
+        let mut head = BufReader::new(Recorded(stream, &self.received));
         let (mut target, mut authorization, mut line) = (String::new(), String::new(), String::new());
         while head.read_line(&mut line).unwrap_or_default() > 2 {
             if let Some(rest) = line.strip_prefix("CONNECT ") {
@@ -60,14 +73,14 @@ impl TunnelProxy {
         }
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push((target.clone(), authorization));
         let mut stream = head.into_inner();
-        write!(stream, "HTTP/1.1 {status} Status\r\nContent-Length: 0\r\n\r\n").unwrap();
+        write!(stream.0, "HTTP/1.1 {status} Status\r\nContent-Length: 0\r\n\r\n").unwrap();
         let Some(mut far) = (status == 200).then(|| TcpStream::connect(target).unwrap()) else { return };
-        let (mut back, mut there) = (far.try_clone().unwrap(), stream.try_clone().unwrap());
+        let (mut back, mut there) = (far.try_clone().unwrap(), stream.0.try_clone().unwrap());
         std::thread::spawn(move || {
-            let _ended = std::io::copy(&mut back, &mut there);
+            let _ended = io::copy(&mut back, &mut there);
             let _gone = there.shutdown(Shutdown::Both);
         });
-        let _ended = std::io::copy(&mut stream, &mut far);
+        let _ended = io::copy(&mut stream, &mut far);
         let _gone = far.shutdown(Shutdown::Both);
     }
 }
@@ -173,4 +186,43 @@ fn a_certificate_error_behind_a_proxy_is_the_servers() {
     let mut proxy = start_with_env(&remote(&server, json!({})), &[("HTTPS_PROXY", &tunnels.url())], None);
     let failure = proxy.call_failure("g", "echo", json!({}));
     assert!(failure.contains(&format!("the TLS certificate of {} was rejected", server.origin)), "{failure}");
+}
+
+#[test]
+fn a_proxy_reads_no_credentials_that_are_meant_for_https() {
+    let (server, pem) = tls::self_signed_server();
+    let headers = json!({"Authorization": "Bearer s3cret-token", "X-Key": "s3cret-key"});
+    // A proxy that makes the tunnel, and two that do not.
+    for status in [200, 407, 502] {
+        let tunnels = TunnelProxy::start(status);
+        let vars = [("HTTPS_PROXY", &*tunnels.url())];
+        let config = remote(&server, json!({"ca_file": "ca.pem", "headers": headers}));
+        let mut proxy = start_with_env(&config, &vars, Some(&pem));
+        let result = proxy.call_tool("g", "echo", json!({"text": "s3cret-argument"}));
+        assert_eq!(result["isError"] == true, status != 200, "{result}");
+        let received = tunnels.received.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let received = String::from_utf8_lossy(&received);
+        assert!(received.contains(BASIC) && !received.contains("s3cret"), "{received}");
+    }
+    assert!(server.requests().iter().all(|request| request.header("authorization") == "Bearer s3cret-token"));
+}
+
+#[test]
+fn plain_http_to_this_machine_takes_no_proxy() {
+    let (server, web) = (Server::start(|_| None), Server::start(|_| None));
+    let config = remote(&server, json!({"headers": {"Authorization": "Bearer s3cret-token"}}));
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
+        let mut proxy = start_with_env(&config, &[(name, &web.origin)], None);
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "x");
+        assert!(web.requests().is_empty(), "{name}: {:?}", web.requests());
+    }
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = pure_config([("g", json!({"url": format!("http://localhost:{}/mcp", closed.port())}))]);
+    let mut proxy = start_with_env(&config, &[("HTTP_PROXY", &web.origin)], None);
+    let failure = proxy.call_failure("g", "echo", json!({}));
+    assert!(
+        failure.contains("nothing accepts connections at port") && !failure.contains("proxy"),
+        "{failure}"
+    );
+    assert!(web.requests().is_empty());
 }

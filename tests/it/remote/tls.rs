@@ -161,6 +161,91 @@ fn an_unusable_ca_file_is_named() {
     }
 }
 
+/// What other programs take for the wish not to verify, and files of authorities that cannot be used.
+#[test]
+fn no_variable_turns_the_verification_off_or_has_the_keys_written() {
+    let (server, pem) = self_signed_server();
+    for trusted in [false, true] {
+        let command = ProxyCommand::new();
+        let (keys, empty) = (command.home().join("keys"), command.home().join("empty"));
+        fs::write(command.home().join("ca.pem"), &pem).unwrap();
+        fs::write(&empty, "").unwrap();
+        let command = [
+            ("NODE_TLS_REJECT_UNAUTHORIZED", "0"),
+            ("PYTHONHTTPSVERIFY", "0"),
+            ("GIT_SSL_NO_VERIFY", "1"),
+            ("CURL_INSECURE", "1"),
+            ("SSL_NO_VERIFY", "1"),
+            ("NPM_CONFIG_STRICT_SSL", "false"),
+            ("SSLKEYLOGFILE", keys.to_str().unwrap()),
+        ]
+        .into_iter()
+        .fold(command, |command, (name, value)| command.env(name, value));
+        let entry = if trusted { json!({"ca_file": "ca.pem"}) } else { json!({}) };
+        let mut proxy = command.config(&remote(&server, entry)).start_initialized();
+        let result = proxy.call_tool("g", "echo", json!({"text": "secure"}));
+        let text = text_of(&result);
+        assert_eq!(text == "secure", trusted, "{text}");
+        assert!(trusted || text.contains("was rejected: its issuer is not trusted here"), "{text}");
+        assert!(!keys.exists(), "the keys of the connection were written");
+        assert!(trusted || server.requests().is_empty(), "something was sent");
+    }
+}
+
+/// The system's authorities are those of OpenSSL, whose variables name others.
+#[cfg(target_os = "linux")]
+#[test]
+fn only_authorities_that_the_variables_of_openssl_name_are_trusted_in_place_of_the_systems() {
+    let (certificate, pem) = private_ca();
+    let server = Server::tls(certificate);
+    for (content, trusted) in [(Some(&*pem), true), (Some(""), false), (Some("no PEM"), false), (None, false)]
+    {
+        let command = ProxyCommand::new();
+        let file = command.home().join("authorities.pem");
+        if let Some(content) = content {
+            fs::write(&file, content).unwrap();
+        }
+        let dir = command.home().join("none");
+        let command = command.env("SSL_CERT_FILE", file.to_str().unwrap());
+        let command = command.env("SSL_CERT_DIR", dir.to_str().unwrap());
+        let mut proxy = command.config(&remote(&server, json!({}))).start_initialized();
+        let before = server.requests().len();
+        let result = proxy.call_tool("g", "echo", json!({"text": "secure"}));
+        let text = text_of(&result);
+        assert_eq!(text == "secure", trusted, "{content:?}: {text}");
+        assert!(trusted || text.contains("was rejected"), "{content:?}: {text}");
+        assert_eq!(server.requests().len() > before, trusted, "{content:?}");
+    }
+}
+
+/// The file has exactly the certificate of the server, which is not valid all the same.
+#[test]
+fn a_certificate_in_the_ca_file_must_be_valid_now() {
+    let _set = rustls::crypto::ring::default_provider().install_default();
+    let day = |year| rcgen::date_time_ymd(year, 1, 1);
+    for (from, until, reason) in [
+        (day(2001), day(2002), "was rejected: it has expired; only the server's operator can renew it"),
+        (day(2900), day(2901), "was rejected: it is not valid yet"),
+    ] {
+        for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
+            let mut made = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+            (made.not_before, made.not_after, made.is_ca) = (from, until, is_ca);
+            let key = KeyPair::generate().unwrap();
+            let certificate = made.self_signed(&key).unwrap();
+            let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+            let config = rustls::ServerConfig::builder().with_no_client_auth();
+            let server = Server::tls(config.with_single_cert(vec![certificate.der().clone()], key).unwrap());
+            let command = ProxyCommand::new();
+            fs::write(command.home().join("ca.pem"), certificate.pem()).unwrap();
+            let mut proxy =
+                command.config(&remote(&server, json!({"ca_file": "ca.pem"}))).start_initialized();
+            let failure = proxy.call_failure("g", "echo", json!({}));
+            assert!(failure.contains(reason), "{failure}");
+            assert!(server.requests().is_empty(), "something was sent");
+        }
+    }
+}
+
 // It needs a FIFO.
 #[cfg(unix)]
 #[test]
