@@ -1,5 +1,6 @@
 //! Logins to remote servers: the commands `login` and `logout`, and groups that need a login. The tests play the browser.
-//! The submodules cover logins that the client offers, more scopes, refreshes, keyrings, and malicious servers.
+//! The submodules cover logins that the client offers, more scopes, refreshes, races, keyrings, and malicious
+//! servers.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -24,6 +25,7 @@ pub(crate) mod fixture;
 pub(crate) mod keyring;
 mod long_session;
 mod offered_logins;
+mod races;
 mod refresh;
 mod scope_step_up;
 mod stateless_offers;

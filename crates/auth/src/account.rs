@@ -2,13 +2,13 @@
 
 use super::callback::redirect_uri;
 use super::error::AuthError;
-use super::token_store::{StoreKey, StoredLogin, TokenStore};
+use super::token_store::{FileVersion, StoreKey, StoredLogin, TokenStore};
 use config::{GroupName, HttpConfig, OAuthConfig, OAuthFlow};
 use parking_lot::Mutex;
 use reqwest::Url;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a login is used before the token store is checked for changes by other processes.
@@ -41,8 +41,8 @@ pub struct Account {
 struct CachedLogin {
     /// When the token store was last checked for a change.
     checked_at: Instant,
-    /// When the login was written, if that is known.
-    modified: Option<SystemTime>,
+    /// The version of the login's file, if that is known.
+    version: Option<FileVersion>,
     /// `None`: there is no login.
     login: Option<StoredLogin>,
 }
@@ -154,11 +154,11 @@ impl Account {
         };
         self.store.retry_unsaved(&self.key).await;
         match cached {
-            // The time of the file shows changes, so that the keyring is not asked every second.
+            // The version of the file shows changes, so that the keyring is not asked every second.
             Some(cached)
-                if cached.modified.is_some() && cached.modified == self.store.modified(&self.key).await =>
+                if cached.version.is_some() && cached.version == self.store.version(&self.key).await =>
             {
-                self.update_cache(cached.modified, cached.login.clone());
+                self.update_cache(cached.version, cached.login.clone());
                 Ok(cached.login)
             }
             _ => self.read_login().await,
@@ -171,9 +171,9 @@ impl Account {
     ///
     /// `AuthError::Store` if its file cannot be used; `AuthError::Keyring` if it is in a keyring that cannot be used.
     pub(super) async fn read_login(&self) -> Result<Option<StoredLogin>, AuthError> {
-        let modified = self.store.modified(&self.key).await;
+        let version = self.store.version(&self.key).await;
         let login = self.store.read(&self.key, self.url.as_str()).await?;
-        self.update_cache(modified, login.clone());
+        self.update_cache(version, login.clone());
         Ok(login)
     }
 
@@ -184,7 +184,7 @@ impl Account {
     /// `AuthError::Store` if it cannot be written.
     pub(super) async fn write_login(&self, login: &StoredLogin) -> Result<(), AuthError> {
         self.store.write(&self.key, login).await?;
-        self.update_cache(self.store.modified(&self.key).await, Some(login.clone()));
+        self.update_cache(self.store.version(&self.key).await, Some(login.clone()));
         Ok(())
     }
 
@@ -193,12 +193,12 @@ impl Account {
     pub(super) async fn save_login(&self, login: &StoredLogin, previous: Option<StoredLogin>) {
         self.update_cache(None, Some(login.clone()));
         self.store.save(&self.key, login, previous).await;
-        self.update_cache(self.store.modified(&self.key).await, Some(login.clone()));
+        self.update_cache(self.store.version(&self.key).await, Some(login.clone()));
     }
 
-    /// Remembers the stored login, and when it was written.
-    pub(super) fn update_cache(&self, modified: Option<SystemTime>, login: Option<StoredLogin>) {
-        let cached = CachedLogin { checked_at: Instant::now(), modified, login };
+    /// Remembers the stored login, and the version of its file.
+    pub(super) fn update_cache(&self, version: Option<FileVersion>, login: Option<StoredLogin>) {
+        let cached = CachedLogin { checked_at: Instant::now(), version, login };
         *self.cached.lock() = Some(cached);
     }
 }

@@ -3,8 +3,7 @@
 //! # Theory of operation
 //!
 //! Where the system has a keyring that works, a login is an entry of the keyring and its file only says so. Otherwise
-//! the file has the login. There is a file in any case: its modification time tells other processes that a login
-//! changed.
+//! the file has the login. There is a file in any case: its time and its inode tell other processes that a login changed.
 //!
 //! - A process changes a login only while it holds the login's lock (`lock`).
 //! - The entry is written before the file that points to it. A login that moves from its file to the keyring is first
@@ -35,6 +34,7 @@ mod lock;
 mod stored_login;
 mod unsaved;
 
+pub(super) use files::FileVersion;
 pub use key::StoreKey;
 pub use lock::LoginLock;
 pub use stored_login::StoredLogin;
@@ -112,15 +112,16 @@ impl TokenStore {
         blocking(move || files::read(&file)).await
     }
 
-    /// Returns when the login last changed. `None` if it has no file, or the file cannot be accessed. Each write
-    /// replaces the file, so each changes this time.
+    /// Returns when the login last changed. `None` if it has no file, or the file cannot be accessed.
     pub async fn modified(&self, key: &StoreKey) -> Option<SystemTime> {
+        Some(self.version(key).await?.modified)
+    }
+
+    /// Returns the version of the login's file. `None` if there is none, or it cannot be accessed. Each write replaces
+    /// the file, so each changes the version.
+    pub(super) async fn version(&self, key: &StoreKey) -> Option<FileVersion> {
         let file = self.file(key);
-        let modified = blocking(move || {
-            let metadata = fs::symlink_metadata(&file).and_then(|metadata| metadata.modified());
-            metadata.map_err(|error| AuthError::Store(error.to_string()))
-        });
-        modified.await.ok()
+        blocking(move || files::version(&file)).await.ok()
     }
 
     /// Writes a new login, to the keyring if there is one that works, and else to its file. The caller holds the lock.

@@ -2,6 +2,7 @@
 //! `SKIPPED` and pass; with `CI=true` or `DYNAMIC_MCP_REQUIRE_REAL=1` they fail instead.
 
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -48,6 +49,11 @@ impl Desktop {
     /// Makes the keyring stop answering.
     fn suspend_keyring(&self) {
         kill(Pid::from_raw(self.keyring.0.id().cast_signed()), Signal::SIGSTOP).unwrap();
+    }
+
+    /// Lets it go on, with all requests that it has received meanwhile.
+    fn resume_keyring(&self) {
+        kill(Pid::from_raw(self.keyring.0.id().cast_signed()), Signal::SIGCONT).unwrap();
     }
 
     /// The entries of dynamic-mcp, with their secrets if the keyring is unlocked.
@@ -220,6 +226,72 @@ fn a_keyring_that_does_not_answer_delays_calls_only_briefly() {
     assert!(started.elapsed() < 2 * MAX_CALL_TIME, "{:?}", started.elapsed());
     assert!(fixture.stored_login()["access_token"].is_string());
     wait_until("the login is used", || proxy.call_tool("g", "echo", json!({}))["isError"] != true);
+}
+
+#[test]
+fn a_keyring_that_stops_answering_during_a_refresh_loses_no_tokens() {
+    let Some(desktop) = Desktop::start() else { return };
+    let fixture = desktop.fixture(json!({"expires_in": 2}));
+    fixture.log_in();
+    assert_only_in_keyring(&fixture);
+    let expired = Instant::now() + Duration::from_secs(2);
+    let mut proxies = [fixture.proxy(), fixture.proxy()];
+    let requests = fixture.auth_server.token_requests();
+    fixture.auth_server.state().token_delay = Duration::from_secs(1);
+    wait_until("the token has expired", || Instant::now() > expired);
+    let calls: Vec<_> =
+        proxies.iter_mut().map(|proxy| proxy.send_call("g", "echo", json!({"text": "a"}))).collect();
+    wait_until("a refresh is under way", || fixture.auth_server.token_requests() > requests);
+    desktop.suspend_keyring();
+    for (proxy, call) in proxies.iter_mut().zip(&calls) {
+        assert!(proxy.response(*call).raw("result").unwrap().contains("\"a\""), "{}", proxy.log());
+    }
+    assert!(fixture.stored_login()["refresh_token"].is_string(), "the new tokens are in the file");
+    // What it has been asked meanwhile happens now.
+    desktop.resume_keyring();
+    fixture.auth_server.state().token_delay = Duration::ZERO;
+    wait_until("two more refreshes", || {
+        for proxy in &mut proxies {
+            assert_eq!(proxy.call_text("g", "echo", json!({"text": "b"})), "b");
+        }
+        fixture.auth_server.grants("refresh_token").len() >= 3
+    });
+    assert!(!fixture.auth_server.state().refresh_token_reused);
+    assert_eq!(std::fs::metadata(&fixture.login_files()[0]).unwrap().mode() & 0o777, 0o600);
+
+    // A new login is in the keyring alone, and a logout leaves nothing anywhere.
+    fixture.log_in();
+    assert_only_in_keyring(&fixture);
+    assert!(fixture.run(&["logout", "g"]).text.contains("revoked"));
+    assert_eq!(desktop.entries(), "");
+}
+
+#[test]
+fn a_logout_while_the_keyring_does_not_answer_changes_nothing() {
+    let Some(desktop) = Desktop::start() else { return };
+    let fixture = desktop.fixture(json!({"expires_in": 3600}));
+    fixture.log_in();
+    assert_only_in_keyring(&fixture);
+    let mut proxy = fixture.proxy();
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "a"})), "a");
+    desktop.suspend_keyring();
+    let output = fixture.run(&["logout", "g"]);
+    assert_eq!(output.exit_code, 1, "{}", output.text);
+    assert!(
+        output.text.contains("does not answer: unlock it, then run `dynamic-mcp logout g "),
+        "{}",
+        output.text
+    );
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "b"})), "b", "the login is still there");
+    desktop.resume_keyring();
+    assert!(fixture.run(&["logout", "g"]).text.contains("revoked"));
+    assert_eq!(desktop.entries(), "");
+    assert!(fixture.login_files().is_empty());
+    wait_until("the login is gone", || {
+        proxy.call_tool("g", "echo", json!({}))["content"][0]["text"]
+            .to_string()
+            .contains("dynamic-mcp login g")
+    });
 }
 
 #[test]

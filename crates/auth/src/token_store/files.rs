@@ -8,12 +8,22 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The largest file of a login, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 /// How long an operation on the file of a login may take.
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Tells a file from the one that it replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileVersion {
+    /// When it was written. Two processes can write within one tick of the clock of the file system.
+    pub modified: SystemTime,
+    /// Its inode, which differs from that of the file that it replaced.
+    #[cfg(unix)]
+    inode: u64,
+}
 
 /// Runs file operations on another thread, so that a slow disk does not delay calls.
 ///
@@ -39,6 +49,22 @@ pub(super) fn read(path: &Path) -> Result<Option<LoginFile>, AuthError> {
         text => text.map_err(store_error)?,
     };
     Ok(serde_json::from_slice(&text).ok())
+}
+
+/// Returns the version of the file of a login. Blocks.
+///
+/// # Errors
+///
+/// `AuthError::Store` if there is none, or it cannot be accessed.
+pub(super) fn version(path: &Path) -> Result<FileVersion, AuthError> {
+    let version = fs::symlink_metadata(path).and_then(|metadata| {
+        Ok(FileVersion {
+            modified: metadata.modified()?,
+            #[cfg(unix)]
+            inode: std::os::unix::fs::MetadataExt::ino(&metadata),
+        })
+    });
+    version.map_err(|error| io_error(path, &error))
 }
 
 /// Replaces the file of a login, durably. Blocks.
