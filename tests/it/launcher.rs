@@ -122,6 +122,122 @@ fn a_server_that_does_not_start_without_its_launcher_is_started_through_it() {
     assert_eq!(npm.start().1, 3);
 }
 
+/// Writes a file below the user's home.
+fn write(npm: &Npm, path: &str, text: &str) {
+    let file = npm.path(path);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+}
+
+/// Each of these files lets npx start another program, or read another registry or cache.
+#[test]
+fn a_file_that_npx_would_follow_brings_npx_back() {
+    let npm = Npm::new(&["-y", PACKAGE], json!({"launcher": "direct"}));
+    // A project with packages, which npm has not installed.
+    for dir in ["node_modules/@a/scripted", "node_modules/other"] {
+        fs::create_dir_all(npm.path(dir)).unwrap();
+    }
+    let mut starts = 1;
+    for (path, text) in [
+        (".npmrc", "registry=http://127.0.0.1:9/\n"),
+        (".npmrc", "cache=/tmp/of-somebody-else\n"),
+        (".npmrc", "prefix=/tmp/of-somebody-else\n"),
+        ("package.json", r#"{"bin": {"@a/scripted@1.2.3": "evil"}}"#),
+        (
+            "node_modules/@a/scripted/package.json",
+            r#"{"name": "@a/scripted", "version": "1.2.3", "bin": "evil"}"#,
+        ),
+        ("node_modules/.bin/@a/scripted@1.2.3", "#!/bin/sh\n"),
+        ("node_modules/alias/package.json", r#"{"name": "@a/scripted", "version": "1.2.3", "bin": "evil"}"#),
+        ("_npx/0a1b/package.json", "{}"),
+        ("_npx/0a1b/node_modules/.package-lock.json", "{}"),
+    ] {
+        assert_eq!((npm.start().1, npm.start().1), (starts, starts), "before {path}");
+        write(&npm, path, text);
+        starts += 1;
+        assert_eq!(npm.start().1, starts, "{path}: {text}");
+    }
+}
+
+#[test]
+fn a_changed_file_with_its_old_time_and_length_brings_npx_back() {
+    let npm = Npm::new(&["-y", PACKAGE], json!({"launcher": "direct"}));
+    write(&npm, ".npmrc", "cache=/tmp/a\n");
+    assert_eq!((npm.start().1, npm.start().1), (1, 1));
+    let file = npm.path(".npmrc");
+    let before = fs::metadata(&file).unwrap().modified().unwrap();
+    fs::write(&file, "cache=/tmp/b\n").unwrap();
+    fs::File::open(&file).unwrap().set_modified(before).unwrap();
+    assert_eq!(npm.start().1, 2);
+}
+
+/// npx has chosen by files that are no longer there when the server answers.
+#[test]
+fn what_npx_starts_while_its_files_change_is_not_learned() {
+    let npm = Npm::new(&["-y", PACKAGE], json!({"launcher": "direct"}));
+    let npx = npm.path("bin/npx");
+    let script = fs::read_to_string(&npx).unwrap();
+    let rc = npm.path(".npmrc").display().to_string();
+    write(&npm, ".npmrc", "cache=/tmp/a\n");
+    fs::write(&npx, script.replace("shift 2\n", &format!("shift 2\nrm -f {rc}\n"))).unwrap();
+    assert_eq!((npm.start().1, npm.learned()), (1, vec![]));
+    // This time, it stays as it was.
+    assert_eq!((npm.start().1, npm.start().1), (2, 2));
+}
+
+/// The same launch is a different program each time, and only npx knows which.
+#[test]
+fn a_program_that_is_not_a_file_of_the_package_is_not_learned() {
+    let package = "_npx/0a1b/node_modules/@a/scripted";
+    let bin = "_npx/0a1b/node_modules/.bin/scripted";
+    let description = |version: &str| format!(r#"{{"name": "@a/scripted", "version": "{version}"}}"#);
+    type Change<'a> = &'a dyn Fn(&Npm);
+    let relink = |npm: &Npm, target: &str| {
+        fs::remove_file(npm.path(bin)).unwrap();
+        symlink(target, npm.path(bin)).unwrap();
+    };
+    let changes: [(&str, Change<'_>); 4] = [
+        ("`bin` leads out of the package", &|npm| {
+            fs::copy(npm.path(package).join("main"), npm.path("evil")).unwrap();
+            relink(npm, "../../../../evil");
+        }),
+        ("`bin` leads to another package of the cache", &|npm| {
+            write(npm, "_npx/0a1b/node_modules/evil/package.json", &description("1.2.3"));
+            fs::copy(npm.path(package).join("main"), npm.path("_npx/0a1b/node_modules/evil/main")).unwrap();
+            relink(npm, "../evil/main");
+        }),
+        ("the program of the package is a link", &|npm| {
+            let main = npm.path(package).join("main");
+            fs::rename(&main, npm.path("evil")).unwrap();
+            symlink(npm.path("evil"), main).unwrap();
+        }),
+        ("a folder of another version claims to be this one", &|npm| {
+            write(npm, &format!("{package}/package.json"), &description("6.6.6"));
+            write(npm, &format!("{package}/dist/package.json"), &description("1.2.3"));
+            fs::copy(npm.path(package).join("main"), npm.path(package).join("dist/main")).unwrap();
+            relink(npm, "../@a/scripted/dist/main");
+        }),
+    ];
+    for (what, change) in changes {
+        let npm = Npm::new(&["-y", PACKAGE], json!({"launcher": "direct"}));
+        change(&npm);
+        assert_eq!((npm.start().1, npm.start().1), (1, 2), "{what}");
+        assert_eq!(npm.learned(), Vec::<PathBuf>::new(), "{what}");
+    }
+}
+
+/// A link in the cache that leads elsewhere after it was learned.
+#[test]
+fn a_program_whose_link_leads_elsewhere_brings_npx_back() {
+    let npm = Npm::new(&["-y", PACKAGE], json!({"launcher": "direct"}));
+    assert_eq!((npm.start().1, npm.start().1), (1, 1));
+    let bin = npm.path("_npx/0a1b/node_modules/.bin/scripted");
+    fs::copy(npm.path("_npx/0a1b/node_modules/@a/scripted/main"), npm.path("evil")).unwrap();
+    fs::remove_file(&bin).unwrap();
+    symlink(npm.path("evil"), &bin).unwrap();
+    assert_eq!((npm.start().1, npm.start().1), (2, 3));
+}
+
 #[test]
 fn a_launcher_that_names_no_version_or_is_not_asked_to_go_stays() {
     for (args, more) in [

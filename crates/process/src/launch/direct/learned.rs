@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The version of the file format. Files of another version are not read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The capacity of the directory in files. Beyond it, the oldest are removed.
 const MAX_FILES: usize = 1000;
 /// The shortest value that is recognized as a part of another one.
@@ -43,7 +43,7 @@ pub(super) struct LearnedStart {
     /// The variables that the launcher added or changed.
     env: BTreeMap<String, Vec<ValuePart>>,
     /// The files that decide what the launcher starts.
-    files: Vec<(PathBuf, Option<Stamp>)>,
+    files: FileStates,
 }
 
 /// A part of the value of a variable.
@@ -58,13 +58,33 @@ enum ValuePart {
     Arg(usize),
 }
 
-/// Tells whether a file was changed or replaced.
+/// The states of files, which need not exist.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FileStates(Vec<(PathBuf, Option<Stamp>)>);
+
+impl FileStates {
+    /// Reads those of these files. Blocks.
+    pub(super) fn read(files: Vec<PathBuf>) -> Self {
+        let states = files.into_iter().map(|file| {
+            let stamp = Stamp::read(&file);
+            (file, stamp)
+        });
+        Self(states.collect())
+    }
+
+    /// Returns whether no file has changed since. Blocks.
+    pub(super) fn are_current(&self) -> bool {
+        self.0.iter().all(|(file, stamp)| Stamp::read(file) == *stamp)
+    }
+}
+
+/// Tells whether a file was changed or replaced. Nobody can set the time of its change, unlike that of its content.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     inode: u64,
     bytes: u64,
-    modified_s: i64,
-    modified_ns: i64,
+    changed_s: i64,
+    changed_ns: i64,
 }
 
 impl Stamp {
@@ -74,8 +94,8 @@ impl Stamp {
         Some(Self {
             inode: metadata.ino(),
             bytes: metadata.size(),
-            modified_s: metadata.mtime(),
-            modified_ns: metadata.mtime_nsec(),
+            changed_s: metadata.ctime(),
+            changed_ns: metadata.ctime_nsec(),
         })
     }
 }
@@ -124,17 +144,13 @@ impl LearnedStart {
             env.insert(name, parts);
         }
         let age = (launcher == LauncherProgram::Uvx).then_some(MAX_AGE_UVX);
-        let files = seen.files.into_iter().map(|file| {
-            let stamp = Stamp::read(&file);
-            (file, stamp)
-        });
         Ok(Self {
             version: VERSION,
             expires_s: age.map(|age| unix_time_s() + age.as_secs()),
             program: seen.program,
             own_args,
             env,
-            files: files.collect(),
+            files: FileStates::read(seen.files),
         })
     }
 
@@ -146,7 +162,7 @@ impl LearnedStart {
             // A clock that was set back does not prolong it.
             now < end && end <= now + MAX_AGE_UVX.as_secs()
         });
-        if !is_current || self.files.iter().any(|(file, stamp)| Stamp::read(file) != *stamp) {
+        if !is_current || !self.files.are_current() {
             return None;
         }
         let got = variables(launch);

@@ -53,7 +53,8 @@ pub(super) fn observe(pid: u32, launch: &Launch, package: &PinnedPackage) -> Res
         return Err("the server runs in another directory".to_owned());
     }
     let env = environment(server)?;
-    let mut files = package::files(package, &program, &launch.cwd, &env)?;
+    let mut files = package::files(package, &program)?;
+    files.extend(package::config_files(package, &launch.cwd, &env));
     files.extend([launch.program.clone(), program.clone()]);
     files.extend([&launch.program, &program].into_iter().filter_map(|file| fs::canonicalize(file).ok()));
     files.extend([pid, server].into_iter().filter_map(|pid| procfs::link(pid, "exe").ok()));

@@ -10,58 +10,73 @@ use std::path::{Path, PathBuf};
 /// The largest package.json that is read, in bytes.
 const MAX_PACKAGE_JSON: u64 = 1 << 20;
 
-/// Returns the files that decide what the launcher starts: the files of the package, and the files that configure the
-/// launcher. Some need not exist. `program` is that of the server, `cwd` its directory, `env` its environment.
+/// Returns the files of the package that decide what the launcher starts. Some need not exist. `program` is that of the
+/// server.
 ///
 /// # Errors
 ///
 /// Fails if the program is not in the cache of the launcher, or not of this package in this version.
-pub(super) fn files(
-    package: &PinnedPackage,
-    program: &Path,
-    cwd: &Path,
-    env: &BTreeMap<String, String>,
-) -> Result<Vec<PathBuf>, String> {
+pub(super) fn files(package: &PinnedPackage, program: &Path) -> Result<Vec<PathBuf>, String> {
     match package.launcher {
-        LauncherProgram::Npx => npm_files(package, program, cwd, env),
-        LauncherProgram::Uvx => uv_files(package, program, cwd, env),
+        LauncherProgram::Npx => npm_files(package, program),
+        LauncherProgram::Uvx => uv_files(package, program),
     }
 }
 
-fn npm_files(
+/// Returns the files that configure the launcher, and those of packages that go before its cache. They need not exist.
+/// `cwd` is its directory, `env` its environment or that of the server.
+pub(super) fn config_files(
     package: &PinnedPackage,
-    program: &Path,
     cwd: &Path,
     env: &BTreeMap<String, String>,
-) -> Result<Vec<PathBuf>, String> {
+) -> Vec<PathBuf> {
+    match package.launcher {
+        LauncherProgram::Npx => npm_config_files(package, cwd, env),
+        LauncherProgram::Uvx => uv_config_files(package, cwd, env),
+    }
+}
+
+fn npm_files(package: &PinnedPackage, program: &Path) -> Result<Vec<PathBuf>, String> {
     let is_root = |dir: &&Path| dir.parent().is_some_and(|above| above.ends_with("_npx"));
     let Some(root) = program.ancestors().find(is_root) else {
         return Err(format!("{} is not in the cache of npx", program.display()));
     };
     let file = fs::canonicalize(program).map_err(|error| error.to_string())?;
-    let dirs = file.ancestors().skip(1).take_while(|dir| !dir.ends_with("node_modules"));
-    let description = dirs.map(|dir| dir.join("package.json")).find(|file| describes(file, package));
-    let Some(description) = description else {
+    // A package.json in a folder of the package says nothing about the package.
+    let place = Path::new("node_modules").join(&package.name);
+    let description = file.ancestors().find(|dir| dir.ends_with(&place)).map(|dir| dir.join("package.json"));
+    let Some(description) = description.filter(|file| describes(file, package)) else {
         return Err(format!("{} is not of {}@{}", program.display(), package.name, package.version));
     };
     let mut files = vec![description];
     files.extend(
         ["package.json", "package-lock.json", "node_modules/.package-lock.json"].map(|file| root.join(file)),
     );
-    // A package that is installed in the project or globally goes before the cache.
+    Ok(files)
+}
+
+fn npm_config_files(package: &PinnedPackage, cwd: &Path, env: &BTreeMap<String, String>) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    // A package that is installed in the project or globally goes before the cache, and so does a program that is named
+    // like the whole argument. npm reads the name of a package in its package.json, so any new folder may have it.
+    let packages = |dir: &Path| {
+        let (name, version) = (&package.name, &package.version);
+        [dir.to_owned(), dir.join(name).join("package.json"), dir.join(format!(".bin/{name}@{version}"))]
+    };
     for dir in cwd.ancestors() {
         files
             .extend([".npmrc", "package.json", "node_modules/.package-lock.json"].map(|file| dir.join(file)));
+        files.extend(packages(&dir.join("node_modules")));
     }
     let var = |name: &str| env.get(name).map(Path::new).filter(|path| path.is_absolute());
     files.extend(
         ["npm_config_userconfig", "npm_config_globalconfig"].into_iter().filter_map(var).map(Path::to_owned),
     );
-    files.extend(
-        var("npm_config_global_prefix")
-            .map(|prefix| prefix.join("lib/node_modules").join(&package.name).join("package.json")),
-    );
-    Ok(files)
+    if let Some(prefix) = var("npm_config_global_prefix") {
+        files.extend(packages(&prefix.join("lib/node_modules")));
+        files.push(prefix.join(format!("bin/{}@{}", package.name, package.version)));
+    }
+    files
 }
 
 /// Returns whether a package.json is that of this package.
@@ -71,12 +86,7 @@ fn describes(file: &Path, package: &PinnedPackage) -> bool {
     json["name"] == *package.name && json["version"] == *package.version
 }
 
-fn uv_files(
-    package: &PinnedPackage,
-    program: &Path,
-    cwd: &Path,
-    env: &BTreeMap<String, String>,
-) -> Result<Vec<PathBuf>, String> {
+fn uv_files(package: &PinnedPackage, program: &Path) -> Result<Vec<PathBuf>, String> {
     let root = program.parent().filter(|dir| dir.ends_with("bin")).and_then(Path::parent);
     let Some(root) = root.filter(|root| root.join("pyvenv.cfg").is_file()) else {
         return Err(format!("{} is not in an environment of uv", program.display()));
@@ -92,19 +102,25 @@ fn uv_files(
             package.version
         ));
     };
-    let mut files = vec![root.join("pyvenv.cfg"), description.join("RECORD"), description.join("METADATA")];
+    Ok(vec![root.join("pyvenv.cfg"), description.join("RECORD"), description.join("METADATA")])
+}
+
+fn uv_config_files(package: &PinnedPackage, cwd: &Path, env: &BTreeMap<String, String>) -> Vec<PathBuf> {
     let var = |name: &str| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home_dir = |name: &str, below: &str| var(name).or_else(|| Some(var("HOME")?.join(below)));
     // An installed tool goes before the cache.
     let data = home_dir("XDG_DATA_HOME", ".local/share").map(|dir| dir.join("uv/tools"));
     let tools = var("UV_TOOL_DIR").or(data);
-    files.extend(tools.map(|dir| dir.join(&package.name).join("uv-receipt.toml")));
-    let dirs = [home_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("uv")), Some("/etc/uv".into())];
-    for dir in dirs.into_iter().flatten() {
+    let mut files = Vec::new();
+    files.extend(tools.map(|dir| dir.join(normalized(&package.name)).join("uv-receipt.toml")));
+    files.extend(var("UV_CONFIG_FILE"));
+    let system = env.get("XDG_CONFIG_DIRS").map_or("/etc/xdg", String::as_str).split(':').map(PathBuf::from);
+    let dirs = home_dir("XDG_CONFIG_HOME", ".config").into_iter().chain(system).map(|dir| dir.join("uv"));
+    for dir in dirs.chain([PathBuf::from("/etc/uv")]) {
         files.extend([dir.join("uv.toml"), dir.join(".python-version")]);
     }
     files.extend(cwd.ancestors().map(|dir| dir.join(".python-version")));
-    Ok(files)
+    files
 }
 
 /// Returns whether a directory is what an installed package is described by: `NAME-VERSION.dist-info`, see
@@ -141,9 +157,7 @@ mod tests {
     #[test]
     fn a_program_of_the_cache_of_npx_is_of_the_package_around_it() {
         let dir = TempDir::new().unwrap();
-        let find = |program: &Path, name: &str| {
-            files(&package(LauncherProgram::Npx, name), program, Path::new("/w/x"), &BTreeMap::new())
-        };
+        let find = |program: &Path, name: &str| files(&package(LauncherProgram::Npx, name), program);
         let main = write(&dir, "_npx/h/node_modules/@a/b/dist/main.js", "");
         write(&dir, "_npx/h/node_modules/@a/b/dist/package.json", r#"{"type": "module"}"#);
         let json =
@@ -152,11 +166,12 @@ mod tests {
         fs::create_dir_all(bin.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(&main, &bin).unwrap();
         let found = find(&bin, "@a/b").unwrap();
-        for file in [fs::canonicalize(&json).unwrap(), "/w/.npmrc".into(), "/w/x/package.json".into()] {
-            assert!(found.contains(&file), "{file:?}");
-        }
+        assert!(found.contains(&fs::canonicalize(&json).unwrap()), "{found:?}");
         assert!(find(&bin, "c").is_err());
         fs::write(&json, r#"{"name": "@a/b", "version": "1.2.4"}"#).unwrap();
+        assert!(find(&bin, "@a/b").is_err());
+        // What a folder of it says does not count.
+        write(&dir, "_npx/h/node_modules/@a/b/dist/package.json", r#"{"name": "@a/b", "version": "1.2.3"}"#);
         assert!(find(&bin, "@a/b").is_err());
         let local = write(&dir, "p/node_modules/c/main.js", "");
         write(&dir, "p/node_modules/c/package.json", r#"{"name": "c", "version": "1.2.3"}"#);
@@ -166,22 +181,57 @@ mod tests {
     #[test]
     fn a_program_of_uv_is_in_an_environment_with_the_package() {
         let dir = TempDir::new().unwrap();
-        let find = |program: &Path, name: &str| {
-            let env = [("HOME".to_owned(), "/h".to_owned())].into();
-            files(&package(LauncherProgram::Uvx, name), program, Path::new("/w"), &env)
-        };
+        let find = |program: &Path, name: &str| files(&package(LauncherProgram::Uvx, name), program);
         let program = write(&dir, "e/bin/run", "");
         let record = write(&dir, "e/lib/python3.12/site-packages/My_Pkg.x-1.2.3.dist-info/RECORD", "");
         assert!(find(&program, "my-pkg-x").is_err());
         write(&dir, "e/pyvenv.cfg", "");
         let found = find(&program, "my-pkg-x").unwrap();
-        for file in [
-            record,
-            "/h/.local/share/uv/tools/my-pkg-x/uv-receipt.toml".into(),
-            "/h/.config/uv/uv.toml".into(),
-        ] {
-            assert!(found.contains(&file), "{file:?}");
-        }
+        assert!(found.contains(&record), "{found:?}");
         assert!(find(&program, "my-pkg").is_err());
+    }
+
+    #[test]
+    fn the_files_that_configure_a_launcher_are_known() {
+        let cases: [(_, &[(&str, &str)], &[&str]); 3] = [
+            (
+                package(LauncherProgram::Npx, "@a/b"),
+                &[("npm_config_userconfig", "/u"), ("npm_config_global_prefix", "/p")],
+                &[
+                    "/w/.npmrc",
+                    "/w/x/package.json",
+                    "/w/node_modules",
+                    "/w/x/node_modules/@a/b/package.json",
+                    "/w/node_modules/.bin/@a/b@1.2.3",
+                    "/u",
+                    "/p/lib/node_modules/@a/b/package.json",
+                    "/p/bin/@a/b@1.2.3",
+                ],
+            ),
+            (
+                package(LauncherProgram::Uvx, "My_Pkg.x"),
+                &[("HOME", "/h"), ("UV_CONFIG_FILE", "/u.toml")],
+                &[
+                    "/h/.local/share/uv/tools/my-pkg-x/uv-receipt.toml",
+                    "/h/.config/uv/uv.toml",
+                    "/etc/uv/uv.toml",
+                    "/etc/xdg/uv/uv.toml",
+                    "/u.toml",
+                    "/w/.python-version",
+                ],
+            ),
+            (
+                package(LauncherProgram::Uvx, "c"),
+                &[("UV_TOOL_DIR", "/t"), ("XDG_CONFIG_DIRS", "/d:/e"), ("XDG_CONFIG_HOME", "/c")],
+                &["/t/c/uv-receipt.toml", "/c/uv/uv.toml", "/d/uv/uv.toml", "/e/uv/uv.toml"],
+            ),
+        ];
+        for (package, env, expected) in cases {
+            let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let files = config_files(&package, Path::new("/w/x"), &env);
+            for file in expected {
+                assert!(files.contains(&PathBuf::from(file)), "{file}: {files:?}");
+            }
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! Chooses between the launcher and what it starts, where /proc shows what that is.
 
 use super::effect::LauncherUse;
-use super::learned::{LearnedStart, file_name};
-use super::observe;
+use super::learned::{FileStates, LearnedStart, file_name};
 use super::pinned::{PinnedPackage, pinned_package};
+use super::{observe, package};
 use crate::launch::Launch;
 use base::blocking;
 use config::{Launcher, StdioConfig};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +30,8 @@ pub struct StartRecord {
     file: PathBuf,
     /// The launch as the config has it.
     written: Launch,
+    /// The files that configure the launcher, as they were before it started. `None` if they could not be read.
+    before: Option<Arc<FileStates>>,
     /// Whether the server was started without the launcher.
     pub(crate) is_direct: bool,
 }
@@ -50,15 +54,22 @@ impl DirectLaunches {
         let dir = self.dir.as_ref().filter(|_| launcher == Launcher::Direct);
         let (Some(dir), Ok(package)) = (dir, pinned_package(stdio)) else { return (written, None) };
         let file = dir.join(file_name(&written));
-        let mut record = StartRecord { package, file, written: written.clone(), is_direct: false };
-        let (file, known) = (record.file.clone(), written.clone());
-        let direct = blocking::run(READ_TIMEOUT, move || LearnedStart::read(&file)?.apply(&known)).await;
-        match direct.ok().flatten() {
-            Some(direct) => {
+        let mut record =
+            StartRecord { package, file, written: written.clone(), before: None, is_direct: false };
+        let (file, known, package) = (record.file.clone(), written.clone(), record.package.clone());
+        let looked = blocking::run(READ_TIMEOUT, move || {
+            let direct = LearnedStart::read(&file).and_then(|learned| learned.apply(&known));
+            direct.ok_or_else(|| {
+                FileStates::read(package::config_files(&package, &known.cwd, &text_vars(&known)))
+            })
+        });
+        match looked.await {
+            Ok(Ok(direct)) => {
                 record.is_direct = true;
                 (direct, Some(record))
             }
-            None => (written, Some(record)),
+            Ok(Err(before)) => (written, Some(StartRecord { before: Some(Arc::new(before)), ..record })),
+            Err(_) => (written, Some(record)),
         }
     }
 }
@@ -72,9 +83,15 @@ impl StartRecord {
         }
         let launcher = self.package.launcher.name();
         let (package, file, written) = (self.package.clone(), self.file.clone(), self.written.clone());
+        let before = self.before.clone();
         let learned = blocking::run(READ_TIMEOUT, move || {
             let seen = observe::observe(pid, &written, &package)?;
-            LearnedStart::new(package.launcher, &written, package.own_args, seen)?.write(&file)
+            let learned = LearnedStart::new(package.launcher, &written, package.own_args, seen)?;
+            // With the files as they are now it might have chosen another program.
+            match before.is_some_and(|before| before.are_current()) {
+                true => learned.write(&file),
+                false => Err("a file that configures it changed while it started the server".to_owned()),
+            }
         });
         let reason = match learned.await {
             Ok(Ok(())) => {
@@ -98,6 +115,12 @@ impl StartRecord {
         let file = self.file.clone();
         drop(blocking::run(READ_TIMEOUT, move || fs::remove_file(file)).await);
     }
+}
+
+/// Returns the variables whose names and values are text.
+fn text_vars(launch: &Launch) -> BTreeMap<String, String> {
+    let text = |(name, value): &(OsString, OsString)| Some((name.to_str()?.into(), value.to_str()?.into()));
+    launch.env.iter().filter_map(text).collect()
 }
 
 /// Returns the process that the launcher `pid` has started as the server; `None` if it is not known. Blocks.
