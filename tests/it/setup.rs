@@ -4,6 +4,9 @@
 mod child_env;
 mod closed_outputs;
 mod command_line;
+// Users and modes.
+#[cfg(unix)]
+mod directories;
 mod local_servers;
 mod log_file;
 mod messages;

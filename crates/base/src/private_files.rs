@@ -116,12 +116,15 @@ pub fn check_owned(path: &Path) -> Result<(), PrivateFileError> {
 }
 
 /// Makes a directory that only its owner can enter, and those above it, unless it exists. Checks it in either case.
-/// Blocks.
+/// None is made in a directory of another user: root would leave there what keeps that user from using it. Blocks.
 ///
 /// # Errors
 ///
 /// Fails if the directory cannot be made, or cannot be trusted.
 pub fn private_dir(dir: &Path) -> Result<(), PrivateFileError> {
+    if let Some(place) = dir.ancestors().find(|dir| dir.exists()).filter(|place| *place != dir) {
+        platform::check_place(place)?;
+    }
     make_dirs(dir).map_err(|error| PrivateFileError::io(dir, error))?;
     check_dir(dir)
 }
@@ -342,6 +345,15 @@ mod tests {
         assert!(refusal(&path).contains(&format!("{} belongs to another user", parent.display())));
         assert!(replace(&path, b"new", false).unwrap_err().is_untrusted());
         chown(parent, Some(0), None).unwrap();
+        // None is made in a directory of another user.
+        let home = dir.path().join("home");
+        fs::create_dir(&home).unwrap();
+        private_dir(&home.join("a/b")).unwrap();
+        chown(&home, Some(65534), None).unwrap();
+        let message = private_dir(&home.join("c/d")).unwrap_err().to_string();
+        assert!(message.contains(&format!("{} belongs to another user", home.display())), "{message}");
+        assert!(!home.join("c").exists());
+        private_dir(&home.join("a/b")).unwrap();
         // A link to our own directory, made by another user.
         let link = dir.path().join("link");
         symlink(parent, &link).unwrap();

@@ -93,7 +93,9 @@ mod tests {
         ];
         for (dir, expected) in cases {
             assert_eq!(dir_under(dir, &[("HOME", "/h")]).as_deref(), Some(Path::new(expected)));
-            assert_eq!(dir_under(dir, &[]), None);
+            for nowhere in [&[][..], &[("HOME", "")], &[("HOME", "h")], &[("HOME", ".")]] {
+                assert_eq!(dir_under(dir, nowhere), None);
+            }
         }
     }
 

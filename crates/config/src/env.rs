@@ -78,10 +78,11 @@ impl Env {
         &self.cwd
     }
 
-    /// Returns the home directory: `HOME`, or `USERPROFILE` if that is unset or empty.
+    /// Returns the home directory: `HOME`, or `USERPROFILE` if that is unset. A relative path does not count: the
+    /// config of the user would be a file of the project in which a client is started.
     pub fn home(&self) -> Option<PathBuf> {
         let homes = ["HOME", "USERPROFILE"].iter().filter_map(|name| self.var(name));
-        homes.filter(|home| !home.is_empty()).map(PathBuf::from).next()
+        homes.map(PathBuf::from).find(|home| home.has_root())
     }
 
     /// Returns the directory of config files: `$XDG_CONFIG_HOME/dynamic-mcp`, else `~/.config/dynamic-mcp`; on Windows

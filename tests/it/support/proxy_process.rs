@@ -62,6 +62,13 @@ impl ProxyCommand {
         self
     }
 
+    /// Removes a variable.
+    #[cfg(unix)]
+    pub(crate) fn without_env(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
     pub(crate) fn args(mut self, args: &[&str]) -> Self {
         self.command.args(args);
         self

@@ -97,15 +97,34 @@ pub(super) fn check_dir(dir: &Path) -> Result<(), PrivateFileError> {
     check_mode(dir, &metadata, 0o022, 0o700)
 }
 
+/// Checks that a directory in which one of ours is to be made belongs to the user or to root.
+///
+/// # Errors
+///
+/// `Io` if it cannot be looked at, `Untrusted` if it belongs to somebody else.
+pub(super) fn check_place(dir: &Path) -> Result<(), PrivateFileError> {
+    let metadata = fs::metadata(dir).map_err(|error| PrivateFileError::io(dir, error))?;
+    match is_own(&metadata) || metadata.uid() == 0 {
+        true => Ok(()),
+        false => {
+            Err(of_another_user(dir, &metadata, "set HOME and the XDG variables to directories of your own"))
+        }
+    }
+}
+
 fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), PrivateFileError> {
     if is_own(metadata) {
         return Ok(());
     }
-    let (owner, own) = (metadata.uid(), nix::unistd::geteuid());
-    let shown = path.display();
-    let problem = format!("belongs to another user (uid {owner} instead of {own})");
+    let (own, shown) = (nix::unistd::geteuid(), path.display());
     let remedy = format!("delete it, or run `sudo chown {own} {shown}` if you trust it");
-    Err(PrivateFileError::untrusted(path, problem, remedy))
+    Err(of_another_user(path, metadata, remedy))
+}
+
+fn of_another_user(path: &Path, metadata: &Metadata, remedy: impl Into<String>) -> PrivateFileError {
+    let (owner, own) = (metadata.uid(), nix::unistd::geteuid());
+    let problem = format!("belongs to another user (uid {owner} instead of {own})");
+    PrivateFileError::untrusted(path, problem, remedy)
 }
 
 /// Checks that no bit of `forbidden` is set; `wanted` is the mode that repairs it.
