@@ -122,6 +122,8 @@ pub fn check_owned(path: &Path) -> Result<(), PrivateFileError> {
 ///
 /// Fails if the directory cannot be made, or cannot be trusted.
 pub fn private_dir(dir: &Path) -> Result<(), PrivateFileError> {
+    // On Windows, what we make has an access list of its own.
+    #[cfg(unix)]
     if let Some(place) = dir.ancestors().find(|dir| dir.exists()).filter(|place| *place != dir) {
         platform::check_place(place)?;
     }

@@ -2,7 +2,7 @@
 //! remedy. `request_error` composes those of requests that upstreams do not answer; `tool_errors` has texts that models read.
 
 use super::own_tools;
-use base::text::quoted;
+use base::text::{quoted, shorten};
 use config::GroupName;
 use config::duration::raise_timeout;
 use serde_json::{Value, json};
@@ -18,6 +18,8 @@ use wire::{MessageError, Raw, error_object};
 const WRONG_PHASE: i64 = -32005;
 /// The method belongs to a capability that was not negotiated.
 const NOT_NEGOTIATED: i64 = -32004;
+/// How many characters of a name that may be long a text shows.
+const MAX_SHOWN_NAME: usize = 80;
 /// The group has no connection.
 pub(crate) const UNAVAILABLE: i64 = -31001;
 /// The upstream did not answer in time.
@@ -123,9 +125,14 @@ pub(crate) fn ambiguous_params(member: &AmbiguousMember) -> RpcError {
     invalid_params(format!("params are ambiguous: {member}"))
 }
 
+/// Returns a name that may be long, for a text.
+pub(crate) fn shown(name: &str) -> String {
+    quoted(&shorten(name, MAX_SHOWN_NAME))
+}
+
 /// Returns the error for a tool that is neither one of ours nor an upstream's.
 pub(crate) fn unknown_tool(name: &str) -> RpcError {
-    let (name, ours) = (quoted(name), own_tools::NAMES.join(", "));
+    let (name, ours) = (shown(name), own_tools::NAMES.join(", "));
     invalid_params(format!(
         "unknown tool: {name}. The tools of dynamic-mcp are {ours}; the tools of groups are called with \
          call_dynamic_tool, or by the name group__tool"

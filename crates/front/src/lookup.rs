@@ -1,5 +1,6 @@
 //! Finds the group and the tool that a model means, or suggests the nearest names.
 
+use super::errors::shown;
 use super::exposed_names;
 use super::spelling::{self, Match};
 use base::text::{self, quoted, quoted_list};
@@ -10,10 +11,8 @@ use upstream::{Catalog, GroupManager, Upstream};
 
 /// How many names an error for an unknown name suggests.
 const MAX_SUGGESTIONS: usize = 3;
-/// A longer name is not near any other, and is not shown.
+/// A longer name is not near any other.
 const MAX_NEAR_NAME: usize = 256;
-/// How many characters of such a name a text shows.
-const MAX_SHOWN_NAME: usize = 80;
 /// How many names an error for an ambiguous name lists.
 const MAX_CANDIDATES: usize = 10;
 
@@ -44,7 +43,7 @@ pub(crate) fn misspelled_group(groups: &GroupManager, name: &str) -> Result<Upst
         }
         false => {
             let names = all.iter().map(|group| group.name.as_str());
-            format!("There is no group {}. {}", quoted(name), suggest(name, names, "groups"))
+            format!("There is no group {}. {}", shown(name), suggest(name, names, "groups"))
         }
     }))
 }
@@ -150,7 +149,7 @@ pub(crate) fn unlisted_tool(group: &GroupName, name: &str) -> String {
     format!(
         "Tool {} is not in the list of group {group}, from which tools are left off because they exceed a limit \
          (get_status names it), so it cannot be described. call_dynamic_tool calls it by this name.",
-        quoted(&text::shorten(name, MAX_SHOWN_NAME))
+        shown(name)
     )
 }
 
@@ -160,7 +159,7 @@ pub(crate) fn unknown_tool<'a>(
     name: &str,
     tools: impl Iterator<Item = &'a str>,
 ) -> String {
-    format!("Group {group} has no tool {}. {}", quoted(name), suggest(name, tools, "tools"))
+    format!("Group {group} has no tool {}. {}", shown(name), suggest(name, tools, "tools"))
 }
 
 /// Splits `group__tool` if the first part is the name of a group. If several names fit, the longest one counts.

@@ -1,6 +1,7 @@
 //! The texts that tell a model why a call was not made and what to do next. `request_error` has those for groups that are
 //! not available or do not answer.
 
+use super::errors::shown;
 use base::text::{quoted, quoted_list, shorten};
 use config::GroupName;
 use config::tool_rules::RuleSource;
@@ -175,14 +176,6 @@ pub(crate) fn unlisted_with_hidden_args(group: &GroupName, tool: &str) -> String
 /// Returns why such a tool is not called.
 const LEFT_OFF: &str = "was not called: its definition is not known, because the list of tools exceeds a limit \
     (get_status names it), and a rule of the config needs the definition";
-
-/// A name that may be long.
-fn shown(name: &str) -> String {
-    quoted(&shorten(name, MAX_SHOWN_NAME))
-}
-
-/// How many characters of a name that may be long a text shows.
-const MAX_SHOWN_NAME: usize = 80;
 
 /// Returns the text about a tool that needs the user's approval, and a client that cannot ask for it.
 pub(crate) fn cannot_ask_for_approval(group: &GroupName, tool: &str, source: RuleSource) -> String {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ops::{Deref, Range};
 
 /// The members of params that decide what a request does and where it goes.
-const DECIDING_KEYS: [&str; 5] = ["name", "arguments", "uri", "_meta", "task"];
+const DECIDING_KEYS: [&str; 6] = ["name", "arguments", "uri", "_meta", "task", "ref"];
 
 /// The params of a request. The members of the params, of their `_meta` and of their `arguments` were found when the
 /// line of the request was checked, so that no handler reads it again.
@@ -247,6 +247,7 @@ mod tests {
             (r#"{"name":"a","arguments":{},"arguments":{}}"#, "arguments", "arguments"),
             (r#"{"name":"a","argumentſ":{}}"#, "argumentſ", "arguments"),
             (r#"{"uri":"a","URI":"b"}"#, "URI", "uri"),
+            (r#"{"ref":{},"Ref":{}}"#, "Ref", "ref"),
             (r#"{"_meta":{},"_META":{}}"#, "_META", "_meta"),
             (r#"{"name":"a","ta\u017f\u212a":{}}"#, "ta\u{17f}\u{212a}", "task"),
         ] {

@@ -159,11 +159,6 @@ pub(super) fn check_unwritable(path: &Path) -> Result<(), PrivateFileError> {
     check_access(path, &open_for_checks(path)?, WRITES)
 }
 
-/// Lets ours be made in every directory: what we make has an access list of its own.
-pub(super) fn check_place(_dir: &Path) -> Result<(), PrivateFileError> {
-    Ok(())
-}
-
 /// Checks that a directory belongs to the user and that nobody else can write it. A link is followed. Fails with
 /// `Io` if it cannot be looked at, and with `Untrusted` if it is something else.
 pub(super) fn check_dir(dir: &Path) -> Result<(), PrivateFileError> {

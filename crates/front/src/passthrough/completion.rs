@@ -6,8 +6,8 @@ use crate::known_lists::ListKind;
 use crate::session::context::SessionState;
 use crate::session::invocation::Invocation;
 use crate::{errors, known_lists};
-use base::text::quoted;
 use upstream::Upstream;
+use wire::object::Object;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
@@ -15,10 +15,14 @@ use wire::{Raw, Reply, raw};
 ///
 /// # Errors
 ///
-/// `params.ref` is missing or wrong; its group is not found; or those of `forward_method`.
+/// `params.ref` is missing, wrong or ambiguous; its group is not found; or those of `forward_method`.
 pub async fn complete(invocation: Invocation) -> Reply {
     let reference =
         raw::get(&invocation.params, "ref").ok_or_else(|| errors::invalid_params("params.ref is missing"))?;
+    // Its server must find the same reference in it.
+    let members =
+        Object::parse(&reference).map_or(Ok(()), |object| object.check_spelling(&["type", "name", "uri"]));
+    members.map_err(|member| errors::ambiguous_params(&member))?;
     let (group, key, value) = match raw::get_str(&reference, "type").as_deref() {
         Some("ref/prompt") => {
             let name = raw::get_str(&reference, "name");
@@ -58,5 +62,5 @@ async fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upst
     }
     uri_lookup::find_known_owner(invocation, uri)
         .await?
-        .ok_or_else(|| errors::invalid_params(format!("unknown resource: {}", quoted(uri))).into())
+        .ok_or_else(|| errors::invalid_params(format!("unknown resource: {}", errors::shown(uri))).into())
 }

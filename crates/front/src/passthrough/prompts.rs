@@ -9,7 +9,6 @@ use crate::known_lists::{GroupEntries, ListKind};
 use crate::session::context::SessionState;
 use crate::session::invocation::Invocation;
 use crate::{errors, exposed_names, known_lists, lookup};
-use base::text::quoted;
 use upstream::catalog::list_limits::CatalogList;
 use upstream::{Catalog, Upstream};
 use wire::protocol::methods::Method;
@@ -65,7 +64,7 @@ pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(U
     if let Some(found) = find_known(invocation, name).await? {
         return Ok(found);
     }
-    let mut error = errors::invalid_params(format!("unknown prompt: {}", quoted(name)));
+    let mut error = errors::invalid_params(format!("unknown prompt: {}", errors::shown(name)));
     let mut incomplete = None;
     for group in lookup::with_prefix(&groups.all(), name) {
         match acquire_for_user(&invocation.context, group.clone()).await {
