@@ -15,9 +15,11 @@ use wire::{Raw, raw};
 pub const SUBSCRIPTION_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// The interval before a subscription that ended or failed is made again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// The same if the server wants a login, which takes a person.
+const LOGIN_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Subscribes to the lists that the server says may change, and again `RETRY_INTERVAL` after a subscription ended or
-/// failed for now. Returns when the server refuses, the request fails for good or the connection ends; at once if no
+/// Subscribes to the lists that the server says may change, and again some time after a subscription ended or failed for
+/// now. Returns when the server refuses, the request fails for good or the connection ends; at once if no
 /// list may change.
 pub(crate) async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo) {
     let kinds = [
@@ -43,6 +45,9 @@ pub(crate) async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo) {
         match peer.call(method, params.clone(), CallOptions::within(SUBSCRIPTION_TIMEOUT)).await {
             Ok(Ok(_)) | Err(CallError::Failed { hint: RetryHint::Later, .. }) => {
                 tokio::time::sleep(RETRY_INTERVAL).await;
+            }
+            Err(CallError::Failed { hint: RetryHint::AfterLogin, .. }) => {
+                tokio::time::sleep(LOGIN_RETRY_INTERVAL).await;
             }
             Ok(Err(error)) => {
                 tracing::warn!(error = %LogText(&error), "the server does not report changes of its lists");
