@@ -38,6 +38,9 @@ pub(crate) struct ServerPlan {
     /// Whether it refuses a revision before it asks for a login.
     #[serde(default)]
     pub(crate) refuses_before_login: bool,
+    /// How long a start takes, in milliseconds.
+    #[serde(default)]
+    pub(crate) start: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -288,8 +291,9 @@ fn server() -> impl Strategy<Value = ServerPlan> {
         prop::bool::weighted(0.7),
         any::<bool>(),
     );
-    (mode(), era(), flags, prop::sample::select(vec![0_u16, 2, 10, 60, 300]), 0_u8..3).prop_map(
-        |(mode, era, flags, idle_timeout, page)| {
+    let start = prop_oneof![2 => Just(0_u16), 1 => 0..900_u16];
+    (mode(), era(), flags, prop::sample::select(vec![0_u16, 2, 10, 60, 300]), 0_u8..3, start).prop_map(
+        |(mode, era, flags, idle_timeout, page, start)| {
             let (is_remote, is_stateful, is_exposed, has_all_lists, refuses_before_login) = flags;
             ServerPlan {
                 mode,
@@ -301,6 +305,7 @@ fn server() -> impl Strategy<Value = ServerPlan> {
                 page,
                 has_all_lists,
                 refuses_before_login,
+                start,
             }
         },
     )

@@ -451,7 +451,10 @@ impl InMemoryServers for Servers {
     ) -> BoxFuture<'static, Result<OpenTransport<InMemoryHandle>, UpstreamError>> {
         let state = self.0[group.as_str()].clone();
         Box::pin(async move {
-            let takes = state.lock().start_takes;
+            let takes = {
+                let state = state.lock();
+                state.start_takes.max(Duration::from_millis(state.plan.start.into()))
+            };
             sleep(takes).await;
             let mut server = state.lock();
             if server.refused_starts > 0 {

@@ -562,6 +562,8 @@ impl<'a> World<'a> {
                 state.fault(crate::list::Fault::Heal);
             }
         }
+        // The first request of a stateless client starts the groups.
+        self.request(session, RequestKind::ToolsList, 0, 0);
         sleep(Duration::from_secs(140)).await;
         for n in 0..self.list.servers.len() {
             self.check_server(session, n).await;
