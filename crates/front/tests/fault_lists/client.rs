@@ -64,8 +64,8 @@ pub(crate) struct Client {
     was_silent: bool,
     pub(crate) tasks: Vec<String>,
     pub(crate) subscribed: BTreeSet<(usize, String)>,
-    /// The answer to each list as the client knows it, and whether a notification said that it changed.
-    lists: HashMap<&'static str, (Bytes, bool)>,
+    /// The answer to each list as the client knows it, and when a notification said that it changed.
+    lists: HashMap<&'static str, (Bytes, Option<Instant>)>,
     told: HashMap<String, Instant>,
     /// How many approvals of the guarded tool were given.
     pub(crate) approvals: usize,
@@ -225,8 +225,10 @@ impl Client {
     fn notification(&mut self, method: &str, line: &[u8]) {
         *self.statistics.entry("notifications").or_default() += 1;
         if let Some(list) = method.strip_suffix("/list_changed") {
-            for (name, (_, is_told)) in &mut self.lists {
-                *is_told |= list.ends_with(name) || (*name == "templates" && list.ends_with("resources"));
+            for (name, (_, told)) in &mut self.lists {
+                if list.ends_with(name) || (*name == "templates" && list.ends_with("resources")) {
+                    *told = Some(Instant::now());
+                }
             }
             if !self.is_handshake {
                 return;
@@ -304,13 +306,15 @@ impl Client {
             self.learn_names(&result);
         }
         let result = Bytes::copy_from_slice(&result);
-        let last = self.lists.insert(name, (result.clone(), false));
+        // A request that was sent before the notification does not answer it.
+        let told = self.lists.get(name).and_then(|(_, told)| *told);
+        let last = self.lists.insert(name, (result.clone(), told.filter(|told| *told >= open.sent)));
         // Notifications come only once the session operates, and a list that waited may have been passed by one.
-        if let Some((last, is_told)) = last
+        if let Some((last, _)) = last
             && self.is_handshake
             && self.is_operating
             && last != result
-            && !is_told
+            && told.is_none()
             && open.sent.elapsed() < Duration::from_millis(1)
             && name == "tools"
             && self.began.elapsed() > Duration::from_secs(5)
@@ -406,7 +410,11 @@ impl Client {
     /// A failure names its cause.
     fn check_cause(&mut self, open: &Open, text: &str, is_error: bool) {
         use RequestKind as K;
-        if !is_error || self.is_ending || !matches!(open.kind, K::Call | K::CallReadOnly) {
+        if !is_error
+            || self.is_ending
+            || !self.is_operating
+            || !matches!(open.kind, K::Call | K::CallReadOnly)
+        {
             return;
         }
         let known = &self.known[open.server];
