@@ -72,6 +72,48 @@ impl UseCount {
 }
 
 #[cfg(test)]
+#[cfg(not(feature = "loom"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_user_is_reported_once_and_only_to_who_watches() {
+        let count = UseCount::default();
+        assert!(count.add() && !count.remove(), "nobody watches");
+        assert_eq!(count.watch(), 0);
+        assert!(count.add() && !count.remove(), "who watched has seen that there is no user");
+        assert!(count.add() && count.add());
+        assert_eq!((count.users(), count.watch()), (2, 2));
+        assert!(!count.remove(), "one is left");
+        assert_eq!(count.users(), 1);
+        assert!(count.remove());
+        assert!(count.add() && !count.remove(), "it was reported");
+        assert_eq!(count.users(), 0);
+    }
+
+    #[test]
+    fn only_what_nobody_uses_is_closed_for_being_unused() {
+        let count = UseCount::default();
+        assert!(count.add() && !count.close_if_unused() && !count.is_closed());
+        assert!(!count.remove() && count.close_if_unused() && count.is_closed());
+        assert!(!count.add());
+        assert_eq!((count.users(), count.watch()), (0, 0));
+    }
+
+    #[test]
+    fn those_who_are_in_may_stay_after_the_close_and_the_last_of_them_is_reported() {
+        let count = UseCount::default();
+        assert!(count.add() && count.add());
+        count.close();
+        count.close();
+        assert!(count.is_closed() && !count.add());
+        assert_eq!((count.users(), count.watch()), (2, 2));
+        assert!(!count.remove() && count.remove());
+        assert_eq!(count.users(), 0);
+    }
+}
+
+#[cfg(test)]
 #[cfg(feature = "loom")]
 #[expect(unsafe_code, reason = "loom checks each access")]
 mod models {
