@@ -93,3 +93,36 @@ impl RefusedTools {
         changes(self) == changes(other)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_tools_are_the_same_only_if_they_were_made_of_the_same_differences() {
+        let names = ToolOverrides::default();
+        let changes: Arc<ToolChanges> = Arc::default();
+        let refused = RefusedTools::new(changes.clone(), &names);
+        assert!(refused.is_same(&RefusedTools::new(changes, &names)));
+        assert!(!refused.is_same(&RefusedTools::new(Arc::default(), &names)));
+        assert!(!refused.is_same(&RefusedTools::default()));
+        assert!(RefusedTools::default().is_same(&RefusedTools::default()));
+    }
+
+    #[test]
+    fn an_approval_is_awaited_for_every_reason_to_approve() {
+        let unreadable = Some(PinProblem::Unreadable("why".into()));
+        let unwritable = Some(PinProblem::Unwritable("why".into()));
+        for (problem, replaced_s, refuse, await_approval) in [
+            (None, None, false, false),
+            (unwritable.clone(), None, false, false),
+            (unreadable.clone(), None, true, true),
+            (unwritable, Some(7), false, true),
+            (unreadable, Some(7), true, true),
+        ] {
+            let changes = ToolChanges { problem, replaced_s, ..ToolChanges::default() };
+            assert_eq!((changes.refuse(), changes.await_approval()), (refuse, await_approval), "{changes:?}");
+            assert!(changes.problem.is_none_or(|problem| problem.text() == "why"));
+        }
+    }
+}

@@ -238,6 +238,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn members_that_differ_are_named_within_a_bound() {
+        let tool = |json: &str| {
+            let definition = Raw::copy_from_slice(json.as_bytes());
+            PinnedTool::new(digest(json), &definition).with_details(&definition, Some("1"))
+        };
+        let many = |count: usize, value: u32| {
+            let members: Vec<_> = (0..count).map(|n| format!(r#""k{n:03}":{value}"#)).collect();
+            tool(&format!(r#"{{"_meta":{{{}}}}}"#, members.join(",")))
+        };
+        assert_eq!(many(1, 2).differences(&many(1, 1)), ["_meta.k000"]);
+        let named: Vec<_> = (0..MAX_MEMBERS_NAMED).map(|n| format!("_meta.k{n:03}")).collect();
+        assert_eq!(many(MAX_MEMBERS_NAMED, 2).differences(&many(MAX_MEMBERS_NAMED, 1)), named);
+        let more = many(MAX_MEMBERS_NAMED + 3, 2).differences(&many(MAX_MEMBERS_NAMED + 3, 1));
+        assert_eq!(more, [named, vec!["3 more of _meta".to_owned()]].concat());
+        let beyond = |value: u32| {
+            let members: Vec<_> = (0..500).map(|n| format!(r#""a{n:03}":1"#)).collect();
+            tool(&format!(r#"{{"_meta":{{{}}},"title":"{value}"}}"#, members.join(",")))
+        };
+        assert_eq!(beyond(2).differences(&beyond(1)), ["title"], "it is not told apart");
+    }
+
     proptest! {
         #[test]
         fn no_text_makes_the_digest_panic(json in "[\\[\\]{}\",:ax0-9 \\\\]{0,40}") {

@@ -102,3 +102,68 @@ pub(super) fn lock(dir: &Path) -> Result<File, String> {
     let locked = locked.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
     locked.ok_or_else(|| format!("another process holds the lock {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::definition::{DefinitionDigest, PinnedTool};
+    use super::super::record::PinTarget;
+    use super::*;
+
+    /// A record of the config file `config` with one tool.
+    fn record(config: &str) -> PinRecord {
+        let definition = wire::Raw::from_static(br#"{"name":"a","inputSchema":{"a":1}}"#);
+        let tool = PinnedTool::new(DefinitionDigest::of(&definition), &definition);
+        let seen = [("a".to_owned(), tool.with_details(&definition, None))];
+        let target = PinTarget { config: config.to_owned(), group: "g".into(), server: "s".into() };
+        PinRecord::observe(None, &target, &seen, true, 0).unwrap()
+    }
+
+    /// A record of exactly `bytes` bytes in its file.
+    fn record_of_size(bytes: u64) -> PinRecord {
+        let rest = serde_json::to_vec_pretty(&record("")).unwrap().len();
+        record(&"c".repeat(usize::try_from(bytes).unwrap() - rest))
+    }
+
+    #[test]
+    fn a_record_loses_its_details_if_the_file_would_be_too_large_to_be_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.json");
+        let largest = record_of_size(MAX_FILE);
+        write(dir.path(), &path, &largest).unwrap();
+        assert_eq!(read(&path).unwrap().as_ref(), Some(&largest));
+        let too_large = record_of_size(MAX_FILE + 1);
+        write(dir.path(), &path, &too_large).unwrap();
+        assert_eq!(read(&path).unwrap(), Some(too_large.without_details()));
+        let before = fs::read(&path).unwrap();
+        let refused = write(dir.path(), &path, &record_of_size(2 * MAX_FILE)).unwrap_err();
+        assert!(refused.contains("cannot be written: it would have more than"), "{refused}");
+        assert!(fs::read(&path).unwrap() == before);
+    }
+
+    #[test]
+    fn records_of_deleted_configs_are_forgotten_from_the_bound_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let deleted = serde_json::to_vec(&record("/deleted.json")).unwrap();
+        for n in 0..MAX_RECORDS - 1 {
+            replace(&dir.path().join(format!("{n}.json")), &deleted, false).unwrap();
+        }
+        let count = || fs::read_dir(dir.path()).unwrap().count();
+        let new = |name: &str| write(dir.path(), &dir.path().join(name), &record("/deleted.json")).unwrap();
+        new("new.json");
+        assert_eq!(count(), MAX_RECORDS);
+        new("new.json");
+        assert_eq!(count(), MAX_RECORDS, "the file is there already");
+        new("newer.json");
+        assert_eq!(count(), 1);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_listed_is_not_an_empty_one() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(list(&dir.path().join("missing")), Some(HashSet::new()));
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(list(dir.path()), Some(HashSet::from([file.clone().into_os_string()])));
+        assert_eq!(list(&file), None);
+    }
+}

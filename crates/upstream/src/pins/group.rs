@@ -17,7 +17,7 @@ use wire::Raw;
 
 /// The length of the hashes, in bytes.
 const HASH_BYTES: usize = 16;
-/// How many lines of the log are remembered, about.
+/// How many lines of the log are remembered.
 const MAX_REMEMBERED_LINES: usize = 5000;
 /// How many tools that changed at once are named in the log.
 const MAX_LOGGED: usize = 50;
@@ -339,10 +339,9 @@ impl GroupPins {
             0 => {}
             more => tracing::warn!("{more} more tools of group {} changed", self.name),
         }
-        if !state.pinned && state.logged.len() < MAX_REMEMBERED_LINES {
-            let parts = |(tool, change): (&String, &ToolChange)| (tool.clone(), change.parts.clone());
-            state.logged.extend(changes.tools.iter().map(parts));
-        }
+        let parts = |(tool, change): (&String, &ToolChange)| (tool.clone(), change.parts.clone());
+        let room = MAX_REMEMBERED_LINES.saturating_sub(state.logged.len());
+        state.logged.extend(changes.tools.iter().map(parts).take(room));
         state.changes = Arc::new(changes);
         *self.published.lock() = (state.pinned, state.changes.clone());
         self.touched.notify_one();

@@ -218,8 +218,28 @@ mod tests {
         assert!(!is_single(OTHERS));
         let deep = |value: u32| format!("{}{value}{}", r#"{"a":"#.repeat(200), "}".repeat(200));
         assert_eq!(members(&deep(1)).differing(&members(&deep(2))).len(), 1);
-        let long = format!(r#"{{"a":{{"{}":{{"b":1}}}}}}"#, "k".repeat(MAX_PATH));
-        assert_eq!(members(&long).0.keys().collect::<Vec<_>>(), ["a"]);
+        let long = |key: usize| members(&format!(r#"{{"a":{{"{}":1}}}}"#, "k".repeat(key)));
+        assert_eq!(long(MAX_PATH - "a.".len() + 1).0.keys().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(long(MAX_PATH - "a.".len()).0.keys().next().unwrap().len(), MAX_PATH);
+    }
+
+    #[test]
+    fn members_are_told_apart_to_a_fixed_depth() {
+        for (open, close, segment) in [(r#"{"a":"#, "}", ".a"), ("[", "]", "[0]")] {
+            let (open, close) = (open.repeat(MAX_DEPTH + 4), close.repeat(MAX_DEPTH + 4));
+            let deep = members(&format!(r#"{{"a":{open}{{}}{close}}}"#));
+            let path = format!("a{}", segment.repeat(MAX_DEPTH - 1));
+            assert_eq!(deep.0.keys().collect::<Vec<_>>(), [&path]);
+        }
+    }
+
+    #[test]
+    fn a_single_word_has_no_order() {
+        let (old, new) = (members(r#"{"d":"a","":1}"#), members(r#"{"d":"a;","":1}"#));
+        assert_eq!(new.differing(&old), ["d"]);
+        assert!(!new.is_reordered(&old, "d"));
+        assert!(members(r#"{"d":"b;a"}"#).is_reordered(&members(r#"{"d":"a;b"}"#), "d"));
+        assert_eq!(new.0.keys().collect::<Vec<_>>(), [r#""""#, "d"], "an empty key is quoted");
     }
 
     proptest! {

@@ -187,7 +187,7 @@ impl PinRecord {
             let seen: HashSet<&str> = seen.iter().map(|(name, _)| name.as_str()).collect();
             self.changed.retain(|name, _| seen.contains(name.as_str()));
         }
-        while self.changed.len() > MAX_TOOLS {
+        for _ in 0..self.changed.len().saturating_sub(MAX_TOOLS) {
             self.changed.pop_last();
         }
     }

@@ -297,6 +297,7 @@ async fn a_record_that_cannot_be_trusted_refuses_everything_and_is_not_overwritt
         let process = world.process().await;
         process.see_and_write(FIRST).await;
         let refused = process.refused();
+        assert!(process.store.is_refusing(), "{what}");
         let Some(WhyRefused::Unreadable(why)) = refused.why("a") else {
             panic!("a record that is {what} is trusted: {:?}", refused.why("a"))
         };
@@ -401,4 +402,155 @@ async fn nothing_is_approved_that_was_not_seen() {
     assert_eq!(world.approve(Some("a")), Ok(1));
     process.store.synchronize().await;
     assert_eq!(process.refuses("a"), "a", "another change came after the one that was approved");
+}
+
+/// Returns the lines of the log that this writes.
+fn log_of(work: impl FnOnce()) -> String {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.try_clone().unwrap());
+    tracing::subscriber::with_default(log.finish(), work);
+    let mut lines = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut lines).unwrap();
+    lines
+}
+
+#[tokio::test]
+async fn the_log_has_each_change_once() {
+    let world = World::new();
+    let process = world.process().await;
+    process.see(FIRST);
+    let first = log_of(|| process.see(CHANGED));
+    for tool in ["\"a\" of group g changed: description", "\"c\" of group g changed: new"] {
+        assert!(first.contains(&format!("tool {tool}; it is refused until it is approved")), "{first}");
+    }
+    assert_eq!(log_of(|| process.see(CHANGED)), "");
+    let second = log_of(|| process.see(&[("a", "2"), ("b", "2"), ("c", "1")]));
+    assert!(second.contains("tool \"b\"") && second.lines().count() == 1, "{second}");
+    process.see_and_write(CHANGED).await;
+    let next = world.process().await;
+    assert_eq!(
+        log_of(|| next.see(CHANGED)).lines().count(),
+        2,
+        "what is refused is worth a line at each start"
+    );
+}
+
+#[tokio::test]
+async fn the_log_has_a_change_that_is_not_refused_at_the_first_start_only() {
+    let world = World::new();
+    let server = world.server("a.json", "x", false);
+    let process = world.process_of(&server).await;
+    process.see(FIRST);
+    let first = log_of(|| process.see(CHANGED));
+    assert!(first.ends_with("tool \"a\" of group g changed: description\n"), "{first}");
+    assert_eq!(log_of(|| process.see(FIRST)), "");
+    assert_eq!(log_of(|| process.see(CHANGED)), "");
+    process.store.synchronize().await;
+    let next = world.process_of(&server).await;
+    assert_eq!(log_of(|| next.see(CHANGED)), "");
+    let other = log_of(|| next.see(&[("a", "2"), ("b", "2")]));
+    assert!(other.contains("tool \"b\"") && other.lines().count() == 1, "{other}");
+}
+
+#[tokio::test]
+async fn the_log_says_once_that_another_server_is_trusted_and_that_a_record_cannot_be_used() {
+    let world = World::new();
+    let process = world.process().await;
+    assert_eq!(log_of(|| process.see(FIRST)), "");
+    process.see_and_write(FIRST).await;
+    let other = world.process_of(&world.server("a.json", "y", true)).await;
+    let lines = log_of(|| other.see(FIRST));
+    assert!(lines.contains("group g is another one than before") && lines.lines().count() == 1, "{lines}");
+    assert_eq!(log_of(|| other.see(CHANGED)).matches("another one").count(), 0);
+    let problem = |why: &str| Err(why.to_owned());
+    assert!(log_of(|| process.group.set_record(problem("no"))).contains("the tools of group g: no"));
+    assert_eq!(log_of(|| process.group.set_record(problem("no"))), "");
+    assert!(log_of(|| process.group.set_record(problem("gone"))).contains("the tools of group g: gone"));
+}
+
+#[tokio::test]
+async fn the_log_names_no_more_tools_than_fit() {
+    let process = World::new().process().await;
+    let names: Vec<String> = (0..60).map(|n| format!("t{n}")).collect();
+    process.see(&names.iter().map(|name| (name.as_str(), "1")).collect::<Vec<_>>());
+    let lines = log_of(|| process.see(&names.iter().map(|name| (name.as_str(), "2")).collect::<Vec<_>>()));
+    assert_eq!(lines.matches("changed: description").count(), 50);
+    assert!(lines.ends_with("10 more tools of group g changed\n"), "{lines}");
+}
+
+#[tokio::test]
+async fn a_catalog_of_the_cache_is_compared_and_not_remembered() {
+    let world = World::new();
+    let process = world.process().await;
+    process.see_and_write(FIRST).await;
+    let digest = DefinitionDigest::of(b"{}");
+    process.group.observe_cached([("a", &digest)].into_iter());
+    assert_eq!(process.refuses("a b"), "a");
+    process.store.synchronize().await;
+    assert_eq!(world.approve(None), Err(ApproveError::NotApproved(NotApproved::NothingChanged)));
+}
+
+#[tokio::test]
+async fn who_watches_the_store_is_woken_by_what_is_seen_and_by_what_changes() {
+    let world = World::new();
+    let process = world.process().await;
+    let is_touched = || futures_util::FutureExt::now_or_never(process.store.touched()).is_some();
+    assert!(!is_touched());
+    process.see(FIRST);
+    assert!(is_touched() && !is_touched());
+    process.store.synchronize().await;
+    process.group.set_pinned(true);
+    assert!(!is_touched(), "it was pinned");
+    process.group.set_pinned(false);
+    assert!(is_touched() && !is_touched());
+    process.see(CHANGED);
+    process.store.synchronize().await;
+    assert!(is_touched());
+    process.store.synchronize().await;
+    assert!(process.group.next_job().is_some(), "an approval is awaited");
+    world.approve(None).unwrap();
+    process.store.synchronize().await;
+    assert!(process.group.next_job().is_none());
+}
+
+#[tokio::test]
+async fn a_group_that_the_config_removed_is_forgotten_and_its_record_stays() {
+    let world = World::new();
+    let process = world.process().await;
+    process.see_and_write(FIRST).await;
+    process.see_and_write(CHANGED).await;
+    assert!(process.store.is_refusing());
+    process.store.remove(&GroupName::new("g"));
+    assert!(!process.store.is_refusing());
+    let server = world.server("a.json", "x", true);
+    let mut remembered = super::group::remembered_tools(&world.state(), &GroupName::new("g"), &server);
+    remembered.sort();
+    assert_eq!(remembered, ["a", "b", "c"]);
+    let other = world.server("a.json", "y", true);
+    assert!(super::group::remembered_tools(&world.state(), &GroupName::new("g"), &other).is_empty());
+}
+
+#[tokio::test]
+async fn a_running_process_hears_that_another_server_was_approved() {
+    let world = World::new();
+    world.process().await.see_and_write(FIRST).await;
+    let server = world.server("a.json", "y", true);
+    let process = world.process_of(&server).await;
+    process.see_and_write(CHANGED).await;
+    assert!(process.group.changes().replaced_s.is_some());
+    assert_eq!(approve(&world.state(), &GroupName::new("g"), &server, None, false), Ok(Vec::new()));
+    process.store.synchronize().await;
+    assert_eq!(process.group.changes().replaced_s, None);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_directory_that_cannot_be_read_refuses_everything() {
+    let world = World::new();
+    std::fs::create_dir(world.dir.path().join("state")).unwrap();
+    std::os::unix::fs::symlink(world.state(), world.state()).unwrap();
+    let process = world.process().await;
+    process.see(FIRST);
+    assert_eq!(process.refuses("a b"), "a b");
+    assert!(process.store.is_refusing());
 }

@@ -139,6 +139,83 @@ fn what_is_remembered_is_bounded_and_the_rest_of_a_pinned_group_is_refused() {
     assert_eq!(PinRecord::observe(None, &target("s"), &[], true, 0), None, "nothing was seen");
 }
 
+#[test]
+fn changed_tools_that_were_not_just_seen_are_forgotten_first_and_only_beyond_the_bound() {
+    let first = observe(None, &[("a", "1")], true);
+    let names: Vec<String> = (0..=MAX_TOOLS).map(|n| format!("t{n:05}")).collect();
+    let tools: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
+    let full = observe(Some(first), &tools[..MAX_TOOLS], true);
+    let again = observe(Some(full), &tools[..1], true);
+    assert_eq!(again.changed.len(), MAX_TOOLS, "as many as may be");
+    let beyond = observe(Some(again), &tools[MAX_TOOLS..], true);
+    assert_eq!(beyond.changed.keys().collect::<Vec<_>>(), [&names[MAX_TOOLS]]);
+}
+
+#[test]
+fn a_group_that_is_not_pinned_trusts_new_tools_within_the_bound() {
+    let names: Vec<String> = (0..=MAX_TOOLS).map(|n| format!("t{n:05}")).collect();
+    let tools: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
+    let first = observe(None, &tools[1..MAX_TOOLS], false);
+    let full = observe(Some(first), &tools[..1], false);
+    assert_eq!(full.approved.len(), MAX_TOOLS);
+    let record = observe(Some(full), &tools[MAX_TOOLS..], false);
+    assert_eq!(record.approved.len(), MAX_TOOLS);
+}
+
+#[test]
+fn what_another_client_had_approved_does_not_replace_the_last_approval() {
+    let first = observe(None, &[("a", "1")], true);
+    let mut record = observe(Some(first), &[("a", "2")], true);
+    record.approve(None, false).unwrap();
+    let approved = record.clone();
+    assert_eq!(observe(Some(record), &[("a", "1")], false), approved);
+}
+
+#[test]
+fn a_tool_lacks_an_approval_if_it_differs_and_nothing_of_it_is_to_be_approved() {
+    let first = observe(None, &[("a", "1")], true);
+    let waiting = observe(Some(first.clone()), &[("a", "2")], true);
+    let long = "x".repeat(MAX_NAME + 1);
+    assert!(first.lacks_one_of(&seen(&[("a", "1"), ("b", "1")]), true));
+    assert!(first.lacks_one_of(&seen(&[("a", "3")]), false));
+    for (record, tools, pinned) in [
+        (&first, ("a", "1"), true),
+        (&first, ("b", "1"), false),
+        (&first, (long.as_str(), "1"), true),
+        (&waiting, ("a", "3"), true),
+    ] {
+        assert!(!record.lacks_one_of(&seen(&[tools]), pinned), "{tools:?}");
+    }
+    let names: Vec<String> = (0..MAX_TOOLS).map(|n| format!("t{n:05}")).collect();
+    let tools: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
+    let full = observe(Some(first), &tools, true);
+    assert!(!full.lacks_one_of(&seen(&[("b", "1")]), true), "there is no room");
+}
+
+#[test]
+fn a_record_has_all_tools_only_if_nothing_of_them_is_to_be_approved() {
+    let first = observe(None, &[("a", "1"), ("b", "1")], true);
+    let has_all = |record: &PinRecord, server: &str, tools: &[(&str, &str)]| {
+        let digests: Vec<_> = seen(tools).into_iter().map(|(name, tool)| (name, tool.digest)).collect();
+        record.has_all(&target(server), &digests)
+    };
+    assert!(has_all(&first, "s", &[("a", "1"), ("b", "1")]) && has_all(&first, "s", &[]));
+    assert!(!has_all(&first, "t", &[("a", "1")]), "of another server");
+    assert!(!has_all(&first, "s", &[("a", "1"), ("b", "2")]));
+    assert!(!has_all(&first, "s", &[("c", "1")]));
+    let waiting = observe(Some(first), &[("a", "2")], true);
+    assert!(!has_all(&waiting, "s", &[("a", "1")]), "the file still has a change of it");
+}
+
+#[test]
+fn the_tools_of_a_record_are_named() {
+    let first = observe(None, &[("b", "1"), ("c", "1")], true);
+    let record = observe(Some(first), &[("a", "1"), ("b", "2")], true);
+    let changed: Vec<_> = record.changed_tools().collect();
+    assert_eq!(changed, [("a", vec!["new".to_owned()]), ("b", vec!["description".to_owned()])]);
+    assert_eq!(record.tool_names().collect::<Vec<_>>(), ["b", "c", "a"]);
+}
+
 /// A tool whose default is `default`, as version `version` of its server has it.
 fn with_default(default: &str, version: &str) -> Vec<SeenTool> {
     let properties = serde_json::json!({ "x": { "type": "string", "default": default } });
