@@ -59,6 +59,14 @@ mod tests {
     }
 
     #[test]
+    fn jitter_is_spread_over_its_whole_range() {
+        let numbers: Vec<f64> = (0..1000).map(|_| jitter()).collect();
+        assert!(numbers.iter().all(|number| (-1.0..=1.0).contains(number)), "{numbers:?}");
+        let is_hit = |range: std::ops::Range<f64>| numbers.iter().any(|number| range.contains(number));
+        assert!(is_hit(-1.0..-0.5) && is_hit(-0.5..0.0) && is_hit(0.0..0.5) && is_hit(0.5..1.0));
+    }
+
+    #[test]
     fn intervals_double_until_the_longest() {
         let round: Vec<_> = (0..5).map(|n| in_round(n, 0.0).map(|interval| interval.as_secs())).collect();
         assert_eq!(round, [Some(1), Some(2), Some(4), None, None]);

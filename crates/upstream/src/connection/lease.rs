@@ -234,6 +234,9 @@ impl std::fmt::Debug for LiveConnection {
 mod tests {
     use super::*;
     use futures_util::FutureExt;
+    use process::server_log::ServerLog;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use wire::lines::LineReader;
     use wire::output::Output;
 
     fn connection() -> Arc<LiveConnection> {
@@ -259,5 +262,107 @@ mod tests {
         assert!(was_notified(&connection));
         drop(connection.lease());
         assert!(!was_notified(&connection), "nobody has looked since");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_counts_as_used_until_its_lease_is_returned() {
+        let connection = connection();
+        let opened = connection.usage();
+        assert_eq!(opened, Usage { leases: 0, last_activity: Instant::now() });
+        let lease = connection.lease();
+        tokio::time::advance(Duration::from_secs(7)).await;
+        assert_eq!(connection.usage(), Usage { leases: 1, ..opened });
+        drop(lease);
+        assert_eq!(connection.usage(), Usage { leases: 0, last_activity: Instant::now() });
+        assert!(format!("{connection:?}").contains("leases: 0"), "a failed assertion shows the usage");
+    }
+
+    #[test]
+    fn only_a_connection_without_leases_is_closed_for_being_unused() {
+        let connection = connection();
+        let lease = connection.lease();
+        assert!(!connection.close_if_unused());
+        drop(lease);
+        assert!(connection.close_if_unused());
+        assert!(connection.lease().is_none());
+    }
+
+    #[test]
+    fn whoever_has_a_lease_hears_that_the_connection_ends_and_why() {
+        let closed = connection();
+        let lease = closed.lease().unwrap();
+        let mut ended = std::pin::pin!(lease.ended());
+        assert!(ended.as_mut().now_or_never().is_none());
+        closed.close();
+        assert!(ended.now_or_never().is_some());
+        assert!(lease.ended().now_or_never().is_some(), "also who asks later");
+        assert!(lease.lost().is_none() && closed.lease().is_none());
+        let lost = connection();
+        let lease = lost.lease().unwrap();
+        lost.lose(UpstreamError::Spawn { message: "first".into() });
+        lost.lose(UpstreamError::Internal);
+        assert!(lease.ended().now_or_never().is_some());
+        assert!(
+            matches!(lease.lost().as_deref(), Some(UpstreamError::Spawn { .. })),
+            "the first reason stays"
+        );
+    }
+
+    #[test]
+    fn what_is_known_of_the_server_is_kept() {
+        let (output, _writer) = Output::any(tokio::io::sink());
+        let process = Some(ServerProcess { pid: 7, is_shared: false });
+        let offered = Raw::from_static(b"{}");
+        let connection = LiveConnection::new(Peer::new(output).0, Era::Stateless, process, &offered);
+        assert_eq!(connection.process(), process);
+        assert!(connection.launcher().is_none());
+        connection.set_launcher(LauncherUse::LeftOut);
+        connection.set_launcher(LauncherUse::Learned);
+        assert!(matches!(connection.launcher(), Some(LauncherUse::LeftOut)), "only the first call counts");
+        let lease = connection.lease().unwrap();
+        assert_eq!(lease.era(), Era::Stateless);
+        assert!(std::ptr::eq(lease.peer(), &raw const *connection.peer));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_log_of_a_shared_server_comes_from_the_host() {
+        let (stream, host) = tokio::io::duplex(1 << 16);
+        let (read, write) = tokio::io::split(stream);
+        let (output, writer) = Output::any(write);
+        let writing = tokio::spawn(writer.run());
+        let peer = Peer::new(output).0;
+        let reader = peer.clone();
+        let reading = tokio::spawn(async move {
+            let mut lines = LineReader::new(Box::new(read), 1 << 16);
+            while reader.receive(&mut lines).await.is_some() {}
+        });
+        let connection = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"));
+        let server = ServerLog::default();
+        server.push("a line".to_owned());
+        let page = server.after(None);
+        let (question, mut answers) = tokio::io::split(host);
+        let answer = async {
+            let question = BufReader::new(question).lines().next_line().await.unwrap().unwrap();
+            assert!(question.contains(READ_LOG), "{question}");
+            let answer = json!({ "jsonrpc": "2.0", "id": 1, "result": page });
+            answers.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+        };
+        let (log, ()) = tokio::join!(connection.read_log(None), answer);
+        assert_eq!(log.as_ref(), Some(&page));
+        reading.abort();
+        writing.abort();
+    }
+
+    #[tokio::test]
+    async fn the_requests_of_clients_are_counted() {
+        let (output, _writer) = Output::any(tokio::io::sink());
+        let offered = Raw::from_static(b"{}");
+        let connection = LiveConnection::new(Peer::new(output).0, Era::Handshake, None, &offered);
+        assert_eq!(connection.calls_in_flight(), (0, None));
+        let options = CallOptions { origin: Some(1), ..CallOptions::within(Duration::from_secs(9)) };
+        let mut call = std::pin::pin!(connection.peer.call("tools/call", None::<Raw>, options));
+        assert!(futures_util::poll!(&mut call).is_pending());
+        let (count, since) = connection.calls_in_flight();
+        assert!(count == 1 && since.is_some_and(|since| since <= Instant::now()));
     }
 }

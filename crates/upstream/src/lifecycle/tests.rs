@@ -267,6 +267,72 @@ async fn a_new_policy_takes_effect_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_policy_ends_only_what_is_planned_in_the_background() {
+    let now = Instant::now();
+    let pure = || Event::PolicyChanged(policy(Mode::Pure));
+    let mut attempting = Lifecycle::new(policy(Mode::Eager), false);
+    attempting.on(Event::Start, None, now);
+    attempting.on(pure(), None, now);
+    assert_eq!(attempting.on(Event::Requested, None, now), None, "the attempt continues");
+    attempting.on(failed(), None, now);
+    attempting.on(pure(), None, now);
+    assert_eq!(next_attempt_in(&attempting, now), Some(1), "so does the round for which callers wait");
+    let mut planned = in_state(Mode::Eager, "failed", now);
+    planned.on(Event::PolicyChanged(policy(Mode::Hybrid)), None, now);
+    assert_eq!(next_attempt_in(&planned, now), Some(30), "a hybrid group without a catalog retries, too");
+}
+
+#[test]
+fn only_a_group_that_can_connect_again_without_loss_has_an_idle_timeout() {
+    let of = |keys: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.json");
+        let text = format!(r#"{{"mcpServers": {{"g": {{"command": "x", "idle_timeout": "60s", {keys}}}}}}}"#);
+        std::fs::write(&path, text).unwrap();
+        let env = config::env::Env::new([("HOME", "/h")], "/");
+        let config = config::load::load(&[path], &env, &config::Overrides::default());
+        Policy::of(config.servers[0].1.as_deref().unwrap())
+    };
+    for (mode, lazy_startup) in
+        [(Mode::Pure, "\"pure\""), (Mode::Hybrid, "\"hybrid\""), (Mode::Eager, "false")]
+    {
+        for stateful in [false, true] {
+            let idle_timeout = (mode != Mode::Eager && !stateful).then_some(IDLE);
+            let keys = format!(r#""lazy_startup": {lazy_startup}, "stateful": {stateful}"#);
+            assert_eq!(of(&keys), Policy { mode, idle_timeout }, "{keys}");
+        }
+    }
+}
+
+#[test]
+fn only_a_failure_for_lack_of_a_login_needs_one() {
+    let now = Instant::now();
+    let state =
+        |error: UpstreamError| State::Failed(AttemptFailure { error: Arc::new(error), at: now, attempts: 1 });
+    assert!(!state(UpstreamError::Internal).needs_login() && !State::Connected.needs_login());
+    assert!(state(UpstreamError::Remote(RemoteError::login_needed("log in"))).needs_login());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_login_does_not_help_an_invalid_entry() {
+    let now = Instant::now();
+    let problem = config::ConfigError { file: "x".into(), at: None, message: "wrong".into(), hint: None };
+    let mut group = Lifecycle::misconfigured(policy(Mode::Eager), UpstreamError::Config(problem), now);
+    assert_eq!(group.on(Event::LoggedIn, None, now), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_waits_for_a_reconnect_that_is_due_soon() {
+    let now = Instant::now();
+    let mut group = in_state(Mode::Eager, "connected", now);
+    group.on(Event::Lost, None, now);
+    assert_eq!(next_attempt_in(&group, now), Some(1));
+    assert_eq!(group.on(Event::Requested, None, now), None);
+    assert_eq!(group.on(Event::Tick, None, now + Duration::from_secs(1)), Some(Action::Connect));
+    assert_eq!(group.on(Event::Succeeded, None, now), Some(Action::AnswerConnected));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_login_during_an_attempt_causes_one_more_attempt() {
     let now = Instant::now();
     for mode in MODES {
