@@ -465,10 +465,12 @@ impl Client {
             K::Call | K::CallReadOnly => open.tool == "echo" || open.tool == "write",
             K::CallDirectly => known.state.lock().plan.is_exposed || self.is_flat,
             K::CallWithoutGroup => {
+                // Its tools have to be known, and a changed program may have others.
                 let state = known.state.lock();
-                state
-                    .listed_at
-                    .is_some_and(|at| at > self.began && open.sent.saturating_duration_since(at) > RECOVERY)
+                state.listed_at.is_some_and(|at| {
+                    let is_current = at > self.began && known.edited.is_none_or(|edited| at > edited);
+                    is_current && open.sent.saturating_duration_since(at) > RECOVERY
+                })
             }
             K::Read | K::Subscribe => {
                 let state = known.state.lock();

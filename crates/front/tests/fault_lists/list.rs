@@ -285,7 +285,7 @@ fn era() -> impl Strategy<Value = ServerEra> {
 
 fn server() -> impl Strategy<Value = ServerPlan> {
     let flags = (
-        prop::bool::weighted(0.3),
+        prop::bool::weighted(0.4),
         prop::bool::weighted(0.2),
         any::<bool>(),
         prop::bool::weighted(0.7),
@@ -384,7 +384,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         2 => question.prop_map(Fault::Ask),
         2 => Just(Fault::UpdateResource),
         1 => Just(Fault::AnswerErrors),
-        2 => Just(Fault::ExpireLogin),
+        4 => Just(Fault::ExpireLogin),
         1 => (1..8_u8).prop_map(Fault::RefuseStarts),
         1 => (0..20_000_u16).prop_map(Fault::SlowStart),
         1 => any::<bool>().prop_map(Fault::EndSubscriptions),

@@ -396,9 +396,17 @@ impl<'a> World<'a> {
                 self.entries[n].is_removed = false;
             }
             Edit::Invalid => entry.is_invalid = !entry.is_invalid,
-            Edit::Broken => self.is_broken = !self.is_broken,
+            Edit::Broken => self.break_config(!self.is_broken),
         }
         self.apply(session);
+    }
+
+    /// Breaks the config file, or makes it whole again, which concerns every entry.
+    fn break_config(&mut self, is_broken: bool) {
+        self.is_broken = is_broken;
+        for entry in &mut self.entries {
+            entry.edited = Some(Instant::now());
+        }
     }
 
     /// Applies the config as it is now.
@@ -545,7 +553,9 @@ impl<'a> World<'a> {
         if !session.client.lock().is_operating {
             return;
         }
-        self.is_broken = false;
+        if self.is_broken {
+            self.break_config(false);
+        }
         for entry in &mut self.entries {
             let changes = entry.is_removed || entry.is_invalid || entry.denies;
             (entry.is_removed, entry.is_invalid, entry.denies) = (false, false, false);
