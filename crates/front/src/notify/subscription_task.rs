@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use upstream::connection::list_subscription::SUBSCRIPTION_TIMEOUT;
+use upstream::select::until;
 use upstream::{GroupManager, Lease, Upstream};
 use wire::peer::{CallError, CallOptions};
 use wire::protocol::methods::Method;
@@ -20,6 +21,8 @@ use wire::{Raw, Reply, raw};
 
 /// The interval before a group that could not be connected is tried again. Each try is a whole round of attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// The interval before a `subscriptions/listen` that failed is sent again. It may need a login.
+const LISTEN_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 /// How many requests of one group may be unanswered at the same time.
 const MAX_CONCURRENT: usize = 64;
 /// The limit for one subscription.
@@ -270,7 +273,7 @@ type OpenListen<'a> = BoxFuture<'a, Result<Reply, CallError>>;
 /// a new request is opened before the old one ends. Runs until the connection has ended or no topic is left.
 async fn run_on_stateless(group: &Upstream, lease: &Lease, channels: &mut SubscriptionChannels) -> Ended {
     let SubscriptionChannels { topics, replies, sent } = channels;
-    let mut open: Option<OpenListen<'_>>;
+    let mut open: Option<OpenListen<'_>> = None;
     loop {
         let wanted = topics.borrow_and_update().clone();
         if wanted.is_empty() {
@@ -292,14 +295,17 @@ async fn run_on_stateless(group: &Upstream, lease: &Lease, channels: &mut Subscr
             sent(wanted.version);
             timeout(SUBSCRIBE_TIMEOUT, acknowledged.wait_for(Option::is_some)).await.ok()?.ok()?.clone()
         };
-        let accepted = tokio::select! {
+        let (accepted, retry_at) = tokio::select! {
             biased;
             outcome = &mut next => match outcome {
                 Err(CallError::Closed { .. }) => return Ended::Connection,
-                Ok(Err(refusal)) => Err(refusal),
-                _ => Err(errors::lacks_capability(&group.name, "subscriptions").into()),
+                Ok(Err(refusal)) => (Err(refusal), None),
+                _ => {
+                    let error = errors::lacks_capability(&group.name, "subscriptions").into();
+                    (Err(error), Some(Instant::now() + LISTEN_RETRY_INTERVAL))
+                }
             },
-            params = acknowledged => Ok(params),
+            params = acknowledged => (Ok(params), None),
         };
         let reply = |topic: &Topic| match &accepted {
             Err(refusal) => Err(refusal.clone()),
@@ -308,15 +314,21 @@ async fn run_on_stateless(group: &Upstream, lease: &Lease, channels: &mut Subscr
         };
         let new_replies = wanted.holders.keys().map(|topic| (topic.clone(), reply(topic))).collect();
         replies.send_modify(|replies| replies.update(&wanted, new_replies));
-        // This drops the previous request, now that its successor is acknowledged.
-        open = accepted.is_ok().then_some(next);
+        // This drops the previous request, now that its successor is acknowledged. Without one, the previous one stays.
+        if accepted.is_ok() {
+            open = Some(next);
+        }
         tokio::select! {
             () = lease.ended() => return Ended::Connection,
             changed = topics.changed() => if changed.is_err() { return Ended::Topics },
+            () = until(retry_at) => {}
             outcome = ended(open.as_mut()) => match outcome {
                 Err(CallError::Closed { .. }) => return Ended::Connection,
                 // The server ended the subscription; it is made again.
-                _ => tokio::time::sleep(RETRY_INTERVAL).await,
+                _ => {
+                    open = None;
+                    tokio::time::sleep(RETRY_INTERVAL).await;
+                }
             },
         }
     }

@@ -7,6 +7,14 @@
 //! - `FAULT_LIST_SEED=38654705709 cargo test …` plays the list of one seed again.
 //! - `FAULT_LIST=FILE cargo test …` plays one list again.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test fails by a panic, and reports to whoever ran it"
+)]
+#![allow(clippy::too_many_lines, reason = "what each request and each fault does is one table")]
+
 mod client;
 mod list;
 mod login;

@@ -174,7 +174,7 @@ impl<'a> World<'a> {
                 true => json["url"] = json!(format!("http://127.0.0.1:1/{n}/{}", entry.program)),
                 false => {
                     (json["command"], json["args"]) =
-                        (json!("true"), json!([format!("{n}/{}", entry.program)]))
+                        (json!("true"), json!([format!("{n}/{}", entry.program)]));
                 }
             }
             if plan.is_exposed {
@@ -366,11 +366,11 @@ impl<'a> World<'a> {
                 ClientNoise::UnknownAnswer => r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#.to_owned(),
             }),
             Step::Server { server, fault } => {
-                session.client.lock().known[of(*server)].state.lock().fault(*fault)
+                session.client.lock().known[of(*server)].state.lock().fault(*fault);
             }
             Step::Edit { server, edit } => self.edit(session, of(*server), *edit),
             Step::Reconnect(server) => {
-                let name = GroupName::new(&*format!("s{}", of(*server)));
+                let name = GroupName::new(&format!("s{}", of(*server)));
                 session.client.lock().known[of(*server)].state.lock().trouble = Some(Instant::now());
                 if let Some(group) = session.groups.get(&name) {
                     session.tasks.spawn(async move { group.reconnect().await });
