@@ -523,11 +523,11 @@ async fn a_group_that_the_config_removed_is_forgotten_and_its_record_stays() {
     process.store.remove(&GroupName::new("g"));
     assert!(!process.store.is_refusing());
     let server = world.server("a.json", "x", true);
-    let mut remembered = super::group::remembered_tools(&world.state(), &GroupName::new("g"), &server);
+    let mut remembered = group::remembered_tools(&world.state(), &GroupName::new("g"), &server);
     remembered.sort();
     assert_eq!(remembered, ["a", "b", "c"]);
     let other = world.server("a.json", "y", true);
-    assert!(super::group::remembered_tools(&world.state(), &GroupName::new("g"), &other).is_empty());
+    assert!(group::remembered_tools(&world.state(), &GroupName::new("g"), &other).is_empty());
 }
 
 #[tokio::test]

@@ -191,9 +191,12 @@ mod tests {
         assert!(find(&program, "my-pkg").is_err());
     }
 
+    /// A package, the variables of its launcher, and the files that the launcher looks for.
+    type LauncherCase<'a> = (PinnedPackage, &'a [(&'a str, &'a str)], &'a [&'a str]);
+
     #[test]
     fn the_files_that_configure_a_launcher_are_known() {
-        let cases: [(_, &[(&str, &str)], &[&str]); 3] = [
+        let cases: [LauncherCase<'_>; 3] = [
             (
                 package(LauncherProgram::Npx, "@a/b"),
                 &[("npm_config_userconfig", "/u"), ("npm_config_global_prefix", "/p")],
