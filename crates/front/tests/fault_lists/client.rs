@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use wire::raw;
 
-/// How long a server has to be well again before everything must work: a failed attempt, its retry and the cool-down.
-pub(crate) const RECOVERY: Duration = Duration::from_secs(15);
+/// How long a server has to be well again before everything must work: lists that could not be read are read again after 30 s.
+pub(crate) const RECOVERY: Duration = Duration::from_secs(45);
 /// A request ends after this: `timeout.wait` and the longest timeout of a method, twice, and what a person takes who
 /// answers.
 pub(crate) const BOUND: Duration = Duration::from_secs(2 * (20 + 30) + 10);

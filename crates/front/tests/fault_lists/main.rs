@@ -31,7 +31,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// How many lists of fixed seeds are played.
-const FIXED: u64 = 600;
+const FIXED: u64 = 300;
 /// The lists that failed once.
 const REGRESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fault_lists/regressions");
 /// How long a list that failed is made smaller.

@@ -216,6 +216,7 @@ impl ServerState {
     pub(crate) fn only_needs_login_for(&self, within: Duration) -> bool {
         let others = self.hangs
             || self.reads_nothing
+            || self.is_empty
             || self.refused_starts > 0
             || self.errors > 0
             || self.delay > Duration::from_secs(1)
