@@ -253,7 +253,8 @@ impl Shared {
         if has_room {
             self.is_full.store(false, Ordering::Release);
         }
-        let is_drained = queue.bytes == 0;
+        // Nobody waits for a turn that is free.
+        let is_drained = queue.bytes == 0 && self.turn.available_permits() == 0;
         drop(queue);
         if has_room {
             self.room.notify_waiters();
