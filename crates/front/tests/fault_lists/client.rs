@@ -4,7 +4,7 @@ use crate::list::{AnswerPlan, ClientPlan, RequestKind};
 use crate::server::{LONG_TOOL, Shared};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use wire::raw;
 
-/// How long a server has to be well again before everything must work: lists that could not be read are read again after 30 s.
+/// How long a server has to be well again before everything must work: lists that could not be read are read again after
+/// 30 s.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(45);
 /// A request ends after this: `timeout.wait` and the longest timeout of a method, twice, and what a person takes who
 /// answers.
@@ -128,11 +129,15 @@ impl Client {
     }
 
     /// Whether nothing excuses a failure of a request about this server that was sent at `sent`.
-    pub(crate) fn is_well(&self, server: usize, sent: Instant) -> bool {
+    fn is_well(&self, server: usize, sent: Instant) -> bool {
         let within = sent.elapsed() + RECOVERY;
+        self.is_undisturbed(server, within) && !self.known[server].state.lock().was_troubled(within)
+    }
+
+    /// Whether neither the user nor the client has disturbed a server within this time.
+    fn is_undisturbed(&self, server: usize, within: Duration) -> bool {
         let known = &self.known[server];
         known.is_configured
-            && !known.state.lock().was_troubled(within)
             && known.edited.is_none_or(|at| at.elapsed() > within)
             && !self.was_paused(within)
             && !self.is_ending
@@ -167,9 +172,7 @@ impl Client {
             }
             return;
         }
-        let message = line.clone();
-        let method = raw::get_str(&message, "method");
-        match (method, raw::get(&message, "id")) {
+        match (raw::get_str(&line, "method"), raw::get(&line, "id")) {
             (Some(method), Some(id)) => self.question(&method, &id, &line, replies),
             (Some(method), None) => self.notification(&method, &line),
             (None, Some(id)) => self.answer(&String::from_utf8_lossy(&id), line),
@@ -301,11 +304,10 @@ impl Client {
             RequestKind::PromptsList => "prompts",
             _ => return,
         };
-        let Some(result) = raw::get(&line.clone(), "result") else { return };
+        let Some(result) = raw::get(line, "result") else { return };
         if open.kind == RequestKind::ToolsList {
             self.learn_names(&result);
         }
-        let result = Bytes::copy_from_slice(&result);
         // A request that was sent before the notification does not answer it.
         let told = self.lists.get(name).and_then(|(_, told)| *told);
         let last = self.lists.insert(name, (result.clone(), told.filter(|told| *told >= open.sent)));
@@ -410,28 +412,20 @@ impl Client {
     /// A failure names its cause.
     fn check_cause(&mut self, open: &Open, text: &str, is_error: bool) {
         use RequestKind as K;
-        if !is_error
-            || self.is_ending
-            || !self.is_operating
-            || !matches!(open.kind, K::Call | K::CallReadOnly)
-        {
+        if !is_error || !self.is_operating || !matches!(open.kind, K::Call | K::CallReadOnly) {
             return;
         }
-        let known = &self.known[open.server];
         let within = open.sent.elapsed() + RECOVERY;
-        let needs_login = known.state.lock().only_needs_login_for(within);
+        let needs_login = self.known[open.server].state.lock().only_needs_login_for(within);
+        let said = text.to_ascii_lowercase();
         if needs_login
-            && known.is_configured
-            && known.edited.is_none_or(|at| at.elapsed() > within)
-            && !self.was_paused(within)
+            && self.is_undisturbed(open.server, within)
+            && !["login", "log in", "logged in"].iter().any(|words| said.contains(words))
         {
-            let said = text.to_ascii_lowercase();
-            if !said.contains("login") && !said.contains("log in") && !said.contains("logged in") {
-                self.violate(format!(
-                    "the server wants a login, and the error does not say so: {}",
-                    shorten(text)
-                ));
-            }
+            self.violate(format!(
+                "the server wants a login, and the error does not say so: {}",
+                shorten(text)
+            ));
         }
     }
 
@@ -563,14 +557,8 @@ impl Client {
     }
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 pub(crate) fn shorten(text: &str) -> String {
     let end = text.char_indices().nth(600).map_or(text.len(), |(at, _)| at);
     text[..end].to_owned()
-}
-
-/// Parses a line for a check; numbers that JSON has and serde_json has not are replaced.
-pub(crate) fn value(line: &[u8]) -> Value {
-    let text = String::from_utf8_lossy(line).replace("1e400", "1e300").replace("\\ud800", "?");
-    serde_json::from_str(&text).unwrap_or_default()
 }

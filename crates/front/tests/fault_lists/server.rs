@@ -27,7 +27,7 @@ pub(crate) const EXACT: &str = r#"{"zero":-0.0,"huge":1e400,"big":12345678901234
 pub(crate) const TOOLS: [&str; 5] = ["echo", "write", "asks", "tasked", "guarded"];
 /// A tool whose name is too long for a client.
 pub(crate) const LONG_TOOL: &str = "long_name_that_no_client_takes_with_a_group_before_it_12345";
-/// How many tasks and connections there may be at a server, so that a mistake of ours is no flood.
+/// How many answers of one connection may be delayed at the same time. More are a mistake of the test.
 const MAX_ANSWERS: usize = 100_000;
 
 /// What a server was asked to do.
@@ -110,7 +110,6 @@ pub(crate) struct Connection {
     handshake: bool,
     /// What the server spoke when it was started.
     era: ServerEra,
-    pub(crate) is_listed: bool,
     last_answer: String,
 }
 
@@ -165,11 +164,15 @@ impl ServerState {
         self.is_troubled() || self.trouble.is_some_and(|at| at.elapsed() < within)
     }
 
-    pub(crate) fn is_troubled(&self) -> bool {
+    fn is_troubled(&self) -> bool {
+        self.needs_login || self.has_other_trouble()
+    }
+
+    /// Whether anything is wrong but a missing login.
+    fn has_other_trouble(&self) -> bool {
         self.hangs
             || self.reads_nothing
             || self.refused_starts > 0
-            || self.needs_login
             || self.errors > 0
             || self.is_empty
             || self.delay > Duration::from_secs(1)
@@ -214,14 +217,7 @@ impl ServerState {
 
     /// Whether it wants a login, has wanted it for so long, and nothing else is wrong.
     pub(crate) fn only_needs_login_for(&self, within: Duration) -> bool {
-        let others = self.hangs
-            || self.reads_nothing
-            || self.is_empty
-            || self.refused_starts > 0
-            || self.errors > 0
-            || self.delay > Duration::from_secs(1)
-            || self.start_takes > Duration::from_secs(1);
-        self.needs_login && !others && self.trouble.is_none_or(|at| at.elapsed() >= within)
+        self.needs_login && !self.has_other_trouble() && self.trouble.is_none_or(|at| at.elapsed() >= within)
     }
 
     pub(crate) fn uri(&self, what: &str) -> String {
@@ -270,7 +266,7 @@ impl ServerState {
             Fault::Flood(n) => {
                 let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"flood"}}"#;
                 for _ in 0..n {
-                    self.tell(log.to_owned());
+                    self.send_all(|| Out::Line(log.into()));
                 }
             }
             Fault::ChangeLists => {
@@ -296,13 +292,8 @@ impl ServerState {
         }
     }
 
-    fn tell(&mut self, line: String) {
-        for connection in self.connections.values() {
-            drop(connection.out.send(Out::Line(line.clone().into())));
-        }
-    }
-
-    fn send_all(&mut self, out: impl Fn() -> Out) {
+    /// Sends something on every open connection.
+    fn send_all(&self, out: impl Fn() -> Out) {
         for connection in self.connections.values() {
             drop(connection.out.send(out()));
         }
@@ -334,9 +325,7 @@ impl ServerState {
                 br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#.to_vec()
             }
         };
-        for connection in self.connections.values() {
-            drop(connection.out.send(Out::Line(line.clone())));
-        }
+        self.send_all(|| Out::Line(line.clone()));
     }
 
     /// Says that its lists changed, in the way of each connection.
@@ -483,7 +472,6 @@ impl InMemoryServers for Servers {
                     uris: Vec::new(),
                     handshake: false,
                     era,
-                    is_listed: false,
                     last_answer: String::new(),
                 },
             );
@@ -633,10 +621,7 @@ fn handle(
     answers: &mut JoinSet<()>,
     reason: &Arc<Mutex<Option<RemoteError>>>,
 ) {
-    let message: Value = match serde_json::from_str(line) {
-        Ok(message) => message,
-        Err(_) => lossy(line),
-    };
+    let message = lossy(line);
     let Some(method) = message["method"].as_str().map(str::to_owned) else { return };
     let mut server = state.lock();
     let Some(id) = message.get("id").map(Value::to_string) else {
@@ -688,7 +673,6 @@ fn handle(
         }
         if let Some(connection) = server.connections.get_mut(&process) {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{answer}}}"#);
-            connection.is_listed |= method == "tools/list";
             connection.last_answer.clone_from(&line);
             drop(connection.out.send(Out::Line(line.into())));
         }
@@ -703,8 +687,8 @@ fn version_of(answer: &str) -> Option<u32> {
     answer.split("\"name\":\"v").nth(1)?.split('"').next()?.parse().ok()
 }
 
-/// Parses a line whose numbers or texts serde_json refuses.
-fn lossy(line: &str) -> Value {
+/// Parses a line of the proxy. Numbers and texts that JSON has, and serde_json has not, are replaced.
+pub(crate) fn lossy(line: &str) -> Value {
     let line = line.replace("1e400", "1e300").replace("\\ud800", "?");
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("the proxy wrote {line}: {error}"))
 }

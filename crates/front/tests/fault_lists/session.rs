@@ -1,9 +1,9 @@
 //! Plays a list: the proxy's own session and groups between a client and servers in this process, under paused time.
 
-use crate::client::{BOUND, Client, Known, LONG_BOUND, shorten, value};
+use crate::client::{BOUND, Client, Known, LONG_BOUND, Open, shorten};
 use crate::list::{AnswerPlan, ClientNoise, Edit, Ending, FaultList, RequestKind, ServerMode, Step};
 use crate::login::Logins;
-use crate::server::{ServerState, Servers, TOOLS};
+use crate::server::{ServerState, Servers, TOOLS, lossy};
 use config::env::Env;
 use config::{Config, GroupName, Overrides, load};
 use dynamic_mcp_front::server::ClientSession;
@@ -32,6 +32,7 @@ use upstream::transport::Transport;
 use wire::lines::LineReader;
 use wire::output::Output;
 use wire::peer::Peer;
+use wire::protocol::HANDSHAKE_REVISIONS;
 
 /// What a run of a list gives, for the figures.
 #[derive(Default)]
@@ -314,7 +315,7 @@ impl<'a> World<'a> {
             session.client.lock().is_operating = true;
             return;
         };
-        let revision = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"][usize::from(revision) % 4];
+        let revision = HANDSHAKE_REVISIONS[usize::from(revision) % HANDSHAKE_REVISIONS.len()];
         let params = json!({
             "protocolVersion": revision,
             "capabilities": capabilities(plan.can_answer),
@@ -349,22 +350,7 @@ impl<'a> World<'a> {
             Step::Cancel(pick) => session.cancel(usize::from(*pick)),
             Step::Read(reads) => session.read(*reads),
             Step::Answer(plan) => session.client.lock().answer_with(*plan),
-            Step::Send(noise) => session.send(match noise {
-                ClientNoise::RootsChanged => {
-                    r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#.to_owned()
-                }
-                ClientNoise::UnknownNotification => {
-                    r#"{"jsonrpc":"2.0","method":"notifications/x"}"#.to_owned()
-                }
-                ClientNoise::CancelUnknown => {
-                    r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}"#
-                        .to_owned()
-                }
-                ClientNoise::NoJson => "hello".to_owned(),
-                ClientNoise::NoMessage => r#"{"jsonrpc":"2.0"}"#.to_owned(),
-                ClientNoise::Batch => r#"[{"jsonrpc":"2.0","method":"notifications/x"}]"#.to_owned(),
-                ClientNoise::UnknownAnswer => r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#.to_owned(),
-            }),
+            Step::Send(noise) => session.send(noise_line(*noise).to_owned()),
             Step::Server { server, fault } => {
                 session.client.lock().known[of(*server)].state.lock().fault(*fault);
             }
@@ -599,7 +585,7 @@ impl<'a> World<'a> {
         let answer = async {
             loop {
                 if let Some(answer) = session.client.lock().answers.get(&id) {
-                    return value(answer).to_string();
+                    return lossy(&String::from_utf8_lossy(answer)).to_string();
                 }
                 sleep(Duration::from_millis(50)).await;
             }
@@ -807,6 +793,20 @@ fn open(kind: RequestKind, server: usize) -> Open {
     }
 }
 
+fn noise_line(noise: ClientNoise) -> &'static str {
+    match noise {
+        ClientNoise::RootsChanged => r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#,
+        ClientNoise::UnknownNotification => r#"{"jsonrpc":"2.0","method":"notifications/x"}"#,
+        ClientNoise::CancelUnknown => {
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}"#
+        }
+        ClientNoise::NoJson => "hello",
+        ClientNoise::NoMessage => r#"{"jsonrpc":"2.0"}"#,
+        ClientNoise::Batch => r#"[{"jsonrpc":"2.0","method":"notifications/x"}]"#,
+        ClientNoise::UnknownAnswer => r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#,
+    }
+}
+
 fn capabilities(can_answer: bool) -> Value {
     match can_answer {
         true => {
@@ -876,5 +876,3 @@ async fn write(
         }
     }
 }
-
-use crate::client::Open;

@@ -1,4 +1,5 @@
-//! Every change of a group's state, as the task logs it: only those of the table in ARCHITECTURE.md happen.
+//! Every change of a group's state, as the task logs it: no group becomes Pending again. `upstream/lifecycle/tests.rs` has
+//! the table of transitions.
 
 use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
