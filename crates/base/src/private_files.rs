@@ -159,7 +159,8 @@ pub fn make_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Replaces a file of ours atomically, or makes it and its directory. With `durable`, its content is on the disk before
-/// the old one is gone. Removes what killed processes left in the directory. Blocks. The caller sees to it that the writers of a file in one process take turns.
+/// the old one is gone. Removes what killed processes left in the directory. Blocks. The caller sees to it that the
+/// writers of a file in one process take turns.
 ///
 /// # Errors
 ///
