@@ -228,6 +228,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no FIFOs")]
     fn a_fifo_is_read_in_parts_until_its_writer_closes_it() {
         let (_dir, path) = fifo();
         let writer = std::thread::spawn({
@@ -244,6 +245,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no FIFOs")]
     fn a_fifo_without_a_writer_or_with_one_that_stays_fails_in_time() {
         let (_dir, path) = fifo();
         let start = Instant::now();
@@ -257,6 +259,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no FIFOs")]
     fn only_what_ends_is_read() {
         let (dir, path) = fifo();
         let refused = |outcome: io::Result<Vec<u8>>, why: &str| assert_eq!(message(outcome), why);

@@ -280,6 +280,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri's user is 1000, whoever owns the files")]
     fn files_and_directories_are_made_for_their_owner_only() {
         let (_dir, path) = private_file();
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
@@ -290,6 +291,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri's user is 1000, whoever owns the files")]
     fn a_mode_that_lets_others_in_is_refused_with_the_chmod_that_repairs_it() {
         let (_dir, path) = private_file();
         for mode in [0o644, 0o640, 0o604, 0o620, 0o602, 0o610] {
@@ -310,6 +312,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri's user is 1000, whoever owns the files")]
     fn what_is_no_regular_file_is_refused_at_once() {
         let (_dir, path) = private_file();
         let elsewhere = path.with_extension("elsewhere");
@@ -366,6 +369,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri's user is 1000, whoever owns the files")]
     fn a_file_that_is_missing_is_told_apart() {
         let (_dir, path) = private_file();
         fs::remove_file(&path).unwrap();
@@ -374,6 +378,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri's user is 1000, whoever owns the files")]
     fn only_old_temporary_files_of_ours_are_removed() {
         let (_dir, path) = private_file();
         let dir = path.parent().unwrap();
@@ -397,6 +402,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri's user is 1000, whoever owns the files")]
     fn a_write_that_fails_leaves_no_temporary_file() {
         let (_dir, path) = private_file();
         let occupied = path.with_extension("dir");

@@ -379,6 +379,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
+    #[cfg_attr(miri, ignore = "to read all of /proc takes minutes")]
     fn our_own_process_is_read() {
         let pid = std::process::id().cast_signed();
         let own = stat(pid).unwrap();

@@ -384,6 +384,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     async fn frames_that_do_not_fit_the_pipe_follow_in_order() {
         let (sender, mut receiver) = pipe::pipe().unwrap();
         let (output, writer) = Output::direct(PollableFd::Pipe(sender));
@@ -402,6 +403,7 @@ mod tests {
     /// A pipe that keeps writes apart: a read returns the bytes of one write (`O_DIRECT`, pipe(2)).
     #[cfg(target_os = "linux")]
     #[tokio::test]
+    #[cfg_attr(miri, ignore = "Miri has no pipes with O_DIRECT")]
     async fn frames_of_one_wake_up_leave_in_one_write() {
         use nix::fcntl::OFlag;
         let (read, write) =
@@ -470,6 +472,7 @@ mod tests {
 
     /// A task that sends much does not keep another one from sending.
     #[tokio::test(start_paused = true)]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     async fn tasks_that_wait_take_turns() {
         let (sink, mut source) = tokio::io::duplex(64);
         let (output, writer) = Output::any(sink);
@@ -499,6 +502,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     async fn ready_waits_while_the_queue_is_above_the_limit() {
         let (sink, mut source) = tokio::io::duplex(64);
         let (output, writer) = Output::any(sink);

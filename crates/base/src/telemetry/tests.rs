@@ -8,7 +8,7 @@ use super::*;
 /// Returns the text that `events` logs under `options`.
 fn log_text(options: Options<'_>, events: impl FnOnce()) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let writer = Mutex::new(file.reopen().unwrap());
+    let writer = Mutex::new(file.as_file().try_clone().unwrap());
     let subscriber = tracing_subscriber::registry().with(filter(options).0).with(layer(writer, false));
     tracing::subscriber::with_default(subscriber, events);
     std::fs::read_to_string(file.path()).unwrap()
@@ -44,7 +44,8 @@ fn a_line_has_time_level_group_and_message() {
 #[test]
 fn a_field_that_a_span_gets_later_is_in_both_outputs_once() {
     let files = [(); 2].map(|()| tempfile::NamedTempFile::new().unwrap());
-    let [first, second] = [0, 1].map(|n| BoxMakeWriter::new(Mutex::new(files[n].reopen().unwrap())));
+    let [first, second] =
+        [0, 1].map(|n| BoxMakeWriter::new(Mutex::new(files[n].as_file().try_clone().unwrap())));
     let subscriber =
         tracing_subscriber::registry().with(Some(layer(first, true))).with(Some(layer(second, false)));
     tracing::subscriber::with_default(subscriber, || {
@@ -145,6 +146,7 @@ impl io::Write for BlockedWriter {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "5,000 lines take minutes")]
 fn a_blocked_reader_never_blocks_the_log() {
     let written = Arc::new(Mutex::new(Vec::new()));
     let to = BlockedWriter(written.clone());

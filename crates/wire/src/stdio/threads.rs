@@ -216,6 +216,7 @@ mod tests {
     const DEADLINE: Duration = Duration::from_secs(30);
 
     #[tokio::test]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     async fn everything_is_read_in_order_until_the_end() {
         let (source, mut sink) = io::pipe().unwrap();
         let text: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
@@ -240,6 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     async fn what_is_flushed_is_written_in_order() {
         let (mut source, sink) = io::pipe().unwrap();
         let text: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();

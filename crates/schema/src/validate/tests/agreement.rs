@@ -116,7 +116,7 @@ fn agrees(verdict: &ArgumentVerdict, is_valid: bool) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 2000 }))]
 
     #[test]
     fn verdicts_do_not_contradict_the_jsonschema_crate(

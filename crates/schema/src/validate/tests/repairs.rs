@@ -239,7 +239,7 @@ fn checked_repair(nodes: &[SchemaNode], text: &str, drops_nulls: bool) -> Option
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 3000 }))]
 
     #[test]
     fn repaired_arguments_keep_their_members_and_fitting_ones_never_change(
