@@ -225,6 +225,7 @@ mod tests {
             ("[a-c-]x", "-x"),
             ("[]!]", "]"),
             ("[!a]", "b"),
+            ("[a-a]", "a"),
             ("{get,list}_{,all_}x", "list_x"),
             ("{a,{b,c*}d}", "cxxd"),
             (r"\*\{", "*{"),
@@ -252,6 +253,13 @@ mod tests {
         ] {
             assert_eq!(Glob::parse(glob), Err(error), "{glob:.10}");
         }
+    }
+
+    #[test]
+    fn braces_may_be_nested_to_the_limit() {
+        let nested = |depth| format!("{}a{}", "{".repeat(depth), "}".repeat(depth));
+        assert!(matches(&nested(MAX_DEPTH), "a"));
+        assert_eq!(Glob::parse(&nested(MAX_DEPTH + 1)), Err(GlobError::TooDeep));
     }
 
     #[test]

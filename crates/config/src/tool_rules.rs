@@ -213,6 +213,28 @@ mod tests {
     }
 
     #[test]
+    fn the_field_that_hides_a_tool_is_named() {
+        assert_eq!(rules(&[&["a*"]], &["ab"]).hides_own("ab"), Some("tools.deny"));
+        assert_eq!(rules(&[&["a*"]], &["ab"]).hides_own("c"), Some("tools.allow"));
+        assert_eq!(rules(&[&["a*"]], &["ab"]).hides_own("ac"), None);
+    }
+
+    #[test]
+    fn a_name_that_an_override_assigns_belongs_to_the_overridden_tool_alone() {
+        let tool = ToolOverride { name: Some("b".to_owned()), ..ToolOverride::default() };
+        let overrides = ToolOverrides::new([("a".to_owned(), tool.clone())].into());
+        assert!(!overrides.is_empty() && ToolOverrides::default().is_empty());
+        assert_eq!(overrides.iter().collect::<Vec<_>>(), [("a", &tool)]);
+        assert_eq!((overrides.of("a"), overrides.of("b")), (Some(&tool), None));
+        for (shown, own) in [("b", "a"), ("a", "a"), ("c", "c")] {
+            assert_eq!(overrides.own_name(shown), own, "{shown}");
+        }
+        for (own, shown) in [("a", Some("b")), ("b", None), ("c", Some("c"))] {
+            assert_eq!(overrides.shown_name(own), shown, "{own}");
+        }
+    }
+
+    #[test]
     fn the_user_is_asked_by_the_rules_of_the_server_and_of_the_profile() {
         let globs = |globs: &str| vec![globs.to_owned()];
         let tools = ToolRules { ask: globs("a*"), profile_ask: globs("*b"), ..ToolRules::default() };
@@ -231,6 +253,7 @@ mod tests {
         assert!(trusting.relies_on("x", true) && !trusting.relies_on("x", false));
         assert!(!distrusting.relies_on("x", true));
         assert!(distrusting.relies_on("get_x", false), "the config's own word");
+        assert!(trusting.trusts_annotations() && !distrusting.trusts_annotations());
     }
 
     #[test]

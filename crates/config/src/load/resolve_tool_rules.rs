@@ -95,3 +95,18 @@ pub(super) fn own_globs(entry: &ServerEntry) -> Vec<OwnGlob> {
 fn patterns(globs: Option<&Vec<GlobPattern>>) -> Vec<String> {
     globs.into_iter().flatten().map(|glob| glob.0.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_for_a_tool_has_a_length_and_characters_of_the_protocol() {
+        for name in ["a", "Get_2.x-y", &"a".repeat(128)] {
+            assert!(is_tool_name(name), "{name}");
+        }
+        for name in ["", "a b", "é", "a/b", "\n", &"a".repeat(129)] {
+            assert!(!is_tool_name(name), "{name}");
+        }
+    }
+}

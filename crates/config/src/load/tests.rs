@@ -65,6 +65,26 @@ fn a_server_without_options_gets_the_defaults() {
 }
 
 #[test]
+fn the_globs_of_an_entry_itself_are_known_with_their_fields() {
+    let config = load_text(
+        r#"{"settings": {"tools": {"deny": ["s*"]}},
+            "mcpServers": {"a": {"command": "x", "expose": ["e*"], "tools":
+                {"allow": ["a*"], "ask": ["q*", "r*"], "read_only": ["o*"]}}}}"#,
+    );
+    let globs = &server(&config, "a").own_globs;
+    assert_eq!(
+        globs.iter().map(|glob| (glob.field, glob.written.as_str())).collect::<Vec<_>>(),
+        [
+            ("tools.allow", "a*"),
+            ("tools.ask", "q*"),
+            ("tools.ask", "r*"),
+            ("tools.read_only", "o*"),
+            ("expose", "e*")
+        ]
+    );
+}
+
+#[test]
 fn a_later_file_overrides_servers_by_name_and_keeps_their_position() {
     let config = load_texts(
         &[
