@@ -268,6 +268,7 @@ mod tests {
             (vec![], None),
             (vec![("/cg/pids/w/pids.max", "5")], Some("processes")),
             (vec![("/cg/memory/w/memory.limit_in_bytes", unlimited)], None),
+            (vec![("/cg/memory/w/memory.limit_in_bytes", "4611686018427387904")], None),
             (vec![("/cg/memory/w/memory.limit_in_bytes", "4096")], Some("memory")),
             (
                 vec![
@@ -312,5 +313,17 @@ mod tests {
     #[test]
     fn our_own_limits_are_not_stricter_than_our_own() {
         check(std::process::id().cast_signed()).unwrap();
+        assert!(check(i32::MAX).is_err(), "there is no such process");
+    }
+
+    #[test]
+    fn a_group_without_a_file_has_no_such_limit_and_a_group_that_is_gone_cannot_be_read() {
+        let group = tempfile::tempdir().unwrap();
+        fs::write(group.path().join("pids.max"), "7\n").unwrap();
+        assert_eq!(read_limit_file(&group.path().join("pids.max")).unwrap().as_deref(), Some("7\n"));
+        assert_eq!(read_limit_file(&group.path().join("memory.max")).unwrap(), None);
+        assert!(read_limit_file(&group.path().join("gone/pids.max")).is_err());
+        fs::create_dir(group.path().join("cpu.max")).unwrap();
+        assert!(read_limit_file(&group.path().join("cpu.max")).is_err(), "it is there and cannot be read");
     }
 }

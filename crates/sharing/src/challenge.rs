@@ -47,10 +47,15 @@ impl PeerProcess {
     /// Fails if it has ended, or its credentials cannot be read.
     pub fn of(socket: &UnixStream) -> io::Result<Self> {
         let credentials = socket.peer_cred()?;
-        let pid = credentials.pid().filter(|pid| *pid > 0);
+        let pid = credentials.pid().and_then(visible_pid);
         let held = HeldProcess::of_peer(socket.as_fd(), pid.unwrap_or_default())?;
         Ok(Self { pid, uid: credentials.uid(), held })
     }
+}
+
+/// Returns the pid that the kernel tells of a process; `None` if the process is in another pid namespace.
+fn visible_pid(told: i32) -> Option<i32> {
+    (told > 0).then_some(told)
 }
 
 /// A challenge that the other end has to find out and send back.
@@ -184,11 +189,39 @@ fn receive_from(socket: &UnixStream, pid: i32, limit: usize) -> io::Result<Optio
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    /// The longest wait for the other end.
+    const LIMIT: Duration = Duration::from_secs(20);
 
     fn pair() -> (UnixStream, StdUnixStream) {
         let (host, helper) = StdUnixStream::pair().unwrap();
         host.set_nonblocking(true).unwrap();
+        helper.set_read_timeout(Some(LIMIT)).unwrap();
         (UnixStream::from_std(host).unwrap(), helper)
+    }
+
+    /// Challenges the other end, with a limit for its answer.
+    async fn challenge(socket: &UnixStream, peer: &PeerProcess, question: &Question) -> io::Result<()> {
+        tokio::time::timeout(LIMIT, super::challenge(socket, peer, question)).await.unwrap()
+    }
+
+    #[test]
+    fn a_process_of_another_pid_namespace_has_no_pid() {
+        assert_eq!(visible_pid(0), None);
+        assert_eq!(visible_pid(-1), None);
+        assert_eq!(visible_pid(1), Some(1));
+    }
+
+    #[tokio::test]
+    async fn the_host_sends_back_what_an_instance_asks() {
+        let (mut host, mut instance) = pair();
+        let question = Question::sent_directly().message();
+        instance.write_all(question.as_bytes()).unwrap();
+        tokio::time::timeout(LIMIT, send_back(&mut host)).await.unwrap().unwrap();
+        let mut answer = [0; CHALLENGE_BYTES];
+        instance.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, question.as_bytes());
     }
 
     #[tokio::test]

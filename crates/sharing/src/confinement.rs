@@ -144,10 +144,7 @@ fn checked_pid(pid: Option<i32>, uid: u32) -> Result<i32, Declined> {
     if uid != nix::unistd::geteuid().as_raw() {
         return Err(Declined::new("the other process belongs to another user"));
     }
-    match pid {
-        Some(pid) if pid > 0 => Ok(pid),
-        _ => Err(Declined::new("the other process is in another pid namespace")),
-    }
+    pid.ok_or_else(|| Declined::new("the other process is in another pid namespace"))
 }
 
 fn unreadable(what: &str) -> Declined {
