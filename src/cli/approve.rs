@@ -178,4 +178,20 @@ mod tests {
         let beyond = described(&tool(&["description"], Some(&long), &long));
         assert!(beyond.contains("differ after"), "{beyond}");
     }
+
+    #[test]
+    fn a_command_that_cannot_approve_fails() {
+        let args = ApproveArgs { group: "g".into(), tool: None, varying: false };
+        let code =
+            |options: &InstanceOptions| format!("{:?}", approve(&args, options, &Env::default()).unwrap());
+        let exit_code = |code: u8| format!("{:?}", ExitCode::from(code));
+        assert_eq!(code(&InstanceOptions::default()), exit_code(EXIT_USAGE), "there is no such server");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("c.json");
+        std::fs::write(&file, r#"{"mcpServers": {"g": {"command": "x"}}}"#).unwrap();
+        let mut options = InstanceOptions { files: vec![file], ..InstanceOptions::default() };
+        assert_eq!(code(&options), exit_code(EXIT_CONFIG), "there is no directory for approvals");
+        options.pins_dir = Some(dir.path().join("pins"));
+        assert_eq!(code(&options), exit_code(EXIT_FAILURE), "its tools have not been seen");
+    }
 }

@@ -98,10 +98,19 @@ fn ask_through_result(
 ///
 /// The client cannot ask it, or it is too long. The text is for the model.
 fn elicitation(context: &RequestContext, approval: &Approval<'_>) -> Result<Value, String> {
-    let Approval { group, tool, args, .. } = approval;
-    if !context.can_elicit_forms() {
-        return Err(not_asked(approval));
+    match context.can_elicit_forms() {
+        true => question(approval),
+        false => Err(not_asked(approval)),
     }
+}
+
+/// Returns the question.
+///
+/// # Errors
+///
+/// It is too long. The text is for the model.
+fn question(approval: &Approval<'_>) -> Result<Value, String> {
+    let Approval { group, tool, args, .. } = approval;
     let (shown_group, shown_tool) = (quoted(group.as_str()), quoted(tool));
     let shown_args = visible(&String::from_utf8_lossy(args));
     let message =
@@ -134,5 +143,58 @@ fn not_asked(approval: &Approval<'_>) -> String {
     match demand {
         ApprovalDemand::Config(source) => tool_errors::cannot_ask_for_approval(group, tool, *source),
         ApprovalDemand::Server => tool_errors::not_asked_for_approval(group, tool),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::GroupName;
+    use config::tool_rules::RuleSource;
+
+    /// Works with the approval of a call with these arguments.
+    fn with_approval<T>(args: &str, demand: ApprovalDemand, work: impl FnOnce(&Approval<'_>) -> T) -> T {
+        let (group, args) = (GroupName::new("g"), Raw::copy_from_slice(args.as_bytes()));
+        work(&Approval { group: &group, tool: "t", args: &args, demand })
+    }
+
+    #[test]
+    fn the_question_shows_everything_or_is_not_asked() {
+        let ask = |args: &str| with_approval(args, ApprovalDemand::Server, question);
+        let start = "Group \"g\", tool \"t\": allow this call?\nIts arguments: ";
+        assert_eq!(ask("{}").unwrap()["message"], format!("{start}{{}}"));
+        let longest = "ä".repeat(MAX_QUESTION_CHARACTERS - start.len());
+        assert_eq!(ask(&longest).unwrap()["message"], format!("{start}{longest}"));
+        let refused = ask(&format!("{longest}ä")).unwrap_err();
+        assert!(refused.contains("32001 characters"), "{refused}");
+    }
+
+    #[test]
+    fn only_accept_allows_the_call() {
+        let check =
+            |action| with_approval("{}", ApprovalDemand::Server, |approval| check_action(approval, action));
+        assert_eq!(check(Some("accept")), Ok(()));
+        for (action, text) in [
+            (Some("decline"), "The user declined this call"),
+            (Some("cancel"), "The user dismissed this call"),
+            (Some("Accept"), "gave no answer"),
+            (Some(""), "gave no answer"),
+            (None, "gave no answer"),
+        ] {
+            let refused = check(action).unwrap_err();
+            assert!(refused.contains(text), "{action:?}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_not_asked_names_who_wants_the_question() {
+        for (demand, text) in [
+            (ApprovalDemand::Server, "The server of group g wants"),
+            (ApprovalDemand::Config(RuleSource::Server), "(tools.ask in the config)"),
+            (ApprovalDemand::Config(RuleSource::Profile), "(tools.ask of the profile in use)"),
+        ] {
+            let refused = with_approval("{}", demand, not_asked);
+            assert!(refused.contains(text), "{refused}");
+        }
     }
 }
