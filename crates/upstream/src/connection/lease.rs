@@ -347,7 +347,8 @@ mod tests {
             let answer = json!({ "jsonrpc": "2.0", "id": 1, "result": page });
             answers.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
         };
-        let (log, ()) = tokio::join!(connection.read_log(None), answer);
+        let log = async { tokio::join!(connection.read_log(None), answer).0 };
+        let log = tokio::time::timeout(Duration::from_secs(60), log).await.unwrap();
         assert_eq!(log.as_ref(), Some(&page));
         reading.abort();
         writing.abort();

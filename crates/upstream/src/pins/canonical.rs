@@ -86,3 +86,23 @@ impl<'de> Visitor<'de> for Canonical<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_is_kept_and_members_are_in_order() {
+        let json =
+            r#" {"b": [null, true, -1, 18446744073709551615, 1.50, "x\u0041", [] ], "a": {}, "a": 1} "#;
+        let canonical = String::from_utf8(canonical(json.as_bytes())).unwrap();
+        assert_eq!(canonical, r#"{"a":{},"a":1,"b":[null,true,-1,18446744073709551615,1.5,"xA",[],],}"#);
+    }
+
+    #[test]
+    fn what_cannot_be_read_stays_as_it_is() {
+        for json in ["1e400 ", "{\"a\": ", "{} {}", ""] {
+            assert_eq!(canonical(json.as_bytes()), json.as_bytes());
+        }
+    }
+}

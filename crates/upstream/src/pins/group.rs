@@ -9,7 +9,7 @@ use base::digest;
 use base::text::quoted;
 use config::{GroupName, ServerConfig, ServerOrigin};
 use parking_lot::Mutex;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
@@ -83,10 +83,10 @@ pub(super) struct JobOutcome {
 }
 
 /// Reads the names of the tools that are remembered of a group's server; none if they cannot be read. Blocks.
-pub fn remembered_tools(dir: &Path, group: &GroupName, server: &ServerConfig) -> Vec<String> {
+pub fn remembered_tools(dir: &Path, group: &GroupName, server: &ServerConfig) -> BTreeSet<String> {
     let pins = GroupPins::new(group, server, Arc::default());
     let record = files::read(&pins.path(dir)).ok().flatten().filter(|record| record.is_about(pins.target()));
-    record.map(|record| record.tool_names().map(str::to_owned).collect()).unwrap_or_default()
+    record.map(|record| record.tool_names()).unwrap_or_default()
 }
 
 impl PinTarget {
@@ -294,8 +294,7 @@ impl GroupPins {
         let mut state = self.state.lock();
         match record {
             Ok(record) => {
-                let changed = record.iter().flat_map(PinRecord::changed_tools);
-                state.logged = changed.map(|(tool, parts)| (tool.to_owned(), parts)).collect();
+                state.logged = record.as_ref().map(PinRecord::changed_tools).unwrap_or_default();
                 state.record = record;
             }
             Err(why) => self.set_problem(&mut state, PinProblem::Unreadable(why)),

@@ -3,7 +3,7 @@
 use super::definition::{DefinitionDigest, PinnedTool};
 use super::varying::{self, VaryingMembers};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The version of the file format.
 pub const VERSION: u32 = 1;
@@ -201,15 +201,14 @@ impl PinRecord {
     }
 
     /// The changed tools, with the parts that changed.
-    pub(crate) fn changed_tools(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
-        let parts = |(name, now): (&String, _)| changed_parts(self.approved.get(name), Some(now));
-        self.changed.iter().map(move |tool| (tool.0.as_str(), parts(tool)))
+    pub(crate) fn changed_tools(&self) -> HashSet<(String, Vec<String>)> {
+        let parts = |(name, now)| (String::clone(name), changed_parts(self.approved.get(name), Some(now)));
+        self.changed.iter().map(parts).collect()
     }
 
-    /// The names of the tools, sorted.
-    pub(crate) fn tool_names(&self) -> impl Iterator<Item = &str> {
-        let new = self.changed.keys().filter(|tool| !self.approved.contains_key(*tool));
-        self.approved.keys().chain(new).map(String::as_str)
+    /// The names of the tools.
+    pub(crate) fn tool_names(&self) -> BTreeSet<String> {
+        self.approved.keys().chain(self.changed.keys()).cloned().collect()
     }
 
     /// Returns whether the record is about the server that the config names now.

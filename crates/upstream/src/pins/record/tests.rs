@@ -211,9 +211,9 @@ fn a_record_has_all_tools_only_if_nothing_of_them_is_to_be_approved() {
 fn the_tools_of_a_record_are_named() {
     let first = observe(None, &[("b", "1"), ("c", "1")], true);
     let record = observe(Some(first), &[("a", "1"), ("b", "2")], true);
-    let changed: Vec<_> = record.changed_tools().collect();
-    assert_eq!(changed, [("a", vec!["new".to_owned()]), ("b", vec!["description".to_owned()])]);
-    assert_eq!(record.tool_names().collect::<Vec<_>>(), ["b", "c", "a"]);
+    let part = |tool: &str, part: &str| (tool.to_owned(), vec![part.to_owned()]);
+    assert_eq!(record.changed_tools(), [part("a", "new"), part("b", "description")].into());
+    assert_eq!(record.tool_names(), ["a", "b", "c"].map(str::to_owned).into());
 }
 
 /// A tool whose default is `default`, as version `version` of its server has it.
