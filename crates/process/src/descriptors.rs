@@ -1,9 +1,11 @@
 //! Descriptors: closing those that a client may have leaked to us, and passing some between processes.
 
 use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
+use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
@@ -58,23 +60,28 @@ pub async fn send(socket: &UnixStream, mut bytes: &[u8], descriptors: &[OwnedFd]
     Ok(())
 }
 
+/// The most descriptors that come together: stdin, stdout and stderr of an upstream.
+pub const MAX_DESCRIPTORS: usize = 3;
+
 /// Receives into `chunk`. Returns the number of bytes, and the descriptors that came with them. No bytes: the other side
 /// closed the connection.
 ///
 /// # Errors
 ///
-/// Fails as recvmsg(2), or if more than three descriptors come with the bytes.
-#[expect(unsafe_code, reason = "descriptors arrive as plain numbers")]
-pub fn receive(socket: &impl AsRawFd, chunk: &mut [u8]) -> nix::Result<(usize, Vec<OwnedFd>)> {
-    let mut control = nix::cmsg_space!([RawFd; 3]);
-    let mut parts = [IoSliceMut::new(chunk)];
-    let message = recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut parts, Some(&mut control), RECEIVE_FLAGS)?;
+/// Fails as recvmsg(2), or if more than `MAX_DESCRIPTORS` come with the bytes. Those are closed.
+pub fn receive(socket: &impl AsFd, chunk: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    // It owns what it holds, also where the system had no room for the rest.
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let message = recvmsg(socket, &mut [IoSliceMut::new(chunk)], &mut control, RECEIVE_FLAGS)?;
     let mut owned = Vec::new();
-    for control in message.cmsgs()? {
-        if let ControlMessageOwned::ScmRights(numbers) = control {
-            // SAFETY: the kernel opened them in this call, so no other code owns them.
-            owned.extend(numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
+    for control in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = control {
+            owned.extend(descriptors);
         }
+    }
+    if message.flags.contains(ReturnFlags::CTRUNC) || owned.len() > MAX_DESCRIPTORS {
+        return Err(io::Error::other("more descriptors than expected"));
     }
     #[cfg(not(target_os = "linux"))]
     for descriptor in &owned {
@@ -91,6 +98,31 @@ const SEND_FLAGS: MsgFlags = MsgFlags::MSG_NOSIGNAL;
 const SEND_FLAGS: MsgFlags = MsgFlags::empty();
 
 #[cfg(target_os = "linux")]
-const RECEIVE_FLAGS: MsgFlags = MsgFlags::MSG_CMSG_CLOEXEC;
+const RECEIVE_FLAGS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(not(target_os = "linux"))]
-const RECEIVE_FLAGS: MsgFlags = MsgFlags::empty();
+const RECEIVE_FLAGS: RecvFlags = RecvFlags::empty();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::unix::pipe;
+
+    #[tokio::test]
+    async fn too_many_descriptors_are_refused_and_none_stays_open() {
+        for count in [MAX_DESCRIPTORS + 1, 20] {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let (writer, mut reader) = pipe::pipe().unwrap();
+            let writer = writer.into_blocking_fd().unwrap();
+            let sent: Vec<_> = (0..count).map(|_| writer.try_clone().unwrap()).collect();
+            send(&theirs, b"x", &sent).await.unwrap();
+            drop((writer, sent));
+            assert!(receive(&ours, &mut [0]).is_err(), "{count}");
+            // The pipe ends when nobody can write to it any more.
+            let mut rest = Vec::new();
+            let end = tokio::time::timeout(Duration::from_secs(10), reader.read_to_end(&mut rest));
+            assert_eq!(end.await.expect("a descriptor is still open").unwrap(), 0);
+        }
+    }
+}

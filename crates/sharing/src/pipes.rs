@@ -2,7 +2,7 @@
 //!
 //! Pipes, because they are faster than sockets and may have larger buffers.
 
-use process::descriptors;
+use process::descriptors::{self, MAX_DESCRIPTORS};
 use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;
@@ -51,12 +51,16 @@ impl SessionPipes {
 ///
 /// # Errors
 ///
-/// Fails if the connection ends before the line, or the line is longer.
+/// Fails if the connection ends before the line, the line is longer, or more than `MAX_DESCRIPTORS` come with it.
 pub async fn receive(socket: &UnixStream, limit: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let (mut line, mut descriptors) = (Vec::new(), Vec::new());
     while line.len() <= limit {
         let (bytes, received) = receive_once(socket).await?;
         descriptors.extend(received);
+        // Each byte may come with some. Nobody else could open a file any more.
+        if descriptors.len() > MAX_DESCRIPTORS {
+            break;
+        }
         line.extend_from_slice(&bytes);
         if bytes.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -83,4 +87,22 @@ pub(crate) async fn receive_once(socket: &UnixStream) -> io::Result<(Vec<u8>, Ve
         Ok((chunk, descriptors))
     };
     socket.async_io(Interest::READABLE, receive).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn descriptors_are_counted_over_all_parts_of_a_line() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let pipe = || pipe::pipe().unwrap().0.into_blocking_fd().unwrap();
+        let ends: [OwnedFd; MAX_DESCRIPTORS] = std::array::from_fn(|_| pipe());
+        descriptors::send(&theirs, b"a line\n", &ends).await.unwrap();
+        assert_eq!(receive(&ours, 100).await.unwrap().1.len(), MAX_DESCRIPTORS);
+        for part in [&b"a part"[..], b" and another\n"] {
+            descriptors::send(&theirs, part, &ends).await.unwrap();
+        }
+        assert_eq!(receive(&ours, 100).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
 }

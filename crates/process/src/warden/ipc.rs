@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use bytes::{Bytes, BytesMut};
-use nix::errno::Errno;
 
 use super::protocol::{MalformedFrame, WardenEvent, WardenMessage, next_frame};
 use crate::descriptors;
@@ -63,9 +62,9 @@ impl WardenSocket {
                     self.input.extend_from_slice(&chunk[..count]);
                     continue;
                 }
-                Err(Errno::EAGAIN) => {}
-                Err(Errno::EINTR) => continue,
-                Err(errno) => return Err(errno.into()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
             }
             break;
         }
@@ -114,7 +113,7 @@ impl WardenSocket {
         Ok(())
     }
 
-    fn read(&mut self, chunk: &mut [u8]) -> nix::Result<usize> {
+    fn read(&mut self, chunk: &mut [u8]) -> io::Result<usize> {
         let (count, received) = descriptors::receive(&self.socket, chunk)?;
         self.descriptors.extend(received);
         Ok(count)
