@@ -148,16 +148,18 @@ impl Client {
         if self.is_paused {
             return;
         }
-        let paused = self.paused;
-        let mut late = Vec::new();
-        for (id, open) in &self.open {
-            let since = paused.map_or(open.sent, |paused| paused.max(open.sent));
-            let bound = if self.was_silent { open.bound.max(LONG_BOUND) } else { open.bound };
-            if open.cancelled.is_none() && since.elapsed() > bound {
-                late.push(format!("{:?} {id} has no answer after {:?}", open.kind, open.sent.elapsed()));
-            }
-        }
+        let late = self.open.iter().filter(|(_, open)| self.is_late(open));
+        let late: Vec<_> = late
+            .map(|(id, open)| format!("{:?} {id} has no answer after {:?}", open.kind, open.sent.elapsed()))
+            .collect();
         self.violations.extend(late);
+    }
+
+    /// Whether a request waits, or has waited, for longer than it may.
+    fn is_late(&self, open: &Open) -> bool {
+        let since = self.paused.map_or(open.sent, |paused| paused.max(open.sent));
+        let bound = if self.was_silent { open.bound.max(LONG_BOUND) } else { open.bound };
+        open.cancelled.is_none() && since.elapsed() > bound
     }
 
     /// Handles one line of the proxy.
@@ -287,6 +289,9 @@ impl Client {
             return self.violate(format!("an answer after the request was cancelled: {}", shorten(&text)));
         }
         *self.statistics.entry("answers").or_default() += 1;
+        if self.is_late(&open) && !self.is_paused {
+            self.violate(format!("{:?} {id} was answered after {:?}", open.kind, open.sent.elapsed()));
+        }
         self.check_list(&open, &line);
         if crate::is_verbose() {
             eprintln!("    {:?}: {}", open.kind, shorten(&text));
