@@ -65,6 +65,8 @@ pub(crate) struct Client {
     was_silent: bool,
     pub(crate) tasks: Vec<String>,
     pub(crate) subscribed: BTreeSet<(usize, String)>,
+    /// When a subscription was last ended by a request.
+    unsubscribed: HashMap<(usize, String), Instant>,
     /// The answer to each list as the client knows it, and when a notification said that it changed.
     lists: HashMap<&'static str, (Bytes, Option<Instant>)>,
     told: HashMap<String, Instant>,
@@ -104,6 +106,7 @@ impl Client {
             was_silent: false,
             tasks: Vec::new(),
             subscribed: BTreeSet::new(),
+            unsubscribed: HashMap::new(),
             lists: HashMap::new(),
             told: HashMap::new(),
             approvals: 0,
@@ -259,9 +262,16 @@ impl Client {
         }
     }
 
-    /// Notes that the client has no subscription to a resource any more.
-    pub(crate) fn end_subscription(&mut self, topic: &(usize, String)) {
+    /// Whether a subscription was not ended by a request that was sent later and answered earlier.
+    fn was_last(&self, open: &Open) -> bool {
+        let ended = self.unsubscribed.get(&(open.server, open.expected.clone()));
+        ended.is_none_or(|ended| *ended < open.sent)
+    }
+
+    /// Notes that the client has no subscription to a resource any more, because of a request that was sent at `sent`.
+    pub(crate) fn end_subscription(&mut self, topic: &(usize, String), sent: Instant) {
         self.subscribed.remove(topic);
+        self.unsubscribed.insert(topic.clone(), sent);
         *self.statistics.entry("unsubscribed").or_default() += 1;
     }
 
@@ -393,8 +403,10 @@ impl Client {
             self.tasks.push(task.to_owned());
         }
         match open.kind {
-            K::Subscribe if !is_error => drop(self.subscribed.insert((open.server, open.expected.clone()))),
-            K::Unsubscribe => self.end_subscription(&(open.server, open.expected.clone())),
+            K::Subscribe if !is_error && self.was_last(open) => {
+                self.subscribed.insert((open.server, open.expected.clone()));
+            }
+            K::Unsubscribe => self.end_subscription(&(open.server, open.expected.clone()), open.sent),
             _ => {}
         }
         self.check_cause(open, text, is_error);
@@ -418,6 +430,10 @@ impl Client {
     fn check_cause(&mut self, open: &Open, text: &str, is_error: bool) {
         use RequestKind as K;
         if !is_error || !self.is_operating || !matches!(open.kind, K::Call | K::CallReadOnly) {
+            return;
+        }
+        // The user is asked for an approval first.
+        if open.tool == "guarded" {
             return;
         }
         let within = open.sent.elapsed() + RECOVERY;

@@ -758,12 +758,13 @@ impl Session {
         let Some((id, open)) = (count > 0).then(|| &mut open[pick % count]) else { return };
         open.cancelled = Some(Instant::now());
         // It may have ended all the same.
-        let ended = (open.kind == RequestKind::Unsubscribe).then(|| (open.server, open.expected.clone()));
+        let ended = (open.kind == RequestKind::Unsubscribe)
+            .then(|| ((open.server, open.expected.clone()), open.sent));
         let line = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
         );
-        if let Some(ended) = ended {
-            client.end_subscription(&ended);
+        if let Some((topic, sent)) = ended {
+            client.end_subscription(&topic, sent);
         }
         drop(client);
         self.send(line);
