@@ -64,8 +64,9 @@ pub(crate) struct Client {
     /// Whether it has ever left questions without an answer.
     was_silent: bool,
     pub(crate) tasks: Vec<String>,
-    pub(crate) subscribed: BTreeSet<(usize, String)>,
-    /// When a subscription was last ended by a request.
+    /// The open subscriptions, and when each was asked for.
+    pub(crate) subscribed: BTreeMap<(usize, String), Instant>,
+    /// When the end of a subscription was last asked for.
     unsubscribed: HashMap<(usize, String), Instant>,
     /// The answer to each list as the client knows it, and when a notification said that it changed.
     lists: HashMap<&'static str, (Bytes, Option<Instant>)>,
@@ -105,7 +106,7 @@ impl Client {
             exposed,
             was_silent: false,
             tasks: Vec::new(),
-            subscribed: BTreeSet::new(),
+            subscribed: BTreeMap::new(),
             unsubscribed: HashMap::new(),
             lists: HashMap::new(),
             told: HashMap::new(),
@@ -270,14 +271,17 @@ impl Client {
 
     /// Notes that the client has no subscription to a resource any more, because of a request that was sent at `sent`.
     pub(crate) fn end_subscription(&mut self, topic: &(usize, String), sent: Instant) {
-        self.subscribed.remove(topic);
+        // The answers may come in another order.
+        if self.subscribed.get(topic).is_some_and(|asked| *asked < sent) {
+            self.subscribed.remove(topic);
+        }
         self.unsubscribed.insert(topic.clone(), sent);
         *self.statistics.entry("unsubscribed").or_default() += 1;
     }
 
     fn was_ever_subscribed(&self, uri: &str) -> bool {
         let is_open = |open: &Open| open.kind == RequestKind::Subscribe && open.expected == uri;
-        self.subscribed.iter().any(|(_, known)| known == uri)
+        self.subscribed.keys().any(|(_, known)| known == uri)
             || self.open.values().any(is_open)
             || self.statistics.get("unsubscribed").is_some_and(|n| *n > 0)
     }
@@ -404,7 +408,7 @@ impl Client {
         }
         match open.kind {
             K::Subscribe if !is_error && self.was_last(open) => {
-                self.subscribed.insert((open.server, open.expected.clone()));
+                self.subscribed.insert((open.server, open.expected.clone()), open.sent);
             }
             K::Unsubscribe => self.end_subscription(&(open.server, open.expected.clone()), open.sent),
             _ => {}

@@ -632,7 +632,7 @@ impl<'a> World<'a> {
         {
             session.client.lock().violate(format!("nobody listens to changes of the lists of {name}"));
         }
-        let is_subscribed = session.client.lock().subscribed.contains(&(n, format!("mem://{name}/one")));
+        let is_subscribed = session.client.lock().subscribed.contains_key(&(n, format!("mem://{name}/one")));
         if is_subscribed {
             session.client.lock().updates.clear();
             let uri = state.lock().uri("one");
@@ -671,7 +671,7 @@ impl<'a> World<'a> {
             let (state, plan) = (state.lock(), &self.list.servers[n]);
             let count = state.connections.len();
             let is_kept =
-                plan.is_stateful || entry.idle_timeout == 0 || client.subscribed.iter().any(|(m, _)| *m == n);
+                plan.is_stateful || entry.idle_timeout == 0 || client.subscribed.keys().any(|(m, _)| *m == n);
             match entry.mode {
                 ServerMode::Eager if count != 1 => found.push(format!("eager s{n} has {count} connections")),
                 ServerMode::Hybrid | ServerMode::Pure
