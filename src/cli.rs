@@ -38,6 +38,7 @@ pub mod reconnect;
 mod running_instances;
 pub mod secrets;
 pub mod servers;
+mod servers_file;
 pub mod shell;
 pub mod status;
 pub mod usage;

@@ -4,19 +4,17 @@
 //! is the one that counts. Running instances notice the change by themselves.
 
 use super::config_files::{load_all_servers, no_such_server};
+use super::servers_file::{ServersFile, read_files};
 use base::text;
 use clap::Args;
+use config::Overrides;
 use config::env::Env;
-use config::{ConfigError, Overrides};
-use import::edit::{ObjectEdit, edit};
-use import::source::{literal, read_text, servers_keys, value_at};
-use import::write::{absolute, replace};
+use import::edit::ObjectEdit;
 use instance::InstanceOptions;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE, report};
+use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_USAGE, report};
 
 /// Add a server to the config
 #[derive(Args, Debug)]
@@ -199,55 +197,4 @@ pub(super) fn servers_in_files(options: &InstanceOptions, env: &Env) -> BTreeMap
     let files = read_files(options, env).unwrap_or_default();
     let entries = files.iter().filter_map(ServersFile::servers).flatten();
     entries.filter_map(|(name, entry)| Some((name.clone(), is_disabled(entry.as_object()?)))).collect()
-}
-
-/// A config file, and where its servers are.
-struct ServersFile {
-    /// Its absolute path.
-    path: PathBuf,
-    /// Its text; `None` if there is no file.
-    text: Option<String>,
-    /// Its content.
-    root: Value,
-    /// The keys that lead to its servers.
-    keys: Vec<String>,
-}
-
-impl ServersFile {
-    fn read(path: PathBuf) -> Result<Self, CommandError> {
-        let failed = |error: ConfigError| CommandError::new(EXIT_CONFIG, error.to_string());
-        let text = read_text(&path).map_err(failed)?;
-        let root = literal(&path, text.as_deref().unwrap_or_default()).map_err(failed)?;
-        let keys = servers_keys(&path, &root);
-        Ok(Self { path, text, root, keys })
-    }
-
-    /// Returns its servers by name.
-    fn servers(&self) -> Option<&Map<String, Value>> {
-        value_at(&self.root, &self.keys)?.as_object()
-    }
-
-    /// Returns the entry of a server.
-    fn entry(&self, name: &str) -> Option<&Map<String, Value>> {
-        self.servers()?.get(name)?.as_object()
-    }
-
-    /// Edits the file.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be edited or written, or was changed since it was read.
-    fn write(&self, change: &ObjectEdit) -> Result<(), CommandError> {
-        let failed = |why: String| {
-            CommandError::new(EXIT_FAILURE, format!("{} cannot be edited: {why}", text::path(&self.path)))
-        };
-        let text = self.text.as_deref().unwrap_or_default();
-        let edited = edit(&self.path, text, std::slice::from_ref(change)).map_err(failed)?;
-        replace(&self.path, self.text.as_deref(), &edited).map_err(|error| failed(error.to_string()))
-    }
-}
-
-fn read_files(options: &InstanceOptions, env: &Env) -> Result<Vec<ServersFile>, CommandError> {
-    let files = options.files.iter().cloned();
-    files.map(|file| ServersFile::read(absolute(&env.cwd().join(file)))).collect()
 }

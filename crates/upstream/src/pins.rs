@@ -36,6 +36,7 @@ use tokio::sync::Notify;
 
 mod canonical;
 pub mod changes;
+pub mod compare;
 pub mod definition;
 mod files;
 pub mod group;

@@ -105,6 +105,21 @@ impl PinRecord {
         self
     }
 
+    /// A record of no tools.
+    pub(super) fn empty(target: &PinTarget) -> Self {
+        Self {
+            version: VERSION,
+            config: target.config.clone(),
+            group: target.group.clone(),
+            server: target.server.clone(),
+            replaced_s: None,
+            approved: BTreeMap::new(),
+            earlier: BTreeMap::new(),
+            varying: BTreeMap::new(),
+            changed: BTreeMap::new(),
+        }
+    }
+
     /// Returns the record after these tools were seen. The first tools that are ever seen of a server are trusted.
     /// Later, a tool that differs counts as changed. So does a new tool if the group is `pinned`; otherwise it is
     /// trusted as it is now. Tools beyond `MAX_TOOLS`, or with a name of more than `MAX_NAME` bytes, are not
@@ -121,17 +136,7 @@ impl PinRecord {
             let approved: BTreeMap<_, _> =
                 seen.iter().filter(|(name, _)| fits(name)).take(MAX_TOOLS).cloned().collect();
             let replaced_s = is_replaced.then_some(now_s);
-            return (!approved.is_empty()).then(|| Self {
-                version: VERSION,
-                config: target.config.clone(),
-                group: target.group.clone(),
-                server: target.server.clone(),
-                replaced_s,
-                approved,
-                earlier: BTreeMap::new(),
-                varying: BTreeMap::new(),
-                changed: BTreeMap::new(),
-            });
+            return (!approved.is_empty()).then(|| Self { replaced_s, approved, ..Self::empty(target) });
         };
         for (name, tool) in seen.iter().filter(|(name, _)| fits(name)) {
             record.accept_varying(name, tool);

@@ -36,21 +36,85 @@ pub(super) fn config_files(
     }
 }
 
-fn npm_files(package: &PinnedPackage, program: &Path) -> Result<Vec<PathBuf>, String> {
-    let is_root = |dir: &&Path| dir.parent().is_some_and(|above| above.ends_with("_npx"));
-    let Some(root) = program.ancestors().find(is_root) else {
-        return Err(format!("{} is not in the cache of npx", program.display()));
+/// Returns the version of the package with this name that `program` is of. Blocks.
+///
+/// # Errors
+///
+/// Fails if the program is not in the cache of the launcher, or not of this package.
+pub(super) fn installed_version(
+    launcher: LauncherProgram,
+    name: &str,
+    program: &Path,
+) -> Result<String, String> {
+    let found = match launcher {
+        LauncherProgram::Npx => InstalledPackage::of_npx(name, program)?,
+        LauncherProgram::Uvx => InstalledPackage::of_uvx(name, program)?,
     };
-    let file = fs::canonicalize(program).map_err(|error| error.to_string())?;
-    // A package.json in a folder of the package says nothing about the package.
-    let place = Path::new("node_modules").join(&package.name);
-    let description = file.ancestors().find(|dir| dir.ends_with(&place)).map(|dir| dir.join("package.json"));
-    let Some(description) = description.filter(|file| describes(file, package)) else {
+    found.map(|found| found.version).ok_or_else(|| format!("{} is not of {name}", program.display()))
+}
+
+/// A package in the cache of its launcher.
+struct InstalledPackage {
+    /// The directory that the launcher made for it.
+    root: PathBuf,
+    /// What describes it there: a package.json, or a directory.
+    description: PathBuf,
+    /// Its version.
+    version: String,
+}
+
+impl InstalledPackage {
+    /// Finds the package of this name around `program`; `None` if the program is of another one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the program is not in the cache of npx, or does not exist.
+    fn of_npx(name: &str, program: &Path) -> Result<Option<Self>, String> {
+        let is_root = |dir: &&Path| dir.parent().is_some_and(|above| above.ends_with("_npx"));
+        let Some(root) = program.ancestors().find(is_root) else {
+            return Err(format!("{} is not in the cache of npx", program.display()));
+        };
+        let file = fs::canonicalize(program).map_err(|error| error.to_string())?;
+        // A package.json in a folder of the package says nothing about the package.
+        let place = Path::new("node_modules").join(name);
+        let description =
+            file.ancestors().find(|dir| dir.ends_with(&place)).map(|dir| dir.join("package.json"));
+        Ok(description.and_then(|description| {
+            let version = described_version(&description, name)?;
+            Some(Self { root: root.to_owned(), description, version })
+        }))
+    }
+
+    /// Finds the package of this name in the environment of `program`; `None` if it has no such package.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the program is not in an environment of uv.
+    fn of_uvx(name: &str, program: &Path) -> Result<Option<Self>, String> {
+        let root = program.parent().filter(|dir| dir.ends_with("bin")).and_then(Path::parent);
+        let Some(root) = root.filter(|root| root.join("pyvenv.cfg").is_file()) else {
+            return Err(format!("{} is not in an environment of uv", program.display()));
+        };
+        let entries =
+            |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        let libraries = entries(root.join("lib")).map(|python| python.join("site-packages"));
+        let mut found = libraries.flat_map(entries).filter_map(|dir| {
+            let version = dist_info_version(&dir, name)?;
+            Some(Self { root: root.to_owned(), description: dir, version })
+        });
+        Ok(found.next())
+    }
+}
+
+fn npm_files(package: &PinnedPackage, program: &Path) -> Result<Vec<PathBuf>, String> {
+    let found = InstalledPackage::of_npx(&package.name, program)?;
+    let Some(found) = found.filter(|found| found.version == package.version) else {
         return Err(format!("{} is not of {}@{}", program.display(), package.name, package.version));
     };
-    let mut files = vec![description];
+    let mut files = vec![found.description];
     files.extend(
-        ["package.json", "package-lock.json", "node_modules/.package-lock.json"].map(|file| root.join(file)),
+        ["package.json", "package-lock.json", "node_modules/.package-lock.json"]
+            .map(|file| found.root.join(file)),
     );
     Ok(files)
 }
@@ -79,22 +143,16 @@ fn npm_config_files(package: &PinnedPackage, cwd: &Path, env: &BTreeMap<String, 
     files
 }
 
-/// Returns whether a package.json is that of this package.
-fn describes(file: &Path, package: &PinnedPackage) -> bool {
-    let text = files::read_regular(file, MAX_PACKAGE_JSON);
-    let json = text.ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok()).unwrap_or_default();
-    json["name"] == *package.name && json["version"] == *package.version
+/// Returns the version in a package.json; `None` if it is not that of this package.
+fn described_version(file: &Path, name: &str) -> Option<String> {
+    let text = files::read_regular(file, MAX_PACKAGE_JSON).ok()?;
+    let json: Value = serde_json::from_slice(&text).ok()?;
+    json["version"].as_str().filter(|_| json["name"] == *name).map(str::to_owned)
 }
 
 fn uv_files(package: &PinnedPackage, program: &Path) -> Result<Vec<PathBuf>, String> {
-    let root = program.parent().filter(|dir| dir.ends_with("bin")).and_then(Path::parent);
-    let Some(root) = root.filter(|root| root.join("pyvenv.cfg").is_file()) else {
-        return Err(format!("{} is not in an environment of uv", program.display()));
-    };
-    let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let libraries = entries(root.join("lib")).map(|python| python.join("site-packages"));
-    let mut descriptions = libraries.flat_map(entries).filter(|dir| is_dist_info(dir, package));
-    let Some(description) = descriptions.next() else {
+    let found = InstalledPackage::of_uvx(&package.name, program)?;
+    let Some(found) = found.filter(|found| found.version == package.version) else {
         return Err(format!(
             "{} is not in an environment with {}=={}",
             program.display(),
@@ -102,6 +160,7 @@ fn uv_files(package: &PinnedPackage, program: &Path) -> Result<Vec<PathBuf>, Str
             package.version
         ));
     };
+    let InstalledPackage { root, description, .. } = found;
     Ok(vec![root.join("pyvenv.cfg"), description.join("RECORD"), description.join("METADATA")])
 }
 
@@ -123,13 +182,12 @@ fn uv_config_files(package: &PinnedPackage, cwd: &Path, env: &BTreeMap<String, S
     files
 }
 
-/// Returns whether a directory is what an installed package is described by: `NAME-VERSION.dist-info`, see
-/// <https://packaging.python.org/en/latest/specifications/recording-installed-packages/>.
-fn is_dist_info(dir: &Path, package: &PinnedPackage) -> bool {
-    let name = dir.file_name().and_then(|name| name.to_str()?.strip_suffix(".dist-info"));
-    name.and_then(|name| name.rsplit_once('-')).is_some_and(|(name, version)| {
-        normalized(name) == normalized(&package.name) && version == package.version
-    })
+/// Returns the version in the name of a directory that describes an installed package, `NAME-VERSION.dist-info`, see
+/// <https://packaging.python.org/en/latest/specifications/recording-installed-packages/>; `None` if it is not that of
+/// this package.
+fn dist_info_version(dir: &Path, package: &str) -> Option<String> {
+    let (name, version) = dir.file_name()?.to_str()?.strip_suffix(".dist-info")?.rsplit_once('-')?;
+    (normalized(name) == normalized(package)).then(|| version.to_owned())
 }
 
 /// Returns the name of a Python package as it is compared, with `-`, `_` and `.` alike.
@@ -176,6 +234,22 @@ mod tests {
         let local = write(&dir, "p/node_modules/c/main.js", "");
         write(&dir, "p/node_modules/c/package.json", r#"{"name": "c", "version": "1.2.3"}"#);
         assert!(find(&local, "c").unwrap_err().contains("not in the cache"));
+    }
+
+    #[test]
+    fn the_version_that_is_installed_is_found() {
+        let dir = TempDir::new().unwrap();
+        let version = |launcher, name: &str, program: &Path| installed_version(launcher, name, program).ok();
+        let program = write(&dir, "_npx/h/node_modules/@a/b/main.js", "");
+        write(&dir, "_npx/h/node_modules/@a/b/package.json", r#"{"name": "@a/b", "version": "4.5.6"}"#);
+        assert_eq!(version(LauncherProgram::Npx, "@a/b", &program).as_deref(), Some("4.5.6"));
+        assert_eq!(version(LauncherProgram::Npx, "b", &program), None);
+        let program = write(&dir, "e/bin/run", "");
+        write(&dir, "e/pyvenv.cfg", "");
+        write(&dir, "e/lib/python3.12/site-packages/my_pkg-7.8.dist-info/RECORD", "");
+        assert_eq!(version(LauncherProgram::Uvx, "My.Pkg", &program).as_deref(), Some("7.8"));
+        assert_eq!(version(LauncherProgram::Uvx, "pkg", &program), None);
+        assert_eq!(version(LauncherProgram::Npx, "my-pkg", &program), None);
     }
 
     #[test]

@@ -74,14 +74,66 @@ impl NotPinned {
 /// Fails if the entry starts no package by a launcher, names no exact version, or has an argument that may change what is
 /// started.
 pub fn pinned_package(stdio: &StdioConfig) -> Result<PinnedPackage, NotPinned> {
-    let command = Path::new(&stdio.command).file_name().and_then(|name| name.to_str());
+    let (options, start) = options_of(stdio).ok_or(NotPinned::NoLauncher)?;
     let args: Vec<&str> = stdio.args.iter().map(String::as_str).collect();
-    match (command, args.as_slice()) {
-        (Some("npx"), _) => NPX.package(&args, 0),
-        (Some("uvx"), _) => UVX.package(&args, 0),
-        (Some("uv"), ["tool", "run", ..]) => UVX.package(&args, 2),
-        _ => Err(NotPinned::NoLauncher),
+    options.package(&args, start)
+}
+
+/// Returns the options of the launcher that a config entry starts, and the index of its first argument.
+fn options_of(stdio: &StdioConfig) -> Option<(&'static LauncherOptions, usize)> {
+    let is_tool_run = || stdio.args.iter().take(2).eq(["tool", "run"]);
+    match Path::new(&stdio.command).file_name()?.to_str()? {
+        "npx" => Some((&NPX, 0)),
+        "uvx" => Some((&UVX, 0)),
+        "uv" if is_tool_run() => Some((&UVX, 2)),
+        _ => None,
     }
+}
+
+/// A package whose launcher chooses the version at each start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnpinnedPackage {
+    /// The launcher.
+    pub launcher: LauncherProgram,
+    /// The package's name in its registry.
+    pub name: String,
+    /// The argument that names it, by its index.
+    pub argument: usize,
+}
+
+/// Returns the package that a config entry starts in no exact version; `None` if there is no such package.
+pub fn unpinned_package(stdio: &StdioConfig) -> Option<UnpinnedPackage> {
+    let NotPinned::NoVersion(launcher, name) = pinned_package(stdio).err()? else { return None };
+    Some(UnpinnedPackage { launcher, name, argument: package_argument(stdio)? })
+}
+
+/// Returns the arguments of a config entry with this version of its package in place of the one that they name, if they
+/// name any. `version` may be a tag, such as `latest`. `None` if the entry starts no package by a launcher.
+pub fn with_version(stdio: &StdioConfig, version: &str) -> Option<Vec<String>> {
+    let (launcher, at) = (options_of(stdio)?.0, package_argument(stdio)?);
+    let mut args = stdio.args.clone();
+    let argument = args.get_mut(at)?;
+    let start = if argument.starts_with('-') { argument.find('=')? + 1 } else { 0 };
+    let spec = argument.get(start..)?;
+    let end = match launcher.launcher {
+        // The `@` of a scope is the first character, that of a version is not.
+        LauncherProgram::Npx => spec.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(at, _)| at),
+        LauncherProgram::Uvx => spec.find("==").or_else(|| spec.find('@')),
+    };
+    argument.truncate(start + end.unwrap_or(spec.len()));
+    // uv takes a tag after `@` alone.
+    let is_tag = !version.starts_with(|c: char| c.is_ascii_digit());
+    argument.push_str(if is_tag { "@" } else { launcher.launcher.version_separator() });
+    argument.push_str(version);
+    Some(args)
+}
+
+/// Returns the index of the argument that names the package.
+fn package_argument(stdio: &StdioConfig) -> Option<usize> {
+    let (options, start) = options_of(stdio)?;
+    let args: Vec<&str> = stdio.args.iter().map(String::as_str).collect();
+    let own = options.read(&args, start).ok()?;
+    Some(own.package.map_or(own.count - 1, |(_, at)| at))
 }
 
 /// Options of a launcher.
@@ -115,8 +167,8 @@ const UVX: LauncherOptions = LauncherOptions {
 
 /// The launcher's part of a command line.
 struct OwnArguments<'a> {
-    /// The package that an option names.
-    package: Option<&'a str>,
+    /// The package that an option names, and the index of the argument with its name.
+    package: Option<(&'a str, usize)>,
     /// The first argument that is not an option: the package, or its program if an option names the package.
     first: &'a str,
     /// The number of arguments up to this one.
@@ -131,7 +183,7 @@ impl LauncherOptions {
     /// `NoVersion` if the package has no exact version, `Unclear` if an argument is not understood.
     fn package(&self, args: &[&str], start: usize) -> Result<PinnedPackage, NotPinned> {
         let own = self.read(args, start)?;
-        let spec = own.package.unwrap_or(own.first);
+        let spec = own.package.map_or(own.first, |(spec, _)| spec);
         let launcher = self.launcher;
         let parts = match launcher {
             LauncherProgram::Npx => npm_package(spec),
@@ -181,7 +233,7 @@ impl LauncherOptions {
             }
             let is_second = package.is_some();
             match value {
-                Some(value) if names_package && !is_second => package = Some(value),
+                Some(value) if names_package && !is_second => package = Some((value, at - 1)),
                 Some(value) if names_more && is_requirement(value) => {}
                 Some(_) if !names_package && !names_more => {}
                 _ => return unclear(arg),
@@ -257,15 +309,18 @@ mod tests {
     use super::*;
     use config::InheritEnv;
 
-    fn package(command: &str, args: &[&str]) -> Result<String, String> {
-        let stdio = StdioConfig {
+    fn entry(command: &str, args: &[&str]) -> StdioConfig {
+        StdioConfig {
             command: command.to_owned(),
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             env: [].into(),
             cwd: None,
             inherit_env: InheritEnv::Safe,
-        };
-        pinned_package(&stdio)
+        }
+    }
+
+    fn package(command: &str, args: &[&str]) -> Result<String, String> {
+        pinned_package(&entry(command, args))
             .map(|found| {
                 let launcher = found.launcher.name();
                 format!("{launcher} {} {} {}", found.name, found.version, found.own_args)
@@ -289,6 +344,37 @@ mod tests {
         ] {
             assert_eq!(package(command, args).as_deref(), Ok(expected), "{command} {args:?}");
         }
+    }
+
+    #[test]
+    fn the_version_of_a_package_is_replaced_and_nothing_else() {
+        let replaced = |command: &str, args: &[&str], version: &str| {
+            let stdio = entry(command, args);
+            let unpinned = unpinned_package(&stdio).map(|package| package.name);
+            (unpinned, with_version(&stdio, version).map(|args| args.join(" ")))
+        };
+        for (command, args, version, unpinned, expected) in [
+            ("npx", &["-y", "@a/b", "--x"][..], "1.2.3", Some("@a/b"), "-y @a/b@1.2.3 --x"),
+            ("npx", &["c@latest", "c"], "1.2.3", Some("c"), "c@1.2.3 c"),
+            ("npx", &["c@1.0.0"], "latest", None, "c@latest"),
+            ("npx", &["-p", "c", "run", "c"], "1.2.3", Some("c"), "-p c@1.2.3 run c"),
+            ("npx", &["--package=@a/b", "run"], "1.2.3", Some("@a/b"), "--package=@a/b@1.2.3 run"),
+            ("uvx", &["d"], "1.2", Some("d"), "d==1.2"),
+            ("uvx", &["--with", "d", "d==1.0"], "latest", None, "--with d d@latest"),
+            ("uvx", &["--from=d[x]", "run"], "1.2", Some("d"), "--from=d[x]==1.2 run"),
+            (
+                "uv",
+                &["tool", "run", "--python", "3.12", "d@latest"],
+                "1.2",
+                Some("d"),
+                "tool run --python 3.12 d==1.2",
+            ),
+        ] {
+            let found = replaced(command, args, version);
+            assert_eq!((found.0.as_deref(), found.1.as_deref()), (unpinned, Some(expected)), "{args:?}");
+        }
+        assert_eq!(replaced("node", &["c"], "1.2.3"), (None, None));
+        assert_eq!(replaced("npx", &["-c", "c"], "1.2.3"), (None, None));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Takes the place of `with_proc` where no /proc shows what a launcher starts: every server is started as written.
 
 use super::effect::LauncherUse;
+use super::pinned::UnpinnedPackage;
 use crate::launch::Launch;
 use config::{Launcher, StdioConfig};
 use std::path::PathBuf;
@@ -46,6 +47,16 @@ impl NoStartRecord {
 
     /// Has nothing to forget.
     pub async fn forget(&self) {}
+}
+
+/// Nothing is known.
+///
+/// # Errors
+///
+/// Fails always.
+#[expect(clippy::unused_async, reason = "as on Linux")]
+pub async fn running_version(_pid: u32, _package: UnpinnedPackage) -> Result<String, String> {
+    Err("only Linux shows what a launcher starts".to_owned())
 }
 
 /// Nothing is known.

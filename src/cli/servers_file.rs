@@ -1,0 +1,68 @@
+//! The config files of the command line, as files that are edited.
+
+use base::text;
+use config::ConfigError;
+use config::env::Env;
+use import::edit::{ObjectEdit, edit};
+use import::source::{literal, read_text, servers_keys, value_at};
+use import::write::{absolute, replace};
+use instance::InstanceOptions;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE};
+
+/// A config file, and where its servers are.
+pub(super) struct ServersFile {
+    /// Its absolute path.
+    pub(super) path: PathBuf,
+    /// Its text; `None` if there is no file.
+    text: Option<String>,
+    /// Its content.
+    root: Value,
+    /// The keys that lead to its servers.
+    pub(super) keys: Vec<String>,
+}
+
+impl ServersFile {
+    fn read(path: PathBuf) -> Result<Self, CommandError> {
+        let failed = |error: ConfigError| CommandError::new(EXIT_CONFIG, error.to_string());
+        let text = read_text(&path).map_err(failed)?;
+        let root = literal(&path, text.as_deref().unwrap_or_default()).map_err(failed)?;
+        let keys = servers_keys(&path, &root);
+        Ok(Self { path, text, root, keys })
+    }
+
+    /// Returns its servers by name.
+    pub(super) fn servers(&self) -> Option<&Map<String, Value>> {
+        value_at(&self.root, &self.keys)?.as_object()
+    }
+
+    /// Returns the entry of a server.
+    pub(super) fn entry(&self, name: &str) -> Option<&Map<String, Value>> {
+        self.servers()?.get(name)?.as_object()
+    }
+
+    /// Edits the file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be edited or written, or was changed since it was read.
+    pub(super) fn write(&self, change: &ObjectEdit) -> Result<(), CommandError> {
+        let failed = |why: String| {
+            CommandError::new(EXIT_FAILURE, format!("{} cannot be edited: {why}", text::path(&self.path)))
+        };
+        let text = self.text.as_deref().unwrap_or_default();
+        let edited = edit(&self.path, text, std::slice::from_ref(change)).map_err(failed)?;
+        replace(&self.path, self.text.as_deref(), &edited).map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// Reads the config files of the command line.
+///
+/// # Errors
+///
+/// One of them cannot be read, or is not valid.
+pub(super) fn read_files(options: &InstanceOptions, env: &Env) -> Result<Vec<ServersFile>, CommandError> {
+    let files = options.files.iter().cloned();
+    files.map(|file| ServersFile::read(absolute(&env.cwd().join(file)))).collect()
+}
