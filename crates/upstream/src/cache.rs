@@ -122,15 +122,16 @@ impl CachedCatalogs {
     }
 }
 
-/// The last outcomes of attempts to connect.
-type PendingEntries = BTreeMap<CacheKey, Outcome>;
+/// What is to be written of each server.
+type PendingEntries = BTreeMap<CacheKey, PendingEntry>;
 
-/// The outcome of an attempt to connect.
-enum Outcome {
-    /// The catalog that was read.
-    Read(Arc<Catalog>),
-    /// Why it failed, in a few words.
-    Failed(String),
+/// What attempts to connect to a server gave.
+#[derive(Default)]
+struct PendingEntry {
+    /// The last catalog that was read.
+    catalog: Option<Arc<Catalog>>,
+    /// Why the last attempt failed, in a few words; `None` if it did not.
+    failure: Option<String>,
 }
 
 /// The catalog cache of one instance.
@@ -169,18 +170,18 @@ impl Cache {
     /// Puts a catalog that was read in this process into the cache. It is written at the next `flush`, and takes the
     /// place of what is pending under the same key.
     pub fn put(&self, key: CacheKey, catalog: Arc<Catalog>) {
-        self.add(key, Outcome::Read(catalog));
+        self.update(key, |pending| *pending = PendingEntry { catalog: Some(catalog), failure: None });
     }
 
     /// Notes why the last attempt to connect failed, in a few words, until a catalog is read. It is written at the next
-    /// `flush`, and takes the place of what is pending under the same key, even of a catalog.
+    /// `flush`, with the catalog that is pending under the same key.
     pub(crate) fn put_failure(&self, key: CacheKey, reason: &str) {
-        self.add(key, Outcome::Failed(reason.to_owned()));
+        self.update(key, |pending| pending.failure = Some(reason.to_owned()));
     }
 
-    fn add(&self, key: CacheKey, outcome: Outcome) {
+    fn update(&self, key: CacheKey, change: impl FnOnce(&mut PendingEntry)) {
         if self.dir.is_some() {
-            self.pending.lock().insert(key, outcome);
+            change(self.pending.lock().entry(key).or_default());
         }
     }
 
@@ -256,15 +257,12 @@ fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
     let _lock = lock(dir);
     let IndexFile { mut servers, mut failures, .. } = read_index(dir);
     let mut obsolete = Vec::new();
-    for (key, outcome) in pending {
-        let catalog = match outcome {
-            Outcome::Read(catalog) => catalog,
-            Outcome::Failed(reason) => {
-                failures.insert(key.launch.clone(), reason.clone());
-                continue;
-            }
-        };
-        failures.remove(&key.launch);
+    for (key, PendingEntry { catalog, failure }) in pending {
+        match failure {
+            Some(reason) => drop(failures.insert(key.launch.clone(), reason.clone())),
+            None => drop(failures.remove(&key.launch)),
+        }
+        let Some(catalog) = catalog else { continue };
         let Some(body) = catalog.body() else { continue };
         let known = servers.get(&key.launch);
         let known = known.and_then(|variants| serde_json::from_str::<Variants>(variants.get()).ok());

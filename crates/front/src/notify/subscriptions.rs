@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use upstream::Upstream;
@@ -45,6 +45,8 @@ struct SubscriptionState {
     tasks: JoinSet<()>,
     /// The number of requests so far that hold topics for themselves.
     requests: u64,
+    /// The URIs of the open `resources/subscribe`. Dropping the sender ends the request.
+    subscribing: Vec<(String, oneshot::Sender<()>)>,
 }
 
 /// The channels to and from the task of one group.
@@ -105,6 +107,21 @@ impl Subscriptions {
         let mut state = self.state.lock();
         state.requests += 1;
         kind(state.requests)
+    }
+
+    /// Begins a `resources/subscribe`. Returns its holder, and what resolves when the client unsubscribes from the URI.
+    pub(crate) fn begin_subscribe(&self, uri: &str) -> (Holder, impl Future<Output = ()> + use<>) {
+        let holder = self.new_holder(Holder::Subscribe);
+        let (is_open, unsubscribed) = oneshot::channel();
+        let mut state = self.state.lock();
+        state.subscribing.retain(|(_, is_open)| !is_open.is_closed());
+        state.subscribing.push((uri.to_owned(), is_open));
+        (holder, async { drop(unsubscribed.await) })
+    }
+
+    /// Ends the open `resources/subscribe` with this URI. What they have subscribed to is released when they end.
+    pub(crate) fn end_subscribes(&self, uri: &str) {
+        self.state.lock().subscribing.retain(|(open, _)| open != uri);
     }
 
     /// Tells every `subscriptions/listen` to end, because the session ends. Returns before they are answered.

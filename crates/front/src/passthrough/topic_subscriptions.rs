@@ -35,7 +35,7 @@ const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 const EMPTY: Raw = Raw::from_static(b"{}");
 
 /// `resources/subscribe`. Answers with the reply of the server, which is awaited for 20 s at most once the group is
-/// connected.
+/// connected; with an empty reply if the client unsubscribes before that.
 ///
 /// # Errors
 ///
@@ -43,8 +43,13 @@ const EMPTY: Raw = Raw::from_static(b"{}");
 /// and accepted the subscription in time, and of their errors this one says most.
 pub async fn subscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
     let known_as = invocation.string("uri")?;
-    let ask = |candidate| subscribe_at(&subscriptions, &invocation, candidate, &known_as);
-    uri_lookup::ask_candidates(&invocation, &known_as, ask).await?
+    let (holder, unsubscribed) = subscriptions.begin_subscribe(&known_as);
+    let ask = |candidate| subscribe_at(&subscriptions, &invocation, candidate, &known_as, holder);
+    tokio::select! {
+        biased;
+        reply = uri_lookup::ask_candidates(&invocation, &known_as, ask) => reply?,
+        () = unsubscribed => Ok(EMPTY),
+    }
 }
 
 async fn subscribe_at(
@@ -52,11 +57,11 @@ async fn subscribe_at(
     invocation: &Invocation,
     Candidate { group, uri, .. }: Candidate,
     known_as: &str,
+    holder: Holder,
 ) -> Reply {
     let topics = vec![Topic::Resource(uri.clone())];
     let params = Some(invocation.params_with("uri", &uri));
     let progress = invocation.context.progress.as_ref();
-    let holder = subscriptions.new_holder(Holder::Subscribe);
     let held = subscriptions.hold(&group, topics, holder, params, progress).await;
     let (guard, mut replies) = held?;
     let reply = replies.pop().unwrap_or(Ok(EMPTY))?;
@@ -74,6 +79,7 @@ async fn subscribe_at(
 /// resource; or the error of the server.
 pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
     let known_as = invocation.string("uri")?;
+    subscriptions.end_subscribes(&known_as);
     let topic = |uri: &str| Topic::Resource(uri.to_owned());
     // Meanwhile the URI may belong to another group, or to none.
     let held = subscriptions

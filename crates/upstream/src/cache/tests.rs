@@ -249,6 +249,18 @@ async fn a_failure_is_known_under_every_offer_until_the_server_works_under_one()
 }
 
 #[tokio::test]
+async fn a_failure_takes_nothing_from_a_catalog_that_is_not_written_yet() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = Cache::open(Some(dir.path().to_owned()));
+    cache.put(key(0), catalog(2));
+    cache.put_failure(key(0), "it has ended");
+    cache.flush().await;
+    let known = Cache::open(Some(dir.path().to_owned())).take_known();
+    assert_eq!(known.failure(&key(0)), Some("it has ended"));
+    assert!(known.get(&key(0)).unwrap().is_same(&catalog(2)));
+}
+
+#[tokio::test]
 async fn clear_removes_all_servers() {
     let dir = tempfile::tempdir().unwrap();
     write_servers(dir.path(), 2).await;
