@@ -2,7 +2,7 @@
 //! `get_status`.
 
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The number of calls that percentiles are computed from: enough to be steady, few enough to be recent.
@@ -13,7 +13,9 @@ const PERCENTILE_WINDOW: usize = 256;
 pub struct GroupStats {
     /// The number of attempts to connect so far.
     attempts: AtomicU64,
-    /// The number of calls so far.
+    /// Whether a call was ever sent.
+    was_called: AtomicBool,
+    /// The number of calls that have ended so far.
     calls: AtomicU64,
     /// How many of them failed.
     errors: AtomicU64,
@@ -29,7 +31,17 @@ impl GroupStats {
         self.attempts.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Adds one call, which may have failed.
+    /// Notes that a call is sent. It may end much later, because a server may ask its client something meanwhile.
+    pub fn begin_call(&self) {
+        self.was_called.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a call was ever sent.
+    pub(crate) fn was_called(&self) -> bool {
+        self.was_called.load(Ordering::Relaxed)
+    }
+
+    /// Adds one call that has ended, and may have failed.
     pub fn record(&self, took: Duration, failed: bool) {
         if failed {
             self.errors.fetch_add(1, Ordering::Relaxed);
@@ -44,7 +56,7 @@ impl GroupStats {
         }
     }
 
-    /// The number of calls so far.
+    /// The number of calls that have ended so far.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }

@@ -320,7 +320,7 @@ impl<C: Connect> Task<C> {
         let why = self.snapshot.lost.as_ref().map(ToString::to_string).unwrap_or_default();
         tracing::warn!(%why, "connection lost, will reconnect on use");
         let stateful = self.snapshot.server.as_ref().is_some_and(|server| server.common.stateful);
-        if stateful && self.stats.calls() > 0 {
+        if stateful && self.stats.was_called() {
             self.lost_state.store(true, Ordering::Release);
         }
         self.closing = Some((connection.close)(Grace::Ordinary));

@@ -111,6 +111,9 @@ impl<'a> Attempts<'a> {
             may_become_task: request.may_become_task,
             ..CallOptions::within(request.timeout)
         };
+        if method == Method::ToolsCall {
+            group.stats.begin_call();
+        }
         let started = clock::now();
         let outcome = match request.run_as_task {
             true => Box::pin(task::run(context, group, lease, params, options)).await,

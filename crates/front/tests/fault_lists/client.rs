@@ -436,8 +436,8 @@ impl Client {
         if !is_error || !self.is_operating || !matches!(open.kind, K::Call | K::CallReadOnly) {
             return;
         }
-        // The user is asked for an approval first.
-        if open.tool == "guarded" {
+        // The user is asked for an approval first, and what the config denies needs no server.
+        if open.tool == "guarded" || (open.tool == "write" && self.known[open.server].denies) {
             return;
         }
         let within = open.sent.elapsed() + RECOVERY;

@@ -380,7 +380,7 @@ async fn the_loss_of_a_stateful_server_is_reported_once() {
     sleep(Duration::from_millis(1)).await;
     assert!(!upstream.take_lost_state(), "without a call there is no state to lose");
     drop(upstream.acquire(WAIT).await);
-    upstream.stats.record(Duration::ZERO, false);
+    upstream.stats.begin_call();
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;
     assert!(upstream.take_lost_state());
