@@ -213,7 +213,7 @@ async fn run_on_handshake(group: &Upstream, lease: &Lease, channels: &mut Subscr
         if requests.is_empty() {
             sent(wanted.version);
         }
-        let mut sending: Vec<BoxFuture<'_, Option<Reply>>> = Vec::new();
+        let mut sending: Vec<BoxFuture<'_, Option<(Reply, bool)>>> = Vec::new();
         for (n, (method, topic)) in requests.iter().enumerate() {
             let request = send(group, lease, *method, topic, &wanted);
             let (is_last, version) = (n + 1 == requests.len(), wanted.version);
@@ -224,10 +224,10 @@ async fn run_on_handshake(group: &Upstream, lease: &Lease, channels: &mut Subscr
         let outcomes: Vec<_> = stream::iter(sending).buffered(MAX_CONCURRENT).collect().await;
         let mut new_replies = BTreeMap::new();
         for ((method, topic), reply) in requests.into_iter().zip(outcomes) {
-            let Some(reply) = reply else { return Ended::Connection };
+            let Some((reply, may_be_done)) = reply else { return Ended::Connection };
             if method == Method::ResourcesUnsubscribe {
                 subscribed.remove(&topic);
-            } else if reply.is_ok() {
+            } else if may_be_done {
                 subscribed.insert(topic.clone());
             }
             new_replies.insert(topic, reply);
@@ -243,26 +243,30 @@ async fn run_on_handshake(group: &Upstream, lease: &Lease, channels: &mut Subscr
     }
 }
 
-/// Sends one request, and waits for its reply for ten seconds at most. Returns `None` if the connection has ended;
-/// everything is sent again on the next one then. A request that is not answered in time, or is about a task, has an
-/// error as its reply.
+/// Sends one request, and waits for its reply for ten seconds at most. Returns the reply, and whether the server may have
+/// carried the request out. `None` if the connection has ended; everything is sent again on the next one then. A request
+/// that is not answered in time, or is about a task, has an error as its reply.
 async fn send(
     group: &Upstream,
     lease: &Lease,
     method: Method,
     topic: &Topic,
     topics: &Topics,
-) -> Option<Reply> {
+) -> Option<(Reply, bool)> {
     let Topic::Resource(uri) = topic else {
-        return Some(Err(errors::lacks_capability(&group.name, "subscriptions to tasks").into()));
+        let error = errors::lacks_capability(&group.name, "subscriptions to tasks");
+        return Some((Err(error.into()), false));
     };
     let params = topics.params.get(topic).cloned();
     let params = params.unwrap_or_else(|| json!({ "uri": uri }).to_string().into());
     let options = CallOptions::within(SUBSCRIBE_TIMEOUT);
     match lease.call(method.name(), Some(&params.into()), Era::Handshake, &options).await {
-        Ok(reply) => Some(reply),
+        Ok(reply) => {
+            let is_done = reply.is_ok();
+            Some((reply, is_done))
+        }
         Err(CallError::Closed { .. }) => None,
-        Err(error) => Some(Err(errors::unanswered(&group.name, method.name(), &error, None).into())),
+        Err(error) => Some((Err(errors::unanswered(&group.name, method.name(), &error, None).into()), true)),
     }
 }
 

@@ -410,6 +410,8 @@ impl Client {
             K::Subscribe if !is_error && self.was_last(open) => {
                 self.subscribed.insert((open.server, open.expected.clone()), open.sent);
             }
+            // The server may have subscribed it all the same.
+            K::Subscribe if is_error => *self.statistics.entry("unsubscribed").or_default() += 1,
             K::Unsubscribe => self.end_subscription(&(open.server, open.expected.clone()), open.sent),
             _ => {}
         }
@@ -498,7 +500,8 @@ impl Client {
                 state.plan.has_all_lists && (is_listed || is_expected)
             }
             K::PromptGet | K::Complete => known.state.lock().plan.has_all_lists,
-            K::GetTools => true,
+            // What it lists silently is not known.
+            K::GetTools => !known.state.lock().was_ever_empty,
             _ => false,
         };
         let is_denied = known.denies && open.tool == "write";

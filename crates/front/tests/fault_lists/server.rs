@@ -54,6 +54,7 @@ pub(crate) struct ServerState {
     /// The last version that a connection was told of.
     pub(crate) announced: u32,
     pub(crate) is_empty: bool,
+    pub(crate) was_ever_empty: bool,
     pub(crate) executions: Vec<Execution>,
     /// The number of processes so far.
     pub(crate) processes: u32,
@@ -131,6 +132,7 @@ impl ServerState {
             listed_at: None,
             announced: 0,
             is_empty: false,
+            was_ever_empty: false,
             executions: Vec::new(),
             processes: 0,
             crashed: Vec::new(),
@@ -276,6 +278,7 @@ impl ServerState {
             Fault::ChangeListsSilently => self.version += 1,
             Fault::ToggleEmpty => {
                 self.is_empty = !self.is_empty;
+                self.was_ever_empty = true;
                 self.tell_lists();
             }
             Fault::Ask(question) => self.question = question,

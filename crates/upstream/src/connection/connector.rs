@@ -290,8 +290,7 @@ impl Connector {
             Ok(catalog) => {
                 let session = Arc::new(session);
                 let info = catalog.info.clone();
-                let listening = (era == Era::Stateless)
-                    .then(|| OwnedTask(tokio::spawn(keep_subscribed(peer, info.clone()).in_current_span())));
+                let listening = listen(era, peer, &info, &lists_changed);
                 let connection = Connection {
                     live,
                     ended: Box::pin(async move {
@@ -313,6 +312,12 @@ impl Connector {
             }
         }
     }
+}
+
+/// Starts to listen to changes of a stateless server's lists; others report them unasked.
+fn listen(era: Era, peer: Arc<Peer>, info: &ServerInfo, lists_changed: &Arc<Notify>) -> Option<OwnedTask> {
+    let listening = keep_subscribed(peer, info.clone(), lists_changed.clone()).in_current_span();
+    (era == Era::Stateless).then(|| OwnedTask(tokio::spawn(listening)))
 }
 
 /// Rounds up to tenths of a second, because messages name it.

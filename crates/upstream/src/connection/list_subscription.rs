@@ -3,8 +3,10 @@
 use super::translate;
 use crate::catalog::ServerInfo;
 use serde_json::{Map, Value};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::{Notify, watch};
 use wire::log_text::LogText;
 use wire::peer::{CallError, CallOptions, Peer, RetryHint};
 use wire::protocol::Era;
@@ -19,9 +21,9 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 const LOGIN_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Subscribes to the lists that the server says may change, and again some time after a subscription ended or failed for
-/// now. Returns when the server refuses, the request fails for good or the connection ends; at once if no
+/// now. Notifies `lists_changed` when it is subscribed again: nobody heard of a change meanwhile. Returns when the server refuses, the request fails for good or the connection ends; at once if no
 /// list may change.
-pub(crate) async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo) {
+pub(crate) async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo, lists_changed: Arc<Notify>) {
     let kinds = [
         ("tools", "toolsListChanged"),
         ("resources", "resourcesListChanged"),
@@ -41,8 +43,24 @@ pub(crate) async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo) {
     let params =
         translate::request(Some(params.into()), Era::Handshake, Era::Stateless, &Raw::from_static(b"{}"));
     let method = Method::SubscriptionsListen.name();
+    let mut was_subscribed = false;
     loop {
-        match peer.call(method, params.clone(), CallOptions::within(SUBSCRIPTION_TIMEOUT)).await {
+        let (on_acknowledged, mut acknowledged) = watch::channel(None);
+        let options = CallOptions {
+            on_acknowledged: Some(on_acknowledged),
+            ..CallOptions::within(SUBSCRIPTION_TIMEOUT)
+        };
+        let mut call = pin!(peer.call(method, params.clone(), options));
+        let outcome = tokio::select! {
+            outcome = &mut call => outcome,
+            true = async { acknowledged.wait_for(Option::is_some).await.is_ok() } => {
+                if std::mem::replace(&mut was_subscribed, true) {
+                    lists_changed.notify_one();
+                }
+                call.await
+            }
+        };
+        match outcome {
             Ok(Ok(_)) | Err(CallError::Failed { hint: RetryHint::Later, .. }) => {
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
