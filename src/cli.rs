@@ -4,7 +4,7 @@
 //!
 //! [`usage`] parses the command line, and `main` reads the environment, once, and calls the command's function with
 //! both. Each function returns the exit code, or an error that `main` prints. A file beside this one has each command:
-//! [`login`] (and logout), [`approve`], [`servers`] (add, remove, enable, disable), [`check`], [`shell`] (tools,
+//! [`login`] (and logout), [`approve`], [`servers`] (add, remove, enable, disable), [`check`], [`update`], [`shell`] (tools,
 //! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`secrets`], [`completions`], [`cache`] and
 //! [`demo`]. The crate `import` has `import`. Without a command, `instance::serve` serves the client.
 //!
@@ -41,7 +41,9 @@ pub mod servers;
 mod servers_file;
 pub mod shell;
 pub mod status;
+pub mod update;
 pub mod usage;
+pub mod versions;
 
 /// The longest time that the first `tools/list` may wait. Most clients wait longer for it, some only 5 s.
 const MAX_FIRST_LIST_WAIT: Duration = Duration::from_secs(10);
@@ -210,6 +212,8 @@ pub enum CliCommand {
     Disable(servers::ServerNames),
     /// Start the servers and report what works, what does not, and what to do about it
     Check(check::CheckArgs),
+    /// Try the newest version of packages, show which tools change, and write it to the config
+    Update(update::UpdateArgs),
     /// List the tools of all servers, or of one
     Tools(shell::ToolsArgs),
     /// Search the tools of all servers
@@ -263,6 +267,7 @@ impl CliCommand {
             self,
             Self::Import(_)
                 | Self::Check(_)
+                | Self::Update(_)
                 | Self::Tools(_)
                 | Self::Search(_)
                 | Self::Call(_)

@@ -8,6 +8,7 @@ use config::env::Env;
 use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
 use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, servers};
+use import::ImportArgs;
 use instance::InstanceOptions;
 use instance::serve::{self, ServeOutcome};
 #[cfg(target_os = "linux")]
@@ -128,13 +129,14 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
         CliCommand::Login(args) => cli::login::login(args, options, env).await,
         CliCommand::Logout { name } => cli::login::logout(name, options, env).await,
         CliCommand::Approve(args) => cli::approve::approve(args, options, env),
-        CliCommand::Import(args) => import::import(args, options, env).await,
+        CliCommand::Import(args) => import_servers(args, options, env).await,
         CliCommand::Secret { command } => cli::secrets::run(command, env).await,
         CliCommand::Add(args) => servers::add(args, options, env),
         CliCommand::Remove(args) => servers::change(ServerEdit::Remove, args, options, env),
         CliCommand::Enable(args) => servers::change(ServerEdit::Enable, args, options, env),
         CliCommand::Disable(args) => servers::change(ServerEdit::Disable, args, options, env),
         CliCommand::Check(args) => cli::check::check(args, options, env).await,
+        CliCommand::Update(args) => cli::update::update(args, options, env).await,
         CliCommand::Tools(args) => cli::shell::tools(args, options, env).await,
         CliCommand::Search(args) => cli::shell::search(args, options, env).await,
         CliCommand::Call(args) => cli::shell::call(args, options, env).await,
@@ -151,6 +153,19 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
         }
         CliCommand::DemoServer { group, pid_file } => demo::server::serve(group, pid_file.as_deref()),
     }
+}
+
+/// Imports servers, and offers to pin the packages of those that were imported.
+///
+/// # Errors
+///
+/// The error of the command.
+async fn import_servers(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
+    let code = import::import(args, options, env).await?;
+    if code == ExitCode::SUCCESS && args.adds_servers() {
+        cli::versions::offer_after_import(!args.yes, options, env).await?;
+    }
+    Ok(code)
 }
 
 /// Prints the errors, and returns the exit code for them.

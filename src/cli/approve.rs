@@ -99,7 +99,7 @@ fn refused(tool: &str, error: ApproveError) -> CommandError {
 }
 
 /// Says in lines of text what changed about a tool, with hidden characters made visible.
-fn describe(text: &mut VisibleText, tool: &ApprovedTool) {
+pub(super) fn describe(text: &mut VisibleText, tool: &ApprovedTool) {
     text.line(format_args!("{}: {}", quoted(&shorten(&tool.name, MAX_DESCRIPTION)), tool.parts.join(", ")));
     for (path, how) in &tool.varying {
         let how = match how {

@@ -11,11 +11,13 @@
 use super::config_files::load_config;
 use super::shell::forms::Forms;
 use super::usage;
+use super::versions::{VersionChange, offer};
 use base::text::{CHARACTERS_PER_TOKEN, joined, name, quoted};
 use clap::Args;
 use config::env::Env;
-use config::{Config, Endpoint, GroupName, Mode, Overrides};
+use config::{Config, Endpoint, GroupName, Mode, Overrides, Share};
 use import::apps::ClientApp;
+use import::ask::Answers;
 use instance::InstanceOptions;
 use instance::embedded::{EmbeddedInstance, wait_for_groups};
 use instance::signals::interrupted;
@@ -25,6 +27,7 @@ use serde::Serialize;
 use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 use terminal::ProgressLine;
 use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
@@ -52,6 +55,12 @@ pub struct CheckArgs {
     /// Start them with the PATH, the environment and the entry that this client has
     #[arg(long = "as", value_name = "CLIENT")]
     pub client: Option<ClientApp>,
+    /// Offer to write the versions that are installed now, so that servers run without npx and uvx (Linux only)
+    #[arg(long, conflicts_with = "client")]
+    pub pin: bool,
+    /// Answer the question of --pin with yes
+    #[arg(long, short, requires = "pin")]
+    pub yes: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -79,6 +88,9 @@ struct CheckedServer {
     warnings: Vec<String>,
     /// What to know about a server that works.
     findings: Vec<String>,
+    /// With `--pin`: the version that is installed, and what to write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pin: Option<VersionChange>,
 }
 
 /// What `check` found.
@@ -126,8 +138,14 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
     report.disabled = config.disabled.iter().map(|server| format!("{}: {server}", server.name)).collect();
     report.warnings = config.warnings.iter().map(ToString::to_string).collect();
     let is_empty = config.servers.is_empty();
+    if args.pin {
+        for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
+            // What the host of shared servers starts cannot be looked at.
+            Arc::make_mut(server).common.share = Share::Client;
+        }
+    }
     if !is_empty {
-        let Some(servers) = start_all(config, options, &env, process_env).await? else {
+        let Some(servers) = start_all(config, options, &env, process_env, args.pin).await? else {
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         };
         report.servers = servers;
@@ -136,7 +154,12 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
         true => terminal::payload(format!("{}\n", serde_json::to_string(&report)?).as_bytes())?,
         false => terminal::print(&table::table(&report, Layout::of_stdout(0, &env)).wrapped())?,
     }
-    let works = report.errors.is_empty() && report.servers.iter().all(|server| server.works);
+    let mut is_written = true;
+    if args.pin && !args.json {
+        let pins = report.servers.iter_mut().filter_map(|server| server.pin.take()).collect();
+        is_written = offer(pins, Answers::new(args.yes), options, &env).await?;
+    }
+    let works = is_written && report.errors.is_empty() && report.servers.iter().all(|server| server.works);
     Ok(match (is_empty, works) {
         (true, _) => ExitCode::from(EXIT_CONFIG),
         (false, true) => ExitCode::SUCCESS,
@@ -149,7 +172,7 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
 /// # Errors
 ///
 /// Says which name is the first of these, and why.
-fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError> {
+pub(super) fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError> {
     let is_known = |wanted: &str| config.servers.iter().any(|(known, _)| known.as_str() == wanted);
     let unknown = names.iter().find(|wanted| !is_known(wanted));
     let Some(unknown) = unknown.filter(|_| config.errors.is_empty()) else { return Ok(()) };
@@ -191,6 +214,7 @@ async fn start_all(
     options: &InstanceOptions,
     env: &Env,
     process_env: Env,
+    pins: bool,
 ) -> anyhow::Result<Option<Vec<CheckedServer>>> {
     let mut programs = Vec::new();
     for (_, server) in &config.servers {
@@ -205,6 +229,36 @@ async fn start_all(
             Err(_) => None,
         });
     }
+    let Some(instance) = start_servers(config, options, env, process_env).await? else { return Ok(None) };
+    let groups = instance.groups.all();
+    let processes: LazyCell<ProcessTree> = LazyCell::new(ProcessTree::read);
+    let mut servers: Vec<_> =
+        groups.iter().zip(programs).map(|(group, runs)| checked(group, runs, &processes)).collect();
+    for (server, group) in servers.iter_mut().zip(&groups).filter(|_| pins) {
+        match VersionChange::of_running(group).await {
+            Some(Ok(change)) => server.pin = Some(change),
+            Some(Err(reason)) => {
+                server.findings.push(format!("its version cannot be written, because {reason}"));
+            }
+            None => {}
+        }
+    }
+    instance.close().await;
+    Ok(Some(servers))
+}
+
+/// Starts the servers of a config, and waits until each is connected or has failed, but for `CHECK_TIMEOUT` at most.
+/// `None`: a signal came, and they have ended.
+///
+/// # Errors
+///
+/// Fails if the instance cannot be started.
+pub(super) async fn start_servers(
+    config: Config,
+    options: &InstanceOptions,
+    env: &Env,
+    process_env: Env,
+) -> anyhow::Result<Option<EmbeddedInstance>> {
     // The client may start us in another directory.
     let files = options.files.iter().map(|file| env.cwd().join(file)).collect();
     let options = InstanceOptions { files, ..options.clone() };
@@ -213,11 +267,11 @@ async fn start_all(
         () = wait_for_all(&instance) => true,
         () = interrupted() => false,
     };
-    let groups = instance.groups.all();
-    let processes: LazyCell<ProcessTree> = LazyCell::new(ProcessTree::read);
-    let servers = groups.iter().zip(programs).map(|(group, runs)| checked(group, runs, &processes)).collect();
-    instance.close().await;
-    Ok(is_done.then_some(servers))
+    if !is_done {
+        instance.close().await;
+        return Ok(None);
+    }
+    Ok(Some(instance))
 }
 
 /// Waits until every server is connected or has failed, but for `CHECK_TIMEOUT` at most. Shows on a terminal which are

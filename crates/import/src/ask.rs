@@ -25,7 +25,7 @@ pub(crate) enum Replacement {
 
 /// Who answers questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answers {
+pub enum Answers {
     /// The person at the terminal.
     Terminal,
     /// `--yes`: every proposal is accepted.
@@ -36,7 +36,7 @@ pub(crate) enum Answers {
 
 impl Answers {
     /// Who answers, with or without `--yes`.
-    pub(crate) fn new(yes: bool) -> Self {
+    pub fn new(yes: bool) -> Self {
         match (yes, io::stdin().is_terminal()) {
             (true, _) => Self::Yes,
             (false, true) => Self::Terminal,
@@ -49,7 +49,7 @@ impl Answers {
     /// # Errors
     ///
     /// Fails if the terminal cannot be read or written, is closed, or gives no answer within `ANSWER_TIMEOUT`.
-    pub(crate) async fn confirm(self, question: &str) -> io::Result<bool> {
+    pub async fn confirm(self, question: &str) -> io::Result<bool> {
         match self {
             Self::Yes => Ok(true),
             Self::Nobody => Ok(false),

@@ -60,7 +60,7 @@ use terminal::outcome::{
 };
 use undo::{forget_record, list_records, undo_changes};
 
-mod ask;
+pub mod ask;
 pub(crate) mod clients;
 pub(crate) mod files;
 mod json;
@@ -115,6 +115,13 @@ pub struct ImportArgs {
     /// Answer every question with yes
     #[arg(long, short)]
     pub yes: bool,
+}
+
+impl ImportArgs {
+    /// Returns whether the command may add servers to servers.json.
+    pub fn adds_servers(&self) -> bool {
+        !self.undo && !self.dry_run && self.forget.is_none()
+    }
 }
 
 /// Imports the servers of clients, or takes back what an import changed in their files.
