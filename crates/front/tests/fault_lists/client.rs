@@ -64,6 +64,8 @@ pub(crate) struct Client {
     /// Whether it has ever left questions without an answer.
     was_silent: bool,
     pub(crate) tasks: Vec<String>,
+    /// The servers whose answer with the result of a task may have been dropped, so that nobody knows of its end.
+    pub(crate) lost_results: BTreeSet<usize>,
     /// The open subscriptions, and when each was asked for.
     pub(crate) subscribed: BTreeMap<(usize, String), Instant>,
     /// When the end of a subscription was last asked for.
@@ -106,6 +108,7 @@ impl Client {
             exposed,
             was_silent: false,
             tasks: Vec::new(),
+            lost_results: BTreeSet::new(),
             subscribed: BTreeMap::new(),
             unsubscribed: HashMap::new(),
             lists: HashMap::new(),
@@ -500,16 +503,18 @@ impl Client {
                 state.plan.has_all_lists && (is_listed || is_expected)
             }
             K::PromptGet | K::Complete => known.state.lock().plan.has_all_lists,
-            // What it lists silently is not known.
-            K::GetTools => !known.state.lock().was_ever_empty,
+            K::GetTools => true,
             _ => false,
         };
         let is_denied = known.denies && open.tool == "write";
+        // What it lists silently is not known; the tools of a call that names the group are looked for again.
+        let is_unknown = !matches!(open.kind, K::Call | K::CallReadOnly) && known.state.lock().was_ever_empty;
         // The era of the client has no such method.
         let exists = self.is_handshake || open.kind != K::Subscribe;
         needs_server
             && exists
             && !is_denied
+            && !is_unknown
             && self.is_operating
             && self.is_well(open.server, open.sent)
             && !self.lost_its_state(open)

@@ -670,8 +670,10 @@ impl<'a> World<'a> {
         for (n, (state, entry)) in states.iter().zip(&self.entries).enumerate() {
             let (state, plan) = (state.lock(), &self.list.servers[n]);
             let count = state.connections.len();
-            let is_kept =
-                plan.is_stateful || entry.idle_timeout == 0 || client.subscribed.keys().any(|(m, _)| *m == n);
+            let is_kept = plan.is_stateful
+                || entry.idle_timeout == 0
+                || client.subscribed.keys().any(|(m, _)| *m == n)
+                || !client.lost_results.is_empty();
             match entry.mode {
                 ServerMode::Eager if count != 1 => found.push(format!("eager s{n} has {count} connections")),
                 ServerMode::Hybrid | ServerMode::Pure
@@ -763,9 +765,11 @@ impl Session {
         // It may have ended all the same.
         let ended = (open.kind == RequestKind::Unsubscribe)
             .then(|| ((open.server, open.expected.clone()), open.sent));
+        let task_of = (open.kind == RequestKind::TaskResult).then_some(open.server);
         let line = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
         );
+        client.lost_results.extend(task_of);
         if let Some((topic, sent)) = ended {
             client.end_subscription(&topic, sent);
         }
