@@ -40,6 +40,7 @@ pub mod secrets;
 pub mod servers;
 mod servers_file;
 pub mod shell;
+mod started;
 pub mod status;
 pub mod update;
 pub mod usage;

@@ -9,18 +9,16 @@
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
 use super::config_files::load_config;
-use super::shell::forms::Forms;
+use super::started::{START_TIMEOUT, start_servers};
 use super::usage;
 use super::versions::{VersionChange, offer};
-use base::text::{CHARACTERS_PER_TOKEN, joined, name, quoted};
+use base::text::{CHARACTERS_PER_TOKEN, joined, quoted};
 use clap::Args;
 use config::env::Env;
 use config::{Config, Endpoint, GroupName, Mode, Overrides, Share};
 use import::apps::ClientApp;
 use import::ask::Answers;
 use instance::InstanceOptions;
-use instance::embedded::{EmbeddedInstance, wait_for_groups};
-use instance::signals::interrupted;
 use process::launch::prepare;
 use process::processes::ProcessTree;
 use serde::Serialize;
@@ -28,8 +26,6 @@ use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
-use terminal::ProgressLine;
 use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use terminal::table::Layout;
 use upstream::{State, Upstream};
@@ -39,9 +35,6 @@ mod findings;
 mod launcher;
 mod overrides;
 mod table;
-
-/// How long all servers together may take. Their own limits are shorter, unless the config sets longer ones.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Start the servers and report what works, what does not, and what to do about it
 #[derive(Args, Debug)]
@@ -204,7 +197,7 @@ fn options_of_entry(
     Some(options)
 }
 
-/// Starts all servers, and ends them once each has answered or failed, or after `CHECK_TIMEOUT`. `None`: a signal came.
+/// Starts all servers, and ends them once each has answered or failed, or after `START_TIMEOUT`. `None`: a signal came.
 ///
 /// # Errors
 ///
@@ -247,59 +240,6 @@ async fn start_all(
     Ok(Some(servers))
 }
 
-/// Starts the servers of a config, and waits until each is connected or has failed, but for `CHECK_TIMEOUT` at most.
-/// `None`: a signal came, and they have ended.
-///
-/// # Errors
-///
-/// Fails if the instance cannot be started.
-pub(super) async fn start_servers(
-    config: Config,
-    options: &InstanceOptions,
-    env: &Env,
-    process_env: Env,
-) -> anyhow::Result<Option<EmbeddedInstance>> {
-    // The client may start us in another directory.
-    let files = options.files.iter().map(|file| env.cwd().join(file)).collect();
-    let options = InstanceOptions { files, ..options.clone() };
-    let instance = EmbeddedInstance::start(config, &options, process_env, Forms::new().handler()).await?;
-    let is_done = tokio::select! {
-        () = wait_for_all(&instance) => true,
-        () = interrupted() => false,
-    };
-    if !is_done {
-        instance.close().await;
-        return Ok(None);
-    }
-    Ok(Some(instance))
-}
-
-/// Waits until every server is connected or has failed, but for `CHECK_TIMEOUT` at most. Shows on a terminal which are
-/// waited for.
-async fn wait_for_all(instance: &EmbeddedInstance) {
-    let mut progress = ProgressLine::on_stderr();
-    wait_for_groups(
-        &instance.groups,
-        CHECK_TIMEOUT,
-        |group| !is_decided(group),
-        |all, awaited| {
-            if !awaited.is_empty() {
-                let names = joined(awaited.iter().map(|group| name(group.name.as_str())));
-                let done = all.len() - awaited.len();
-                progress.show(&format!("{done} of {} done, waiting for {names}", all.len()));
-            }
-        },
-    )
-    .await;
-}
-
-/// Returns whether a server is connected, or has failed to be.
-fn is_decided(group: &Upstream) -> bool {
-    let snapshot = group.snapshot();
-    let has_failed = matches!(snapshot.state, State::Failed(_));
-    matches!(snapshot.state, State::Connected) || (has_failed && snapshot.connecting.is_none())
-}
-
 fn checked(group: &Upstream, runs: Option<String>, processes: &LazyCell<ProcessTree>) -> CheckedServer {
     let snapshot = group.snapshot();
     let mut server = CheckedServer {
@@ -312,7 +252,7 @@ fn checked(group: &Upstream, runs: Option<String>, processes: &LazyCell<ProcessT
         let error = snapshot.last_failure().map(ToString::to_string);
         server.error = Some(error.unwrap_or_else(|| {
             let line = group.startup_line().map(|line| format!("; the last line of its stderr: {line}"));
-            format!("it was not ready within {} s{}", CHECK_TIMEOUT.as_secs(), line.unwrap_or_default())
+            format!("it was not ready within {} s{}", START_TIMEOUT.as_secs(), line.unwrap_or_default())
         }));
         return server;
     };

@@ -7,9 +7,9 @@
 //! these versions. So nothing is written that does not work, and the launcher has installed the version and has shown
 //! how it is started without it (`process::launch::direct`). Then it edits the entries in the config files.
 
-use super::check::start_servers;
 use super::config_files::load_config;
 use super::servers_file::read_files;
+use super::started::start_servers;
 use base::text::{name, path, visible};
 use config::env::Env;
 use config::{Config, Endpoint, GroupName, Launcher, Mode, Overrides, ServerConfig, Share, StdioConfig};
@@ -258,7 +258,8 @@ pub async fn offer_after_import(is_asked: bool, options: &InstanceOptions, env: 
     let question = format!(
         "{servers} run beside a launcher, `npx` or `uvx`, which takes memory and time. Start them now to leave it out?"
     );
-    if !answers.confirm(&question).await? {
+    // Whoever closes the terminal has imported all the same.
+    if !answers.confirm(&question).await.unwrap_or_default() {
         return Ok(());
     }
     let changes = installed(config, options, env).await?;

@@ -280,3 +280,77 @@ fn check_says_what_a_launcher_costs_and_why_it_stays() {
         assert!(stdout.contains(&format!("note: {expected}\n")), "{stdout}");
     }
 }
+
+/// The version of the package that `npx` starts.
+fn set_installed(npm: &Npm, version: &str) {
+    let json = format!(r#"{{"name": "@a/scripted", "version": "{version}"}}"#);
+    write(npm, "_npx/0a1b/node_modules/@a/scripted/package.json", &json);
+}
+
+fn args_in_config(npm: &Npm) -> Value {
+    let config: Value = serde_json::from_str(&fs::read_to_string(npm.path("servers.json")).unwrap()).unwrap();
+    let entry = &config["mcpServers"]["g"];
+    json!([entry["args"][1], entry["launcher"]])
+}
+
+#[test]
+fn the_installed_version_is_written_on_a_yes_and_the_next_start_needs_no_launcher() {
+    let npm = Npm::new(&["-y", "@a/scripted"], json!({}));
+    let (code, stdout, stderr) = npm.shell.run(&["check", "--pin"]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(stdout.contains("g: @a/scripted → @a/scripted@1.2.3"), "{stdout}");
+    assert!(stdout.contains("Nothing was written"), "{stdout}");
+    assert_eq!(args_in_config(&npm), json!(["@a/scripted", null]));
+    let (code, stdout, stderr) = npm.shell.run(&["check", "--pin", "--json"]);
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, &report["servers"][0]["pin"]["package"]), (0, &json!("@a/scripted@1.2.3")), "{stderr}");
+
+    let (code, stdout, stderr) = npm.shell.run(&["check", "--pin", "--yes", "g"]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(stdout.contains("1 version written to"), "{stdout}");
+    assert_eq!(args_in_config(&npm), json!(["@a/scripted@1.2.3", "direct"]));
+    let starts = npm.starts();
+    assert_eq!(npm.start().1, starts, "the server was started through its launcher");
+    let (code, stdout, _) = npm.shell.run(&["check", "--pin", "--yes"]);
+    assert!(code == 0 && !stdout.contains("written"), "nothing is left to write: {stdout}");
+}
+
+#[test]
+fn a_server_that_fails_in_the_version_is_left_as_it_is() {
+    let npm = Npm::new(&["-y", "@a/scripted"], json!({}));
+    // What is installed cannot be named: it is no program of the cache.
+    let npx = fs::read_to_string(npm.path("bin/npx")).unwrap();
+    write(&npm, "bin/npx", &npx.replace("shift 2", "case $2 in *@1.2.3) exit 3;; esac; shift 2"));
+    let (code, stdout, stderr) = npm.shell.run(&["check", "--pin", "--yes"]);
+    assert_eq!(code, 1, "{stdout}{stderr}");
+    assert!(stderr.contains("g: left as it is, because it fails: "), "{stderr}");
+    assert_eq!(args_in_config(&npm), json!(["@a/scripted", null]));
+}
+
+#[test]
+fn an_update_tries_the_newest_version_and_writes_it_on_a_yes() {
+    let npm = Npm::new(&["-y", PACKAGE], json!({"launcher": "direct"}));
+    let (code, stdout, stderr) = npm.shell.run(&["update"]);
+    assert_eq!((code, stdout.as_str()), (0, "g: 1.2.3 is the newest version\n"), "{stderr}");
+    // The launcher finds another version, in which the tools are the same.
+    set_installed(&npm, "1.3.0");
+    let (code, stdout, stderr) = npm.shell.run(&["update", "g"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.starts_with("g: 1.2.3 → 1.3.0\n  no tool differs\n"), "{stdout}");
+    assert!(stdout.contains("Nothing was written"), "{stdout}");
+    assert_eq!(args_in_config(&npm)[0], json!(PACKAGE));
+    let (code, stdout, stderr) = npm.shell.run(&["update", "--yes"]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert_eq!(args_in_config(&npm), json!(["@a/scripted@1.3.0", "direct"]));
+    let starts = npm.starts();
+    assert_eq!(npm.start().1, starts, "the server was started through its launcher");
+
+    let (code, _, stderr) = npm.shell.run(&["update", "h"]);
+    assert_eq!(code, 2, "{stderr}");
+    let (_, config) = (0, config_of([("r", json!({"command": "true"}))]).to_string());
+    fs::write(npm.path("servers.json"), config).unwrap();
+    let (code, _, stderr) = npm.shell.run(&["update"]);
+    assert!(code == 2 && stderr.contains("no server names an exact version"), "{stderr}");
+    let (code, _, stderr) = npm.shell.run(&["update", "r"]);
+    assert!(code == 2 && stderr.contains("r cannot be updated, because its command is neither"), "{stderr}");
+}

@@ -134,7 +134,7 @@ fn variables_that_say_what_a_server_is_about_keep_entries_apart() {
 #[cfg(unix)]
 #[test]
 fn questions_come_before_the_list_and_never_about_an_account() {
-    let (code, shown) = at_terminal(two_accounts().command(&[]), "\ny\n");
+    let (code, shown) = at_terminal(two_accounts().command(&[]), "\ny\nn\n");
     assert_eq!(code, 0, "{shown}");
     assert_eq!(shown.matches("Which values count?").count(), 1, "{shown}");
     let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}"));

@@ -301,7 +301,7 @@ fn settings_that_cannot_be_read_are_an_error() {
 fn at_a_terminal_a_rule_that_asks_may_be_left_out_where_it_cannot_be_asked() {
     for (answer, expected) in [("1", json!({"deny": ["merge"]})), ("2", Value::Null)] {
         let home = Home::of(&[opencode(json!({"permission": {"gh_merge": "ask"}}))]);
-        let (code, shown) = at_terminal(home.command(&[]), &format!("{answer}\ny\n"));
+        let (code, shown) = at_terminal(home.command(&[]), &format!("{answer}\ny\nn\n"));
         assert_eq!(code, 0, "{shown}");
         assert!(
             shown.contains("shows no questions of servers, so that each call would be refused: gh: merge"),
