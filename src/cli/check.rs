@@ -15,7 +15,7 @@ use super::versions::{VersionChange, offer};
 use base::text::{CHARACTERS_PER_TOKEN, joined, quoted};
 use clap::Args;
 use config::env::Env;
-use config::{Config, Endpoint, GroupName, Mode, Overrides, Share};
+use config::{Config, Endpoint, GroupName, Mode, Overrides, Share, SurfaceKind};
 use import::apps::ClientApp;
 use import::ask::Answers;
 use instance::InstanceOptions;
@@ -34,6 +34,7 @@ mod as_client;
 mod findings;
 mod launcher;
 mod overrides;
+mod small_set;
 mod table;
 
 /// Start the servers and report what works, what does not, and what to do about it
@@ -101,6 +102,9 @@ struct CheckReport {
     warnings: Vec<String>,
     /// Which profile is in use, and how many servers it leaves out, in one line.
     profile: Option<String>,
+    /// That the tools of all servers cost less than ours, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    small_set: Option<String>,
 }
 
 /// Starts the servers and prints what was found.
@@ -131,6 +135,8 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
     report.disabled = config.disabled.iter().map(|server| format!("{}: {server}", server.name)).collect();
     report.warnings = config.warnings.iter().map(ToString::to_string).collect();
     let is_empty = config.servers.is_empty();
+    let surface = options.overrides.surface.unwrap_or(config.settings.surface);
+    let has_own_tools = [surface, config.settings.surface] == [SurfaceKind::Meta; 2];
     if args.pin {
         for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
             // What the host of shared servers starts cannot be looked at.
@@ -138,10 +144,12 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
         }
     }
     if !is_empty {
-        let Some(servers) = start_all(config, options, &env, process_env, args.pin).await? else {
+        let Some((servers, small_set)) = start_all(config, options, &env, process_env, args.pin).await?
+        else {
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         };
         report.servers = servers;
+        report.small_set = small_set.filter(|_| has_own_tools && args.names.is_empty());
     }
     match args.json {
         true => terminal::payload(format!("{}\n", serde_json::to_string(&report)?).as_bytes())?,
@@ -197,7 +205,8 @@ fn options_of_entry(
     Some(options)
 }
 
-/// Starts all servers, and ends them once each has answered or failed, or after `START_TIMEOUT`. `None`: a signal came.
+/// Starts all servers, and ends them once each has answered or failed, or after `START_TIMEOUT`. Returns what is known of
+/// each, with the version to write if `pins`, and the hint of `small_set`. `None`: a signal came.
 ///
 /// # Errors
 ///
@@ -208,7 +217,7 @@ async fn start_all(
     env: &Env,
     process_env: Env,
     pins: bool,
-) -> anyhow::Result<Option<Vec<CheckedServer>>> {
+) -> anyhow::Result<Option<(Vec<CheckedServer>, Option<String>)>> {
     let mut programs = Vec::new();
     for (_, server) in &config.servers {
         programs.push(match server.as_ref().map(|server| &server.endpoint) {
@@ -236,8 +245,9 @@ async fn start_all(
             None => {}
         }
     }
+    let small_set = small_set::of(&instance, &servers).await;
     instance.close().await;
-    Ok(Some(servers))
+    Ok(Some((servers, small_set)))
 }
 
 fn checked(group: &Upstream, runs: Option<String>, processes: &LazyCell<ProcessTree>) -> CheckedServer {

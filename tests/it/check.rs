@@ -48,6 +48,24 @@ fn each_server_is_started_and_each_failure_says_what_to_do() {
 }
 
 #[test]
+fn a_set_of_tools_that_costs_less_than_ours_is_named() {
+    let servers = |tools| [("works", merged(scripted_upstream(&[]), json!({"tools": tools})))];
+    let hint = "with `--surface flat` in the client's entry";
+    let shell = Shell::new(&config_of(servers(json!({"allow": ["echo"]}))));
+    let (code, table, _) = shell.run(&["check"]);
+    assert!(code == 0 && table.contains(hint), "{table}");
+    let (_, report, _) = shell.run(&["check", "--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert!(report["smallSet"].as_str().unwrap().contains(hint), "{report}");
+    assert!(!shell.run(&["check", "works"]).1.contains(hint), "these are not all servers");
+    let mut flat = config_of(servers(json!({"allow": ["echo"]})));
+    flat["settings"] = json!({"surface": "flat"});
+    assert!(!Shell::new(&flat).run(&["check"]).1.contains(hint), "the surface is flat");
+    let (_, table, _) = Shell::new(&config_of(servers(json!({})))).run(&["check"]);
+    assert!(!table.contains(hint), "{table}");
+}
+
+#[test]
 fn a_name_is_quoted_once_in_the_table_and_never_in_json() {
     let shell = Shell::new(&config_of([("my files", scripted_upstream(&[]))]));
     let (_, table, _) = shell.run(&["check"]);

@@ -39,6 +39,7 @@ pub(super) fn table(report: &CheckReport, layout: Layout) -> VisibleText {
         0 => "the config has no server".to_owned(),
         all => format!("{working} of {all} servers work"),
     });
+    report.small_set.iter().for_each(|hint| text.line(format_args!("note: {hint}")));
     text
 }
 

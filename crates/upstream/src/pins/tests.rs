@@ -126,6 +126,30 @@ async fn a_change_is_refused_before_anything_is_written_and_until_it_is_approved
 }
 
 #[tokio::test]
+async fn only_a_group_that_pins_its_tools_refuses_those_that_changed() {
+    let world = World::new();
+    let process = world.process().await;
+    process.see(FIRST);
+    process.see(CHANGED);
+    let refused = |pinned| process.group.refused(&world.server("a.json", "x", pinned));
+    assert!(refused(true).contains("a") && !refused(true).contains("b"));
+    assert!(!refused(false).contains("a"));
+}
+
+#[tokio::test]
+async fn another_server_of_the_same_name_begins_anew() {
+    let world = World::new();
+    let process = world.process().await;
+    process.see(FIRST);
+    let name = GroupName::new("g");
+    let same = process.store.group(&name, &world.server("a.json", "x", true));
+    assert!(Arc::ptr_eq(&same, &process.group));
+    let other = process.store.group(&name, &world.server("a.json", "y", true));
+    assert!(!Arc::ptr_eq(&other, &process.group));
+    assert!(other.changes().tools.is_empty());
+}
+
+#[tokio::test]
 async fn what_is_seen_while_the_file_is_written_is_not_forgotten() {
     let world = World::new();
     let process = world.process().await;
