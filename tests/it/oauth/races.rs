@@ -1,6 +1,7 @@
 //! Several processes change one login at the same time: no refreshed token is lost, and no login of another account is
 //! used.
 
+#[cfg(unix)]
 use std::fs::{self, File};
 use std::time::Duration;
 

@@ -54,7 +54,6 @@ impl NoStartRecord {
 /// # Errors
 ///
 /// Fails always.
-#[expect(clippy::unused_async, reason = "as on Linux")]
 pub async fn running_version(_pid: u32, _package: UnpinnedPackage) -> Result<String, String> {
     Err("only Linux shows what a launcher starts".to_owned())
 }
