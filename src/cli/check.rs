@@ -89,6 +89,7 @@ struct CheckedServer {
 
 /// What `check` found.
 #[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct CheckReport {
     /// With a client: where the environment and the options are from.
     environment: Vec<String>,
