@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! `npx` and `uvx` start the newest version of a package, or one that they once installed. A [`VersionChange`] is an
-//! exact version for one server, and what the arguments of its entry are then. [`write`] first starts the servers in
+//! exact version for one server, and what the arguments of its entry are then. [`write`](fn@write) first starts the servers in
 //! these versions. So nothing is written that does not work, and the launcher has installed the version and has shown
 //! how it is started without it (`process::launch::direct`). Then it edits the entries in the config files.
 
