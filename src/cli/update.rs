@@ -12,16 +12,14 @@ use config::{GroupName, Launcher, Overrides, ServerConfig};
 use import::ask::Answers;
 use instance::InstanceOptions;
 use instance::embedded::EmbeddedInstance;
-use process::launch::direct::{
-    PinnedPackage, UnpinnedPackage, pinned_package, running_version, with_version,
-};
+use process::launch::direct::{PinnedPackage, pinned_package, running_version, with_version};
 use std::process::ExitCode;
 use std::sync::Arc;
 use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 use terminal::{VisibleText, counted};
+use upstream::Upstream;
 use upstream::catalog::Catalog;
 use upstream::pins::compare::{VersionDifferences, compare};
-use upstream::{Tool, Upstream};
 use wire::Raw;
 
 /// How many tools that are gone are named, and how many that differ.
@@ -68,10 +66,8 @@ pub async fn update(args: &UpdateArgs, options: &InstanceOptions, env: &Env) -> 
     let pinned = pinned(&args.names, &config.servers)?;
     config.servers.clear();
     for one in &pinned {
-        let newest =
-            stdio_of(&one.config).and_then(|stdio| with_version(stdio, "latest")).unwrap_or_default();
-        let args = stdio_of(&one.config).map(|stdio| stdio.args.clone()).unwrap_or_default();
-        for (name, args) in [(one.server.clone(), args), (one.trial_name(), newest)] {
+        let newest = stdio_of(&one.config).and_then(|stdio| with_version(stdio, "latest"));
+        for (name, args) in [(one.server.clone(), None), (one.trial_name(), newest)] {
             let mut server = (*one.config).clone();
             make_trial(&mut server, args, Launcher::Keep);
             config.servers.push((name, Ok(Arc::new(server))));
@@ -130,18 +126,17 @@ fn pinned(
             Err(error) if is_named => return Err(CommandError::new(EXIT_CONFIG, error.to_string())),
             Err(_) => continue,
         };
-        match stdio_of(&config).map(pinned_package) {
-            Some(Ok(package)) => found.push(Pinned { server: server.clone(), config, package }),
-            Some(Err(reason)) if is_named => {
-                let message = format!("{} cannot be updated, because {reason}", name(server.as_str()));
-                return Err(CommandError::new(EXIT_USAGE, message));
+        let reason = match stdio_of(&config).map(pinned_package) {
+            Some(Ok(package)) => {
+                found.push(Pinned { server: server.clone(), config, package });
+                continue;
             }
-            None if is_named => {
-                let message =
-                    format!("{} cannot be updated, because it is a remote server", name(server.as_str()));
-                return Err(CommandError::new(EXIT_USAGE, message));
-            }
-            _ => {}
+            Some(Err(reason)) => reason.to_string(),
+            None => "it is a remote server".to_owned(),
+        };
+        if is_named {
+            let message = format!("{} cannot be updated, because {reason}", name(server.as_str()));
+            return Err(CommandError::new(EXIT_USAGE, message));
         }
     }
     match found.is_empty() {
@@ -182,10 +177,9 @@ async fn compare_one(pinned: &Pinned, earlier: &Upstream, newest: &Upstream) -> 
     if let Some(error) = failure(newest) {
         return Err(format!("the newest version fails: {error}"));
     }
-    let package =
-        UnpinnedPackage { launcher: pinned.package.launcher, name: pinned.package.name.clone(), argument: 0 };
+    let PinnedPackage { launcher, name: package, .. } = pinned.package.clone();
     let pid = newest.snapshot().process().map(|process| process.pid);
-    let version = running_version(pid.ok_or("it has no process")?, package).await?;
+    let version = running_version(pid.ok_or("it has no process")?, launcher, package).await?;
     if version == pinned.package.version {
         return Ok(None);
     }
@@ -209,14 +203,12 @@ fn differences(earlier: &Upstream, newest: &Upstream) -> VersionDifferences {
     let (Some(earlier), Some(newest)) = (&earlier.catalog, &newest.catalog) else {
         return VersionDifferences::default();
     };
-    let named = |(tool, definition): (&'_ Tool, &'_ Raw)| (tool.name.clone(), definition.clone());
-    let tools =
-        |catalog: &Catalog| catalog.definitions().into_iter().flatten().map(named).collect::<Vec<_>>();
-    let (earlier, newest) = (tools(earlier), tools(newest));
-    compare(
-        earlier.iter().map(|(name, definition)| (name.as_str(), definition)),
-        newest.iter().map(|(name, definition)| (name.as_str(), definition)),
-    )
+    compare(tools(earlier), tools(newest))
+}
+
+/// Returns the names and definitions of the tools.
+fn tools(catalog: &Catalog) -> impl Iterator<Item = (&str, &Raw)> {
+    catalog.definitions().into_iter().flatten().map(|(tool, definition)| (tool.name.as_str(), definition))
 }
 
 /// Says which tools differ, with hidden characters made visible.

@@ -3,9 +3,9 @@
 //! # Theory of operation
 //!
 //! `npx` and `uvx` start the newest version of a package, or one that they once installed. A [`VersionChange`] is an
-//! exact version for one server, and what the arguments of its entry are then. [`write`](fn@write) first starts the servers in
-//! these versions. So nothing is written that does not work, and the launcher has installed the version and has shown
-//! how it is started without it (`process::launch::direct`). Then it edits the entries in the config files.
+//! exact version for one server, and what the arguments of its entry are then. [`write`](fn@write) first starts the
+//! servers in these versions. So nothing is written that does not work, and the launcher has installed the version and
+//! has shown how it is started without it (`process::launch::direct`). Then it edits the entries in the config files.
 
 use super::config_files::load_config;
 use super::servers_file::read_files;
@@ -16,10 +16,10 @@ use config::{Config, Endpoint, GroupName, Launcher, Mode, Overrides, ServerConfi
 use import::ask::Answers;
 use import::edit::ObjectEdit;
 use instance::InstanceOptions;
-use process::launch::direct::{running_version, unpinned_package, with_version};
+use instance::embedded::EmbeddedInstance;
+use process::launch::direct::{NotPinned, pinned_package, running_version, with_version};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use terminal::outcome::{CommandError, EXIT_FAILURE};
 use terminal::{VisibleText, counted};
@@ -65,9 +65,9 @@ impl VersionChange {
     pub(super) async fn of_running(group: &Upstream) -> Option<Result<Self, String>> {
         let snapshot = group.snapshot();
         let stdio = stdio_of(snapshot.server.as_deref()?)?;
-        let package = unpinned_package(stdio)?;
+        let Err(NotPinned::NoVersion(launcher, package)) = pinned_package(stdio) else { return None };
         let pid = snapshot.process()?.pid;
-        Some(match running_version(pid, package).await {
+        Some(match running_version(pid, launcher, package).await {
             Ok(version) => Self::new(group.name.as_str(), stdio, &version)
                 .ok_or_else(|| format!("{version} cannot be written in its place")),
             Err(reason) => Err(reason),
@@ -102,11 +102,12 @@ pub(super) fn stdio_of(server: &ServerConfig) -> Option<&StdioConfig> {
     }
 }
 
-/// Sets what a server is started with that is only tried: a process of its own, at once.
-pub(super) fn make_trial(server: &mut ServerConfig, args: Vec<String>, launcher: Launcher) {
+/// Sets what a server is started with that is only tried: a process of its own, at once. `args`: its arguments, if they
+/// are others than those of its entry.
+pub(super) fn make_trial(server: &mut ServerConfig, args: Option<Vec<String>>, launcher: Launcher) {
     (server.common.mode, server.common.share, server.common.launcher) =
         (Mode::Eager, Share::Client, launcher);
-    if let Endpoint::Stdio(stdio) = &mut server.endpoint {
+    if let (Some(args), Endpoint::Stdio(stdio)) = (args, &mut server.endpoint) {
         stdio.args = args;
     }
 }
@@ -168,39 +169,25 @@ pub(super) async fn offer(
 ///
 /// Fails if stdout cannot be written, the config cannot be read, or the servers cannot be started.
 pub(super) async fn write(
-    mut changes: Vec<VersionChange>,
+    changes: Vec<VersionChange>,
     options: &InstanceOptions,
     env: &Env,
 ) -> anyhow::Result<bool> {
     let mut config = load_config(Overrides::default(), options, env)?;
-    retain(&mut config, |name| changes.iter().any(|change| change.server == name));
-    for (name, server) in &mut config.servers {
-        let Some(change) = changes.iter().find(|change| change.server == name.as_str()) else { continue };
-        if let Ok(server) = server {
-            make_trial(Arc::make_mut(server), change.args.clone(), Launcher::Direct);
+    config.servers.retain_mut(|(name, server)| {
+        let change = changes.iter().find(|change| change.server == name.as_str());
+        if let (Some(change), Ok(server)) = (change, server) {
+            make_trial(Arc::make_mut(server), Some(change.args.clone()), Launcher::Direct);
         }
-    }
-    // What it learns of the start is kept, and what it sees of the tools is not: nothing was agreed to yet.
-    let trial = InstanceOptions { pins_dir: None, ..options.clone() };
-    let Some(instance) = start_servers(config, &trial, env, env.clone()).await? else { return Ok(false) };
-    let failures: BTreeMap<GroupName, String> = instance
-        .groups
-        .all()
-        .iter()
-        .filter_map(|group| Some((group.name.clone(), failure(group)?)))
-        .collect();
+        change.is_some()
+    });
+    let Some(instance) = start_trial(config, options, env).await? else { return Ok(false) };
+    let group_of = |change: &VersionChange| instance.groups.get(&GroupName::new(&change.server));
+    let failures: Vec<_> = changes.iter().map(|change| failure(&group_of(change)?)).collect();
     instance.close().await;
-    let count = changes.len();
-    for (server, error) in &failures {
-        terminal::message(format_args!(
-            "{}: left as it is, because it fails: {error}",
-            name(server.as_str())
-        ));
-    }
-    changes.retain(|change| !failures.contains_key(&GroupName::new(&change.server)));
     let mut written = 0;
-    for change in &changes {
-        match write_entry(change, options, env) {
+    for (change, failure) in changes.iter().zip(failures) {
+        match failure.map_or_else(|| write_entry(change, options, env), |error| Err(not_written(&error))) {
             Ok(()) => written += 1,
             Err(error) => drop(error.print(&change.server)),
         }
@@ -209,11 +196,23 @@ pub(super) async fn write(
         let files = options.files.iter().map(|file| path(file)).collect::<Vec<_>>().join(", ");
         terminal::line(format_args!("{} written to {files}", counted(written, "version")))?;
     }
-    Ok(written == count)
+    Ok(written == changes.len())
 }
 
-fn retain(config: &mut Config, is_wanted: impl Fn(&str) -> bool) {
-    config.servers.retain(|(name, _)| is_wanted(name.as_str()));
+/// Returns the error of a version that was tried and fails.
+fn not_written(error: &str) -> CommandError {
+    CommandError::new(EXIT_FAILURE, format!("left as it is, because it fails: {error}"))
+}
+
+/// Starts servers as `start_servers` does. What is learned of their starts is kept, and what is seen of their tools is
+/// not: nothing was agreed to yet.
+async fn start_trial(
+    config: Config,
+    options: &InstanceOptions,
+    env: &Env,
+) -> anyhow::Result<Option<EmbeddedInstance>> {
+    let options = InstanceOptions { pins_dir: None, ..options.clone() };
+    start_servers(config, &options, env, env.clone()).await
 }
 
 /// Edits the entry of a server in the last config file that has it.
@@ -241,7 +240,7 @@ pub async fn offer_after_import(is_asked: bool, options: &InstanceOptions, env: 
     let mut config = load_config(Overrides::default(), options, env)?;
     config.servers.retain(|(_, server)| {
         let stdio = server.as_ref().ok().and_then(|server| stdio_of(server));
-        stdio.is_some_and(|stdio| unpinned_package(stdio).is_some())
+        stdio.is_some_and(|stdio| matches!(pinned_package(stdio), Err(NotPinned::NoVersion(..))))
     });
     if config.servers.is_empty() {
         return Ok(());
@@ -274,14 +273,9 @@ async fn installed(
     env: &Env,
 ) -> anyhow::Result<Vec<VersionChange>> {
     for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
-        let server = Arc::make_mut(server);
-        let args = stdio_of(server).map(|stdio| stdio.args.clone()).unwrap_or_default();
-        make_trial(server, args, Launcher::Keep);
+        make_trial(Arc::make_mut(server), None, Launcher::Keep);
     }
-    let trial = InstanceOptions { pins_dir: None, ..options.clone() };
-    let Some(instance) = start_servers(config, &trial, env, env.clone()).await? else {
-        return Ok(Vec::new());
-    };
+    let Some(instance) = start_trial(config, options, env).await? else { return Ok(Vec::new()) };
     let mut changes = Vec::new();
     for group in instance.groups.all() {
         let left = |why: &str| {

@@ -19,10 +19,7 @@
 
 use config::StdioConfig;
 pub use effect::LauncherUse;
-pub use pinned::{
-    LauncherProgram, NotPinned, PinnedPackage, UnpinnedPackage, pinned_package, unpinned_package,
-    with_version,
-};
+pub use pinned::{LauncherProgram, NotPinned, PinnedPackage, pinned_package, with_version};
 #[cfg(not(target_os = "linux"))]
 pub use unsupported::{
     NoDirectLaunches as DirectLaunches, NoStartRecord as StartRecord, running_version, server_of_launcher,

@@ -44,6 +44,10 @@ fn seen<'t>(tools: impl Iterator<Item = (&'t str, &'t Raw)>) -> Vec<SeenTool> {
 mod tests {
     use super::*;
 
+    fn by_ref(tools: &[(String, Raw)]) -> impl Iterator<Item = (&str, &Raw)> {
+        tools.iter().map(|(name, definition)| (name.as_str(), definition))
+    }
+
     #[test]
     fn tools_that_are_new_differ_or_are_gone_are_named() {
         let definition = |name: &str, description: &str, schema: &str| {
@@ -62,19 +66,15 @@ mod tests {
             definition("other", "b", r#"{"properties":{"x":{"type":"number"}}}"#),
             definition("new", "c", "{}"),
         ];
-        let all = |tools: &[(String, Raw)]| tools.to_vec();
-        let (earlier, now) = (all(&earlier), all(&now));
-        let by_ref = |tools: &'static [(String, Raw)]| tools.iter().map(|(name, raw)| (name.as_str(), raw));
-        let (earlier, now): (&[_], &[_]) = (earlier.leak(), now.leak());
-        let VersionDifferences { changed, gone } = compare(by_ref(earlier), by_ref(now));
+        let VersionDifferences { changed, gone } = compare(by_ref(&earlier), by_ref(&now));
         assert_eq!(gone, ["old"]);
         let names: Vec<_> = changed.iter().map(|tool| (tool.name.as_str(), tool.old.as_deref())).collect();
         assert_eq!(names, [("new", None), ("other", Some("a"))]);
         assert_eq!(changed[0].parts, ["new"]);
         assert_eq!(changed[1].parts, ["description", "inputSchema.properties.x.type"]);
-        let from_nothing = compare(by_ref(&[]), by_ref(now)).changed;
+        let from_nothing = compare(by_ref(&[]), by_ref(&now)).changed;
         assert!(from_nothing.iter().all(|tool| tool.parts == ["new"]) && from_nothing.len() == 3);
-        assert_eq!(compare(by_ref(now), by_ref(now)), VersionDifferences::default());
-        assert_eq!(compare(by_ref(now), by_ref(&[])).gone.len(), 3);
+        assert_eq!(compare(by_ref(&now), by_ref(&now)), VersionDifferences::default());
+        assert_eq!(compare(by_ref(&now), by_ref(&[])).gone.len(), 3);
     }
 }

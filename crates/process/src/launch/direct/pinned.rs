@@ -90,23 +90,6 @@ fn options_of(stdio: &StdioConfig) -> Option<(&'static LauncherOptions, usize)> 
     }
 }
 
-/// A package whose launcher chooses the version at each start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnpinnedPackage {
-    /// The launcher.
-    pub launcher: LauncherProgram,
-    /// The package's name in its registry.
-    pub name: String,
-    /// The argument that names it, by its index.
-    pub argument: usize,
-}
-
-/// Returns the package that a config entry starts in no exact version; `None` if there is no such package.
-pub fn unpinned_package(stdio: &StdioConfig) -> Option<UnpinnedPackage> {
-    let NotPinned::NoVersion(launcher, name) = pinned_package(stdio).err()? else { return None };
-    Some(UnpinnedPackage { launcher, name, argument: package_argument(stdio)? })
-}
-
 /// Returns the arguments of a config entry with this version of its package in place of the one that they name, if they
 /// name any. `version` may be a tag, such as `latest`. `None` if the entry starts no package by a launcher.
 pub fn with_version(stdio: &StdioConfig, version: &str) -> Option<Vec<String>> {
@@ -350,7 +333,10 @@ mod tests {
     fn the_version_of_a_package_is_replaced_and_nothing_else() {
         let replaced = |command: &str, args: &[&str], version: &str| {
             let stdio = entry(command, args);
-            let unpinned = unpinned_package(&stdio).map(|package| package.name);
+            let unpinned = match pinned_package(&stdio) {
+                Err(NotPinned::NoVersion(_, name)) => Some(name),
+                _ => None,
+            };
             (unpinned, with_version(&stdio, version).map(|args| args.join(" ")))
         };
         for (command, args, version, unpinned, expected) in [

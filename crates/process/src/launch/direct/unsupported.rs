@@ -1,7 +1,7 @@
 //! Takes the place of `with_proc` where no /proc shows what a launcher starts: every server is started as written.
 
 use super::effect::LauncherUse;
-use super::pinned::UnpinnedPackage;
+use super::pinned::LauncherProgram;
 use crate::launch::Launch;
 use config::{Launcher, StdioConfig};
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ impl NoStartRecord {
 /// # Errors
 ///
 /// Fails always.
-pub async fn running_version(_pid: u32, _package: UnpinnedPackage) -> Result<String, String> {
+pub async fn running_version(_pid: u32, _launcher: LauncherProgram, _name: String) -> Result<String, String> {
     Err("only Linux shows what a launcher starts".to_owned())
 }
 
