@@ -40,6 +40,7 @@ pub mod secrets;
 pub mod servers;
 mod servers_file;
 pub mod shell;
+pub mod small_set;
 mod started;
 pub mod status;
 pub mod update;

@@ -155,7 +155,7 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
     }
 }
 
-/// Imports servers, and offers to pin the packages of those that were imported.
+/// Imports servers, offers to pin the packages of those that were imported, and says if `flat` costs less.
 ///
 /// # Errors
 ///
@@ -164,6 +164,7 @@ async fn import_servers(args: &ImportArgs, options: &InstanceOptions, env: &Env)
     let code = import::import(args, options, env).await?;
     if code == ExitCode::SUCCESS && args.adds_servers() {
         cli::versions::offer_after_import(!args.yes, options, env).await?;
+        cli::small_set::hint_after_import(options, env).await?;
     }
     Ok(code)
 }

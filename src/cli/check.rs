@@ -9,10 +9,11 @@
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
 use super::config_files::load_config;
+use super::small_set;
 use super::started::{START_TIMEOUT, start_servers};
 use super::usage;
 use super::versions::{VersionChange, offer};
-use base::text::{CHARACTERS_PER_TOKEN, joined, quoted};
+use base::text::{joined, quoted};
 use clap::Args;
 use config::env::Env;
 use config::{Config, Endpoint, GroupName, Mode, Overrides, Share, SurfaceKind};
@@ -34,7 +35,6 @@ mod as_client;
 mod findings;
 mod launcher;
 mod overrides;
-mod small_set;
 mod table;
 
 /// Start the servers and report what works, what does not, and what to do about it
@@ -145,12 +145,11 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
         }
     }
     if !is_empty {
-        let Some((servers, small_set)) = start_all(config, options, &env, process_env, args.pin).await?
-        else {
+        let wanted = ExtraChecks { pins: args.pin, small_set: has_own_tools && args.names.is_empty() };
+        let Some(found) = start_all(config, options, &env, process_env, wanted).await? else {
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         };
-        report.servers = servers;
-        report.small_set = small_set.filter(|_| has_own_tools && args.names.is_empty());
+        (report.servers, report.small_set) = found;
     }
     match args.json {
         true => terminal::payload(format!("{}\n", serde_json::to_string(&report)?).as_bytes())?,
@@ -206,8 +205,16 @@ fn options_of_entry(
     Some(options)
 }
 
+/// What to find out beside whether the servers work.
+struct ExtraChecks {
+    /// The versions to write.
+    pins: bool,
+    /// The hint of [`small_set`].
+    small_set: bool,
+}
+
 /// Starts all servers, and ends them once each has answered or failed, or after `START_TIMEOUT`. Returns what is known of
-/// each, with the version to write if `pins`, and the hint of `small_set`. `None`: a signal came.
+/// each, and the hint of [`small_set`]. `None`: a signal came.
 ///
 /// # Errors
 ///
@@ -217,7 +224,7 @@ async fn start_all(
     options: &InstanceOptions,
     env: &Env,
     process_env: Env,
-    pins: bool,
+    wanted: ExtraChecks,
 ) -> anyhow::Result<Option<(Vec<CheckedServer>, Option<String>)>> {
     let mut programs = Vec::new();
     for (_, server) in &config.servers {
@@ -237,7 +244,7 @@ async fn start_all(
     let processes: LazyCell<ProcessTree> = LazyCell::new(ProcessTree::read);
     let mut servers: Vec<_> =
         groups.iter().zip(programs).map(|(group, runs)| checked(group, runs, &processes)).collect();
-    for (server, group) in servers.iter_mut().zip(&groups).filter(|_| pins) {
+    for (server, group) in servers.iter_mut().zip(&groups).filter(|_| wanted.pins) {
         match VersionChange::of_running(group).await {
             Some(Ok(change)) => server.pin = Some(change),
             Some(Err(reason)) => {
@@ -246,7 +253,10 @@ async fn start_all(
             None => {}
         }
     }
-    let small_set = small_set::of(&instance, &servers).await;
+    let small_set = match wanted.small_set {
+        true => small_set::of(&instance).await,
+        false => None,
+    };
     instance.close().await;
     Ok(Some((servers, small_set)))
 }
@@ -272,8 +282,7 @@ fn checked(group: &Upstream, runs: Option<String>, processes: &LazyCell<ProcessT
     server.works = true;
     server.connect_ms = catalog.connect_time.and_then(|took| u64::try_from(took.as_millis()).ok());
     server.tools = Some(usable.len());
-    let characters: usize = usable.iter().map(|(_, definition)| definition.len()).sum();
-    server.tokens = Some(characters / CHARACTERS_PER_TOKEN);
+    server.tokens = small_set::tokens(group);
     server.findings = findings::of(group, &usable);
     server.findings.extend(overrides::of(group));
     server.findings.extend(launcher::of(group, processes));

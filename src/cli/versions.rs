@@ -40,6 +40,9 @@ pub(super) struct VersionChange {
     /// The argument as it is now.
     #[serde(skip)]
     before: String,
+    /// Whether the entry leaves out the launcher from then on, because it names a version for the first time.
+    #[serde(skip)]
+    is_first: bool,
 }
 
 impl VersionChange {
@@ -54,7 +57,8 @@ impl VersionChange {
             .map_or(&**named, |(_, package)| package);
         let package = package.to_owned();
         let before = stdio.args.get(argument)?.clone();
-        Some(Self { server: server.to_owned(), package, args, argument, before })
+        let is_first = matches!(pinned_package(stdio), Err(NotPinned::NoVersion(..)));
+        Some(Self { server: server.to_owned(), package, args, argument, before, is_first })
     }
 
     /// Finds the version that a server runs in, if its entry names none. `None` if there is nothing to pin.
@@ -89,8 +93,9 @@ impl VersionChange {
         };
         *argument = json!(self.args[self.argument]);
         keys.push(self.server.clone());
-        let set = vec![("args".to_owned(), Value::Array(args)), ("launcher".to_owned(), json!("direct"))];
-        Ok(ObjectEdit::set(keys, set))
+        let launcher = self.is_first.then(|| ("launcher".to_owned(), json!("direct")));
+        let args = ("args".to_owned(), Value::Array(args));
+        Ok(ObjectEdit::set(keys, [args].into_iter().chain(launcher).collect()))
     }
 }
 
@@ -177,7 +182,8 @@ pub(super) async fn write(
     config.servers.retain_mut(|(name, server)| {
         let change = changes.iter().find(|change| change.server == name.as_str());
         if let (Some(change), Ok(server)) = (change, server) {
-            make_trial(Arc::make_mut(server), Some(change.args.clone()), Launcher::Direct);
+            let launcher = if change.is_first { Launcher::Direct } else { server.common.launcher };
+            make_trial(Arc::make_mut(server), Some(change.args.clone()), launcher);
         }
         change.is_some()
     });
@@ -245,17 +251,19 @@ pub async fn offer_after_import(is_asked: bool, options: &InstanceOptions, env: 
     if config.servers.is_empty() {
         return Ok(());
     }
-    let servers = counted(config.servers.len(), "server");
+    let is_one = config.servers.len() == 1;
+    let servers =
+        format!("{} {}", counted(config.servers.len(), "server"), if is_one { "runs" } else { "run" });
     let answers = Answers::new(false);
     if !is_asked || answers == Answers::Nobody {
         terminal::line(format_args!(
-            "{servers} run beside a launcher, `npx` or `uvx`. `dynamic-mcp check --pin{}` saves its memory and time.",
+            "{servers} beside a launcher, `npx` or `uvx`. `dynamic-mcp check --pin{}` saves its memory and time.",
             options.config_args(env)
         ))?;
         return Ok(());
     }
     let question = format!(
-        "{servers} run beside a launcher, `npx` or `uvx`, which takes memory and time. Start them now to leave it out?"
+        "{servers} beside a launcher, `npx` or `uvx`, which takes memory and time. Start them now to leave it out?"
     );
     // Whoever closes the terminal has imported all the same.
     if !answers.confirm(&question).await.unwrap_or_default() {

@@ -7,14 +7,14 @@ use std::process::{Command, Output, Stdio};
 use config::env::Env;
 use config::load::load;
 use config::{Config, ConfigError, Overrides};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 #[cfg(unix)]
 use crate::shell::at_terminal;
-use crate::support::base_env;
 #[cfg(unix)]
 use crate::support::{PipeReader, wait_for_child};
+use crate::support::{base_env, merged, scripted_upstream};
 
 mod accounts;
 mod bans;
@@ -102,8 +102,13 @@ impl Home {
 
     /// `dynamic-mcp import` with these arguments.
     fn command(&self, args: &[&str]) -> Command {
+        self.program(&[&["import"], args].concat())
+    }
+
+    /// `dynamic-mcp` with these arguments.
+    fn program(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-        command.arg("import").args(args).env_clear().current_dir(self.path());
+        command.args(args).env_clear().current_dir(self.path());
         match cfg!(windows) {
             true => {
                 let dirs = [("APPDATA", "AppData/Roaming"), ("LOCALAPPDATA", "AppData/Local")];
@@ -236,6 +241,20 @@ fn a_second_import_adds_nothing() {
         "{printed}"
     );
     assert_eq!(home.text(".config/dynamic-mcp/servers.json"), before);
+}
+
+#[test]
+fn an_import_says_if_all_tools_cost_less_than_ours() {
+    let entry = scripted_upstream(&[]);
+    let home = Home::of(&[(".cursor/mcp.json", json!({"mcpServers": {"g": entry}}))]);
+    let hint = "note: the tools of all servers take ";
+    assert!(!home.imported(&["--yes"]).contains(hint));
+    let few = json!({"mcpServers": {"g": merged(entry, json!({"tools": {"allow": ["echo"]}}))}});
+    home.write(".config/dynamic-mcp/servers.json", &few.to_string());
+    assert!(!home.imported(&["--yes"]).contains(hint), "no server has run yet");
+    let checked = home.program(&["check"]).output().unwrap();
+    assert!(stdout(&checked).contains(hint), "{checked:?}");
+    assert!(home.imported(&["--yes"]).contains(hint));
 }
 
 #[test]

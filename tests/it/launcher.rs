@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::shell::Shell;
-use crate::support::{config_of, merged, scripted_upstream_program};
+use crate::support::{config_of, merged, scripted_upstream_program, wait_until};
 
 /// A value of the config that may be stored nowhere.
 const SECRET: &str = "s3cret-v4lue";
@@ -120,6 +120,38 @@ fn a_server_that_does_not_start_without_its_launcher_is_started_through_it() {
     fs::remove_dir_all(npm.path("records")).unwrap();
     assert_eq!(npm.start().1, 3);
     assert_eq!(npm.start().1, 3);
+}
+
+#[test]
+fn a_shared_server_starts_without_its_launcher_as_well() {
+    // Other tests raise it at some time, and only processes with equal limits share.
+    process::warden::raise_nofile();
+    let npm = Npm::new(&["-y", PACKAGE], json!({"launcher": "direct", "share": "user"}));
+    let pid = || -> u32 {
+        let (code, stdout, stderr) = npm.shell.run(&["call", "g", "pid"]);
+        assert_eq!(code, 0, "{stderr}");
+        stdout.trim().parse().unwrap()
+    };
+    let through_npx = pid();
+    assert_eq!(npm.learned().len(), 1);
+    // What is learned changes nothing for a process that runs.
+    assert_eq!((pid(), npm.starts()), (through_npx, 1));
+    let ended = |pid: u32| wait_until("the server ends", || !PathBuf::from(format!("/proc/{pid}")).exists());
+    ended(through_npx);
+    let direct = pid();
+    assert_eq!((pid(), npm.starts()), (direct, 1));
+    assert_ne!(direct, through_npx);
+    let parent = fs::read_to_string(format!("/proc/{direct}/stat")).unwrap();
+    let parent = parent.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().to_owned();
+    let parent = fs::read_to_string(format!("/proc/{parent}/comm")).unwrap();
+    assert!(parent.starts_with("dmcp"), "{parent}");
+    ended(direct);
+    // It cannot be executed, so the host starts it as the config has it.
+    let main = npm.path("_npx/0a1b/node_modules/@a/scripted/main");
+    fs::set_permissions(main, Permissions::from_mode(0o644)).unwrap();
+    let again = pid();
+    assert_eq!(npm.starts(), 2);
+    ended(again);
 }
 
 /// Writes a file below the user's home.

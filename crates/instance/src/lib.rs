@@ -112,9 +112,10 @@ impl Instance {
         let logins = Arc::new(OAuthLogins::new(logins));
         let warden = Warden::new();
         let launchers = options.cache_dir.as_ref().map(|dir| dir.join("launchers"));
+        let direct = DirectLaunches::new(launchers);
         let transport = Transport {
-            direct: DirectLaunches::new(launchers),
-            shared: shared_servers(&env),
+            shared: shared_servers(&env, &direct),
+            direct,
             secrets: SecretResolver::new(stores::secret_keyring(&env), env.clone(), warden.clone()),
             process_env: env.clone(),
             warden,
@@ -135,12 +136,12 @@ impl Instance {
 }
 
 /// Attaches to servers that other instances use as well. Only Linux has a host for them.
-fn shared_servers(env: &Arc<Env>) -> Option<Arc<dyn AttachShared>> {
+fn shared_servers(env: &Arc<Env>, direct: &DirectLaunches) -> Option<Arc<dyn AttachShared>> {
     #[cfg(target_os = "linux")]
-    return Some(Arc::new(sharing::SharedServers::new(env.clone())));
+    return Some(Arc::new(sharing::SharedServers::new(env.clone(), direct.clone())));
     #[cfg(not(target_os = "linux"))]
     {
-        let _ = env;
+        let _ = (env, direct);
         None
     }
 }

@@ -60,6 +60,8 @@ impl ServerIdentity {
 pub struct AttachRequest {
     /// The server to attach to.
     pub server: ServerIdentity,
+    /// The same server as it starts without its launcher, if that is known. Not compared: it follows from `server`.
+    pub without_launcher: Option<ServerIdentity>,
     /// The soft RLIMIT_NOFILE that the instance was started with. Its current one is raised.
     pub nofile: u64,
     /// The pid of the instance. The one that connected is that of its helper.
@@ -74,6 +76,10 @@ pub(crate) enum AttachReply {
     Attached {
         /// The pid of the server's process, for display.
         pid: u32,
+        /// Whether the process was started without its launcher.
+        is_direct: bool,
+        /// Whether it was started for this session.
+        is_new: bool,
     },
     /// The instance has to start a process of its own. The host closes the connection.
     Refused(String),

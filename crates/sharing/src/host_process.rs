@@ -42,6 +42,18 @@ pub(super) struct HostDialer {
     may_start: bool,
 }
 
+/// A session with a shared server.
+pub(super) struct Attached {
+    /// The pipes to the server.
+    pub(super) pipes: SessionPipes,
+    /// The pid of the server's process, for display.
+    pub(super) pid: u32,
+    /// Whether the process was started without its launcher.
+    pub(super) is_direct: bool,
+    /// Whether it was started for this session.
+    pub(super) is_new: bool,
+}
+
 impl From<io::Error> for AttachError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -60,8 +72,7 @@ impl HostDialer {
         }
     }
 
-    /// Attaches to a server in the host, which is started if none runs. Returns the pipes of the session and the pid of
-    /// the server. The caller limits the wait.
+    /// Attaches to a server in the host, which is started if none runs. The caller limits the wait.
     ///
     /// # Errors
     ///
@@ -70,7 +81,7 @@ impl HostDialer {
         &self,
         request: &AttachRequest,
         own: &Confinement,
-    ) -> Result<(SessionPipes, u32), Declined> {
+    ) -> Result<Attached, Declined> {
         let unusable = |error: io::Error| Declined::new(format!("the runtime directory: {error}"));
         let dir = RuntimeDir::open(self.runtime_base.as_deref()).map_err(unusable)?;
         let path = dir.socket().map_err(unusable)?;
@@ -123,11 +134,7 @@ async fn try_lock(lock: &File) -> Result<bool, Declined> {
 ///
 /// `NoHost` if nobody listens at `path`; `Closed` if the host closes the connection; `Declined` if it cannot be trusted
 /// or does not share the server.
-async fn attach_to(
-    path: &Path,
-    request: &AttachRequest,
-    own: &Confinement,
-) -> Result<(SessionPipes, u32), AttachError> {
+async fn attach_to(path: &Path, request: &AttachRequest, own: &Confinement) -> Result<Attached, AttachError> {
     // A look that costs less than the helper.
     if !path.exists() {
         return Err(AttachError::NoHost);
@@ -151,7 +158,7 @@ async fn attach_to(
     descriptors::send(&socket, line.as_bytes(), &host_ends).await?;
     drop(host_ends);
     match read_reply(socket).await? {
-        AttachReply::Attached { pid } => Ok((pipes, pid)),
+        AttachReply::Attached { pid, is_direct, is_new } => Ok(Attached { pipes, pid, is_direct, is_new }),
         AttachReply::Refused(reason) => Err(AttachError::Declined(Declined(reason))),
     }
 }

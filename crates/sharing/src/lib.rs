@@ -24,7 +24,7 @@
 //! - No session sees or cancels the requests of another one.
 //!
 //! ```ignore
-//! let shared = SharedServers::new(process_env);
+//! let shared = SharedServers::new(process_env, direct_launches);
 //! let transport = match shared.attach(&server, max_message_bytes, timeout, &log).await {
 //!     Some(shared) => shared,
 //!     None => start_private_process().await?,
@@ -36,13 +36,13 @@
 
 use attach::{AttachRequest, Declined, MAX_MESSAGE_BYTES, SERVER_ENDED, SHARED_ANCESTOR, ServerIdentity};
 use config::env::Env;
-use config::{Endpoint, ServerConfig, Share, StdioConfig};
+use config::{Endpoint, Launcher, ServerConfig, Share, StdioConfig};
 use confinement::Confinement;
 use futures_util::future::BoxFuture;
-use host_process::HostDialer;
+use host_process::{Attached, HostDialer};
 use parking_lot::Mutex;
-use pipes::SessionPipes;
 use process::child::ProcessEnd;
+use process::launch::direct::{DirectLaunches, LauncherUse, StartRecord};
 use process::launch::{self, ANCESTORS_VAR, Launch};
 use process::server_log::ServerLog;
 use process::warden::raise_nofile;
@@ -77,6 +77,8 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub struct SharedServers {
     /// Our environment. Servers inherit a part of it.
     process_env: Arc<Env>,
+    /// Knows which launchers can be left out.
+    direct: DirectLaunches,
     /// Connects to the host.
     dialer: HostDialer,
     /// What confines our own process, or why nothing is shared; read at the first use.
@@ -87,17 +89,18 @@ pub struct SharedServers {
 
 impl SharedServers {
     /// Shares servers with other processes that have this environment.
-    pub fn new(process_env: Arc<Env>) -> Self {
+    pub fn new(process_env: Arc<Env>, direct: DirectLaunches) -> Self {
         let dialer = HostDialer::new(&process_env);
-        Self { process_env, dialer, own: OnceLock::new(), paused_until: Mutex::default() }
+        Self { process_env, direct, dialer, own: OnceLock::new(), paused_until: Mutex::default() }
     }
 
     async fn attach_to(
         &self,
         share: Share,
+        launcher: Launcher,
         stdio: &StdioConfig,
         max_message_bytes: usize,
-    ) -> Result<(SessionPipes, u32), Declined> {
+    ) -> Result<(Attached, Option<StartRecord>), Declined> {
         let own = self.own.get_or_init(|| {
             if self.process_env.var("CI").is_some() {
                 return Err(Declined::new("nothing is shared where CI is set"));
@@ -121,14 +124,17 @@ impl SharedServers {
             .await
             .map_err(|_| Declined::new("its command cannot be run"))?;
         scope::set_directory(share, stdio, &self.process_env, &mut launch);
+        let (direct, start) = self.direct.choose(launcher, stdio, launch.clone()).await;
+        let is_direct = start.as_ref().is_some_and(StartRecord::is_direct);
         let request = AttachRequest {
             server: identity(launch, max_message_bytes)?,
+            without_launcher: is_direct.then(|| identity(direct, max_message_bytes)).transpose()?,
             nofile: raise_nofile(),
             instance: std::process::id(),
         };
-        let (pipes, pid) = self.dialer.attach(&request, own).await?;
-        tracing::debug!(pid, "attached to the shared process of the server");
-        Ok((pipes, pid))
+        let attached = self.dialer.attach(&request, own).await?;
+        tracing::debug!(pid = attached.pid, "attached to the shared process of the server");
+        Ok((attached, start))
     }
 }
 
@@ -149,9 +155,12 @@ impl AttachShared for SharedServers {
                 return None;
             }
             let limit = limit.min(ATTACH_TIMEOUT);
-            let attached = timeout(limit, self.attach_to(share, stdio, max_message_bytes)).await;
+            let launcher = server.common.launcher;
+            let attached = timeout(limit, self.attach_to(share, launcher, stdio, max_message_bytes)).await;
             let declined = match attached {
-                Ok(Ok((pipes, pid))) => return Some(SharedTransport::open(pipes, pid, log.clone())),
+                Ok(Ok((attached, start))) => {
+                    return Some(SharedTransport::open(attached, start, log.clone()));
+                }
                 Ok(Err(declined)) => declined,
                 Err(_) => {
                     *self.paused_until.lock() = Some(Instant::now() + PAUSE);
@@ -192,6 +201,12 @@ fn identity(launch: Launch, max_message_bytes: usize) -> Result<ServerIdentity, 
 struct SharedTransport {
     /// The pid of the server's process, for display.
     pid: u32,
+    /// Whether the process was started without its launcher.
+    is_direct: bool,
+    /// How this instance would start the server, if its config leaves out the launcher.
+    start: Option<StartRecord>,
+    /// Whether the process was started for this session.
+    is_new: bool,
     /// How the server's process ended, as the host told it.
     server_end: OnceLock<(String, String)>,
     /// Gets its last lines of stderr. The host has the others.
@@ -200,9 +215,10 @@ struct SharedTransport {
 
 impl SharedTransport {
     /// Opens the transport of a session. The session ends when its input and its output are closed.
-    fn open(pipes: SessionPipes, pid: u32, log: ServerLog) -> OpenTransport<SharedHandle> {
+    fn open(attached: Attached, start: Option<StartRecord>, log: ServerLog) -> OpenTransport<SharedHandle> {
+        let Attached { pipes, pid, is_direct, is_new } = attached;
         let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
-        let handle = Arc::new(Self { pid, server_end: OnceLock::new(), log });
+        let handle = Arc::new(Self { pid, is_direct, start, is_new, server_end: OnceLock::new(), log });
         OpenTransport {
             input: Box::new(pipes.input),
             output,
@@ -216,6 +232,19 @@ impl SharedTransport {
 impl SharedSession for SharedTransport {
     fn pid(&self) -> u32 {
         self.pid
+    }
+
+    fn learn_start(&self) -> BoxFuture<'_, Option<LauncherUse>> {
+        Box::pin(async {
+            let start = self.start.as_ref()?;
+            Some(match (self.is_direct, self.is_new) {
+                (true, _) => LauncherUse::LeftOut,
+                (false, _) if start.is_direct() => LauncherUse::Learned,
+                (false, true) => start.learn(self.pid).await,
+                // The files that decide what the launcher starts may have changed since.
+                (false, false) => LauncherUse::Needed("another instance has started the server".to_owned()),
+            })
+        })
     }
 
     fn take_notification(&self, method: &str, params: Option<&Raw>) -> bool {

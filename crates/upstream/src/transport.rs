@@ -85,8 +85,11 @@ impl TransportHandle {
     /// Notes how to start the upstream's process without its launcher, if that is possible. Called once the server has
     /// answered.
     pub async fn learn_start(&self) -> Option<LauncherUse> {
-        let Self::Child(child) = self else { return None };
-        child.learn_start().await
+        match self {
+            Self::Child(child) => child.learn_start().await,
+            Self::Shared(shared) => shared.learn_start().await,
+            Self::Remote(_) | Self::InMemory(_) => None,
+        }
     }
 
     /// Forgets how to start the upstream without its launcher. Returns whether it was started without it.

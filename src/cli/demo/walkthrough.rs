@@ -118,7 +118,12 @@ impl Walkthrough<'_, '_> {
             tools.len(),
             tokens(self.characters_read)
         );
-        self.print_servers(&text, 0)
+        self.print_servers(&text, 0)?;
+        self.out.paragraph(
+            "If your own servers have so few tools that all of them cost less, `dynamic-mcp check` says so. With \
+             `--surface flat` the model then gets the tools themselves.",
+        )?;
+        Ok(())
     }
 
     async fn find_and_call(&mut self, direct_result: &str) -> anyhow::Result<()> {

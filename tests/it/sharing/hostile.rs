@@ -35,7 +35,7 @@ impl RawSession {
         };
         // The window started with the limit of this process, which `User::new` has raised.
         let (nofile, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-        let request = AttachRequest { server, nofile, instance: std::process::id() };
+        let request = AttachRequest { server, without_launcher: None, nofile, instance: std::process::id() };
         let line = serde_json::to_string(&request).unwrap() + "\n";
         let ((host_input, output), (input, host_output)) =
             (std::io::pipe().unwrap(), std::io::pipe().unwrap());

@@ -6,8 +6,9 @@ use super::unshareable::Unshareable;
 use crate::attach::ServerIdentity;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use process::launch::Launch;
 use process::runtime_dir::RuntimeDir;
-use process::warden::Warden;
+use process::warden::{SpawnError, SpawnedProcess, Warden};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -72,8 +73,9 @@ impl Registry {
         SessionId(self.last_session.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Returns a server, which is started if it does not run. `instance` is the process that wants to use it. Waits for the
-    /// end of an earlier process of the same server; the caller limits the wait.
+    /// Returns a server, and whether it was started for this call, because it did not run. It starts as `without_launcher`
+    /// says, or as `identity` says if that is `None` or cannot be executed. `instance` is the process that wants to use it.
+    /// Waits for the end of an earlier process of the same server; the caller limits the wait.
     ///
     /// # Errors
     ///
@@ -81,8 +83,9 @@ impl Registry {
     pub(super) async fn find(
         self: &Arc<Self>,
         identity: &Arc<ServerIdentity>,
+        without_launcher: Option<ServerIdentity>,
         instance: u32,
-    ) -> Result<Arc<SharedServer>, String> {
+    ) -> Result<(Arc<SharedServer>, bool), String> {
         if let Some(reason) = self.unshareable.reason(identity) {
             return Err(format!("the server is not shareable: {reason}"));
         }
@@ -90,11 +93,11 @@ impl Registry {
             return Err("a request of this client waited for another client".to_owned());
         }
         loop {
-            let mut phase = self.find_or_start(identity)?;
+            let (mut phase, is_new) = self.find_or_start(identity, without_launcher.as_ref())?;
             let started = phase.wait_for(|phase| !matches!(phase, ServerPhase::Starting)).await;
             let started = started.map_or(ServerPhase::Ended, |phase| phase.clone());
             match started {
-                ServerPhase::Running(server) if server.accepts_sessions() => return Ok(server),
+                ServerPhase::Running(server) if server.accepts_sessions() => return Ok((server, is_new)),
                 ServerPhase::Failed(reason) => return Err(reason),
                 // It may hold a port or a file that its successor needs.
                 _ => phase.wait_for(|phase| matches!(phase, ServerPhase::Ended)).await.map_or((), |_| ()),
@@ -105,28 +108,35 @@ impl Registry {
     fn find_or_start(
         self: &Arc<Self>,
         identity: &Arc<ServerIdentity>,
-    ) -> Result<watch::Receiver<ServerPhase>, String> {
+        without_launcher: Option<&ServerIdentity>,
+    ) -> Result<(watch::Receiver<ServerPhase>, bool), String> {
         let mut servers = self.servers.lock();
         if let Some(phase) = servers.get(identity) {
-            return Ok(phase.clone());
+            return Ok((phase.clone(), false));
         }
         if servers.len() >= MAX_SERVERS {
             return Err(format!("{MAX_SERVERS} servers are shared already"));
         }
         let (publisher, phase) = watch::channel(ServerPhase::Starting);
         servers.insert(identity.clone(), phase.clone());
-        let task = self.clone().run_server(identity.clone(), publisher);
+        let direct = without_launcher.map(ServerIdentity::launch);
+        let task = self.clone().run_server(identity.clone(), direct, publisher);
         self.tasks.send(Box::pin(task)).map_err(|_| "the host ends".to_owned())?;
-        Ok(phase)
+        Ok((phase, true))
     }
 
-    /// The task of one server, from its start until nothing of it is left.
-    async fn run_server(self: Arc<Self>, identity: Arc<ServerIdentity>, phase: watch::Sender<ServerPhase>) {
-        let end = match self.warden.spawn(identity.launch()).await {
-            Ok(process) => {
-                tracing::debug!(pid = process.pid, ?identity, "started a shared server");
+    /// The task of one server, from its start until nothing of it is left. `direct` starts it without its launcher.
+    async fn run_server(
+        self: Arc<Self>,
+        identity: Arc<ServerIdentity>,
+        direct: Option<Launch>,
+        phase: watch::Sender<ServerPhase>,
+    ) {
+        let end = match self.start(&identity, direct).await {
+            Ok((process, is_direct)) => {
+                tracing::debug!(pid = process.pid, is_direct, ?identity, "started a shared server");
                 let (server, process) =
-                    SharedServer::new(identity.clone(), self.unshareable.clone(), process);
+                    SharedServer::new(identity.clone(), self.unshareable.clone(), process, is_direct);
                 phase.send_replace(ServerPhase::Running(server.clone()));
                 server.run(process).await;
                 ServerPhase::Ended
@@ -136,6 +146,24 @@ impl Registry {
         // Before its end is known, so that a session that waits for it starts a new one.
         self.servers.lock().remove(&identity);
         phase.send_replace(end);
+    }
+
+    /// Starts the process of a server, by `direct` if that can be executed. Returns whether `direct` has started it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be started as the config has it either.
+    async fn start(
+        &self,
+        identity: &ServerIdentity,
+        direct: Option<Launch>,
+    ) -> Result<(SpawnedProcess, bool), SpawnError> {
+        if let Some(direct) = direct
+            && let Ok(process) = self.warden.spawn(direct).await
+        {
+            return Ok((process, true));
+        }
+        self.warden.spawn(identity.launch()).await.map(|process| (process, false))
     }
 
     /// Remembers that a request of the process `instance` waited for another session of the server.

@@ -35,6 +35,8 @@ pub(super) struct SharedServer {
     pub(super) identity: Arc<ServerIdentity>,
     /// The pid of its process, for display.
     pub(super) pid: u32,
+    /// Whether its process was started without its launcher.
+    pub(super) is_direct: bool,
     /// The connection to its process.
     pub(super) peer: Arc<Peer>,
     /// Its sessions.
@@ -59,11 +61,12 @@ pub(super) struct ServerIo {
 }
 
 impl SharedServer {
-    /// Makes a server of a process.
+    /// Makes a server of a process. `is_direct`: it was started without its launcher.
     pub(super) fn new(
         identity: Arc<ServerIdentity>,
         unshareable: Arc<Unshareable>,
         process: SpawnedProcess,
+        is_direct: bool,
     ) -> (Arc<Self>, ServerIo) {
         let SpawnedProcess { pid, stdin, stdout, stderr, handle } = process;
         let (output, writer) = Output::direct(PollableFd::Pipe(stdin));
@@ -72,6 +75,7 @@ impl SharedServer {
         let server = Self {
             identity,
             pid,
+            is_direct,
             peer,
             table: Mutex::default(),
             session_count: watch::Sender::new(0),

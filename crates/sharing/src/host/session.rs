@@ -72,15 +72,16 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
     let client = timeout(ATTACH_TIMEOUT, verify(&mut socket, own)).await??;
     let (attached, answer) = match timeout(ATTACH_TIMEOUT, find_server(&socket, &registry, client)).await? {
         Ok(attached) => {
-            let pid = attached.server.pid;
-            (Some(attached), AttachReply::Attached { pid })
+            let (server, is_new) = (&attached.server, attached.is_new);
+            let answer = AttachReply::Attached { pid: server.pid, is_direct: server.is_direct, is_new };
+            (Some(attached), answer)
         }
         Err(reason) => (None, AttachReply::Refused(reason)),
     };
     let answer = serde_json::to_string(&answer)? + "\n";
     timeout(ATTACH_TIMEOUT, socket.write_all(answer.as_bytes())).await??;
     drop(socket);
-    let Some(AttachedClient { server, pipes, instance }) = attached else { return Ok(()) };
+    let Some(AttachedClient { server, pipes, instance, .. }) = attached else { return Ok(()) };
     let mut lines = LineReader::new(Box::new(pipes.input), MAX_MESSAGE_BYTES);
     let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
     output.set_limit(MAX_UNREAD_BYTES);
@@ -135,6 +136,8 @@ async fn verify(socket: &mut UnixStream, own: &Confinement) -> io::Result<Result
 /// What a session needs.
 struct AttachedClient {
     server: Arc<SharedServer>,
+    /// Whether the server was started for it.
+    is_new: bool,
     pipes: SessionPipes,
     /// The process of the instance.
     instance: u32,
@@ -154,14 +157,14 @@ async fn find_server(
     let received = pipes::receive(socket, MAX_REQUEST_BYTES).await;
     let (line, ends) = received.map_err(|error| format!("the request: {error}"))?;
     let request = serde_json::from_slice(&line).map_err(|error| format!("the request: {error}"))?;
-    let AttachRequest { server, nofile, instance } = request;
+    let AttachRequest { server, without_launcher, nofile, instance } = request;
     verdict.map_err(|declined| declined.0)?;
     let pipes = SessionPipes::from_ends(ends).map_err(|error| format!("the pipes: {error}"))?;
     if nofile != raise_nofile() {
         return Err("the two processes differ in: the limit of open files".to_owned());
     }
-    let server = registry.find(&Arc::new(server), instance).await?;
-    Ok(AttachedClient { server, pipes, instance })
+    let (server, is_new) = registry.find(&Arc::new(server), without_launcher, instance).await?;
+    Ok(AttachedClient { server, is_new, pipes, instance })
 }
 
 /// Removes a session from its server when it is dropped.

@@ -184,8 +184,12 @@ impl Connector {
         {
             // A process that is shared is offered no capabilities.
             let offered = Raw::from_static(b"{}");
+            let handle = opened.handle.clone();
             match self.connect_on(opened, offered, era, server, Some(rest()), is_certain).await {
-                Ok(connected) => return Ok(connected),
+                Ok(connected) => {
+                    note_launcher(&handle, &connected.0.live).await;
+                    return Ok(connected);
+                }
                 Err(EraError { error: failed, other })
                     if matches!(failed.error, UpstreamError::TimedOut { .. }) || rest().is_zero() =>
                 {
@@ -209,11 +213,8 @@ impl Connector {
             }
             (outcome, handle) = self.open_private(era, server, Some(rest()), is_certain).await?;
         }
-        let live = outcome.as_ref().ok().map(|(connection, _)| connection.live.clone());
-        if let Some(live) = live
-            && let Some(used) = handle.learn_start().await
-        {
-            live.set_launcher(used);
+        if let Ok((connection, _)) = &outcome {
+            note_launcher(&handle, &connection.live).await;
         }
         outcome
     }
@@ -311,6 +312,13 @@ impl Connector {
                 Err(EraError { error, other })
             }
         }
+    }
+}
+
+/// Learns from a connection that works how its server starts without the launcher, and notes what came of it.
+async fn note_launcher(handle: &TransportHandle, live: &LiveConnection) {
+    if let Some(used) = handle.learn_start().await {
+        live.set_launcher(used);
     }
 }
 

@@ -5,6 +5,7 @@ use super::open_transport::OpenTransport;
 use config::ServerConfig;
 use futures_util::future::BoxFuture;
 use process::child::ProcessEnd;
+use process::launch::direct::LauncherUse;
 use process::server_log::ServerLog;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,10 @@ pub type SharedHandle = Arc<dyn SharedSession>;
 pub trait SharedSession: Send + Sync {
     /// The pid of the server's process.
     fn pid(&self) -> u32;
+
+    /// Learns from the launcher what it has started, for the next start, and returns what came of it. Takes 2 s at most.
+    /// `None` if the launcher is not to be left out. To be called once the server has answered.
+    fn learn_start(&self) -> BoxFuture<'_, Option<LauncherUse>>;
 
     /// Handles a notification of the host. Returns false if the notification is the server's.
     fn take_notification(&self, method: &str, params: Option<&Raw>) -> bool;

@@ -105,6 +105,11 @@ impl StartRecord {
         LauncherUse::Needed(reason)
     }
 
+    /// Returns whether the command that was chosen starts the server without the launcher.
+    pub fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
     /// Returns the launch as the config has it.
     pub(crate) fn configured_launch(&self) -> Launch {
         self.written.clone()
