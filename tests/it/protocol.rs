@@ -13,6 +13,7 @@ mod attribution;
 mod client_extensions;
 mod completions;
 mod exposed_tools;
+mod flat_at_scale;
 mod list_changes;
 mod logging;
 mod lossless;

@@ -9,7 +9,7 @@ const OPTIONAL: [&str; 7] =
     ["title", "description", "annotations", "icons", "_meta", "execution", "outputSchema"];
 
 /// Returns a tool's definition as lists have it. One that the MCP schema of `Tool` does not allow gets the `"type":
-/// "object"` that its schemas lack, and loses the optional members that are invalid.
+/// "object"` that its schemas lack, and loses the annotations and the optional members that are invalid.
 ///
 /// # Errors
 ///
@@ -36,6 +36,13 @@ fn mend(definition: &Raw) -> Raw {
             _ => {}
         }
     }
+    if let Some(annotations) = raw::get(&mended, "annotations")
+        && let Ok(members) = serde_json::from_slice::<Map<String, Value>>(&annotations)
+    {
+        let invalid = members.iter().filter(|(key, value)| expected_annotation(key, value).is_some());
+        let valid = invalid.fold(annotations.clone(), |annotations, (key, _)| raw::remove(&annotations, key));
+        mended = raw::set(&mended, "annotations", &valid);
+    }
     let invalid = OPTIONAL.into_iter().filter(|key| {
         let alone = raw::get(&mended, key)
             .map(|value| raw::set(&Raw::from_static(br#"{"inputSchema":{"type":"object"}}"#), key, &value));
@@ -60,8 +67,10 @@ fn validate(definition: &Raw) -> Result<(), String> {
     for key in ["_meta", "annotations", "execution"] {
         validate_member(&tool, key, Value::is_object, "an object")?;
     }
-    if let Some(Value::Object(annotations)) = tool.get("annotations") {
-        validate_annotations(annotations)?;
+    for (key, value) in tool.get("annotations").and_then(Value::as_object).into_iter().flatten() {
+        if let Some(expected) = expected_annotation(key, value) {
+            return Err(format!("`annotations.{key}` is not {expected}"));
+        }
     }
     let are_icons = |value: &Value| {
         value.as_array().is_some_and(|icons| icons.iter().all(|icon| icon["src"].is_string()))
@@ -84,20 +93,15 @@ fn validate_member(
     }
 }
 
-fn validate_annotations(annotations: &Map<String, Value>) -> Result<(), String> {
-    for (key, value) in annotations {
-        let (is_valid, expected) = match key.as_str() {
-            "title" => (value.is_string(), "a string"),
-            "readOnlyHint" | "destructiveHint" | "idempotentHint" | "openWorldHint" => {
-                (value.is_boolean(), "true or false")
-            }
-            _ => continue,
-        };
-        if !is_valid {
-            return Err(format!("`annotations.{key}` is not {expected}"));
+/// Returns what an annotation has to be; `None` if its value is valid.
+fn expected_annotation(key: &str, value: &Value) -> Option<&'static str> {
+    match key {
+        "title" if !value.is_string() => Some("a string"),
+        "readOnlyHint" | "destructiveHint" | "idempotentHint" | "openWorldHint" if !value.is_boolean() => {
+            Some("true or false")
         }
+        _ => None,
     }
-    Ok(())
 }
 
 fn validate_schema(schema: Option<&Value>, key: &str) -> Result<(), String> {
@@ -183,6 +187,10 @@ mod tests {
             (
                 r#"{"name":"t","title":null,"icons":3,"inputSchema":{"type":"object"},"outputSchema":{"type":"array"}}"#,
                 r#"{"name":"t","inputSchema":{"type":"object"}}"#,
+            ),
+            (
+                r#"{"name":"t","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"destructiveHint":null,"x":1}}"#,
+                r#"{"name":"t","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"x":1}}"#,
             ),
         ] {
             let listed = listable(&definition.into()).unwrap();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::support::InputRecord;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
@@ -10,7 +11,7 @@ use sharing::attach::{AttachRequest, ServerIdentity};
 use sharing::challenge;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, IoSlice, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -46,7 +47,8 @@ impl RawSession {
         let sent = sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, &rights, MsgFlags::empty(), None);
         assert_eq!(sent.unwrap(), line.len());
         let pid = window.upstream_pid("g");
-        assert_eq!(read_line(&mut socket), format!("{{\"attached\":{{\"pid\":{pid}}}}}\n"));
+        let attached = json!({"attached": {"pid": pid, "is_direct": false, "is_new": false}});
+        assert_eq!(read_line(&mut socket), format!("{attached}\n"));
         fcntl(&input, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
         fcntl(&output, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
         Self { input, output }
@@ -87,6 +89,15 @@ impl RawSession {
             }
             last = Instant::now();
         }
+    }
+
+    /// Waits until the host has ended the session. Reads nothing.
+    fn wait_for_end_unread(&self) {
+        wait_until("the host ends the session", || {
+            let mut ends = [PollFd::new(self.input.as_fd(), PollFlags::empty())];
+            poll(&mut ends, PollTimeout::ZERO).unwrap();
+            ends[0].revents().is_some_and(|events| events.contains(PollFlags::POLLHUP))
+        });
     }
 
     /// Waits until the host has ended the session. Drops what it has sent.
@@ -170,10 +181,11 @@ fn a_session_that_never_reads_is_ended() {
     let mut window = user.window(&shared_config(&[]));
     let pid = window.upstream_pid("g");
     let mut hostile = RawSession::attach(&user, &mut window);
-    // As long as others use the server, few of its requests are read.
-    std::thread::sleep(Duration::from_millis(1100));
-    hostile.flood(|id| call(id, "big", &json!({"bytes": 200_000})));
-    hostile.wait_for_end();
+    // The host reads them before there is an answer. The first answer may wait, however large, and the second exceeds
+    // what may wait beside it.
+    let calls = [1, 2, 3].map(|id| call(id, "big", &json!({"bytes": 9_000_000})));
+    hostile.write_line(&calls.join("\n"));
+    hostile.wait_for_end_unread();
     assert_eq!(window.upstream_pid("g"), pid);
 }
 
