@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes the evaluation sets in `sets/` from public data.
 
-    make_sets.py SEAL_TOOLS METATOOL GORILLA TOOL_ALPACA
+    make_sets.py SEAL_TOOLS METATOOL GORILLA TOOL_ALPACA REST_GPT LIVE_MCP_BENCH
 
-The arguments are git checkouts of fairyshine/Seal-Tools, HowieHwong/MetaTool, ShishirPatil/gorilla and
-tangqiaoyu/ToolAlpaca. Each set has groups of tools, and two parts of queries drawn by lot: `tune` and `test`. A query has
-the names of the tools of which each is needed. ToolAlpaca has no part `tune`: it only judges.
+The arguments are git checkouts of fairyshine/Seal-Tools, HowieHwong/MetaTool, ShishirPatil/gorilla, tangqiaoyu/ToolAlpaca,
+Yifan-Song793/RestGPT and icip-cas/LiveMCPBench. Each set has groups of tools, and two parts of queries drawn by lot: `tune`
+and `test`. A query has the names of the tools of which each is needed. The last three have no part `tune`: they only judge.
 """
 
 import csv
@@ -105,8 +105,45 @@ def tool_alpaca(repo):
     write("tool-alpaca", "https://github.com/tangqiaoyu/ToolAlpaca", "Apache-2.0", tools, [], queries, groups)
 
 
+def rest_bench(repo):
+    tools, groups, queries = {}, {}, []
+    for service in ["tmdb", "spotify"]:
+        members = {}
+        for path, methods in json.loads(read(repo, f"specs/{service}_oas.json"))["paths"].items():
+            for method, operation in methods.items():
+                if "operationId" not in operation:
+                    continue
+                name = f"{service}-{operation['operationId']}"
+                named = [parameter for parameter in operation.get("parameters", []) if "name" in parameter]
+                text = operation.get("description") or operation.get("summary", "")
+                tools[name] = tool(name, text, {parameter["name"]: parameter for parameter in named})
+                members[f"{method.upper()} {path}"] = name
+        groups[service] = ("", set(members.values()))
+        for row in json.loads(read(repo, f"datasets/{service}.json")):
+            needs = {members.get(step) for step in row["solution"]}
+            queries += [{"query": row["query"], "needs": sorted(needs)}] if None not in needs else []
+    write("rest-bench", "https://github.com/Yifan-Song793/RestGPT", "MIT", tools, [], queries, groups)
+
+
+def live_mcp_bench(repo):
+    """Its tools are those of the project's own set, so only the queries are written."""
+    servers = json.loads((HERE.parent.parent / "data/livemcp-70.json").read_text())
+    known = {item["name"] for server in servers for item in server["tools"]}
+    queries = []
+    for row in json.loads(read(repo, "annotated_data/all_annotations.json")):
+        named = row["Annotator Metadata"]["Tools"].splitlines()
+        needs = {line.partition(".")[2].strip() for line in named if line.strip()}
+        if needs and needs <= known:
+            queries.append({"query": row["Question"], "needs": sorted(needs)})
+    document = {"source": "https://github.com/icip-cas/LiveMCPBench", "licence": "Apache-2.0", "groups": [], "tune": [], "test": queries}
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).replace('},{"', '},\n{"')
+    (HERE / "live-mcp-bench.json").write_text(text + "\n")
+
+
 if __name__ == "__main__":
     seal_tools(sys.argv[1])
     metatool(sys.argv[2])
     bfcl(sys.argv[3])
     tool_alpaca(sys.argv[4])
+    rest_bench(sys.argv[5])
+    live_mcp_bench(sys.argv[6])

@@ -6,11 +6,13 @@ use serde_json::value::RawValue;
 use std::collections::HashSet;
 
 /// Sets of public data, by their names. `make_sets.py` makes them.
-pub(crate) const PUBLIC_SETS: [(&str, &str); 4] = [
+pub(crate) const PUBLIC_SETS: [(&str, &str); 6] = [
     ("Seal-Tools", include_str!("sets/seal-tools.json")),
     ("MetaTool", include_str!("sets/metatool.json")),
     ("BFCL", include_str!("sets/bfcl.json")),
     ("ToolAlpaca", include_str!("sets/tool-alpaca.json")),
+    ("RestBench", include_str!("sets/rest-bench.json")),
+    ("LiveMCPBench", include_str!("sets/live-mcp-bench.json")),
 ];
 
 /// A server with its tools.
@@ -38,6 +40,7 @@ pub(crate) struct Query {
 /// A set of public data.
 #[derive(Deserialize)]
 struct PublicSet {
+    /// The tools; empty if they are those of the project's own set.
     groups: Vec<Server>,
     tune: Vec<PublicQuery>,
     test: Vec<PublicQuery>,
@@ -101,21 +104,25 @@ impl Catalog {
 
 /// The servers and queries of the project's own set.
 pub(crate) fn own() -> (Catalog, Vec<Query>) {
-    let catalog = Catalog::new(serde_json::from_str(include_str!("../data/livemcp-70.json")).unwrap());
-    (catalog, serde_json::from_str(include_str!("queries.json")).unwrap())
+    (Catalog::new(own_servers()), serde_json::from_str(include_str!("queries.json")).unwrap())
+}
+
+fn own_servers() -> Vec<Server> {
+    serde_json::from_str(include_str!("../data/livemcp-70.json")).unwrap()
 }
 
 /// Reads a set of public data.
 pub(crate) fn public(text: &str) -> EvaluationSet {
     let PublicSet { groups, tune, test } = serde_json::from_str(text).unwrap();
-    let catalog = Catalog::new(groups);
+    let catalog = Catalog::new(if groups.is_empty() { own_servers() } else { groups });
     let names = catalog.qualified_names();
     let judged = |query: PublicQuery| {
-        let is_needed =
-            |name: &&String| query.needs.iter().any(|need| name.split_once('/').unwrap().1 == need);
-        let needs: Vec<_> =
-            names.iter().filter(is_needed).map(|name| HashSet::from([name.clone()])).collect();
-        assert_eq!(needs.len(), query.needs.len(), "{}", query.query);
+        let tools_named = |need: &String| -> HashSet<String> {
+            let is_named = |name: &&String| name.split_once('/').unwrap().1 == need;
+            names.iter().filter(is_named).cloned().collect()
+        };
+        let needs: Vec<_> = query.needs.iter().map(tools_named).collect();
+        assert!(needs.iter().all(|tools| !tools.is_empty()), "{}", query.query);
         Query { kind: String::new(), query: query.query, needs, held_out: true, late: false, part: None }
     };
     let (tune, test) = (tune.into_iter().map(judged).collect(), test.into_iter().map(judged).collect());

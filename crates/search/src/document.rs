@@ -6,8 +6,6 @@ use std::collections::HashMap;
 
 /// The depth to which a schema is read. Deeper parameters say little about a tool's purpose.
 const MAX_SCHEMA_DEPTH: usize = 4;
-/// How many terms of a name have a form. Longer names are no names.
-const MAX_NAME_FORMS: usize = 64;
 
 /// A field of a document. The discriminants are indexes in a [`Document`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,19 +80,6 @@ impl Analyzer {
             };
             terms.extend(id);
         });
-    }
-
-    /// Returns the terms of a name, each with its [`form`](tokenizer::form): those of the first tokens if there are
-    /// many.
-    pub(crate) fn name_forms(&mut self, name: &str) -> Vec<(TermId, u32)> {
-        let mut forms = Vec::new();
-        tokenizer::for_each_token(name, &mut |token| {
-            if forms.len() >= MAX_NAME_FORMS {
-                return;
-            }
-            forms.extend(self.terms(token).first().map(|&term| (term, tokenizer::form(token))));
-        });
-        forms
     }
 
     /// Returns the document of a tool, without its group. Members of the definition that have another type than they

@@ -27,9 +27,7 @@ fn similar_terms(term: &QueryTerm, index: &InvertedIndex) -> Vec<QueryTerm> {
     similar.truncate(MAX_SIMILAR);
     let weighted = |(similarity, known): (f32, &str)| QueryTerm {
         text: known.to_owned(),
-        form: 0,
         weight: term.weight * similarity,
-        is_proper_noun: false,
     };
     similar.into_iter().map(weighted).collect()
 }

@@ -1,14 +1,13 @@
 //! The inverted index: the terms of all tools with their postings, and the expansion of a query's terms.
 
-use super::document::{Analyzer, Document, FIELD_COUNT, Field, TermId};
+use super::document::{Analyzer, Document, FIELD_COUNT, TermId};
 use super::prefix::entries_with_prefix;
 use super::query::QueryTerm;
 use super::synonyms::{synonyms_of, terms_with_prefix};
 use super::tokenizer::{is_cjk, tokenize};
 use super::tuning::{
-    COMPOUND_PART_WEIGHT, FIELD_WEIGHTS, KNOWN_PREFIX_WEIGHT, KNOWN_SYNONYM_FACTOR, LENGTH_NORMALIZATION,
-    MAX_UNAMBIGUOUS_SYNONYMS, MISSPELLING_WEIGHT, OTHER_WORD_FACTOR, PREFIX_WEIGHT, PROPER_NOUN_WEIGHT,
-    SATURATION, TIE_BREAKER,
+    COMPOUND_PART_WEIGHT, FIELD_WEIGHTS, KNOWN_PREFIX_WEIGHT, LENGTH_NORMALIZATION, MISSPELLING_WEIGHT,
+    PREFIX_WEIGHT, SATURATION,
 };
 use std::collections::{BTreeMap, HashSet};
 
@@ -31,8 +30,6 @@ pub(crate) struct InvertedIndex {
 struct TermEntry {
     /// The inverse document frequency.
     idf: f32,
-    /// Whether the name of a tool or a group has the term.
-    is_in_name: bool,
     /// The tools that have the term.
     postings: Vec<Posting>,
 }
@@ -42,14 +39,12 @@ struct Posting {
     tool: usize,
     /// The term's BM25F weight there, between 0 and 1.
     weight: f32,
-    /// The form in which the tool's name has the term; 0 if it has not.
-    name_form: u32,
 }
 
 impl InvertedIndex {
     /// Indexes documents by BM25F: the occurrences of a term are weighted by field and field length, then saturated.
-    /// `name_forms` has the terms of each document's name, in the same order. `analyzer` has numbered all terms.
-    pub(crate) fn new(documents: &[Document], name_forms: &[Vec<(TermId, u32)>], analyzer: Analyzer) -> Self {
+    /// `analyzer` has numbered all terms.
+    pub(crate) fn new(documents: &[Document], analyzer: Analyzer) -> Self {
         let ids: BTreeMap<String, TermId> = analyzer.into_terms().into_iter().collect();
         let mut entries: Vec<TermEntry> = ids.iter().map(|_| TermEntry::default()).collect();
         let mean_lengths = mean_lengths(documents);
@@ -60,19 +55,13 @@ impl InvertedIndex {
                 let weight = FIELD_WEIGHTS[field] / (1.0 + LENGTH_NORMALIZATION[field] * (length - 1.0));
                 for &term in terms {
                     frequencies[term] += weight;
-                    entries[term].is_in_name |=
-                        field == Field::Name as usize || field == Field::GroupName as usize;
                 }
             }
             for &term in document.iter().flatten() {
                 let frequency = std::mem::take(&mut frequencies[term]);
                 if frequency > 0.0 {
-                    let form = name_forms[tool].iter().find(|(named, _)| *named == term);
-                    entries[term].postings.push(Posting {
-                        tool,
-                        weight: frequency / (frequency + SATURATION),
-                        name_form: form.map_or(0, |(_, form)| *form),
-                    });
+                    let weight = frequency / (frequency + SATURATION);
+                    entries[term].postings.push(Posting { tool, weight });
                 }
             }
         }
@@ -103,24 +92,15 @@ impl InvertedIndex {
         scores
     }
 
-    /// Computes the score of each tool for a term of a query: that of the term's best match, and a part of the others'.
-    /// Overwrites `scores`, which has a place for each tool.
+    /// Computes the score of each tool for a term of a query, which is that of the term's best match. Overwrites `scores`,
+    /// which has a place for each tool.
     pub(crate) fn score(&self, term: &QueryTerm, scores: &mut [f32]) {
         scores.fill(0.0);
-        let own_idf = self.ids.get(&term.text).map_or(f32::MAX, |&id| self.entries[id].idf);
         for (id, match_weight) in self.expand(&term.text) {
             let entry = &self.entries[id];
-            // A synonym that is rarer than the term does not say that much more than the term.
-            let idf = entry.idf.min(f32::midpoint(entry.idf, own_idf));
-            let is_unknown_name = term.is_proper_noun && match_weight == 1.0 && !entry.is_in_name;
-            let name_weight = if is_unknown_name { PROPER_NOUN_WEIGHT } else { 1.0 };
-            let weight = term.weight * match_weight * idf * name_weight;
-            let form = if match_weight == 1.0 { term.form } else { 0 };
-            for &Posting { tool, weight: frequency, name_form } in &entry.postings {
-                let is_other_word = form != 0 && name_form != 0 && form != name_form;
-                let frequency = if is_other_word { OTHER_WORD_FACTOR * frequency } else { frequency };
-                let (score, known) = (weight * frequency, scores[tool]);
-                scores[tool] = known.max(score) + TIE_BREAKER * known.min(score);
+            let weight = term.weight * match_weight * entry.idf;
+            for &Posting { tool, weight: frequency } in &entry.postings {
+                scores[tool] = scores[tool].max(weight * frequency);
             }
         }
     }
@@ -159,12 +139,8 @@ impl InvertedIndex {
 
     /// Adds the term and its synonyms that are indexed.
     fn add_synonyms(&self, term: &str, weight: f32, matches: &mut Vec<(TermId, f32)>) {
-        let own = self.ids.get(term);
-        matches.extend(own.map(|&id| (id, weight)));
-        let synonyms = synonyms_of(term);
-        let weight = if own.is_some() { weight * KNOWN_SYNONYM_FACTOR } else { weight };
-        let weight = weight * (MAX_UNAMBIGUOUS_SYNONYMS / synonyms.len() as f32).min(1.0).sqrt();
-        for synonym in synonyms {
+        matches.extend(self.ids.get(term).map(|&id| (id, weight)));
+        for synonym in synonyms_of(term) {
             matches.extend(self.ids.get(&synonym.term).map(|&id| (id, weight * synonym.weight)));
         }
     }

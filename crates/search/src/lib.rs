@@ -8,8 +8,8 @@
 //!
 //! A `query` is split into clauses, because it may name several `steps` of a task, and `stop_words` are dropped. Each
 //! of its terms is expanded by `synonyms` or, if no tool has it, by a `prefix`, by compound parts, or by similar
-//! spellings (`fallback`). The `ranking` picks tools one by one, so that every clause is answered. Tools that the query
-//! calls by name come first. The weights are in `tuning`; `cargo bench --bench search` measures the result.
+//! spellings (`fallback`). The `ranking` adds up what its clauses give to each tool. Tools that the query calls by name
+//! come first. The weights are in `tuning`; `cargo bench --bench search` measures the result.
 //!
 //! # Invariants
 //!
@@ -106,7 +106,6 @@ impl SearchIndex {
         let mut analyzer = Analyzer::default();
         let mut tools = Vec::new();
         let mut documents: Vec<Document> = Vec::new();
-        let mut forms = Vec::new();
         for (group_index, group) in groups.iter().enumerate() {
             let (name, description) = (analyzer.terms(group.name), analyzer.terms(&group.description));
             let group_key = name_key(group.name);
@@ -116,14 +115,13 @@ impl SearchIndex {
                 document[Field::GroupName as usize].clone_from(&name);
                 document[Field::GroupDescription as usize].clone_from(&description);
                 documents.push(document);
-                forms.push(analyzer.name_forms(tool));
                 let key = name_key(tool);
                 let qualified_key = format!("{group_key}{key}");
                 let hit = Hit { group: group_index, tool: tool_index };
                 tools.push(IndexedTool { hit, name: (*tool).to_owned(), key, qualified_key });
             }
         }
-        let terms = InvertedIndex::new(&documents, &forms, analyzer);
+        let terms = InvertedIndex::new(&documents, analyzer);
         let groups = tools.iter().map(|tool| tool.hit.group).collect();
         Self { tools, groups, terms }
     }
@@ -179,20 +177,14 @@ impl SearchIndex {
     }
 
     /// Scores the tools for a query; with `may_guess`, for similar words if no tool has those of the query.
-    fn rank(&self, steps: &[Vec<Clause>], may_guess: bool) -> Ranker<'_> {
-        let ranker = self.rank_steps(steps);
+    fn rank(&self, steps: &[Vec<Clause>], may_guess: bool) -> Ranker {
+        let ranker = Ranker::new(steps, &self.terms, self.tools.len());
         if !may_guess || !ranker.is_empty() {
             return ranker;
         }
         let similar = |clause| fallback::similar_clause(clause, &self.terms);
         let steps: Vec<_> = steps.iter().map(|step| step.iter().map(similar).collect()).collect();
-        self.rank_steps(&steps)
-    }
-
-    fn rank_steps(&self, steps: &[Vec<Clause>]) -> Ranker<'_> {
-        let mut ranker = Ranker::new(&self.groups);
-        steps.iter().for_each(|step| ranker.add_step(step, &self.terms));
-        ranker
+        Ranker::new(&steps, &self.terms, self.tools.len())
     }
 
     /// The tools that the query calls by name.

@@ -1,9 +1,9 @@
 //! Queries: their steps, the clauses of each step, and the terms of each clause.
 
-use super::stop_words::{is_introduction, is_stop_word};
+use super::stop_words::is_stop_word;
 use super::synonyms::synonyms_of;
-use super::tokenizer::{tokenize, tokenize_forms};
-use super::tuning::{DATA_WEIGHT, INTRODUCTION_WEIGHT};
+use super::tokenizer::tokenize;
+use super::tuning::DATA_WEIGHT;
 
 /// A clause with fewer terms is joined with its neighbour.
 const MIN_CLAUSE_TERMS: usize = 2;
@@ -32,12 +32,8 @@ const CONJUNCTIONS: &[&str] = &[
 pub struct QueryTerm {
     /// The term, as the tokenizer writes it.
     pub text: String,
-    /// The form in which the query has it. 0 stands for any.
-    pub form: u32,
     /// How much the term counts.
     pub weight: f32,
-    /// Whether it is written like a proper noun.
-    pub(crate) is_proper_noun: bool,
 }
 
 /// The terms of a part of a query that names one thing to do.
@@ -49,10 +45,7 @@ pub fn steps(query: &str) -> Vec<Vec<Clause>> {
     let mut steps: Vec<Vec<Clause>> = super::steps::steps(query).into_iter().map(clauses).collect();
     steps.retain(|clauses| !clauses.is_empty());
     if steps.is_empty() {
-        let terms = tokenize(query).into_iter();
-        let clause =
-            terms.map(|text| QueryTerm { text, form: 0, weight: 1.0, is_proper_noun: false }).collect();
-        steps.push(vec![clause]);
+        steps.push(vec![query_terms(query, 1.0)]);
     }
     steps
 }
@@ -64,15 +57,13 @@ fn clauses(step: &str) -> Vec<Clause> {
     let mut leading = Vec::new();
     for sentence in sentences(step) {
         let mut clause = Vec::new();
-        let mut is_first = true;
         for text in sentence.split_whitespace() {
             let word = text.trim_matches(|c: char| !c.is_alphanumeric());
             if CONJUNCTIONS.contains(&word.to_lowercase().as_str()) {
                 end_clause(&mut clause, &mut clauses, &mut leading);
             } else if !is_stop_word(word) {
-                add_terms(text, word, is_first, &mut clause);
+                add_terms(text, word, &mut clause);
             }
-            is_first = false;
         }
         end_clause(&mut clause, &mut clauses, &mut leading);
     }
@@ -95,33 +86,26 @@ fn end_clause(clause: &mut Clause, clauses: &mut Vec<Clause>, leading: &mut Clau
 }
 
 /// Adds the terms of a word. `text` is the word with the punctuation around it.
-fn add_terms(text: &str, word: &str, is_first: bool, clause: &mut Clause) {
+fn add_terms(text: &str, word: &str, clause: &mut Clause) {
     if is_location(text) {
         return add_location(word, clause);
     }
-    let mut add = |text: &str, weight: f32, is_proper_noun: bool| {
-        clause.extend(query_terms(text, weight, is_proper_noun));
-    };
+    let mut add = |text: &str, weight: f32| clause.extend(query_terms(text, weight));
     // The extension of a file name says most about the tool that is wanted.
     if let Some((name, extension)) = split_extension(word) {
-        add(name.rsplit('/').next().unwrap_or_default(), DATA_WEIGHT, true);
-        return add(extension, 1.0, false);
+        add(name.rsplit('/').next().unwrap_or_default(), DATA_WEIGHT);
+        return add(extension, 1.0);
     }
     let is_number = word.bytes().all(|b| !b.is_ascii_alphabetic()) && word.is_ascii();
-    let is_proper_noun = !is_first && word.chars().next().is_some_and(char::is_uppercase);
-    let weight = match () {
-        () if is_number || is_ordinal(word) => DATA_WEIGHT,
-        () if is_introduction(word) => INTRODUCTION_WEIGHT,
-        () => 1.0,
-    };
+    let weight = if is_number || is_ordinal(word) { DATA_WEIGHT } else { 1.0 };
     let joined = word.replace('-', "");
     if joined.len() == word.len() {
-        return add(word, weight, is_proper_noun);
+        return add(word, weight);
     }
     // The parts of `to-do` are stop words, `todo` is not.
-    word.split('-').filter(|part| !is_stop_word(part)).for_each(|part| add(part, weight, is_proper_noun));
+    word.split('-').filter(|part| !is_stop_word(part)).for_each(|part| add(part, weight));
     if tokenize(&joined).iter().any(|term| !synonyms_of(term).is_empty()) {
-        add(&joined, weight, is_proper_noun);
+        add(&joined, weight);
     }
 }
 
@@ -138,11 +122,11 @@ fn add_location(word: &str, clause: &mut Clause) {
     let path = word.split_once("://").map_or(word, |(_, path)| path);
     let (folder, file) = path.rsplit_once('/').unwrap_or((path, ""));
     let (name, extension) = split_extension(file).unwrap_or((file, ""));
-    let mut terms = query_terms(&format!("{folder} {name}"), DATA_WEIGHT, true);
+    let mut terms = query_terms(&format!("{folder} {name}"), DATA_WEIGHT);
     let share = (terms.len() as f32).sqrt().max(1.0);
     terms.iter_mut().for_each(|term| term.weight /= share);
     clause.append(&mut terms);
-    clause.append(&mut query_terms(extension, 1.0, false));
+    clause.append(&mut query_terms(extension, 1.0));
 }
 
 /// Returns a file name without its extension, and the extension.
@@ -153,9 +137,8 @@ fn split_extension(word: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the terms of a text, all with the same weight.
-fn query_terms(text: &str, weight: f32, is_proper_noun: bool) -> Vec<QueryTerm> {
-    let term = |(text, form)| QueryTerm { text, form, weight, is_proper_noun };
-    tokenize_forms(text).into_iter().map(term).collect()
+fn query_terms(text: &str, weight: f32) -> Vec<QueryTerm> {
+    tokenize(text).into_iter().map(|text| QueryTerm { text, weight }).collect()
 }
 
 /// Returns whether a word is a path or a URL.

@@ -10,12 +10,3 @@ static STOP_WORDS: LazyLock<HashSet<&'static str>> =
 pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.contains(word.to_lowercase().as_str())
 }
-
-/// Words that introduce what is wanted ("could you help me find …"), in queries that are whole sentences.
-static INTRODUCTIONS: LazyLock<HashSet<&'static str>> =
-    LazyLock::new(|| include_str!("introductions.txt").split_whitespace().collect());
-
-/// Returns whether a word, as it is written in a query, only introduces what is wanted.
-pub(crate) fn is_introduction(word: &str) -> bool {
-    INTRODUCTIONS.contains(word.to_lowercase().as_str())
-}

@@ -201,7 +201,7 @@ fn finds_words_of_other_scripts_without_the_table() {
 }
 
 #[test]
-fn paths_urls_dates_and_introductions_count_less_than_what_is_wanted() {
+fn paths_and_urls_count_less_than_what_is_wanted() {
     let groups = owned(&[(
         "g",
         "",
@@ -217,21 +217,9 @@ fn paths_urls_dates_and_introductions_count_less_than_what_is_wanted() {
         "could you help me resize something",
         "resize /docs/page/report",
         "resize `https://docs.page/report`",
-        "please inform and help: resize",
     ] {
         assert_eq!(index.search(query, None, 5).first(), Some(&Hit { group: 0, tool: 3 }), "{query}");
     }
-}
-
-#[test]
-fn another_word_of_the_same_stem_in_a_name_counts_less() {
-    let tools =
-        [("locator", "Where the space station is.", "x"), ("locate", "Where the space station is.", "x")];
-    let groups = owned(&[("g", "", &tools)]);
-    assert_eq!(
-        index_of(&groups).search("locating a paper", None, 5).first(),
-        Some(&Hit { group: 0, tool: 1 })
-    );
 }
 
 #[test]

@@ -15,16 +15,6 @@ pub fn tokenize(text: &str) -> Vec<String> {
     terms
 }
 
-/// Returns the terms of a text, in order, each with its [`form`].
-pub(crate) fn tokenize_forms(text: &str) -> Vec<(String, u32)> {
-    let stemmers = stemmers();
-    let mut terms = Vec::new();
-    for_each_token(text, &mut |token| {
-        terms.extend(normalize(token, &stemmers).map(|term| (term, form(token))));
-    });
-    terms
-}
-
 /// The stemmers for [`normalize`].
 pub(crate) struct Stemmers {
     english: Stemmer,
@@ -93,31 +83,6 @@ fn bigrams<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
         0..=2 => take(text),
         _ => starts.windows(3).for_each(|window| take(&text[window[0]..window[2]])),
     }
-}
-
-/// Returns a number for a token without its inflection: equal for `file` and `files`, but not for `locate` and
-/// `locator`, which have one stem. Never 0.
-pub fn form(token: &str) -> u32 {
-    let folded = fold(token);
-    let mut base = folded.as_str();
-    for ending in ["ing", "ed", "es", "s", "e"] {
-        if let Some(rest) = base.strip_suffix(ending).filter(|rest| rest.len() > 2) {
-            base = rest;
-            break;
-        }
-    }
-    // `stopp` of `stopped` is `stop`, `queri` of `queries` is `query`.
-    let bytes = match base.as_bytes() {
-        [rest @ .., a, b] if a == b => &base.as_bytes()[..=rest.len()],
-        bytes => bytes,
-    };
-    let (bytes, last) = match bytes {
-        [rest @ .., b'y'] => (rest, Some(b'i')),
-        bytes => (bytes, None),
-    };
-    // FNV-1a.
-    let add = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    bytes.iter().copied().chain(last).fold(0x811c_9dc5_u32, add).max(1)
 }
 
 /// Splits a word where upper case begins, between letters and digits, and between scripts.
