@@ -150,6 +150,11 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         };
         (report.servers, report.small_set) = found;
+        if let Some(client) = args.client {
+            let tokens = report.servers.iter().filter_map(|server| server.tokens).sum();
+            let waits = !options.session.first_list_wait.is_zero();
+            report.warnings.extend(as_client::surface_warning(client, surface, tokens, waits, &env));
+        }
     }
     match args.json {
         true => terminal::payload(format!("{}\n", serde_json::to_string(&report)?).as_bytes())?,

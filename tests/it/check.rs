@@ -207,6 +207,36 @@ fn the_entry_of_a_client_gives_variables_and_the_config() {
     assert!(stdout.contains("the entry is not known: ") && stdout.contains("mcp.json:1:"), "{stdout}");
 }
 
+#[test]
+#[cfg_attr(windows, ignore = "the files of clients are in other places")]
+fn a_surface_that_does_not_fit_the_client_is_named() {
+    let shell = Shell::new(&config_of([("g", scripted_upstream(&["--tools", "200"]))]));
+    let config = shell.home().join("servers.json");
+    let warning = |client: &str, file: &str, args: &[&str], settings: &str| {
+        let args: Vec<&str> = [&["--config", config.to_str().unwrap()], args].concat();
+        let entry = match client {
+            "codex" => format!("[mcp_servers.dyn]\ncommand = \"dynamic-mcp\"\nargs = {args:?}\n"),
+            _ => json!({"mcpServers": {"dyn": {"command": "dynamic-mcp", "args": args}}}).to_string(),
+        };
+        client_file(&shell, file, &entry);
+        client_file(&shell, ".claude/settings.json", settings);
+        let (_, stdout) = checked_as(&shell, client, false);
+        let lines = stdout.split("warning: ").skip(1);
+        lines.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<String>()
+    };
+    let (claude, codex, flat) = (".claude.json", ".codex/config.toml", ["--surface", "flat"]);
+    let off = r#"{"env": {"ENABLE_TOOL_SEARCH": "false"}}"#;
+    let shows_all = "the surface `flat` shows the model all tools, about ";
+    assert!(warning("claude-code", claude, &flat, off).contains(shows_all));
+    assert_eq!(warning("claude-code", claude, &flat, "{}"), "");
+    assert_eq!(warning("claude-code", claude, &[], off), "");
+    assert!(warning("gemini", ".gemini/settings.json", &flat, "{}").contains(shows_all));
+    assert!(warning("codex", codex, &[], "{}").contains("add `--surface flat --first-list-wait 10s`"));
+    assert!(warning("codex", codex, &flat, "{}").contains("Codex lists the tools once"));
+    let waits = [&flat[..], &["--first-list-wait", "10s"]].concat();
+    assert_eq!(warning("codex", codex, &waits, "{}"), "");
+}
+
 // It needs /proc.
 #[cfg(unix)]
 #[test]

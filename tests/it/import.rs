@@ -244,6 +244,23 @@ fn a_second_import_adds_nothing() {
 }
 
 #[test]
+fn codex_gets_the_tools_themselves_if_its_model_searches_for_tools() {
+    let import = |model: &str| {
+        let home = Home::empty();
+        home.write(".codex/config.toml", &format!("{model}\n[mcp_servers.g]\ncommand = \"g\"\n"));
+        let cache = r#"{"models": [{"slug": "a", "supports_search_tool": true}]}"#;
+        home.write(".codex/models_cache.json", cache);
+        (home.imported(&["codex", "--write-client", "--yes"]), home.text(".codex/config.toml"))
+    };
+    let flat = r#""--surface", "flat", "--first-list-wait", "10s""#;
+    for (model, is_flat) in [("", true), (r#"model = "a""#, true), (r#"model = "b""#, false)] {
+        let (printed, file) = import(model);
+        assert_eq!(file.contains(flat), is_flat, "{file}");
+        assert_eq!(printed.contains("Codex gets the tools themselves"), is_flat, "{printed}");
+    }
+}
+
+#[test]
 fn an_import_says_if_all_tools_cost_less_than_ours() {
     let entry = scripted_upstream(&[]);
     let home = Home::of(&[(".cursor/mcp.json", json!({"mcpServers": {"g": entry}}))]);

@@ -70,6 +70,7 @@ mod mode;
 mod plan;
 mod profiles;
 mod rules;
+pub mod tool_search;
 mod undo;
 
 pub use clients::apps;

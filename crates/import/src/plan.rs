@@ -14,7 +14,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 use super::ask::{Answers, Replacement};
-use super::clients::apps::short_path;
+use super::clients::apps::{ClientApp, short_path};
 use super::files::change_record::ChangeRecord;
 use super::files::edit::{ObjectEdit, edit};
 use super::files::records::ChangeRecords;
@@ -30,6 +30,7 @@ use super::mode::ImportMode;
 use super::profiles::client_profiles::ClientProfiles;
 use super::profiles::not_carried::RuleReview;
 use super::profiles::own_profiles::own_profiles;
+use super::tool_search::tool_search;
 use after_import::{say_what_next, show_problems};
 use base::text;
 use client_writes::client_writes;
@@ -164,6 +165,7 @@ impl Plan {
                     config: &self.target,
                     servers: &self.servers,
                     profiles: &self.profiles,
+                    codex_search: tool_search(ClientApp::Codex, env),
                 };
                 client_writes(&program, discovery, mode, env)?
             }

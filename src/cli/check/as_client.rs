@@ -11,9 +11,11 @@ use std::path::Path;
 
 use crate::cli::running_instances::running_instances;
 use base::procfs;
+use config::SurfaceKind;
 use config::env::Env;
 use import::apps::{ClientApp, short_path};
 use import::own_entry::{self, OwnEntry};
+use import::tool_search::{HostSearch, tool_search};
 use process::processes;
 
 /// The PATH of programs that the desktop starts.
@@ -39,6 +41,8 @@ const SESSION_VARS: [&str; 10] = [
 const SESSION_PREFIX: &str = "XDG_";
 /// What every client passes on beside these.
 const TERMINAL_VARS: [&str; 4] = ["PATH", "TERM", "TZ", "LC_ALL"];
+/// A list of tools that costs less than this is small enough for every request to the model.
+const FEW_TOKENS: usize = 2_000;
 /// Parts of names by which Gemini CLI recognizes secrets. It does not pass secrets on.
 const SECRET_NAMES: [&str; 6] = ["TOKEN", "KEY", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"];
 
@@ -92,6 +96,32 @@ async fn client_vars(client: ClientApp, env: &Env) -> (BTreeMap<OsString, OsStri
     vars.retain(|name, _| is_of_session(name));
     vars.insert("PATH".into(), DESKTOP_PATH.into());
     (vars, format!("that of the desktop, because {} runs no instance now", client.label()))
+}
+
+/// Returns a warning if the surface of our entry does not fit the client. `tokens` is what the list of all tools costs;
+/// `waits`: the first list waits for the servers. `env` is the client's environment.
+pub(super) fn surface_warning(
+    client: ClientApp,
+    surface: SurfaceKind,
+    tokens: usize,
+    waits: bool,
+    env: &Env,
+) -> Option<String> {
+    let name = client.label();
+    match (surface, tool_search(client, env)) {
+        (SurfaceKind::Flat, HostSearch::Off(reason)) if tokens > FEW_TOKENS => Some(format!(
+            "the surface `flat` shows the model all tools, about {tokens} tokens, because {name} does not search for \
+             tools: {reason}; leave out `--surface flat` in its entry"
+        )),
+        (SurfaceKind::Flat, _) if client == ClientApp::Codex && !waits => {
+            Some(format!("{name} lists the tools once; add `--first-list-wait 10s` to its entry"))
+        }
+        (SurfaceKind::Meta, HostSearch::On(reason)) if client == ClientApp::Codex => Some(format!(
+            "the model of {name} searches for tools ({reason}), and again with those of dynamic-mcp; add `--surface flat \
+             --first-list-wait 10s` to its entry"
+        )),
+        _ => None,
+    }
 }
 
 /// Returns the process of a client that started a running instance, and its environment. Of several, the one that

@@ -4,6 +4,7 @@ use super::replace::{ClientWrite, OwnProgram};
 use crate::clients::apps::{ClientApp, HostOs, OWN_NAME, short_path};
 use crate::merge::discover::Discovery;
 use crate::mode::ImportMode;
+use crate::tool_search::HostSearch;
 use base::text;
 use config::env::Env;
 
@@ -54,6 +55,16 @@ pub(super) fn client_writes(
                 short_path(program.config, env),
                 file.app.id()
             ))?;
+        }
+    }
+    if writes.iter().any(|client| client.app == ClientApp::Codex) {
+        match &program.codex_search {
+            HostSearch::On(reason) => terminal::line(format_args!(
+                "Codex gets the tools themselves (`--surface flat`), because its model searches for tools: {reason}"
+            ))?,
+            HostSearch::Off(reason) | HostSearch::Unknown(reason) => terminal::line(format_args!(
+                "Codex gets the few tools of dynamic-mcp, because its model may not search for tools: {reason}"
+            ))?,
         }
     }
     for client in writes.iter().filter(|client| !client.unpassed.is_empty()) {

@@ -20,6 +20,7 @@ use crate::merge::discover::{ClientFile, Place};
 use crate::merge::own_entry;
 use crate::merge::{Origin, PlannedServer};
 use crate::profiles::client_profiles::ClientProfiles;
+use crate::tool_search::HostSearch;
 use config::env::Env;
 use terminal::counted;
 
@@ -84,6 +85,8 @@ pub(super) struct OwnProgram<'a> {
     pub servers: &'a [PlannedServer],
     /// The profiles of the clients.
     pub profiles: &'a ClientProfiles,
+    /// Whether the model of Codex searches for tools.
+    pub codex_search: HostSearch,
 }
 
 impl OwnProgram<'_> {
@@ -97,6 +100,11 @@ impl OwnProgram<'_> {
         };
         if let Some(profile) = self.profiles.names.get(&scope) {
             launch.args.extend(["--profile".to_owned(), profile.clone()]);
+        }
+        if app == ClientApp::Codex && matches!(self.codex_search, HostSearch::On(_)) {
+            // Codex hides our tools as well, so that the model would search twice. It lists the tools once.
+            let flat = ["--surface", "flat", "--first-list-wait", "10s"];
+            launch.args.extend(flat.map(str::to_owned));
         }
         for server in self.servers.iter().filter(|server| self.profiles.sees(scope, &server.name)) {
             launch.env.extend(server.client_variables(app, scope.is_project));
