@@ -6,10 +6,9 @@ use super::query::QueryTerm;
 use super::synonyms::{synonyms_of, terms_with_prefix};
 use super::tokenizer::{is_cjk, tokenize};
 use super::tuning::{
-    COMPOUND_PART_WEIGHT, FIELD_WEIGHTS, KNOWN_PREFIX_WEIGHT, LENGTH_NORMALIZATION, MISSPELLING_WEIGHT,
-    PREFIX_WEIGHT, SATURATION,
+    COMPOUND_PART_WEIGHT, FIELD_WEIGHTS, LENGTH_NORMALIZATION, MISSPELLING_WEIGHT, PREFIX_WEIGHT, SATURATION,
 };
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// Shorter terms are not expanded: they are a prefix of too many others, or similar to them.
 const MIN_EXPANDED_LENGTH: usize = 4;
@@ -120,10 +119,9 @@ impl InvertedIndex {
         if term.chars().count() < MIN_EXPANDED_LENGTH {
             return matches;
         }
-        let prefix_weight = if matches.is_empty() { PREFIX_WEIGHT } else { KNOWN_PREFIX_WEIGHT };
-        let known: HashSet<TermId> = matches.iter().map(|(id, _)| *id).collect();
-        let others = entries_with_prefix(&self.ids, term).filter(|(_, id)| !known.contains(*id));
-        matches.extend(others.map(|(_, &id)| (id, prefix_weight)));
+        if matches.is_empty() {
+            matches.extend(entries_with_prefix(&self.ids, term).map(|(_, &id)| (id, PREFIX_WEIGHT)));
+        }
         if matches.is_empty() {
             for part in self.compound_parts(term) {
                 self.add_synonyms(part, COMPOUND_PART_WEIGHT, &mut matches);

@@ -13,8 +13,6 @@ pub const SATURATION: f32 = 1.2;
 pub(crate) const DATA_WEIGHT: f32 = 0.55;
 /// The weight of an indexed term that begins with the query's term.
 pub(crate) const PREFIX_WEIGHT: f32 = 0.5;
-/// The weight of a prefix match for a term of the query that is indexed itself, or has indexed synonyms.
-pub(crate) const KNOWN_PREFIX_WEIGHT: f32 = 0.25;
 /// The weight of an indexed term that is spelled like the query's term.
 pub(crate) const MISSPELLING_WEIGHT: f32 = 0.55;
 /// The weight of a part of a compound.
