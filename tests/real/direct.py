@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 
 from direct_arguments import Generator, fits_roughly
-from direct_client import ANSWER_TIMEOUT_S, DECODER, GROUP, TARGET, Server, dump, enter_namespaces, gone, install
+from direct_client import ANSWER_TIMEOUT_S, DECODER, GROUP, TARGET, Server, dump, gone, install, run_in_namespaces
 
 SERVERS = Path(__file__).with_name("direct_servers.json")
 SEED = 7
@@ -489,7 +489,7 @@ def main():
     entries = [entry for entry in json.loads(SERVERS.read_text()) if not options.only or entry["name"] in options.only]
     if not options.inside:
         install(entries)
-        enter_namespaces()
+        sys.exit(run_in_namespaces())
     program = str(options.program.resolve())
     results = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -235,10 +235,11 @@ def install(entries):
         list(pool.map(one, entries))
 
 
-def enter_namespaces():
-    """Runs this script again without network, other processes and a file system that can be written."""
+def run_in_namespaces():
+    """Runs this script again without network, other processes and a file system that can be written. Returns its exit
+    code."""
     script = (f"ip link set lo up; mount --bind '{TARGET}' '{TARGET}' && mount -o remount,bind,ro / && "
-              "mount -t tmpfs tmpfs /tmp && exec \"$0\" \"$@\"")
-    command = ["unshare", "--map-root-user", "--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc", "sh",
+              "mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /dev/shm && exec \"$0\" \"$@\"")
+    command = ["unshare", "--map-root-user", "--net", "--ipc", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc", "sh",
                "-c", script, sys.executable, *sys.argv[:1], "--inside", *sys.argv[1:]]
-    sys.exit(subprocess.run(command).returncode)
+    return subprocess.run(command).returncode

@@ -1,268 +1,231 @@
 #!/usr/bin/env python3
-"""Finds out which published servers can be shared among clients without being asked, and writes the list that
-dynamic-mcp uses: crates/sharing/src/tested_packages.json.
+"""Finds out which published servers can be shared among clients without being asked.
 
-    tests/real/shareable.py           # runs every candidate and prints what it found
-    tests/real/shareable.py --update  # and writes the list
+    tests/real/shareable.py                     # runs every package, and says whether the lists are up to date
+    tests/real/shareable.py --only time-mcp     # only this package; may be repeated
+    tests/real/shareable.py --only time-mcp --update
 
-It installs the candidates in pinned versions into target/shareable (python3 and npm are needed). A server is listed if
+The packages, with exact versions and calls, are in shareable_servers.json, those that are used most first: by npm's
+downloads a month and the rank on PyPI. They are installed into target/direct (python3 and npm are needed, and the network,
+once). Then each runs in namespaces of its own (Linux, `unshare`), with no network but a web server of this test.
+shareable_procedure.py has the steps. A package is listed if every tool was called with success and no step found
+anything, and only if it needs no arguments and no variables: others than those tested could change what it does.
 
-- it asked its client nothing, although roots, sampling and elicitation were offered to it;
-- it sent no list_changed;
-- each of its tools was called, and each call had the same result in every order, repeated, and after any other call,
-  in several processes: so it keeps no state between calls;
-- many calls at the same time had the results that they have one by one, and a slow call (where there is one) held up no
-  other: so it takes concurrent calls.
+`--update` writes the rows of the packages that ran into shareable_results.json, and from all rows there the list that
+dynamic-mcp uses, crates/sharing/src/tested_packages.json, and the table in docs/sharing.md.
 
-The candidates at the end must fail. They show that the test can tell.
+The servers of shareable_controls.py run first, and the packages with "control" among the others. They show that the
+procedure can tell: the exit code is 1 if one of them is found to be what it is not.
 """
 
-import http.server
+import argparse
 import json
 import os
-import random
 import re
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+import direct_client
+from direct_client import TARGET, run_in_namespaces
+from shareable_client import Client, Ended, NoAnswer
+from shareable_controls import FAULTS
+from shareable_procedure import Found, Incomplete, Procedure, call
+from shareable_web import PORT, WebServer
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SERVERS = HERE / "shareable_servers.json"
+RESULTS = HERE / "shareable_results.json"
 LIST = ROOT / "crates/sharing/src/tested_packages.json"
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "shareable"
-TIMEOUT_S = 60
-SEED = 14
-CONCURRENT_CALLS = 60
-
-
-class WebServer:
-    """A web server on this machine, for servers that fetch pages. /slow answers after 3 s."""
-
-    def __init__(self):
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                if self.path == "/slow":
-                    time.sleep(3)
-                found = self.path != "/robots.txt"
-                self.send_response(200 if found else 404)
-                self.send_header("Content-Type", "text/html")
-                self.end_headers()
-                if found:
-                    self.wfile.write(f"<html><body><h1>Page</h1><p>The page {self.path}.</p></body></html>".encode())
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.base = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-
-def candidates(web, files):
-    """Each: launcher, name, version, arguments, calls, and a slow call if the server has any. A call is a tool, its
-    arguments, and whether the result contains the current time."""
-    return [
-        ("uvx", "mcp-server-time", "2026.10.19", [], [
-            ("get_current_time", {"timezone": "Europe/Berlin"}, True),
-            ("get_current_time", {"timezone": "Asia/Tokyo"}, True),
-            ("convert_time", {"source_timezone": "UTC", "time": "12:30", "target_timezone": "Asia/Kolkata"}, True),
-            ("convert_time", {"source_timezone": "Nowhere", "time": "12:30", "target_timezone": "UTC"}, False),
-        ], None),
-        ("uvx", "mcp-server-calculator", "0.2.1", [], [
-            ("calculate", {"expression": f"{n} * ({n} + 3) / 7"}, False) for n in range(1, 5)
-        ] + [("calculate", {"expression": "1 / 0"}, False)], None),
-        ("uvx", "mcp-server-fetch", "2026.10.24", [], [
-            ("fetch", {"url": f"{web}/{name}"}, False) for name in ("one", "two", "three")
-        ] + [("fetch", {"url": f"{web}/one", "raw": True}, False)], ("fetch", {"url": f"{web}/slow"})),
-        ("npx", "time-mcp", "1.0.6", [], [
-            ("current_time", {"format": "YYYY-MM-DD", "timezone": "Asia/Tokyo"}, True),
-            ("relative_time", {"time": "2020-01-01 00:00:00"}, True),
-            ("days_in_month", {"date": "2024-02-11"}, False),
-            ("get_timestamp", {"time": "2024-02-11 10:00:00"}, False),
-            ("convert_time", {"sourceTimezone": "Asia/Tokyo", "targetTimezone": "UTC", "time": "2024-02-11 10:00:00"},
-             False),
-            ("get_week_year", {"date": "2024-02-11"}, False),
-        ], None),
-        # These must fail.
-        ("npx", "@modelcontextprotocol/server-everything", "2026.8.31", [], [("echo", {"message": "x"}, False)], None),
-        ("npx", "@modelcontextprotocol/server-filesystem", "2026.8.31", [files], [
-            ("list_allowed_directories", {}, False)], None),
-        ("npx", "@modelcontextprotocol/server-sequential-thinking", "2026.8.31", [], [
-            ("sequentialthinking",
-             {"thought": str(n), "nextThoughtNeeded": False, "thoughtNumber": n, "totalThoughts": 3}, False)
-            for n in range(1, 4)], None),
-    ]
-
-
-MUST_FAIL = {"@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem",
-             "@modelcontextprotocol/server-sequential-thinking"}
+DOCS = ROOT / "docs/sharing.md"
+BEGIN, END = "<!-- results: written by tests/real/shareable.py -->\n", "<!-- end of the results -->\n"
+WEB = f"http://127.0.0.1:{PORT}"
+CONTROLS = HERE / "shareable_controls.py"
+CONTROL_CALLS = [call("upper", {"text": "one"}, "ONE"), call("upper", {"text": "two", "style": "b"}, "TWO"),
+                 call("get", {}, "value"), call("page", {"url": f"{WEB}/one"}, "The page /one"),
+                 call("page", {"url": f"{WEB}/slow"}, "The page /slow"), call("page", {"url": f"{WEB}/two"}, "/two")]
 
 
 def install(launcher, name, version):
-    """Installs a package and returns its command."""
-    directory = TARGET / f"{name.replace('/', '_')}-{version}"
-    if launcher == "uvx":
-        if not (directory / "installed").exists():
-            subprocess.run([sys.executable, "-m", "venv", directory], check=True)
-            subprocess.run([directory / "bin/pip", "install", "-q", f"{name}=={version}"], check=True)
-            (directory / "installed").touch()
-        return [str(directory / "bin" / name)]
-    if not (directory / "installed").exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "install", "--prefix", directory, "--no-audit", "--no-fund", "--loglevel=error",
-                        f"{name}@{version}"], check=True)
-        (directory / "installed").touch()
-    package = directory / "node_modules" / name
-    binary = json.loads((package / "package.json").read_text())["bin"]
-    file = binary if isinstance(binary, str) else next(iter(binary.values()))
-    return ["node", str(package / file)]
+    """Installs a package and returns its command. Others than this test use it."""
+    direct_client.install([entry := {"launcher": launcher, "name": name, "version": version, "bin": binary(name)}])
+    return [direct_client.Server(entry, "").install()]
 
 
-class Server:
-    """A running server and what it sent."""
+def binary(name):
+    """The program of a package, if it is not named like it."""
+    known = {entry["name"]: entry.get("bin") for entry in json.loads(SERVERS.read_text())}
+    return known.get(name) or name.split("/")[-1]
 
-    def __init__(self, command, workdir):
-        env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, env=env, cwd=workdir)
-        self.answers, self.asked, self.notified = {}, [], []
-        self.changed, self.last_id = threading.Condition(), 0
-        threading.Thread(target=self.read, daemon=True).start()
 
-    def read(self):
-        for line in self.process.stdout:
-            try:
-                message = json.loads(line)
-            except ValueError:
-                continue
-            with self.changed:
-                if "method" not in message:
-                    self.answers[message["id"]] = (message.get("result") or message.get("error"), time.monotonic())
-                elif "id" in message:
-                    self.asked.append(message["method"])
-                    result = {"roots": []} if message["method"] == "roots/list" else {}
-                    self.write({"jsonrpc": "2.0", "id": message["id"], "result": result})
-                else:
-                    self.notified.append(message["method"])
-                self.changed.notify_all()
+def calls_of(server):
+    calls = []
+    for tool, arguments, expect, *times in server.fill(server.entry.get("calls", [])):
+        calls.append(call(tool, json.loads(json.dumps(arguments).replace("{web}", WEB)), expect, times))
+    return calls
 
-    def write(self, message):
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
-        self.process.stdin.flush()
 
-    def send(self, method, params):
-        self.last_id += 1
-        self.write({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params})
-        return self.last_id
+def install_folder(program):
+    """The folder into which a launcher installed a program."""
+    path = Path(program)
+    return path.parents[2] if path.parent.name == ".bin" else path.parents[1]
 
-    def answer(self, request):
-        with self.changed:
-            if not self.changed.wait_for(lambda: request in self.answers, TIMEOUT_S):
-                raise Failed("no answer")
-            return self.answers[request]
 
-    def request(self, method, params):
-        return self.answer(self.send(method, params))[0]
+class Run:
+    """What one server did: an outcome, and the reason."""
 
-    def initialize(self):
-        self.request("initialize", {
-            "protocolVersion": "2025-11-25", "clientInfo": {"name": "shareable", "version": "1"},
-            "capabilities": {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}}})
-        self.write({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return self
-
-    def send_call(self, call):
-        return self.send("tools/call", {"name": call[0], "arguments": call[1]})
-
-    def check_silence(self):
-        asked = [method for method in self.asked if method != "ping"]
-        if asked:
-            raise Failed(f"it asks its client: {', '.join(sorted(set(asked)))}")
-        changes = [method for method in self.notified if method.endswith("list_changed")]
-        if changes:
-            raise Failed(f"it sends {changes[0]}")
-
-    def close(self):
-        self.process.stdin.close()
+    def __init__(self, start, calls, files, install_places, web, verbose):
+        began = time.monotonic()
+        log = (lambda *words: print(f"    {time.monotonic() - began:5.1f}", *words, flush=True)) if verbose else lambda *_: None
+        self.procedure, self.reason, self.outcome = None, "", "shareable"
         try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
+            self.procedure = Procedure(start, calls, files, ["/tmp", "/dev/shm"], install_places, web, log)
+            self.procedure.run()
+        except Found as found:
+            self.outcome, self.reason = "private", str(found)
+        except (Ended, NoAnswer) as error:
+            started = self.procedure.surface is not None
+            what = "its process ends" if isinstance(error, Ended) else "it does not answer"
+            self.outcome, self.reason = ("private", what) if started else ("not tested completely", f"it does not start: {what}")
+        except Incomplete as incomplete:
+            self.outcome, self.reason = "not tested completely", str(incomplete)
+        finally:
+            self.procedure.close()
+        self.seconds = round(time.monotonic() - began)
 
 
-class Failed(Exception):
-    pass
+def run_package(entry, web, verbose):
+    """Runs a package and returns its row."""
+    server = direct_client.Server(entry, "")
+    row = {key: entry[key] for key in ("launcher", "name", "version")}
+    try:
+        program = server.install()
+    except (direct_client.Failed, subprocess.SubprocessError, OSError):
+        return {**row, "outcome": "not tested completely", "reason": "it cannot be installed here"}
+    server.fresh()
+    arguments = json.loads(json.dumps(server.fill(entry.get("args", []))).replace("{web}", WEB))
+    env = {**server.environment(), **server.own_environment()}
+
+    def start(name, capabilities):
+        return Client([program, *arguments], env, server.files).initialize(name, capabilities)
+
+    calls = calls_of(server)
+    run = Run(start, calls, server.files, [install_folder(program)], web, verbose)
+    reason = entry.get("reason") if run.outcome == "not tested completely" and entry.get("reason") else run.reason
+    outcome = run.outcome
+    if outcome == "shareable" and (entry.get("args") or entry.get("env") or entry.get("with")):
+        outcome, reason = "private", "nothing was found, but it needs arguments, variables or other packages, and others " \
+                                     "than the tested ones may change what it does"
+    procedure = run.procedure
+    hello = (procedure.surface or {}).get("hello", {})
+    tools = sorted(getattr(procedure, "tools", {}))
+    row.update(server_version=hello.get("serverInfo", {}).get("version"), outcome=outcome,
+               reason=clean(reason), tools=tools, called=sorted({each.params["name"] for each in calls} & set(tools)),
+               calls=len(calls), **procedure.counts, seconds=run.seconds)
+    return row
 
 
-def normal(call, result):
-    """The result as text. Of a result that has the current time, only the words count."""
-    text = json.dumps(result, sort_keys=True)
-    return re.sub(r"[0-9]+", "0", text) if call[2] else text
+def clean(text):
+    """A reason as it stands in the docs: without the places of this run, on one line."""
+    text = re.sub(r"/tmp/direct/\w+/home", "~", text)
+    text = re.sub(r"/tmp/direct/\w+/files", "DIRECTORY", text)
+    text = re.sub(r"/tmp/direct/\w+/tmp", "TMPDIR", text)
+    return re.sub(r"\s+", " ", text.replace(WEB, "WEB"))[:300]
 
 
-def check(command, calls, slow, workdir):
-    """Raises Failed with the reason why a server cannot be shared. Returns the names of its tools."""
-    shuffle = random.Random(SEED)
-    known = {}
+def run_controls(web, only, verbose):
+    """Runs the servers with faults. Returns whether each was found to have its own."""
+    right = True
+    for fault, finding in FAULTS.items():
+        if only and fault not in only:
+            continue
+        server = direct_client.Server({"launcher": "", "name": "control", "version": ""}, "")
+        server.fresh()
+        env = {**server.environment(), **server.own_environment()}
+        run = Run(lambda name, capabilities: Client([sys.executable, "-S", str(CONTROLS), fault], env, server.files)
+                  .initialize(name, capabilities), CONTROL_CALLS, server.files, [], web, verbose)
+        good = run.outcome == "shareable" if finding is None else \
+            run.outcome == "private" and bool(re.search(finding, run.reason))
+        right &= good
+        print(f"{'' if good else 'WRONG: '}control {fault!r}: {run.outcome} {clean(run.reason)} ({run.seconds} s)", flush=True)
+        server.clean()
+    return right
 
-    def compare(index, result, when):
-        text = normal(calls[index], result)
-        if known.setdefault(index, text) != text:
-            raise Failed(f"{calls[index][0]} has another result {when}: {text[:200]} instead of {known[index][:200]}")
 
-    tools = None
-    for turn in range(4):
-        server = Server(command, workdir).initialize()
-        tools = sorted(tool["name"] for tool in server.request("tools/list", {})["tools"])
-        if missing := set(tools) - {call[0] for call in calls}:
-            time.sleep(1)
-            server.check_silence()
-            raise Failed(f"not every tool was called: {', '.join(sorted(missing))}")
-        order = list(range(len(calls))) * 2
-        if turn > 0:
-            shuffle.shuffle(order)
-        for index in order:
-            compare(index, server.answer(server.send_call(calls[index]))[0], "in another order")
-        requests = [(index, server.send_call(calls[index]))
-                    for index in (shuffle.randrange(len(calls)) for _ in range(CONCURRENT_CALLS))]
-        for index, request in requests:
-            compare(index, server.answer(request)[0], "beside other calls")
-        if slow:
-            waiting = server.send("tools/call", {"name": slow[0], "arguments": slow[1]})
-            other = server.send_call(calls[0])
-            if server.answer(other)[1] > server.answer(waiting)[1]:
-                raise Failed("a slow call holds up others")
-        time.sleep(0.5)
-        server.check_silence()
-        server.close()
-    return tools
+def write_lists(rows):
+    """Writes what is made from the results. Returns whether it was up to date."""
+    listed = [{"launcher": row["launcher"], "name": row["name"], "evidence": {
+        key: row[key] for key in ("version", "server_version", "tools", "processes", "calls_in_turn", "calls_at_once")}}
+        for row in rows if row["outcome"] == "shareable"]
+    lines = ["| launcher | package | version | tools called | calls | result | why |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]
+    for row in rows:
+        cells = [f"`{row['launcher']}`", f"`{row['name']}`", row["version"],
+                 f"{len(row.get('called', []))} of {len(row.get('tools', []))}", str(row.get("calls", 0)),
+                 row["outcome"], row["reason"].replace("|", "\\|").replace("<", "&lt;")]
+        lines.append("| " + " | ".join(cells) + " |")
+    page = DOCS.read_text()
+    start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    wanted = {LIST: "[\n" + ",\n".join("  " + json.dumps(package) for package in listed) + "\n]\n",
+              DOCS: page[:start] + "\n".join(lines) + "\n" + page[end:]}
+    return wanted
+
+
+def merge(new, update):
+    """Puts the new rows among the old ones, in the order of the packages. Returns whether all files are up to date."""
+    rows = {(row["launcher"], row["name"]): row for row in (json.loads(RESULTS.read_text()) if RESULTS.exists() else [])}
+    rows.update({(row["launcher"], row["name"]): row for row in new})
+    order = [(entry["launcher"], entry["name"]) for entry in json.loads(SERVERS.read_text())]
+    rows = [rows[key] for key in order if key in rows]
+    if update:
+        RESULTS.write_text("[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]\n")
+    current = True
+    for path, text in write_lists(rows).items():
+        if update:
+            path.write_text(text)
+        elif path.read_text() != text:
+            print(f"{path} is out of date: run this with --update")
+            current = False
+    return current
+
+
+def inside(options, entries, output):
+    """What runs in the namespaces: writes the rows as they come."""
+    web, right = WebServer(), True
+    if not options.only or options.control:
+        right = run_controls(web, options.control, options.verbose)
+    for entry in entries:
+        row = run_package(entry, web, options.verbose)
+        with output.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        wrong = entry.get("control") and row["outcome"] == "shareable"
+        right &= not wrong
+        print(f"{'WRONG: ' if wrong else ''}{row['launcher']} {row['name']}@{row['version']} "
+              f"({row.get('server_version')}): {row['outcome']}: {row['reason']} ({row.get('seconds')} s)", flush=True)
+    sys.exit(not right)
 
 
 def main():
-    listed, wrong = [], False
-    with tempfile.TemporaryDirectory() as files:
-        for launcher, name, version, args, calls, slow in candidates(WebServer().base, files):
-            command = install(launcher, name, version) + args
-            with tempfile.TemporaryDirectory() as workdir:
-                try:
-                    tools = check(command, calls, slow, workdir)
-                    outcome = "shareable"
-                    listed.append({"launcher": launcher, "name": name, "evidence": {
-                        "version": version, "tools": tools, "processes": 4,
-                        "calls_in_turn": 4 * 2 * len(calls), "calls_at_once": 4 * CONCURRENT_CALLS}})
-                except Failed as failed:
-                    outcome = f"private: {failed}"
-            wrong |= (outcome == "shareable") == (name in MUST_FAIL)
-            print(f"{launcher} {name}@{version}: {outcome}", flush=True)
-    text = "[\n" + ",\n".join("  " + json.dumps(package) for package in listed) + "\n]\n"
-    if "--update" in sys.argv:
-        LIST.write_text(text)
-    elif LIST.read_text() != text:
-        print(f"{LIST} is out of date: run this with --update")
-        wrong = True
-    sys.exit(wrong)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", metavar="NAME", action="append", help="only this package; may be repeated")
+    parser.add_argument("--control", metavar="FAULT", action="append", help="only this control; may be repeated")
+    parser.add_argument("--update", action="store_true", help="write the results, the list and the table")
+    parser.add_argument("--verbose", action="store_true", help="print the steps")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    entries = [entry for entry in json.loads(SERVERS.read_text())
+               if (not options.only or entry["name"] in options.only) and not (options.control and not options.only)]
+    output = TARGET / "shareable.jsonl"
+    if options.inside:
+        inside(options, entries, output)
+    direct_client.install(entries)
+    output.unlink(missing_ok=True)
+    code = run_in_namespaces()
+    rows = [json.loads(line) for line in output.read_text().splitlines()] if output.exists() else []
+    current = merge(rows, options.update) if rows else True
+    sys.exit(code or not current)
 
 
 if __name__ == "__main__":

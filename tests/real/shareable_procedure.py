@@ -1,0 +1,360 @@
+"""The procedure that finds out whether several clients can share one process of a server.
+
+A finding is a sentence that says why they cannot. `check` returns the findings of the first step that has any: the steps
+after it would only repeat them. No finding means that no step saw a call, list, resource or prompt depend on what another
+session did. docs/sharing.md says what the procedure cannot see.
+"""
+
+import json
+import random
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+
+from direct_arguments import Generator
+from shareable_client import Client, Ended, NoAnswer
+from shareable_traces import Traces
+
+SEED = 14
+# A client's name and capabilities. Each process is started by another of them.
+CLIENTS = [
+    ("shareable", {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}}),
+    ("claude-code", {"roots": {}}),
+    ("Visual Studio Code", {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}}),
+    ("cursor-vscode", {}),
+    ("codex-mcp-client", {"elicitation": {}}),
+]
+LISTS = {"tools/list": "tools", "resources/list": "resources", "resources/templates/list": "resourceTemplates",
+         "prompts/list": "prompts"}
+MAX_REQUESTS = 60
+MAX_RESOURCES = 10
+MAX_PROMPTS = 10
+GENERATED_PER_TOOL = 6
+GENERATED_ORDERS = 4
+GENERATED_TIMEOUT_S = 5
+CONCURRENT_ROUNDS = 4
+CONCURRENT_CALLS = 60
+MANY_CALLS = 1000
+MANY_S = 20
+# A call that takes this long alone must not hold up another one.
+SLOW_S = 0.4
+# How long a server may take to ask its client something after a call.
+SILENCE_S = 0.3
+MAX_S = 600
+
+
+class Incomplete(Exception):
+    """The server cannot be tested completely."""
+
+
+class Found(Exception):
+    """Findings: the server is private."""
+
+    def __init__(self, *findings):
+        super().__init__("; ".join(findings))
+
+
+@dataclass
+class Request:
+    """A request that the procedure sends. `expect` is text of a successful result, None if the call may fail. What the
+    patterns in `times` match is the current time, and is not compared."""
+    method: str
+    params: dict
+    expect: str | None = None
+    times: list = field(default_factory=list)
+
+    def __str__(self):
+        if self.method == "tools/call":
+            return f"{self.params['name']} {json.dumps(self.params['arguments'], ensure_ascii=False)[:80]}"
+        return f"{self.method} {self.params.get('uri') or self.params.get('name')}"
+
+
+def call(tool, arguments, expect=None, times=()):
+    return Request("tools/call", {"name": tool, "arguments": arguments}, expect, list(times))
+
+
+def normal(request, answer):
+    """An answer as text, without the current time where the request says that it has it."""
+    text = json.dumps(answer, sort_keys=True, ensure_ascii=False)
+    for pattern in request.times:
+        text = re.sub(pattern, "TIME", text)
+    return text
+
+
+def difference(one, other):
+    """The first place where two texts differ, as `this` instead of `that`."""
+    at = next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+    start = max(0, at - 30)
+    return f"{one[start:at + 60]!r} instead of {other[start:at + 60]!r}"
+
+
+class Procedure:
+    """One server under test. `start(name, capabilities)` starts a process of it and returns its Client, which has done
+    its handshake. `web` logs the requests that the server makes to the web server, if there is one."""
+
+    def __init__(self, start, calls, schemas_files, places, install_places, web=None, log=lambda *_: None):
+        self.start_process, self.calls, self.files, self.web, self.log = start, calls, schemas_files, web, log
+        self.traces = Traces(places, install_places, web.port if web else None)
+        self.random = random.Random(SEED)
+        self.surface, self.known, self.seconds, self.starts = None, {}, {}, 0
+        self.counts = {"processes": 0, "calls_in_turn": 0, "calls_at_once": 0}
+        self.deadline = time.monotonic() + MAX_S
+        self.open = []
+
+    # Processes.
+
+    def start(self):
+        name, capabilities = CLIENTS[self.starts % len(CLIENTS)]
+        self.starts += 1
+        self.counts["processes"] += 1
+        client = self.start_process(name, capabilities)
+        self.open.append(client)
+        client.client_name = name
+        surface = self.lists(client)
+        if self.surface is None:
+            self.surface = surface
+        elif surface != self.surface:
+            raise Found(f"it shows other lists to the client {name!r} or in another process: "
+                        + difference(json.dumps(surface, sort_keys=True), json.dumps(self.surface, sort_keys=True)))
+        client.traces = self.traces.of(client.process.pid)
+        return client
+
+    def finish(self, client):
+        """Looks for what the calls left, and ends the process."""
+        time.sleep(SILENCE_S)
+        self.silent(client)
+        if self.lists(client) != self.surface:
+            raise Found("its lists differ after calls")
+        if left := self.traces.left(client):
+            raise Found(*left)
+        client.close()
+        self.open.remove(client)
+        if written := self.traces.written():
+            raise Found(*written)
+
+    def close(self):
+        for client in self.open:
+            client.close()
+
+    def silent(self, client):
+        asked = sorted({method for method in client.asked if method != "ping"})
+        if asked:
+            raise Found(f"it asks its client: {', '.join(asked)}")
+        changes = [method for method in client.notified if method.endswith("list_changed")]
+        if changes:
+            raise Found(f"it sends {changes[0]}")
+
+    def lists(self, client):
+        """Everything that a client can list, and what the handshake said."""
+        capabilities = client.hello.get("capabilities", {})
+        found = {"hello": client.hello}
+        for method, key in LISTS.items():
+            if method.split("/")[0] in capabilities:
+                found[key] = client.list_all(method, key)
+        return found
+
+    # Requests and comparisons.
+
+    def ask(self, client, request, timeout=None):
+        """Sends a request alone. Returns its answer as text and what it asked the web server."""
+        if time.monotonic() > self.deadline:
+            raise Incomplete(f"it takes more than {MAX_S} s")
+        before = self.web.mark() if self.web else 0
+        began = time.monotonic()
+        try:
+            answer = client.request(request.method, request.params, timeout)
+        except Ended:
+            raise Found(f"its process ends with {request}") from None
+        self.counts["calls_in_turn"] += 1
+        took = time.monotonic() - began
+        self.seconds[id(request)] = min(took, self.seconds.get(id(request), took))
+        return normal(request, answer), (self.web.since(before) if self.web else []), answer
+
+    def compare(self, client, index, when):
+        """Asks a request again. The answer, and what it asks the web, must be those of a fresh process."""
+        request = self.requests[index]
+        try:
+            text, asked, _ = self.ask(client, request)
+        except NoAnswer:
+            raise Found(f"{request} has no answer {when}") from None
+        self.same(index, text, when)
+        if asked != self.known[index][1]:
+            raise Found(f"{request} asks the web {when} for {asked}, and for {self.known[index][1]} in a fresh process: "
+                        "it keeps an answer or a cookie")
+
+    def same(self, index, text, when):
+        if text != self.known[index][0]:
+            raise Found(f"{self.requests[index]} has another result {when}: {difference(text, self.known[index][0])}")
+
+    # The steps, in their order.
+
+    def run(self):
+        """Returns the names of the tools, or raises Found or Incomplete."""
+        self.handshake()
+        self.alone()
+        oldest = self.start()
+        for index in range(len(self.requests)):
+            self.compare(oldest, index, "after the others, each once")
+        since = time.monotonic()
+        self.pairs()
+        self.many()
+        self.at_once()
+        self.slow()
+        self.other_arguments()
+        for index in reversed(range(len(self.requests))):
+            self.compare(oldest, index, f"{time.monotonic() - since:.0f} s after its last call")
+        self.finish(oldest)
+        self.after_all()
+
+    def handshake(self):
+        """Step 1. Lists everything. Each tool must have a call that succeeds, and two calls if it takes arguments."""
+        client = self.start()
+        self.tools = {tool["name"]: tool for tool in self.surface.get("tools", [])}
+        time.sleep(1)
+        self.silent(client)
+        self.finish(client)
+        if not self.tools:
+            raise Incomplete("it lists no tools")
+        called = {}
+        for each in self.calls:
+            if each.expect is not None:
+                called.setdefault(each.params["name"], []).append(each.params["arguments"])
+        if missing := [name for name in self.tools if name not in called]:
+            raise Incomplete(f"{len(missing)} of {len(self.tools)} tools cannot be called here: "
+                             + ", ".join(missing[:4]) + (", …" if len(missing) > 4 else ""))
+        if unknown := set(called) - set(self.tools):
+            raise Incomplete(f"it has no tool {', '.join(sorted(unknown))}")
+        for name, tool in self.tools.items():
+            if tool.get("inputSchema", {}).get("properties") and all(each == called[name][0] for each in called[name]):
+                raise Incomplete(f"{name} was called with one set of arguments only")
+        self.requests = self.calls + [
+            Request("resources/read", {"uri": each["uri"]}) for each in self.surface.get("resources", [])[:MAX_RESOURCES]
+        ] + [Request("prompts/get", {"name": each["name"], "arguments": {
+            argument["name"]: "one" for argument in each.get("arguments") or []}})
+            for each in self.surface.get("prompts", [])[:MAX_PROMPTS]]
+        if len(self.requests) > MAX_REQUESTS:
+            raise Incomplete(f"it has more than {MAX_REQUESTS} requests")
+
+    def alone(self):
+        """Step 2. Asks each request alone, as the first of a fresh process: this is what every session must get."""
+        for index, request in enumerate(self.requests):
+            self.log("alone", request)
+            client = self.start()
+            try:
+                text, asked, answer = self.ask(client, request)
+            except NoAnswer:
+                raise Incomplete(f"{request} has no answer") from None
+            failed = not isinstance(answer, dict) or answer.get("isError") or "error" in answer
+            if request.expect is not None and (failed or request.expect not in json.dumps(answer, ensure_ascii=False)):
+                raise Incomplete(f"{request} did not succeed: {text[:200]}")
+            self.known[index] = (text, asked)
+            self.finish(client)
+
+    def pairs(self):
+        """Step 3. For each request a fresh process that answers it first, then again, and then before and after each
+        other one. So each pair was asked in both orders, early in a process and late."""
+        for first, request in enumerate(self.requests):
+            self.log("pairs", request)
+            client = self.start()
+            self.compare(client, first, "in each fresh process")
+            self.compare(client, first, "when it is repeated")
+            others = [index for index in range(len(self.requests)) if index != first]
+            self.random.shuffle(others)
+            for other in others:
+                self.compare(client, other, f"after {request}")
+                self.compare(client, first, f"after {self.requests[other]}")
+            self.finish(client)
+
+    def many(self):
+        """Step 4. Many requests in a random order in one process: state that shows after a number of calls."""
+        self.log("many")
+        client, began = self.start(), time.monotonic()
+        for count in range(MANY_CALLS):
+            if time.monotonic() - began > MANY_S:
+                break
+            self.compare(client, self.random.randrange(len(self.requests)), f"after {count} others")
+        self.finish(client)
+
+    def at_once(self):
+        """Step 5. Requests at the same time, some of which are cancelled."""
+        self.log("at once")
+        client = self.start()
+        for _ in range(CONCURRENT_ROUNDS):
+            sent = []
+            for number in range(CONCURRENT_CALLS):
+                index = self.random.randrange(len(self.requests))
+                request = client.send(self.requests[index].method, self.requests[index].params)
+                if number % 10 == 9:
+                    client.notify("notifications/cancelled", {"requestId": request, "reason": "test"})
+                else:
+                    sent.append((index, request))
+            for index, request in sent:
+                try:
+                    answer = client.answer(request)
+                except (NoAnswer, Ended):
+                    raise Found(f"{self.requests[index]} has no answer beside others, some of them cancelled") from None
+                self.same(index, normal(self.requests[index], answer), "beside other calls")
+            self.counts["calls_at_once"] += CONCURRENT_CALLS
+        for index in range(len(self.requests)):
+            self.compare(client, index, "after calls at the same time")
+        self.finish(client)
+
+    def slow(self):
+        """Step 6. The slowest request, if it takes long, and the quickest one at the same time."""
+        order = sorted(range(len(self.requests)), key=lambda index: self.seconds[id(self.requests[index])])
+        slowest, quickest = self.requests[order[-1]], self.requests[order[0]]
+        least = self.seconds[id(slowest)]
+        if least < SLOW_S or least < 3 * self.seconds[id(quickest)]:
+            return
+        client = self.start()
+        self.ask(client, quickest)
+        waiting = client.send(slowest.method, slowest.params)
+        time.sleep(0.05)
+        other = client.send(quickest.method, quickest.params)
+        client.answer(other), client.answer(waiting)
+        if client.times[other] > client.times[waiting]:
+            raise Found(f"{slowest} holds up other calls")
+        self.finish(client)
+
+    def other_arguments(self):
+        """Step 7. Generated arguments, fit and unfit, with the same few words for all tools, in several orders. Each
+        such call must have one result in all orders, and the requests must have theirs afterwards."""
+        generated = []
+        for name, tool in self.tools.items():
+            times = sorted({pattern for each in self.calls if each.params["name"] == name for pattern in each.times})
+            objects = Generator(tool.get("inputSchema", {}), self.files, SEED).objects()
+            generated += [call(name, arguments, None, times) for _, (_, arguments) in zip(range(GENERATED_PER_TOOL), objects)]
+        first, out_of_time = {}, set()
+        for turn in range(GENERATED_ORDERS):
+            self.log("other arguments", turn)
+            client, order = self.start(), list(range(len(generated)))
+            if turn == 1:
+                order.reverse()
+            elif turn > 1:
+                self.random.shuffle(order)
+            for index in order:
+                if index in out_of_time:
+                    continue
+                try:
+                    text, asked, _ = self.ask(client, generated[index], GENERATED_TIMEOUT_S)
+                except NoAnswer:
+                    out_of_time.add(index)
+                    continue
+                if first.setdefault(index, (text, asked)) != (text, asked):
+                    raise Found(f"{generated[index]} has another result in another order of calls: "
+                                + difference(text + str(asked), first[index][0] + str(first[index][1])))
+            for index in range(len(self.requests)):
+                self.compare(client, index, "after calls with other arguments")
+            self.finish(client)
+        self.counts["calls_with_other_arguments"] = len(generated) - len(out_of_time)
+
+    def after_all(self):
+        """Step 8. A fresh process, after all others: it must not know of them."""
+        self.log("after all")
+        client = self.start()
+        for index in range(len(self.requests)):
+            self.compare(client, index, "in a process that started after all others")
+        self.finish(client)
+        if written := self.traces.written(everywhere=True):
+            raise Found(*written)
