@@ -6,7 +6,7 @@
     benches/modes/setup
     benches/sharing/run.py [PROGRAM] [--windows N] --ten        # the ten servers of benches/modes
 
-It uses real servers in pinned versions. It installs the six into target/shareable (network, python3 and npm). Of the ten,
+It uses real servers in pinned versions. It installs the six into target/direct (network, python3 and npm). Of the ten,
 those five are shared that keep nothing between calls; the others stay private, as they are without a word in the config.
 Memory is the sum of the PSS of all windows, wardens, hosts and servers: a page that several processes use counts in
 parts. At the end it counts the context switches of the idle host in 10 s; a process that makes system calls has some.
@@ -23,7 +23,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-INSTALLED = TARGET / "shareable"
 IDLE_S = 10
 
 

@@ -43,14 +43,15 @@ DOCS = ROOT / "docs/sharing.md"
 BEGIN, END = "<!-- results: written by tests/real/shareable.py -->\n", "<!-- end of the results -->\n"
 WEB = f"http://127.0.0.1:{PORT}"
 CONTROLS = HERE / "shareable_controls.py"
-CONTROL_CALLS = [call("upper", {"text": "one"}, "ONE"), call("upper", {"text": "two", "style": "b"}, "TWO"),
+CONTROL_CALLS = [call("upper", {"text": "one"}, "ONE"), call("upper", {"text": "two"}, "TWO"),
                  call("get", {}, "value"), call("page", {"url": f"{WEB}/one"}, "The page /one"),
                  call("page", {"url": f"{WEB}/slow"}, "The page /slow"), call("page", {"url": f"{WEB}/two"}, "/two")]
 
 
 def install(launcher, name, version):
     """Installs a package and returns its command. Others than this test use it."""
-    direct_client.install([entry := {"launcher": launcher, "name": name, "version": version, "bin": binary(name)}])
+    entry = {"launcher": launcher, "name": name, "version": version, "bin": binary(name)}
+    direct_client.install([entry])
     return [direct_client.Server(entry, "").install()]
 
 
@@ -113,7 +114,9 @@ def run_package(entry, web, verbose):
 
     calls = calls_of(server)
     run = Run(start, calls, server.files, [install_folder(program)], web, verbose)
-    reason = entry.get("reason") if run.outcome == "not tested completely" and entry.get("reason") else run.reason
+    reason = run.reason
+    if "were not called" in reason and "reason" in entry:
+        reason += f" ({entry['reason']})"
     outcome = run.outcome
     if outcome == "shareable" and (entry.get("args") or entry.get("env") or entry.get("with")):
         outcome, reason = "private", "nothing was found, but it needs arguments, variables or other packages, and others " \
@@ -122,8 +125,9 @@ def run_package(entry, web, verbose):
     hello = (procedure.surface or {}).get("hello", {})
     tools = sorted(getattr(procedure, "tools", {}))
     row.update(server_version=hello.get("serverInfo", {}).get("version"), outcome=outcome,
-               reason=clean(reason), tools=tools, called=sorted({each.params["name"] for each in calls} & set(tools)),
+               reason=clean(reason), tools=tools, called=sorted({each.params["name"] for each in calls if each.expect is not None} & set(tools)),
                calls=len(calls), **procedure.counts, seconds=run.seconds)
+    server.clean()
     return row
 
 
@@ -154,12 +158,12 @@ def run_controls(web, only, verbose):
     return right
 
 
-def write_lists(rows):
-    """Writes what is made from the results. Returns whether it was up to date."""
+def lists_of(rows):
+    """Returns the text of each file that is made from the results."""
     listed = [{"launcher": row["launcher"], "name": row["name"], "evidence": {
         key: row[key] for key in ("version", "server_version", "tools", "processes", "calls_in_turn", "calls_at_once")}}
         for row in rows if row["outcome"] == "shareable"]
-    lines = ["| launcher | package | version | tools called | calls | result | why |",
+    lines = ["| launcher | package | version | tools with calls | calls | result | why |",
              "| --- | --- | --- | --- | --- | --- | --- |"]
     for row in rows:
         cells = [f"`{row['launcher']}`", f"`{row['name']}`", row["version"],
@@ -168,9 +172,8 @@ def write_lists(rows):
         lines.append("| " + " | ".join(cells) + " |")
     page = DOCS.read_text()
     start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    wanted = {LIST: "[\n" + ",\n".join("  " + json.dumps(package) for package in listed) + "\n]\n",
-              DOCS: page[:start] + "\n".join(lines) + "\n" + page[end:]}
-    return wanted
+    return {LIST: "[\n" + ",\n".join("  " + json.dumps(package) for package in listed) + "\n]\n",
+            DOCS: page[:start] + "\n".join(lines) + "\n" + page[end:]}
 
 
 def merge(new, update):
@@ -182,7 +185,7 @@ def merge(new, update):
     if update:
         RESULTS.write_text("[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]\n")
     current = True
-    for path, text in write_lists(rows).items():
+    for path, text in lists_of(rows).items():
         if update:
             path.write_text(text)
         elif path.read_text() != text:

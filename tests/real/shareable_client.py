@@ -8,7 +8,7 @@ import threading
 import time
 
 ANSWER_TIMEOUT_S = 40
-START_TIMEOUT_S = 90
+START_TIMEOUT_S = 180
 END_TIMEOUT_S = 5
 REVISION = "2025-11-25"
 
@@ -84,8 +84,12 @@ class Client:
             raise
 
     def initialize(self, name, capabilities):
-        self.hello = self.request("initialize", {"protocolVersion": REVISION, "capabilities": capabilities,
-                                                 "clientInfo": {"name": name, "version": "1"}}, START_TIMEOUT_S)
+        try:
+            self.hello = self.request("initialize", {"protocolVersion": REVISION, "capabilities": capabilities,
+                                                     "clientInfo": {"name": name, "version": "1"}}, START_TIMEOUT_S)
+        except (NoAnswer, Ended):
+            self.close()
+            raise
         self.notify("notifications/initialized")
         return self
 

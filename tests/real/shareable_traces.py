@@ -43,7 +43,11 @@ def descendants(pid):
 def written_files(pid):
     """Files that a process has open for writing, also those that are deleted or only in memory."""
     found = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+    try:
+        descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return found
+    for descriptor in descriptors:
         try:
             target = os.readlink(descriptor)
             flags = int(re.search(r"flags:\s*(\d+)", Path(f"/proc/{pid}/fdinfo/{descriptor.name}").read_text())[1], 8)
@@ -61,7 +65,7 @@ def state_of(pid):
         processes = descendants(pid)
         return {"directory": os.readlink(f"/proc/{pid}/cwd"), "umask": re.search(r"Umask:\s*(\d+)", status)[1],
                 "processes": processes,
-                "files": set().union(*(written_files(each) for each in processes if Path(f"/proc/{each}/fd").exists()))}
+                "files": set().union(*map(written_files, processes))}
     except OSError:
         return None
 
