@@ -250,6 +250,8 @@ class Procedure:
                 raise Incomplete(f"{request} did not succeed: {text[:200]}")
             self.known[index] = (text, asked)
             self.finish(client)
+        if written := self.traces.written(everywhere=True):
+            raise Found(*written)
 
     def pairs(self):
         """Step 3. For each request a fresh process that answers it first, then again, and then before and after each
