@@ -31,7 +31,8 @@ import direct_client
 from direct_client import TARGET, run_in_namespaces
 from shareable_client import Client, Ended, NoAnswer
 from shareable_controls import FAULTS
-from shareable_procedure import Found, Incomplete, Procedure, call
+from shareable_procedure import Found, Incomplete, Procedure
+from shareable_requests import call
 from shareable_web import PORT, WebServer
 
 HERE = Path(__file__).resolve().parent
@@ -44,8 +45,9 @@ BEGIN, END = "<!-- results: written by tests/real/shareable.py -->\n", "<!-- end
 WEB = f"http://127.0.0.1:{PORT}"
 CONTROLS = HERE / "shareable_controls.py"
 CONTROL_CALLS = [call("upper", {"text": "one"}, "ONE"), call("upper", {"text": "two"}, "TWO"),
-                 call("get", {}, "value"), call("page", {"url": f"{WEB}/one"}, "The page /one"),
-                 call("page", {"url": f"{WEB}/slow"}, "The page /slow"), call("page", {"url": f"{WEB}/two"}, "/two")]
+                 call("get", {"name": "a"}, "value"), call("get", {"name": "b"}, "value"),
+                 call("page", {"url": f"{WEB}/one"}, "The page /one"), call("page", {"url": f"{WEB}/two"}, "/two")]
+SLOW_CALL = call("page", {"url": f"{WEB}/slow"}, "The page /slow")
 
 
 def install(launcher, name, version):
@@ -148,8 +150,9 @@ def run_controls(web, only, verbose):
         server = direct_client.Server({"launcher": "", "name": "control", "version": ""}, "")
         server.fresh()
         env = {**server.environment(), **server.own_environment()}
+        calls = CONTROL_CALLS + [SLOW_CALL] * (fault in ("none", "holds up calls"))
         run = Run(lambda name, capabilities: Client([sys.executable, "-S", str(CONTROLS), fault], env, server.files)
-                  .initialize(name, capabilities), CONTROL_CALLS, server.files, [], web, verbose)
+                  .initialize(name, capabilities), calls, server.files, [], web, verbose)
         good = run.outcome == "shareable" if finding is None else \
             run.outcome == "private" and bool(re.search(finding, run.reason))
         right &= good

@@ -9,7 +9,7 @@ import time
 
 ANSWER_TIMEOUT_S = 40
 START_TIMEOUT_S = 180
-END_TIMEOUT_S = 5
+END_TIMEOUT_S = 1
 REVISION = "2025-11-25"
 
 
@@ -107,12 +107,19 @@ class Client:
         return found
 
     def close(self):
-        """Ends the process and what it started."""
+        """Ends the process and what it started: by the end of its input, then by signals."""
         try:
             self.process.stdin.close()
-            self.process.wait(END_TIMEOUT_S)
-        except (OSError, subprocess.TimeoutExpired):
+        except OSError:
             pass
+        for sent in (None, signal.SIGTERM):
+            try:
+                if sent:
+                    os.killpg(self.process.pid, sent)
+                self.process.wait(END_TIMEOUT_S)
+                break
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                continue
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:

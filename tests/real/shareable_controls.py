@@ -25,6 +25,7 @@ FAULTS = {
     "answers otherwise after 300 calls": r"has another result after \d+ others",
     "answers otherwise after 6 s": "has another result",
     "random results": "has another result in each fresh process|has another result after",
+    "keeps values by name": "after calls with other arguments|in another order of calls",
     "remembers an optional argument": "after calls with other arguments|in another order of calls",
     "breaks after a wrong argument": "after calls with other arguments|in another order of calls",
     "breaks after a cancellation": "no answer beside others|after calls at the same time|beside other calls",
@@ -45,7 +46,7 @@ FAULTS = {
     "lists another tool after a call": "lists differ after calls",
     "lists another tool to one client": "shows other lists to the client",
     "remembers in a resource": "resources/read .* has another result",
-    "ends after a call": "process ends|has no answer",
+    "ends after a call": "process ends|has no answer|ends by itself",
 }
 
 
@@ -53,7 +54,7 @@ class Server:
     def __init__(self, fault):
         self.fault, self.count, self.last, self.began, self.client = fault, 0, "", None, ""
         self.pages, self.kept, self.output, self.broken, self.shared = {}, [], threading.Lock(), False, ""
-        self.more = False
+        self.more, self.named = False, {}
         self.one_at_a_time = threading.Lock()
         jar = [urllib.request.HTTPCookieProcessor(CookieJar())] if fault == "keeps cookies" else []
         self.web = urllib.request.build_opener(*jar)
@@ -99,7 +100,7 @@ class Server:
         text = {"type": "object", "properties": {"text": {"type": "string"}, "style": {"type": "string"}},
                 "required": ["text"]}
         return [{"name": name, "inputSchema": schema} for name, schema in [
-            ("upper", text), ("get", {"type": "object"}),
+            ("upper", text), ("get", {"type": "object", "properties": {"name": {"type": "string"}}}),
             ("page", {"type": "object", "properties": {"url": {"type": "string"}}})] +
             ([("other", {"type": "object"})] if self.more or more else [])]
 
@@ -113,7 +114,7 @@ class Server:
 
     def result(self, tool, arguments):
         if tool == "get":
-            return self.get()
+            return self.get(arguments.get("name"))
         if tool == "page":
             return self.page(arguments["url"])
         if not isinstance(arguments.get("text"), str):
@@ -126,12 +127,13 @@ class Server:
             return self.shared.upper()
         return arguments["text"].upper() + (" broken" if self.broken else "")
 
-    def get(self):
+    def get(self, name):
         values = {"counts calls": self.count, "remembers the last argument": self.last,
-                  "remembers an optional argument": self.last, "random results": random.random(),
+                  "remembers an optional argument": self.last,
+                  "keeps values by name": self.named.get(str(name)), "random results": random.random(),
                   "answers otherwise after 300 calls": self.count >= 300,
                   "answers otherwise after 6 s": time.monotonic() - self.began > 6}
-        return f"value {values.get(self.fault, '')}"
+        return f"value of {name}: {values.get(self.fault)}"
 
     def page(self, url):
         if self.fault == "keeps pages":
@@ -144,10 +146,11 @@ class Server:
 
     def side_effect(self, arguments):
         fault = self.fault
-        if fault != "remembers an optional argument":
+        if fault not in ("remembers an optional argument", "keeps values by name"):
             self.last = arguments["text"]
         elif "style" in arguments:
             self.last = arguments["style"]
+            self.named[arguments["text"]] = arguments["style"]
         if fault == "writes a file":
             open(os.path.expanduser("~/.state"), "w").close()
         elif fault == "keeps a deleted file":

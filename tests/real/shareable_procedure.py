@@ -7,13 +7,10 @@ session did. docs/sharing.md says what the procedure cannot see.
 
 import json
 import random
-import re
-import threading
 import time
-from dataclasses import dataclass, field
 
-from direct_arguments import Generator
-from shareable_client import Client, Ended, NoAnswer
+from shareable_client import Ended, NoAnswer
+from shareable_requests import Request, difference, failed, generated_calls, normal
 from shareable_traces import Traces
 
 SEED = 14
@@ -30,13 +27,12 @@ LISTS = {"tools/list": "tools", "resources/list": "resources", "resources/templa
 MAX_REQUESTS = 60
 MAX_RESOURCES = 10
 MAX_PROMPTS = 10
-GENERATED_PER_TOOL = 6
-GENERATED_ORDERS = 4
+GENERATED_ORDERS = 3
 GENERATED_TIMEOUT_S = 5
 CONCURRENT_ROUNDS = 4
 CONCURRENT_CALLS = 60
-MANY_CALLS = 1000
-MANY_S = 20
+MANY_CALLS = 400
+MANY_S = 60
 # A call that takes this long alone must not hold up another one.
 SLOW_S = 0.4
 # How long a server may take to ask its client something after a call.
@@ -55,40 +51,6 @@ class Found(Exception):
         super().__init__("; ".join(findings))
 
 
-@dataclass
-class Request:
-    """A request that the procedure sends. `expect` is text of a successful result, None if the call may fail. What the
-    patterns in `times` match is the current time, and is not compared."""
-    method: str
-    params: dict
-    expect: str | None = None
-    times: list = field(default_factory=list)
-
-    def __str__(self):
-        if self.method == "tools/call":
-            return f"{self.params['name']} {json.dumps(self.params['arguments'], ensure_ascii=False)[:80]}"
-        return f"{self.method} {self.params.get('uri') or self.params.get('name')}"
-
-
-def call(tool, arguments, expect=None, times=()):
-    return Request("tools/call", {"name": tool, "arguments": arguments}, expect, list(times))
-
-
-def normal(request, answer):
-    """An answer as text, without the current time where the request says that it has it."""
-    text = json.dumps(answer, sort_keys=True, ensure_ascii=False)
-    for pattern in request.times:
-        text = re.sub(pattern, "TIME", text)
-    return text
-
-
-def difference(one, other):
-    """The first place where two texts differ, as `this` instead of `that`."""
-    at = next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
-    start = max(0, at - 30)
-    return f"{one[start:at + 60]!r} instead of {other[start:at + 60]!r}"
-
-
 class Procedure:
     """One server under test. `start(name, capabilities)` starts a process of it and returns its Client, which has done
     its handshake. `web` logs the requests that the server makes to the web server, if there is one."""
@@ -97,7 +59,7 @@ class Procedure:
         self.start_process, self.calls, self.files, self.web, self.log = start, calls, schemas_files, web, log
         self.traces = Traces(places, install_places, web.port if web else None)
         self.random = random.Random(SEED)
-        self.surface, self.known, self.seconds, self.starts = None, {}, {}, 0
+        self.surface, self.known, self.unknown, self.seconds, self.starts = None, {}, {}, {}, 0
         self.counts = {"processes": 0, "calls_in_turn": 0, "calls_at_once": 0}
         self.deadline = time.monotonic() + MAX_S
         self.open = []
@@ -157,7 +119,7 @@ class Procedure:
     # Requests and comparisons.
 
     def ask(self, client, request, timeout=None):
-        """Sends a request alone. Returns its answer as text and what it asked the web server."""
+        """Sends a request alone. Returns its answer as text and what it asked the web server, and the answer."""
         if time.monotonic() > self.deadline:
             raise Incomplete(f"it takes more than {MAX_S} s")
         before = self.web.mark() if self.web else 0
@@ -169,39 +131,41 @@ class Procedure:
         self.counts["calls_in_turn"] += 1
         took = time.monotonic() - began
         self.seconds[id(request)] = min(took, self.seconds.get(id(request), took))
-        return normal(request, answer), (self.web.since(before) if self.web else []), answer
+        return (normal(request, answer), self.web.since(before) if self.web else []), answer
 
     def compare(self, client, index, when):
-        """Asks a request again. The answer, and what it asks the web, must be those of a fresh process."""
-        request = self.requests[index]
+        """Asks a request again. The answer, and what it asks the web, must be those of a fresh process. They are
+        compared when those are known."""
         try:
-            text, asked, _ = self.ask(client, request)
+            got, _ = self.ask(client, self.requests[index])
         except NoAnswer:
-            raise Found(f"{request} has no answer {when}") from None
-        self.same(index, text, when)
-        if asked != self.known[index][1]:
-            raise Found(f"{request} asks the web {when} for {asked}, and for {self.known[index][1]} in a fresh process: "
-                        "it keeps an answer or a cookie")
+            raise Found(f"{self.requests[index]} has no answer {when}") from None
+        if index in self.known:
+            self.same(index, got, when)
+        else:
+            self.unknown.setdefault(index, []).append((got, when))
 
-    def same(self, index, text, when):
-        if text != self.known[index][0]:
-            raise Found(f"{self.requests[index]} has another result {when}: {difference(text, self.known[index][0])}")
+    def same(self, index, got, when):
+        request, (text, asked), (known_text, known_asked) = self.requests[index], got, self.known[index]
+        if text != known_text:
+            raise Found(f"{request} has another result {when}: {difference(text, known_text)}")
+        if asked != known_asked:
+            raise Found(f"{request} asks the web {when} for {asked}, and for {known_asked} in a fresh process: "
+                        "it keeps an answer or a cookie")
 
     # The steps, in their order.
 
     def run(self):
-        """Returns the names of the tools, or raises Found or Incomplete."""
+        """Raises Found or Incomplete, or returns if all steps are passed."""
         self.handshake()
-        self.alone()
-        oldest = self.start()
-        for index in range(len(self.requests)):
-            self.compare(oldest, index, "after the others, each once")
+        oldest = self.once()
         since = time.monotonic()
         self.pairs()
         self.many()
         self.at_once()
         self.slow()
         self.other_arguments()
+        self.log("oldest")
         for index in reversed(range(len(self.requests))):
             self.compare(oldest, index, f"{time.monotonic() - since:.0f} s after its last call")
         self.finish(oldest)
@@ -236,30 +200,38 @@ class Procedure:
         if len(self.requests) > MAX_REQUESTS:
             raise Incomplete(f"it has more than {MAX_REQUESTS} requests")
 
-    def alone(self):
-        """Step 2. Asks each request alone, as the first of a fresh process: this is what every session must get."""
+    def once(self):
+        """Step 2. Asks each request once in one process, which must succeed and leave nothing. Returns the process."""
+        client = self.start()
         for index, request in enumerate(self.requests):
-            self.log("alone", request)
-            client = self.start()
+            self.log("once", request)
             try:
-                text, asked, answer = self.ask(client, request)
+                got, answer = self.ask(client, request)
             except NoAnswer:
                 raise Incomplete(f"{request} has no answer") from None
-            failed = not isinstance(answer, dict) or answer.get("isError") or "error" in answer
-            if request.expect is not None and (failed or request.expect not in json.dumps(answer, ensure_ascii=False)):
-                raise Incomplete(f"{request} did not succeed: {text[:200]}")
-            self.known[index] = (text, asked)
-            self.finish(client)
+            self.unknown.setdefault(index, []).append((got, "after the others, each once"))
+            self.silent(client)
+            if left := self.traces.left(client) + self.traces.written():
+                raise Found(f"after {request}: {'; '.join(left)}")
+            if request.expect is not None and (failed(answer) or request.expect not in json.dumps(answer, ensure_ascii=False)):
+                raise Incomplete(f"{request} did not succeed: {got[0][:200]}")
         if written := self.traces.written(everywhere=True):
             raise Found(*written)
+        return client
 
     def pairs(self):
-        """Step 3. For each request a fresh process that answers it first, then again, and then before and after each
-        other one. So each pair was asked in both orders, early in a process and late."""
+        """Step 3. For each request a fresh process. The answer to its first call is the one that every session must get.
+        Then the request comes again, and before and after each other one. So each pair was asked in both orders, early
+        in a process and late."""
         for first, request in enumerate(self.requests):
             self.log("pairs", request)
             client = self.start()
-            self.compare(client, first, "in each fresh process")
+            try:
+                self.known[first], _ = self.ask(client, request)
+            except NoAnswer:
+                raise Found(f"{request} has no answer in each fresh process") from None
+            for got, when in self.unknown.pop(first, []):
+                self.same(first, got, when)
             self.compare(client, first, "when it is repeated")
             others = [index for index in range(len(self.requests)) if index != first]
             self.random.shuffle(others)
@@ -269,13 +241,16 @@ class Procedure:
             self.finish(client)
 
     def many(self):
-        """Step 4. Many requests in a random order in one process: state that shows after a number of calls."""
+        """Step 4. Many requests in a random order in one process: state that shows after a number of calls. Those that
+        take long are left out."""
         self.log("many")
-        client, began = self.start(), time.monotonic()
-        for count in range(MANY_CALLS):
-            if time.monotonic() - began > MANY_S:
-                break
-            self.compare(client, self.random.randrange(len(self.requests)), f"after {count} others")
+        took = [self.seconds[id(request)] for request in self.requests]
+        quick = [index for index, each in enumerate(took) if each <= max(0.05, 4 * min(took))]
+        client, began, count = self.start(), time.monotonic(), 0
+        while count < MANY_CALLS and time.monotonic() - began < MANY_S:
+            self.compare(client, self.random.choice(quick), f"after {count} others")
+            count += 1
+        self.counts["calls_of_one_process"] = count
         self.finish(client)
 
     def at_once(self):
@@ -296,7 +271,7 @@ class Procedure:
                     answer = client.answer(request)
                 except (NoAnswer, Ended):
                     raise Found(f"{self.requests[index]} has no answer beside others, some of them cancelled") from None
-                self.same(index, normal(self.requests[index], answer), "beside other calls")
+                self.same(index, (normal(self.requests[index], answer), self.known[index][1]), "beside other calls")
             self.counts["calls_at_once"] += CONCURRENT_CALLS
         for index in range(len(self.requests)):
             self.compare(client, index, "after calls at the same time")
@@ -305,33 +280,33 @@ class Procedure:
     def slow(self):
         """Step 6. The slowest request, if it takes long, and at the same time the quickest one, and the quickest of the
         same tool."""
-        order = sorted(range(len(self.requests)), key=lambda index: self.seconds[id(self.requests[index])])
-        ordered = [self.requests[index] for index in order]
-        slowest = ordered[-1]
-        same_tool = next(each for each in ordered if each.params.get("name") == slowest.params.get("name"))
+        order = sorted(self.requests, key=lambda request: self.seconds[id(request)])
+        slowest = order[-1]
+        same_tool = next(each for each in order if each.params.get("name") == slowest.params.get("name"))
         least = self.seconds[id(slowest)]
+        quick_ones = [quick for quick in (order[0], same_tool)
+                      if least >= max(SLOW_S, 3 * self.seconds[id(quick)])]
+        if not quick_ones:
+            return
+        self.log("slow", slowest)
         client = self.start()
-        for quick in (ordered[0], same_tool):
-            if least < SLOW_S or least < 3 * self.seconds[id(quick)]:
-                continue
+        for quick in quick_ones:
             self.ask(client, quick)
             waiting = client.send(slowest.method, slowest.params)
             time.sleep(0.05)
             other = client.send(quick.method, quick.params)
-            client.answer(other), client.answer(waiting)
+            try:
+                client.answer(other), client.answer(waiting)
+            except (NoAnswer, Ended):
+                raise Found(f"{slowest} has no answer beside {quick}") from None
             if client.times[other] > client.times[waiting]:
                 raise Found(f"{slowest} holds up other calls, such as {quick}")
         self.finish(client)
 
     def other_arguments(self):
-        """Step 7. Generated arguments, fit and unfit, with the same few words for all tools, in several orders. Each
-        such call must have one result in all orders, and the requests must have theirs afterwards."""
-        generated = []
-        for name, tool in self.tools.items():
-            times = sorted({pattern for each in self.calls if each.params["name"] == name for pattern in each.times})
-            objects = Generator(tool.get("inputSchema", {}), self.files, SEED).objects()
-            generated += [call(name, arguments, None, times) for _, (_, arguments) in zip(range(GENERATED_PER_TOOL), objects)]
-        first, out_of_time = {}, set()
+        """Step 7. Generated arguments in several orders. Each such call must have one result in all orders, and the
+        requests must have theirs afterwards."""
+        generated, first, out_of_time = generated_calls(self.tools, self.calls, self.files), {}, set()
         for turn in range(GENERATED_ORDERS):
             self.log("other arguments", turn)
             client, order = self.start(), list(range(len(generated)))
@@ -343,7 +318,7 @@ class Procedure:
                 if index in out_of_time:
                     continue
                 try:
-                    text, asked, _ = self.ask(client, generated[index], GENERATED_TIMEOUT_S)
+                    (text, asked), _ = self.ask(client, generated[index], GENERATED_TIMEOUT_S)
                 except NoAnswer:
                     out_of_time.add(index)
                     continue
