@@ -33,7 +33,7 @@ from shareable_client import Client, Ended, NoAnswer
 from shareable_controls import FAULTS
 from shareable_procedure import Found, Incomplete, Procedure
 from shareable_requests import call
-from shareable_web import PORT, WebServer
+from shareable_web import WEB, WebServer, take_address
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -42,7 +42,6 @@ RESULTS = HERE / "shareable_results.json"
 LIST = ROOT / "crates/sharing/src/tested_packages.json"
 DOCS = ROOT / "docs/sharing.md"
 BEGIN, END = "<!-- results: written by tests/real/shareable.py -->\n", "<!-- end of the results -->\n"
-WEB = f"http://127.0.0.1:{PORT}"
 CONTROLS = HERE / "shareable_controls.py"
 CONTROL_CALLS = [call("upper", {"text": "one"}, "ONE"), call("upper", {"text": "two"}, "TWO"),
                  call("get", {"name": "a"}, "value"), call("get", {"name": "b"}, "value"),
@@ -199,6 +198,7 @@ def merge(new, update):
 
 def inside(options, entries, output):
     """What runs in the namespaces: writes the rows as they come."""
+    take_address()
     web, right = WebServer(), True
     if not options.only or options.control:
         right = run_controls(web, options.control, options.verbose)

@@ -2,10 +2,15 @@
 
 import http.server
 import json
+import subprocess
 import threading
 import time
+from pathlib import Path
 
-PORT = 8099
+# A name and an address of the internet, which this machine answers in a network of its own: many servers fetch nothing
+# from a private address.
+HOST, ADDRESS, PORT = "example.com", "93.184.215.14", 8099
+WEB = f"http://{HOST}:{PORT}"
 # Headers by which a client shows that it remembers earlier answers, or who it is.
 LOGGED = ("Cookie", "If-None-Match", "If-Modified-Since", "Authorization", "Referer", "User-Agent")
 PETS = [{"id": 1, "name": "Rex"}, {"id": 2, "name": "Tom"}]
@@ -18,7 +23,7 @@ def page(path):
     if path == "/robots.txt":
         return None
     if path.startswith("/openapi"):
-        return "application/json", json.dumps({**OPENAPI, "servers": [{"url": f"http://127.0.0.1:{PORT}"}]})
+        return "application/json", json.dumps({**OPENAPI, "servers": [{"url": WEB}]})
     if path.startswith("/pets"):
         return "application/json", json.dumps(PETS)
     if path.endswith(".json"):
@@ -28,6 +33,14 @@ def page(path):
     text = f"The page {path}. " + "It has enough words that a reader takes it for an article. " * 5
     return "text/html", (f"<!DOCTYPE html><html><head><title>Title {path}</title></head><body><article>"
                          f"<h1>Page</h1><p>{text}</p><p><a href='/one'>one</a></p></article></body></html>")
+
+
+def take_address():
+    """Gives the address and the name to this network namespace and mount namespace."""
+    hosts = Path("/tmp/hosts")
+    hosts.write_text(f"127.0.0.1 localhost\n{ADDRESS} {HOST}\n")
+    subprocess.run(["ip", "address", "add", f"{ADDRESS}/32", "dev", "lo"], check=True)
+    subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
 
 
 class WebServer:
@@ -63,7 +76,7 @@ class WebServer:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Handler)
+        self.server = http.server.ThreadingHTTPServer(("", PORT), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def mark(self):
