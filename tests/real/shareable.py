@@ -105,7 +105,7 @@ def run_package(entry, web, verbose):
     try:
         program = server.install()
     except (direct_client.Failed, subprocess.SubprocessError, OSError):
-        return {**row, "outcome": "not tested completely", "reason": "it cannot be installed here"}
+        return {**row, "outcome": "not tested completely", "reason": entry.get("reason", "it cannot be installed here")}
     server.fresh()
     arguments = json.loads(json.dumps(server.fill(entry.get("args", []))).replace("{web}", WEB))
     env = {**server.environment(), **server.own_environment()}
@@ -116,8 +116,8 @@ def run_package(entry, web, verbose):
     calls = calls_of(server)
     run = Run(start, calls, server.files, [install_folder(program)], web, verbose)
     reason = run.reason
-    if "were not called" in reason and "reason" in entry:
-        reason += f" ({entry['reason']})"
+    if run.outcome == "not tested completely" and "reason" in entry:
+        reason = f"{entry['reason']}: {reason}"
     outcome = run.outcome
     if outcome == "shareable" and (entry.get("args") or entry.get("env") or entry.get("with")):
         outcome, reason = "private", "nothing was found, but it needs arguments, variables or other packages, and others " \

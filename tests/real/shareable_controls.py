@@ -28,7 +28,8 @@ FAULTS = {
     "keeps values by name": "after calls with other arguments|in another order of calls",
     "remembers an optional argument": "after calls with other arguments|in another order of calls",
     "breaks after a wrong argument": "after calls with other arguments|in another order of calls",
-    "breaks after a cancellation": "no answer beside others|after calls at the same time|beside other calls",
+    "breaks after a cancellation": "which are cancelled|after calls at the same time",
+    "ends after a cancellation": "its process ends beside other calls, some of which are cancelled",
     "mixes up calls at the same time": "beside other calls",
     "holds up calls": "holds up other calls",
     "keeps pages": "asks the web",
@@ -68,6 +69,8 @@ class Server:
             message = json.loads(line)
             if message.get("method") == "notifications/cancelled" and self.fault == "breaks after a cancellation":
                 self.broken = True
+            if message.get("method") == "notifications/cancelled" and self.fault == "ends after a cancellation":
+                os._exit(0)
             if message.get("method") == "notifications/initialized" and self.fault == "asks for roots":
                 self.write({"id": "r", "method": "roots/list"})
             if "id" in message and "method" in message:
