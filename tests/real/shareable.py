@@ -122,6 +122,8 @@ def run_package(entry, web, verbose):
     if outcome == "shareable" and (entry.get("args") or entry.get("env") or entry.get("with")):
         outcome, reason = "private", "nothing was found, but it needs arguments, variables or other packages, and others " \
                                      "than the tested ones may change what it does"
+    elif outcome == "shareable" and "doubt" in entry:
+        outcome, reason = "private", f"nothing was found, but {entry['doubt']}"
     procedure = run.procedure
     hello = (procedure.surface or {}).get("hello", {})
     tools = sorted(getattr(procedure, "tools", {}))

@@ -2,9 +2,11 @@
 
 import http.server
 import json
+import struct
 import subprocess
 import threading
 import time
+import zlib
 from pathlib import Path
 
 # A name and an address of the internet, which this machine answers in a network of its own: many servers fetch nothing
@@ -18,10 +20,22 @@ OPENAPI = {"openapi": "3.0.0", "info": {"title": "pets", "version": "1"}, "paths
     "operationId": "listPets", "summary": "Lists pets", "responses": {"200": {"description": "pets"}}}}}}
 
 
+def picture():
+    """A grey PNG picture of 200 x 200 pixels."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\0" + b"\x80" * 200) * 200
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 200, 200, 8, 0, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
 def page(path):
     """Returns the type and the text of a page, or None."""
     if path == "/robots.txt":
         return None
+    if path.endswith(".png"):
+        return "image/png", picture()
     if path.startswith("/openapi"):
         return "application/json", json.dumps({**OPENAPI, "servers": [{"url": WEB}]})
     if path.startswith("/pets"):
@@ -29,10 +43,11 @@ def page(path):
     if path.endswith(".json"):
         return "application/json", json.dumps({"page": path})
     if path.endswith((".txt", ".md")):
-        return "text/plain", f"# Text\n\nThe page {path}.\n"
+        return "text/plain; charset=utf-8", f"# Text\n\nThe page {path}.\n"
+    image = f"<img src='{WEB}/a.png' width='200' height='200' alt='a'>" if path == "/image" else ""
     text = f"The page {path}. " + "It has enough words that a reader takes it for an article. " * 5
-    return "text/html", (f"<!DOCTYPE html><html><head><title>Title {path}</title></head><body><article>"
-                         f"<h1>Page</h1><p>{text}</p><p><a href='/one'>one</a></p></article></body></html>")
+    return "text/html; charset=utf-8", (f"<!DOCTYPE html><html><head><title>Title {path}</title></head><body><article>"
+                         f"<h1>Page</h1><p>{text}</p>{image}<p><a href='/one'>one</a></p></article></body></html>")
 
 
 def take_address():
@@ -61,9 +76,10 @@ class WebServer:
                 if self.path.startswith("/slow"):
                     time.sleep(0.6)
                 found = page(self.path)
-                content = found[1].encode() if found else b""
+                content = found[1] if found else ""
+                content = content if isinstance(content, bytes) else content.encode()
                 self.send_response(200 if found else 404)
-                self.send_header("Content-Type", (found or ["text/plain"])[0] + "; charset=utf-8")
+                self.send_header("Content-Type", (found or ["text/plain"])[0])
                 self.send_header("Content-Length", str(len(content)))
                 self.send_header("Set-Cookie", "session=kept; Path=/")
                 self.send_header("ETag", '"1"')
