@@ -12,7 +12,8 @@ shareable_procedure.py has the steps. A package is listed if every tool was call
 anything, and only if it needs no arguments and no variables: others than those tested could change what it does.
 
 `--update` writes the rows of the packages that ran into shareable_results.json, and from all rows there the list that
-dynamic-mcp uses, crates/sharing/src/tested_packages.json, and the table in docs/sharing.md.
+dynamic-mcp uses, crates/sharing/src/tested_packages.json, and the tables in docs/sharing.md and
+docs/shareable-packages.md.
 
 The servers of shareable_controls.py run first, and the packages with "control" among the others. They show that the
 procedure can tell: the exit code is 1 if one of them is found to be what it is not.
@@ -41,6 +42,9 @@ SERVERS = HERE / "shareable_servers.json"
 RESULTS = HERE / "shareable_results.json"
 LIST = ROOT / "crates/sharing/src/tested_packages.json"
 DOCS = ROOT / "docs/sharing.md"
+ALL = ROOT / "docs/shareable-packages.md"
+EVIDENCE = ("version", "server_version", "tools", "processes", "calls_in_turn", "calls_at_once", "calls_of_one_process",
+            "calls_with_other_arguments")
 BEGIN, END = "<!-- results: written by tests/real/shareable.py -->\n", "<!-- end of the results -->\n"
 CONTROLS = HERE / "shareable_controls.py"
 CONTROL_CALLS = [call("upper", {"text": "one"}, "ONE"), call("upper", {"text": "two"}, "TWO"),
@@ -162,22 +166,29 @@ def run_controls(web, only, verbose):
     return right
 
 
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def between_marks(page, text):
+    """The text of a page of docs with other results."""
+    old = page.read_text()
+    return old[:old.index(BEGIN) + len(BEGIN)] + text + old[old.index(END):]
+
+
 def lists_of(rows):
     """Returns the text of each file that is made from the results."""
-    listed = [{"launcher": row["launcher"], "name": row["name"], "evidence": {
-        key: row[key] for key in ("version", "server_version", "tools", "processes", "calls_in_turn", "calls_at_once")}}
-        for row in rows if row["outcome"] == "shareable"]
-    lines = ["| launcher | package | version | tools with calls | calls | result | why |",
-             "| --- | --- | --- | --- | --- | --- | --- |"]
-    for row in rows:
-        cells = [f"`{row['launcher']}`", f"`{row['name']}`", row["version"],
-                 f"{len(row.get('called', []))} of {len(row.get('tools', []))}", str(row.get("calls", 0)),
-                 row["outcome"], row["reason"].replace("|", "\\|").replace("<", "&lt;")]
-        lines.append("| " + " | ".join(cells) + " |")
-    page = DOCS.read_text()
-    start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    shared = [row for row in rows if row["outcome"] == "shareable"]
+    listed = [{"launcher": row["launcher"], "name": row["name"],
+               "evidence": {key: row[key] for key in EVIDENCE}} for row in shared]
+    short = [[f"`{row['launcher']}`", f"`{row['name']}`", row["version"], str(len(row["tools"]))] for row in shared]
+    long = [[f"`{row['launcher']}`", f"`{row['name']}`", row["version"],
+             f"{len(row.get('called', []))} of {len(row.get('tools', []))}", str(row.get("calls", 0)),
+             row["outcome"], row["reason"].replace("|", "\\|").replace("<", "&lt;")] for row in rows]
     return {LIST: "[\n" + ",\n".join("  " + json.dumps(package) for package in listed) + "\n]\n",
-            DOCS: page[:start] + "\n".join(lines) + "\n" + page[end:]}
+            DOCS: between_marks(DOCS, table(["launcher", "package", "version", "tools"], short)),
+            ALL: between_marks(ALL, table(["launcher", "package", "version", "tools with calls", "calls", "result", "why"], long))}
 
 
 def merge(new, update):

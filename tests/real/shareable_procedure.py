@@ -116,6 +116,11 @@ class Procedure:
                 found[key] = client.list_all(method, key)
         return found
 
+    def listed(self, key):
+        """A list of the first process; empty if the server answered with an error."""
+        found = self.surface.get(key, [])
+        return found if isinstance(found, list) else []
+
     # Requests and comparisons.
 
     def ask(self, client, request, timeout=None):
@@ -174,7 +179,7 @@ class Procedure:
     def handshake(self):
         """Step 1. Lists everything. Each tool must have a call that succeeds, and two calls if it takes arguments."""
         client = self.start()
-        self.tools = {tool["name"]: tool for tool in self.surface.get("tools", [])}
+        self.tools = {tool["name"]: tool for tool in self.listed("tools")}
         time.sleep(1)
         self.silent(client)
         self.finish(client)
@@ -193,10 +198,10 @@ class Procedure:
             if tool.get("inputSchema", {}).get("properties") and all(each == called[name][0] for each in called[name]):
                 raise Incomplete(f"{name} was called with one set of arguments only")
         self.requests = self.calls + [
-            Request("resources/read", {"uri": each["uri"]}) for each in self.surface.get("resources", [])[:MAX_RESOURCES]
+            Request("resources/read", {"uri": each["uri"]}) for each in self.listed("resources")[:MAX_RESOURCES]
         ] + [Request("prompts/get", {"name": each["name"], "arguments": {
             argument["name"]: "one" for argument in each.get("arguments") or []}})
-            for each in self.surface.get("prompts", [])[:MAX_PROMPTS]]
+            for each in self.listed("prompts")[:MAX_PROMPTS]]
         if len(self.requests) > MAX_REQUESTS:
             raise Incomplete(f"it has more than {MAX_REQUESTS} requests")
 
