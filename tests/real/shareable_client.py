@@ -8,7 +8,7 @@ import threading
 import time
 
 ANSWER_TIMEOUT_S = 40
-START_TIMEOUT_S = 180
+START_TIMEOUT_S = 60
 END_TIMEOUT_S = 1
 REVISION = "2025-11-25"
 

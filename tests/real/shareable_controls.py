@@ -27,6 +27,7 @@ FAULTS = {
     "random results": "has another result in each fresh process|has another result after",
     "keeps values by name": "after calls with other arguments|in another order of calls",
     "remembers an optional argument": "after calls with other arguments|in another order of calls",
+    "keeps a setting of a call": "after calls with other arguments|in another order of calls",
     "breaks after a wrong argument": "after calls with other arguments|in another order of calls",
     "breaks after a cancellation": "which are cancelled|after calls at the same time",
     "ends after a cancellation": "its process ends beside other calls, some of which are cancelled",
@@ -100,8 +101,8 @@ class Server:
 
     def tools(self):
         more = self.fault == "lists another tool to one client" and self.client == "claude-code"
-        text = {"type": "object", "properties": {"text": {"type": "string"}, "style": {"type": "string"}},
-                "required": ["text"]}
+        text = {"type": "object", "properties": {"text": {"type": "string"}, "style": {"type": "string"},
+                                                   "lower": {"type": "boolean", "default": False}}, "required": ["text"]}
         return [{"name": name, "inputSchema": schema} for name, schema in [
             ("upper", text), ("get", {"type": "object", "properties": {"name": {"type": "string"}}}),
             ("page", {"type": "object", "properties": {"url": {"type": "string"}}})] +
@@ -124,6 +125,8 @@ class Server:
             self.broken |= self.fault == "breaks after a wrong argument"
             raise ValueError("text is no string")
         self.side_effect(arguments)
+        if self.fault == "keeps a setting of a call" and "lower" in arguments:
+            self.broken = arguments["lower"] is True
         if self.fault == "mixes up calls at the same time":
             self.shared = arguments["text"]
             time.sleep(0.002)

@@ -8,6 +8,7 @@ from direct_arguments import Generator
 
 SEED = 14
 UNFIT_PER_TOOL = 4
+VARIED_PER_TOOL = 12
 
 
 @dataclass
@@ -67,17 +68,33 @@ class OneWord(Generator):
         return self.word if text.split()[0] in ("one", "two", "three", "alpha") else text
 
 
+def varied(schema, arguments):
+    """Yields the arguments of a call that succeeds with another value of one property: what a call sets for itself must
+    not stay set for others."""
+    generator = OneWord(schema, "", "one", 1)
+    root = generator.resolve(schema)
+    for name, each in root.get("properties", {}).items():
+        each, kind = generator.resolve(each), generator.kind(each)
+        number = each.get("default") if isinstance(each.get("default"), (int, float)) else 1
+        values = each.get("enum") or {"boolean": [not each.get("default")], "integer": [number - 1, number + 1],
+                                      "number": [number - 1, number + 1]}.get(kind, [])
+        for value in values[:4]:
+            yield {**arguments, name: value}
+
+
 def generated_calls(tools, calls, files):
     """Calls with arguments that are made from the schemas. All tools get the same words, so that one can find under a
     name what another one kept under it. Some arguments do not fit the schema."""
     generated = []
     for name, tool in tools.items():
         schema = tool.get("inputSchema", {})
-        times = sorted({pattern for each in calls if each.params["name"] == name for pattern in each.times})
+        own = [each for each in calls if each.params["name"] == name]
+        times = sorted({pattern for each in own for pattern in each.times})
         objects = []
         for word, number in (("one", 1), ("two", 2)):
             generator = OneWord(schema, files, word, number)
             objects += [generator.members(generator.resolve(schema), all_of_them) for all_of_them in (False, True)]
+        objects += [arguments for _, arguments in zip(range(VARIED_PER_TOOL), varied(schema, own[0].params["arguments"]))]
         unfit = (arguments for what, arguments in Generator(schema, files, SEED).objects() if what != "valid")
         objects += [arguments for _, arguments in zip(range(UNFIT_PER_TOOL), unfit)]
         generated += [call(name, arguments, None, times)
