@@ -143,6 +143,7 @@ def clean(text):
     text = re.sub(r"/tmp/direct/\w+/home", "~", text)
     text = re.sub(r"/tmp/direct/\w+/files", "DIRECTORY", text)
     text = re.sub(r"/tmp/direct/\w+/tmp", "TMPDIR", text)
+    text = re.sub(re.escape(str(TARGET)) + r"/\w+/[\w-]+/\w+", "INSTALLATION", text)
     return re.sub(r"\s+", " ", text.replace(WEB, "WEB"))[:300]
 
 
@@ -236,7 +237,7 @@ def main():
     options = parser.parse_args()
     entries = [entry for entry in json.loads(SERVERS.read_text())
                if (not options.only or entry["name"] in options.only) and not (options.control and not options.only)]
-    output = TARGET / "shareable.jsonl"
+    output = TARGET / os.environ.get("ROWS", "shareable.jsonl")
     if options.inside:
         inside(options, entries, output)
     direct_client.install(entries)
