@@ -178,6 +178,10 @@ def between_marks(page, text):
     return old[:old.index(BEGIN) + len(BEGIN)] + text + old[old.index(END):]
 
 
+def shortened(text):
+    return text if len(text) <= 180 else text[:179] + "…"
+
+
 def lists_of(rows):
     """Returns the text of each file that is made from the results."""
     shared = [row for row in rows if row["outcome"] == "shareable"]
@@ -186,7 +190,7 @@ def lists_of(rows):
     short = [[f"`{row['launcher']}`", f"`{row['name']}`", row["version"], str(len(row["tools"]))] for row in shared]
     long = [[f"`{row['launcher']}`", f"`{row['name']}`", row["version"],
              f"{len(row.get('called', []))} of {len(row.get('tools', []))}", str(row.get("calls", 0)),
-             row["outcome"], row["reason"].replace("|", "\\|").replace("<", "&lt;")] for row in rows]
+             row["outcome"], shortened(row["reason"]).replace("|", "\\|").replace("<", "&lt;")] for row in rows]
     return {LIST: "[\n" + ",\n".join("  " + json.dumps(package) for package in listed) + "\n]\n",
             DOCS: between_marks(DOCS, table(["launcher", "package", "version", "tools"], short)),
             ALL: between_marks(ALL, table(["launcher", "package", "version", "tools with calls", "calls", "result", "why"], long))}
