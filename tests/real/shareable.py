@@ -241,7 +241,7 @@ def main():
     options = parser.parse_args()
     entries = [entry for entry in json.loads(SERVERS.read_text())
                if (not options.only or entry["name"] in options.only) and not (options.control and not options.only)]
-    output = TARGET / os.environ.get("ROWS", "shareable.jsonl")
+    output = TARGET / "shareable.jsonl"
     if options.inside:
         inside(options, entries, output)
     direct_client.install(entries)
