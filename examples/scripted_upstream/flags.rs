@@ -53,6 +53,7 @@ const OPTIONS: &[&str] = &[
     "--refuses-initialize",
     "--reject-versions-but",
     "--scheme",
+    "--server-version",
     "--slow-list",
     "--slow-start",
     "--template",

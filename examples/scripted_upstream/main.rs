@@ -18,7 +18,7 @@
 //! | `--stateless` | speaks only 2026-07-28: answers `initialize` with the error -32022; `--refuses-initialize CODE`: with this code |
 //! | `--dual` | speaks 2026-07-28 as well: a request is of that revision if its `_meta` says so |
 //! | `--batches` | sends what belongs together as one batch (answers, notifications, the requests of `asks`), and reads batches |
-//! | `--version V` | answers protocol version V to every request for one |
+//! | `--version V` | answers protocol version V to every request for one; `--server-version V`: names V as its own |
 //! | `--reject-versions-but V` | answers other versions with the error -32602 and `data.supported` |
 //! | `--name NAME`, `--instructions TEXT` | sets these in the result of `initialize` |
 //! | `--no-capabilities` | omits `capabilities` from it; `--tools-in-initialize`: adds `tools` to it |

@@ -186,7 +186,7 @@ impl Server {
             "capabilities": self.capabilities(false),
             "serverInfo": {
                 "name": self.flags.text("--name").unwrap_or("scripted-upstream"),
-                "version": "1.2.3",
+                "version": self.flags.text("--server-version").unwrap_or("1.2.3"),
                 "x-unknown": [1, null],
             },
         });

@@ -21,7 +21,6 @@ procedure can tell: the exit code is 1 if one of them is found to be what it is 
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys

@@ -12,24 +12,42 @@ use std::sync::OnceLock;
 const LIST: &str = include_str!("tested_packages.json");
 
 /// A package that passed the test.
-#[derive(Deserialize)]
-struct TestedPackage {
+#[derive(Deserialize, PartialEq, Eq, Hash)]
+pub(super) struct TestedPackage {
     /// The launcher of its registry: `npx` or `uvx`.
     launcher: String,
     /// The name in the registry.
     name: String,
+    /// What the test saw.
+    evidence: Evidence,
 }
 
-/// Returns whether the list has the package that a config entry starts. A command line that is not understood
-/// completely starts no listed package.
-pub(super) fn contain(stdio: &StdioConfig) -> bool {
+/// What the test of a package saw.
+#[derive(Deserialize, PartialEq, Eq, Hash)]
+struct Evidence {
+    /// The version that its server named in the handshake. Often it is not that of the package.
+    server_version: String,
+}
+
+impl TestedPackage {
+    /// Returns whether a server that names this version in the handshake is the one that was tested: the first numbers of
+    /// the two versions must be equal.
+    pub(super) fn is_version(&self, version: &str) -> bool {
+        let major = |version: &str| version.split(['.', '-', '+']).next().map(str::to_owned);
+        major(version) == major(&self.evidence.server_version)
+    }
+}
+
+/// Returns the tested package that a config entry starts. A command line that is not understood completely starts none,
+/// and neither does one with arguments or variables of the server's own: it was tested without.
+pub(super) fn find(stdio: &StdioConfig) -> Option<&'static TestedPackage> {
     static PACKAGES: OnceLock<Vec<TestedPackage>> = OnceLock::new();
     let packages = PACKAGES.get_or_init(|| serde_json::from_str(LIST).unwrap_or_default());
-    let Some((launcher, package)) = package_of(stdio) else { return false };
-    packages.iter().any(|tested| tested.launcher == launcher && tested.name == package)
+    let (launcher, package) = package_of(stdio).filter(|_| stdio.env.is_empty())?;
+    packages.iter().find(|tested| tested.launcher == launcher && tested.name == package)
 }
 
-/// Returns the launcher and the package of a command line such as `npx -y NAME@VERSION …` or `uvx NAME …`.
+/// Returns the launcher and the package of a command line such as `npx -y NAME@VERSION` or `uvx NAME`.
 fn package_of(stdio: &StdioConfig) -> Option<(&'static str, &str)> {
     let command = Path::new(&stdio.command).file_name()?.to_str()?;
     let (launcher, flags): (_, &[&str]) = match command {
@@ -37,7 +55,8 @@ fn package_of(stdio: &StdioConfig) -> Option<(&'static str, &str)> {
         "uvx" => ("uvx", &["-q", "--quiet"]),
         _ => return None,
     };
-    let package = stdio.args.iter().find(|arg| !flags.contains(&arg.as_str()))?;
+    let mut args = stdio.args.iter().filter(|arg| !flags.contains(&arg.as_str()));
+    let (package, None) = (args.next()?, args.next()) else { return None };
     // The `@` of a scope is the first character, that of a version is not.
     let name = match package.get(1..)?.find('@') {
         Some(version) => package.get(..=version)?,
@@ -66,12 +85,13 @@ mod tests {
         let package = |command, args: &[&str]| {
             package_of(&entry(command, args)).map(|(launcher, name)| format!("{launcher} {name}"))
         };
-        assert_eq!(package("npx", &["-y", "@a/b@1.2.3", "--flag"]).as_deref(), Some("npx @a/b"));
+        assert_eq!(package("npx", &["-y", "@a/b@1.2.3"]).as_deref(), Some("npx @a/b"));
         assert_eq!(package("/usr/bin/npx", &["@a/b"]).as_deref(), Some("npx @a/b"));
         assert_eq!(package("npx", &["--yes", "c@latest"]).as_deref(), Some("npx c"));
-        assert_eq!(package("uvx", &["mcp-server-time", "--x"]).as_deref(), Some("uvx mcp-server-time"));
+        assert_eq!(package("uvx", &["mcp-server-time"]).as_deref(), Some("uvx mcp-server-time"));
         for (command, args) in [
             ("npx", &["-p", "c", "d"][..]),
+            ("uvx", &["mcp-server-time", "--local-timezone", "UTC"]),
             ("npx", &[]),
             ("uvx", &["--from", "c", "d"]),
             ("node", &["c"]),
@@ -88,11 +108,16 @@ mod tests {
         assert!(!packages.is_empty());
         let docs =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sharing.md")).unwrap();
-        for TestedPackage { launcher, name } in packages {
+        for package in packages {
+            let TestedPackage { launcher, name, evidence: Evidence { server_version } } = &package;
             assert!(docs.contains(&format!("| `{launcher}` | `{name}` |")), "docs/sharing.md lacks {name}");
-            assert!(contain(&entry(&launcher, &[&name])), "{name}");
+            assert!(find(&entry(launcher, &[name])).is_some(), "{name}");
+            assert!(package.is_version(server_version) && !package.is_version("x"), "{name}");
+            let other =
+                StdioConfig { env: [("A".to_owned(), "b".to_owned())].into(), ..entry(launcher, &[name]) };
+            assert!(find(&other).is_none(), "{name} with a variable");
         }
-        assert!(!contain(&entry("npx", &["-y", "@modelcontextprotocol/server-everything"])));
-        assert!(!contain(&entry("npx", &["-y", "@modelcontextprotocol/server-memory"])));
+        assert!(find(&entry("npx", &["-y", "@modelcontextprotocol/server-everything"])).is_none());
+        assert!(find(&entry("npx", &["-y", "@modelcontextprotocol/server-memory"])).is_none());
     }
 }

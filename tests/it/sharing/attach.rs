@@ -22,10 +22,16 @@ fn windows_share_a_server_that_the_config_shares() {
 #[test]
 fn a_tested_package_is_shared_in_its_directory_without_being_asked() {
     let user = User::new();
-    let uvx = user.home.path().join("uvx");
-    fs::write(&uvx, format!("#!/bin/sh\nexec '{}'\n", scripted_upstream_program().display())).unwrap();
-    fs::set_permissions(&uvx, fs::Permissions::from_mode(0o755)).unwrap();
-    let entry = |package: &str, more: Value| merged(json!({"command": uvx, "args": [package]}), more);
+    let launcher = |dir: &str, version: &str| {
+        let uvx = user.home.path().join(dir).join("uvx");
+        fs::create_dir_all(uvx.parent().unwrap()).unwrap();
+        let upstream = scripted_upstream_program();
+        fs::write(&uvx, format!("#!/bin/sh\nexec '{}' --server-version {version}\n", upstream.display())).unwrap();
+        fs::set_permissions(&uvx, fs::Permissions::from_mode(0o755)).unwrap();
+        uvx
+    };
+    let (tested, other) = (launcher("tested", "2026.1.2"), launcher("other", "2025.1.2"));
+    let entry = |package: &str, more: Value| merged(json!({"command": tested, "args": [package]}), more);
     let here = json!({"cwd": user.home.path()});
     let config = pure_config([
         ("listed", entry("mcp-server-time", here.clone())),
@@ -33,6 +39,10 @@ fn a_tested_package_is_shared_in_its_directory_without_being_asked() {
         // Each window has a directory of its own.
         ("elsewhere", entry("mcp-server-time", json!({}))),
         ("unlisted", entry("mcp-server-times", here.clone())),
+        ("arguments", merged(entry("", here.clone()), json!({"args": ["mcp-server-time", "--x"]}))),
+        ("variables", merged(entry("mcp-server-time", here.clone()), json!({"env": {"A": "b"}}))),
+        // It names another version in the handshake.
+        ("other", merged(entry("mcp-server-time", here.clone()), json!({"command": other}))),
         ("client", merged(entry("mcp-server-time", here.clone()), json!({"share": "client"}))),
         ("stateful", merged(entry("mcp-server-time", here), json!({"stateful": true}))),
     ]);
@@ -40,7 +50,7 @@ fn a_tested_package_is_shared_in_its_directory_without_being_asked() {
     for group in ["listed", "version"] {
         assert_eq!(a.upstream_pid(group), b.upstream_pid(group), "{group}");
     }
-    for group in ["elsewhere", "unlisted", "client", "stateful"] {
+    for group in ["elsewhere", "unlisted", "arguments", "variables", "other", "client", "stateful"] {
         assert_ne!(a.upstream_pid(group), b.upstream_pid(group), "{group}");
     }
     let off = merged(config, json!({"settings": {"lazy_startup": "pure", "share": "client"}}));
