@@ -99,8 +99,9 @@ class Bench:
 
     def ours(self, count, surface, grows):
         """The entry of dynamic-mcp. Its first use fills the cache. The log of the servers is part of their entries, and so
-        of what the cache goes by; it is one file for each config."""
-        config = self.base / f"servers-{count}{'-grows' if grows else ''}.json"
+        of what the cache goes by; it is one file for each config. A server that
+        grows has a config for each surface, because the cache would know the new tool."""
+        config = self.base / f"servers-{count}{f'-{surface}-grows' if grows else ''}.json"
         log, env = config.with_suffix(".log"), {"XDG_CACHE_HOME": str(self.base / "cache")}
         if not config.exists():
             servers = {key: {**server, "cwd": str(self.base)} for key, server in self.entries(count, log, grows).items()}
