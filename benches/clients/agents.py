@@ -34,6 +34,8 @@ class Client:
     turn: Callable
     permission: str
     variants: list = dataclasses.field(default_factory=lambda: [Variant("")])
+    # What else may switch the search; only whether it is on is measured.
+    evidence: list = dataclasses.field(default_factory=list)
     is_script: bool = False
 
 
@@ -49,10 +51,12 @@ def claude(run):
     allowed = [f"mcp__{key}" for key in servers]
     if run.allowed is not None:
         allowed = [f"mcp__{key}__{tool}" for key, tool in run.allowed]
-    write(config / "settings.json", {"permissions": {"allow": allowed}, **run.variant.settings})
+    permissions = {"allow": allowed, **run.variant.settings.get("permissions", {})}
+    write(config / "settings.json", {**run.variant.settings, "permissions": permissions})
     env = {"CLAUDE_CONFIG_DIR": str(config), "ANTHROPIC_BASE_URL": run.origin, "ANTHROPIC_API_KEY": "x",
            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "MCP_TIMEOUT": "300000",
-           "MCP_CONNECTION_NONBLOCKING": "false"}
+           # The first request waits for all servers, which it does for 5 s else.
+           "MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "300000"}
     return ["-p", PROMPT, "--output-format", "json"], env
 
 
@@ -126,12 +130,23 @@ def qwen(run):
     return ["--approval-mode", mode, "--prompt", PROMPT], env
 
 
-OFF, ON = {"ENABLE_TOOL_SEARCH": "false"}, {"ENABLE_TOOL_SEARCH": "true"}
-ALWAYS = {"alwaysLoad": {"alwaysLoad": True}, "": {}}
+SEARCH = "ENABLE_TOOL_SEARCH"
+BETAS = "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS"
 CLIENTS = [
     Client("Claude Code", "@anthropic-ai/claude-code-linux-x64", "2.1.332", "claude", claude,
            "`permissions.allow`: `mcp__SERVER__TOOL`",
-           [Variant("search on", ON, entries=ALWAYS), Variant("search off", OFF), Variant("not set")]),
+           [Variant("on", {SEARCH: "true"}, entries={"alwaysLoad": {"alwaysLoad": True}, "": {}}),
+            Variant("off", {SEARCH: "false"})],
+           [Variant("nothing, another API address"),
+            *(Variant(f"`{SEARCH}={value}`", {SEARCH: value}) for value in ("true", "false", "auto", "auto:0", "auto:100")),
+            Variant(f"`{SEARCH}=false` in `env` of settings.json", settings={"env": {SEARCH: "false"}}),
+            Variant(f"`{SEARCH}=true`, and `false` in `env` of settings.json", {SEARCH: "true"}, {"env": {SEARCH: "false"}}),
+            Variant("`permissions.deny`: `ToolSearch`", settings={"permissions": {"deny": ["ToolSearch"]}}),
+            Variant(f"`{BETAS}=1`", {BETAS: "1"}),
+            Variant(f"`{BETAS}=1`, `{SEARCH}=true`", {BETAS: "1", SEARCH: "true"}),
+            Variant("`ANTHROPIC_MODEL=claude-haiku-4-5`", {"ANTHROPIC_MODEL": "claude-haiku-4-5"}),
+            Variant("`ANTHROPIC_MODEL=claude-3-5-haiku-20241022`", {"ANTHROPIC_MODEL": "claude-3-5-haiku-20241022"}),
+            Variant("`model`: `haiku`", settings={"model": "haiku"})]),
     Client("Codex", "@openai/codex", "0.169.0-linux-x64", "vendor/x86_64-unknown-linux-musl/bin/codex", codex,
            "`approval_mode` of `mcp_servers.SERVER.tools.TOOL`",
            [Variant("unknown model"), Variant("gpt-5.4", settings={"model": "gpt-5.4"})]),

@@ -2,13 +2,14 @@
 
 The targets are a list of {"server", "tool", "description", "arguments"}. For each of them, the model calls the tool if it
 sees its definition. Else it uses search_dynamic_tools and call_dynamic_tool if it sees those, and else the search of the
-client itself. A target with "meanwhile" may appear later; until then the model calls that other tool, three times at
-most. tests/real/fake_model.py speaks to the client.
+client itself. A target with "meanwhile" may appear later; until then the model calls that other tool and looks for the
+target by turns, three times at most. tests/real/fake_model.py speaks to the client.
 """
 
 import json
 import re
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/real"))
@@ -80,6 +81,7 @@ class Seeker:
         # By the number of results before it: which target a call was for. Calls that only look for tools are not here.
         self.final = {}
         self.waited = 0
+        self.has_waited = False
 
     def next_call(self, body, results):
         if len(results) >= MAX_CALLS:
@@ -94,7 +96,10 @@ class Seeker:
         if found:
             self.final[len(results)] = reached
             return found
-        return self.look(tools, target, body, results) or self.wait(tools, target)
+        self.has_waited = not self.has_waited
+        if self.has_waited and (waits := self.wait(tools, target)):
+            return waits
+        return self.look(tools, target, body, results)
 
     @staticmethod
     def direct(tools, target):
@@ -132,7 +137,7 @@ class Seeker:
                 return call(group, {"group": target["server"], "tools": [target["tool"]]})
             return call(search, {"query": f"{target['server']} {target['description']}"})
         search = next((tool for tool in tools if CLIENT_SEARCHES.match(tool["name"])), None)
-        if not search or len(results) > 6:
+        if not search or len(results) > 8:
             return None
         # Clients that search name the tools that they hide.
         names = sorted(set(re.findall(r"[\w.-]*(?:search|get|call)_dynamic_tools?\b", json.dumps(body))))
@@ -147,11 +152,17 @@ class Seeker:
         return call(search, {"query": query})
 
     def wait(self, tools, target):
-        """A call of the tool after which the target may appear."""
+        """A call of the tool after which the target may appear. The client has the time to read the list again."""
         if "meanwhile" not in target or self.waited == 3:
             return None
         self.waited += 1
-        return self.direct(tools, target["meanwhile"])
+        time.sleep(1)
+        found = self.direct(tools, target["meanwhile"])
+        meta = self.meta(tools, "call_dynamic_tool")
+        if found or not meta:
+            return found
+        other = target["meanwhile"]
+        return call(meta, {"group": other["server"], "name": other["tool"], "args": other["arguments"]})
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 from agents import CLIENTS, command_of
-from model import flatten
+from model import flatten, function_of
 
 HERE = Path(__file__).resolve().parent
 CATALOGS = HERE.parent / "data/livemcp-70.json"
@@ -128,7 +128,7 @@ class Bench:
             servers["dyn"].update(entry or {})
         log.unlink(missing_ok=True)
         run = Run(home, servers, variant)
-        targets = [self.target("git_log")]
+        targets = [self.target("git_log")] if way != "none" else []
         if kind == "permission":
             targets.append(self.target("git_status"))
             run.allowed = {"direct": [("git", "git_log")], "flat": [("dyn", "git__git_log")]}.get(
@@ -193,6 +193,8 @@ class Bench:
             for way in ("direct", "meta", "flat"):
                 yield variant, len(THREE), way, next(iter(variant.entries.values())) if way == "meta" else None, kind
 
+        yield from ((variant, len(THREE), "direct", None, "evidence") for variant in client.evidence)
+
     def run(self, clients):
         results = []
         for client in clients:
@@ -222,15 +224,17 @@ class Bench:
 def first_request(bodies):
     """What the first request with tools has. What only a search shows (`defer_loading`) is not in the model's context."""
     if not bodies:
-        return {"requests": 0, "_request": "", "_tools": "", "bytes": 0, "tools": 0, "deferred": 0, "longest": 0, "bad": 0}
+        return {"requests": 0, "_request": "", "_tools": "", "bytes": 0, "tools": 0, "deferred": 0,
+                "hidden": None, "longest": 0, "bad": 0}
     tools = list(flatten(bodies[0]["tools"]))
     shown = [tool["tool"] for tool in tools if not tool["deferred"]]
     text = json.dumps({**bodies[0], "tools": shown}, ensure_ascii=False, separators=(",", ":"))
     names = [tool["name"] for tool in tools]
+    hidden = not any("git_log" in function_of(tool)["name"] for tool in shown)
     return {
         "requests": len(bodies), "_request": text,
         "_tools": json.dumps(shown, ensure_ascii=False, separators=(",", ":")),
-        "bytes": len(text.encode()), "tools": len(shown), "deferred": len(tools) - len(shown),
+        "bytes": len(text.encode()), "tools": len(shown), "deferred": len(tools) - len(shown), "hidden": hidden,
         "longest": max(map(len, names)), "bad": sum(not NAME.fullmatch(name) for name in names),
     }
 
@@ -241,14 +245,6 @@ def outcome(bodies, noted):
     answered = [index for index, body in enumerate(bodies) if "CALLED git/git_log" in json.dumps(body)]
     return {"turns": answered[0] if answered else None, "called": called,
             "started": len({line for line in noted if line.startswith("start")})}
-
-
-def cell(result):
-    if not result or not result["requests"]:
-        return "did not run"
-    more = "?" if result["tokens_of_servers"] is None else f"{result['tokens_of_servers']:,}"
-    deferred = f" + {result['deferred']} deferred" if result["deferred"] else ""
-    return f"{more} tokens; {result['tools']}{deferred} tools; {result['turns'] or 'no call'}"
 
 
 def way_of(result):
@@ -280,6 +276,11 @@ def markdown(results, clients):
                 continue
             rows.append(f"| {client.name} {client.version} | {way} | {permitted(kinds['permission'])} | "
                         f"{client.permission} | {added(kinds['change'])} |")
+    rows += ["", "| client | what is set | the tools of servers |", "| --- " * 3 + "|"]
+    for each in results:
+        if each["kind"] == "evidence":
+            shown = {True: "hidden behind the search", False: "shown", None: "did not run"}[each["hidden"]]
+            rows.append(f"| {each['client']} {each['version']} | {each['variant']} | {shown} |")
     return "\n".join(rows) + "\n"
 
 
@@ -303,8 +304,8 @@ def main():
     parser.add_argument("--install", type=Path, default=TARGET / "clients")
     parser.add_argument("--only", action="append", metavar="NAME")
     parser.add_argument("--servers", type=int, nargs="+", default=[3, 70])
-    parser.add_argument("--timeout", type=int, default=300, metavar="SECONDS", help="of one turn")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--timeout", type=int, default=600, metavar="SECONDS", help="of one turn")
+    parser.add_argument("--json", type=Path, help="results of clients that are not run are kept")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--keep", type=Path, metavar="DIR")
     options = parser.parse_args()
@@ -314,6 +315,12 @@ def main():
     with tempfile.TemporaryDirectory(prefix="clients-") as temporary:
         results = Bench(options, (options.keep or Path(temporary)) / "run").run(clients)
     if options.json:
+        kept = json.loads(options.json.read_text()) if options.json.exists() else []
+        done = {each["client"] for each in results}
+        results += [each for each in kept if each["client"] not in done]
+        order = [client.name for client in CLIENTS]
+        results.sort(key=lambda each: order.index(each["client"]))
+        clients = [client for client in CLIENTS if any(each["client"] == client.name for each in results)]
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     table = markdown(results, clients)
     if options.markdown:
