@@ -62,7 +62,7 @@ def claude(run):
 
 def codex(run):
     lines = ['model = "' + run.variant.settings.get("model", "fake") + '"', 'model_provider = "fake"',
-             "[model_providers.fake]", 'name = "fake"', f'base_url = "{run.origin}/v1"', 'wire_api = "responses"']
+             *run.variant.settings.get("top", []), "[model_providers.fake]", 'name = "fake"', f'base_url = "{run.origin}/v1"', 'wire_api = "responses"']
     for key, server in run.servers.items():
         lines += [f"[mcp_servers.{json.dumps(key)}]", f"command = {json.dumps(server['command'])}",
                   f"args = {json.dumps(server['args'])}", "startup_timeout_sec = 300", "required = true"]
@@ -120,17 +120,20 @@ def copilot(run):
 
 
 def qwen(run):
-    permissions = {"allow": [f"mcp__{key}__{tool}" for key, tool in run.allowed or []]}
+    permissions = {"allow": [f"mcp__{key}__{tool}" for key, tool in run.allowed or []],
+                   **run.variant.settings.get("permissions", {})}
     write(run.home / ".qwen/settings.json", {
         "mcpServers": {key: {**server, "timeout": 300_000} for key, server in run.servers.items()},
-        "security": {"auth": {"selectedType": "openai"}}, "permissions": permissions,
-        "privacy": {"usageStatisticsEnabled": False}, "general": {"enableAutoUpdate": False}, **run.variant.settings})
+        "security": {"auth": {"selectedType": "openai"}},
+        "privacy": {"usageStatisticsEnabled": False}, "general": {"enableAutoUpdate": False}, **run.variant.settings,
+        "permissions": permissions})
     env = {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": f"{run.origin}/v1", "OPENAI_MODEL": "fake"}
     mode = "yolo" if run.allowed is None else "default"
     return ["--approval-mode", mode, "--prompt", PROMPT], env
 
 
 SEARCH = "ENABLE_TOOL_SEARCH"
+SEARCH_OFF = {"tools": {"toolSearch": {"enabled": False}}}
 BETAS = "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS"
 CLIENTS = [
     Client("Claude Code", "@anthropic-ai/claude-code-linux-x64", "2.1.332", "claude", claude,
@@ -149,14 +152,24 @@ CLIENTS = [
             Variant("`model`: `haiku`", settings={"model": "haiku"})]),
     Client("Codex", "@openai/codex", "0.169.0-linux-x64", "vendor/x86_64-unknown-linux-musl/bin/codex", codex,
            "`approval_mode` of `mcp_servers.SERVER.tools.TOOL`",
-           [Variant("unknown model"), Variant("gpt-5.4", settings={"model": "gpt-5.4"})]),
+           [Variant("off, a model it does not know"), Variant("on, `gpt-5.5`", settings={"model": "gpt-5.5"})],
+           [Variant(f"`model`: `{model}`", settings={"model": model}) for model in ("gpt-5.4", "gpt-5.5", "gpt-6.1-sol")]
+           + [Variant(f"`gpt-5.5` and `features.{feature} = false`",
+                      settings={"model": "gpt-5.5", "top": [f"features.{feature} = false"]})
+              for feature in ("tool_search", "tool_search_always_defer_mcp_tools")]),
     Client("OpenCode", "opencode-linux-x64", "1.18.33", "bin/opencode", opencode, "`permission`: `SERVER_TOOL`"),
     Client("Gemini CLI", "@google/gemini-cli", "0.61.0", "bundle/gemini.js", gemini,
            "a policy with `mcpName` and `toolName`", is_script=True),
     Client("Copilot CLI", "@github/copilot-linux-x64", "1.0.102", "copilot", copilot, "`--allow-tool=SERVER(TOOL)`",
-           [Variant("", entries={"deferTools": {"deferTools": "never"}, "": {}})]),
+           [Variant("default", entries={"deferTools": {"deferTools": "never"}, "": {}})],
+           [Variant(f"`COPILOT_MODEL={model}`", {"COPILOT_MODEL": model}) for model in ("gpt-5.5", "claude-opus-4.5")]),
     Client("Qwen Code", "@qwen-code/qwen-code", "0.24.4", "cli.js", qwen, "`permissions.allow`: `mcp__SERVER__TOOL`",
-           [Variant("", entries={"alwaysLoadTools": {"alwaysLoadTools": True}, "": {}})], is_script=True),
+           [Variant("on", entries={"alwaysLoadTools": {"alwaysLoadTools": True}, "": {}}),
+            Variant("off", settings=SEARCH_OFF)],
+           [Variant("nothing"), Variant("`tools.toolSearch.enabled`: `false`", settings=SEARCH_OFF),
+            Variant("`permissions.deny`: `tool_search`", settings={"permissions": {"deny": ["tool_search"]}}),
+            Variant("`permissions.deny`: `tool_call`", settings={"permissions": {"deny": ["tool_call"]}}),
+            Variant("`OPENAI_MODEL=deepseek-v4-pro`", {"OPENAI_MODEL": "deepseek-v4-pro"})], is_script=True),
 ]
 
 

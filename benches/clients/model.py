@@ -99,7 +99,7 @@ class Seeker:
         self.has_waited = not self.has_waited
         if self.has_waited and (waits := self.wait(tools, target)):
             return waits
-        return self.look(tools, target, body, results)
+        return self.look(tools, target, body, results) or self.wait(tools, target)
 
     @staticmethod
     def direct(tools, target):

@@ -83,6 +83,10 @@ class Bench:
         self.catalogs = {each["server"]: each for each in json.loads(CATALOGS.read_text(encoding="utf-8"))}
         (base / "catalogs").mkdir(parents=True)
         for name, catalog in self.catalogs.items():
+            for tool in catalog["tools"]:
+                # The recording of the catalogs added nulls, for which Claude Code refuses the list.
+                tool["annotations"] = {key: value for key, value in (tool.get("annotations") or {}).items()
+                                       if value is not None}
             (base / "catalogs" / f"{key_of(name)}.json").write_text(json.dumps(catalog))
         self.env = {"PATH": f"{options.install}/node/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "dumb"}
 
@@ -165,7 +169,7 @@ class Bench:
     def start(self, command, run, env):
         """Runs the client in a session of its own, and ends what is left of it."""
         env = {**self.env, "HOME": str(run.home), "XDG_CONFIG_HOME": str(run.home / ".config"),
-               "CODEX_HOME": str(run.home / ".codex"), **run.variant.env, **env}
+               "CODEX_HOME": str(run.home / ".codex"), **env, **run.variant.env}
         with open(run.home / "client.log", "wb") as output:
             child = subprocess.Popen(command, cwd=run.home, env=env, stdin=subprocess.DEVNULL, stdout=output,
                                      stderr=output, start_new_session=True)
