@@ -37,6 +37,8 @@ class Client:
     # What else may switch the search; only whether it is on is measured.
     evidence: list = dataclasses.field(default_factory=list)
     is_script: bool = False
+    # Whether npm has to install it with other packages.
+    has_dependencies: bool = False
 
 
 def write(path, value):
@@ -132,6 +134,35 @@ def qwen(run):
     return ["--approval-mode", mode, "--prompt", PROMPT], env
 
 
+def continue_cli(run):
+    folder = run.home / ".continue"
+    model = {"name": "fake", "provider": "openai", "model": "fake", "apiBase": f"{run.origin}/v1", "apiKey": "x",
+             "roles": ["chat"], "capabilities": ["tool_use"]}
+    servers = [{"name": key, **server, "connectionTimeout": 300_000} for key, server in run.servers.items()]
+    write(folder / "config.yaml", {"name": "fake", "version": "1.0.0", "schema": "v1", "models": [model],
+                                   "mcpServers": servers})
+    write(folder / "permissions.yaml", {"allow": [tool for _, tool in run.allowed or []], "ask": [], "exclude": []})
+    mode = ["--auto"] if run.allowed is None else []
+    env = {"CONTINUE_TELEMETRY_ENABLED": "0", "CONTINUE_ALLOW_ANONYMOUS_TELEMETRY": "0"}
+    return ["--config", str(folder / "config.yaml"), *mode, "--print", PROMPT], env
+
+
+def cline(run):
+    settings = run.home / ".cline/data/settings"
+    provider = {"provider": "openai-compatible", "apiKey": "x", "model": "fake", "baseUrl": f"{run.origin}/v1"}
+    write(settings / "providers.json", {
+        "version": 1, "lastUsedProvider": "openai-compatible", "modes": {},
+        "providers": {"openai-compatible": {"settings": provider, "updatedAt": "2026-11-26T00:00:00.000Z",
+                                            "tokenSource": "manual"}}})
+    servers = {key: {**server, "timeout": 300} for key, server in run.servers.items()}
+    if run.allowed is not None:
+        servers = {key: {**server, "autoApprove": [tool for other, tool in run.allowed if other == key]}
+                   for key, server in servers.items()}
+    write(settings / "cline_mcp_settings.json", {"mcpServers": servers})
+    approve = "true" if run.allowed is None else "false"
+    return ["--json", "--auto-approve", approve, PROMPT], {"CLINE_TELEMETRY_DISABLED": "1"}
+
+
 SEARCH = "ENABLE_TOOL_SEARCH"
 SEARCH_OFF = {"tools": {"toolSearch": {"enabled": False}}}
 BETAS = "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS"
@@ -170,6 +201,9 @@ CLIENTS = [
             Variant("`permissions.deny`: `tool_search`", settings={"permissions": {"deny": ["tool_search"]}}),
             Variant("`permissions.deny`: `tool_call`", settings={"permissions": {"deny": ["tool_call"]}}),
             Variant("`OPENAI_MODEL=deepseek-v4-pro`", {"OPENAI_MODEL": "deepseek-v4-pro"})], is_script=True),
+    Client("Continue CLI", "@continuedev/cli", "1.5.47", "node_modules/@continuedev/cli/dist/cn.js", continue_cli,
+           "`permissions.yaml`: `allow`", is_script=True, has_dependencies=True),
+    Client("Cline CLI", "@cline/cli-linux-x64", "3.0.65", "bin/cline", cline, "`autoApprove` of the server"),
 ]
 
 

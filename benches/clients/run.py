@@ -46,19 +46,24 @@ console.log(JSON.stringify(texts.map(text => countTokens(text, {allowedSpecial: 
 def install(directory, clients):
     """Unpacks what is missing."""
     needed = [TOKENIZER] + [NODE] * any(each.is_script for each in clients)
-    for name, package in needed + [(each.name.lower().replace(" ", "-"), f"{each.package}@{each.version}")
-                                   for each in clients]:
-        if (directory / name).exists():
+    with_dependencies = {each.name for each in clients if each.has_dependencies}
+    for name, package in needed + [(each.name, f"{each.package}@{each.version}") for each in clients]:
+        target = directory / name.lower().replace(" ", "-")
+        if target.exists():
             continue
         print(f"installing {package}", file=sys.stderr)
-        unpacked = directory / f"{name}.part"
+        unpacked = target.with_suffix(".part")
         shutil.rmtree(unpacked, ignore_errors=True)
         unpacked.mkdir(parents=True)
-        file = subprocess.run(["npm", "pack", "--silent", package], cwd=unpacked, check=True, text=True,
-                              stdout=subprocess.PIPE).stdout.strip()
-        subprocess.run(["tar", "xzf", file, "--strip-components=1"], cwd=unpacked, check=True)
-        (unpacked / file).unlink()
-        unpacked.rename(directory / name)
+        if name in with_dependencies:
+            subprocess.run(["npm", "install", "--silent", "--ignore-scripts", "--no-audit", "--prefix", ".", package],
+                           cwd=unpacked, check=True)
+        else:
+            file = subprocess.run(["npm", "pack", "--silent", package], cwd=unpacked, check=True, text=True,
+                                  stdout=subprocess.PIPE).stdout.strip()
+            subprocess.run(["tar", "xzf", file, "--strip-components=1"], cwd=unpacked, check=True)
+            (unpacked / file).unlink()
+        unpacked.rename(target)
 
 
 def key_of(server):
@@ -251,26 +256,31 @@ def outcome(bodies, noted):
             "started": len({line for line in noted if line.startswith("start")})}
 
 
+def titled(result):
+    return f"{result['client']} {result['version'].removesuffix('-linux-x64')}"
+
+
 def way_of(result):
     return "`" + " ".join([result["way"], *result["entry"]]) + "`" if result["way"] != "direct" else "*direct*"
 
 
 def markdown(results, clients):
     """The tables of docs/clients.md."""
-    rows = ["| client | search | servers | way | tokens of the servers | of direct | tokens of all tools | tools | longest name "
-            "| turns | servers started |", "| --- " * 11 + "|"]
+    rows = ["| client | search | servers | way | tokens of the servers | more than direct | of direct | tokens of all tools "
+            "| tools | longest name | turns | servers started |", "| --- " * 12 + "|"]
     for each in results:
         if each["kind"] != "cold" or each["way"] == "none":
             continue
-        direct = next(other for other in results if other["way"] == "direct" and other["kind"] == "cold" and all(
-            other[key] == each[key] for key in ("client", "variant", "servers")))
-        share = each["tokens_of_servers"] and direct["tokens_of_servers"] and (
-            f"{100 * each['tokens_of_servers'] / direct['tokens_of_servers']:.1f} %")
+        direct = next(other["tokens_of_servers"] for other in results if other["way"] == "direct" and all(
+            other[key] == each[key] for key in ("client", "kind", "variant", "servers")))
+        own = each["tokens_of_servers"]
+        compared = ("", "") if each["way"] == "direct" or None in (own, direct) else (
+            f"{own - direct:+,}", f"{100 * own / direct:.1f} %" if direct else "")
         tools = f"{each['tools']}" + (f" + {each['deferred']} deferred" if each["deferred"] else "")
         name = f"{each['longest']}" + (f", {each['bad']} not allowed" if each["bad"] else "")
-        cells = [f"{each['client']} {each['version']}", each["variant"], each["servers"], way_of(each),
-                 each["tokens_of_servers"], share, each["tool_tokens"], tools, name, each["turns"], each["started"]]
-        cells = [f"{value:,}" if isinstance(value, int) else value or "–" for value in cells]
+        cells = [titled(each), each["variant"], each["servers"], way_of(each), own, *compared, each["tool_tokens"], tools,
+                 name, each["turns"], each["started"]]
+        cells = [f"{value:,}" if isinstance(value, int) else "–" if value is None else value for value in cells]
         rows.append(f"| {' | '.join(cells)} |")
     rows += ["", "| client | way | one tool permitted | where | a tool that is added in the session |", "| --- " * 5 + "|"]
     for client in clients:
@@ -278,13 +288,13 @@ def markdown(results, clients):
             kinds = {each["kind"]: each for each in results if each["client"] == client.name and each["way"] == way}
             if not kinds.get("permission"):
                 continue
-            rows.append(f"| {client.name} {client.version} | {way} | {permitted(kinds['permission'])} | "
+            rows.append(f"| {titled(kinds['permission'])} | {way} | {permitted(kinds['permission'])} | "
                         f"{client.permission} | {added(kinds['change'])} |")
     rows += ["", "| client | what is set | the tools of servers |", "| --- " * 3 + "|"]
     for each in results:
         if each["kind"] == "evidence":
             shown = {True: "hidden behind the search", False: "shown", None: "did not run"}[each["hidden"]]
-            rows.append(f"| {each['client']} {each['version']} | {each['variant']} | {shown} |")
+            rows.append(f"| {titled(each)} | {each['variant']} | {shown} |")
     return "\n".join(rows) + "\n"
 
 
@@ -307,12 +317,15 @@ def main():
     parser.add_argument("--program", type=Path, default=TARGET / "release/dynamic-mcp")
     parser.add_argument("--install", type=Path, default=TARGET / "clients")
     parser.add_argument("--only", action="append", metavar="NAME")
+    parser.add_argument("--no-run", action="store_true", help="only writes the tables of the results in --json")
     parser.add_argument("--servers", type=int, nargs="+", default=[3, 70])
     parser.add_argument("--timeout", type=int, default=600, metavar="SECONDS", help="of one turn")
     parser.add_argument("--json", type=Path, help="results of clients that are not run are kept")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--keep", type=Path, metavar="DIR")
     options = parser.parse_args()
+    if options.no_run:
+        options.only = [""]
     options.program, options.install = options.program.resolve(), options.install.resolve()
     clients = [client for client in CLIENTS if not options.only or client.name in options.only]
     install(options.install, clients)
