@@ -63,8 +63,10 @@ def claude(run):
 
 
 def codex(run):
-    lines = ['model = "' + run.variant.settings.get("model", "fake") + '"', 'model_provider = "fake"',
-             *run.variant.settings.get("top", []), "[model_providers.fake]", 'name = "fake"', f'base_url = "{run.origin}/v1"', 'wire_api = "responses"']
+    model = run.variant.settings.get("model", "fake")
+    lines = [*([f'model = "{model}"'] if model else []), 'model_provider = "fake"',
+             *run.variant.settings.get("top", []),
+             "[model_providers.fake]", 'name = "fake"', f'base_url = "{run.origin}/v1"', 'wire_api = "responses"']
     for key, server in run.servers.items():
         lines += [f"[mcp_servers.{json.dumps(key)}]", f"command = {json.dumps(server['command'])}",
                   f"args = {json.dumps(server['args'])}", "startup_timeout_sec = 300", "required = true"]
@@ -183,8 +185,10 @@ CLIENTS = [
             Variant("`model`: `haiku`", settings={"model": "haiku"})]),
     Client("Codex", "@openai/codex", "0.169.0-linux-x64", "vendor/x86_64-unknown-linux-musl/bin/codex", codex,
            "`approval_mode` of `mcp_servers.SERVER.tools.TOOL`",
-           [Variant("off, a model it does not know"), Variant("on, `gpt-5.5`", settings={"model": "gpt-5.5"})],
-           [Variant(f"`model`: `{model}`", settings={"model": model}) for model in ("gpt-5.4", "gpt-5.5", "gpt-6.1-sol")]
+           [Variant("off, a model it does not know"), Variant("on, `gpt-5.5`", settings={"model": "gpt-5.5"}),
+            Variant("on, tools in code, `gpt-6.1-sol`", settings={"model": "gpt-6.1-sol"})],
+           [Variant("nothing", settings={"model": ""})]
+           + [Variant(f"`model`: `{model}`", settings={"model": model}) for model in ("gpt-5.4", "gpt-5.5", "gpt-6.1-sol")]
            + [Variant(f"`gpt-5.5` and `features.{feature} = false`",
                       settings={"model": "gpt-5.5", "top": [f"features.{feature} = false"]})
               for feature in ("tool_search", "tool_search_always_defer_mcp_tools")]),
@@ -197,8 +201,7 @@ CLIENTS = [
     Client("Qwen Code", "@qwen-code/qwen-code", "0.24.4", "cli.js", qwen, "`permissions.allow`: `mcp__SERVER__TOOL`",
            [Variant("on", entries={"alwaysLoadTools": {"alwaysLoadTools": True}, "": {}}),
             Variant("off", settings=SEARCH_OFF)],
-           [Variant("nothing"), Variant("`tools.toolSearch.enabled`: `false`", settings=SEARCH_OFF),
-            Variant("`permissions.deny`: `tool_search`", settings={"permissions": {"deny": ["tool_search"]}}),
+           [Variant("`permissions.deny`: `tool_search`", settings={"permissions": {"deny": ["tool_search"]}}),
             Variant("`permissions.deny`: `tool_call`", settings={"permissions": {"deny": ["tool_call"]}}),
             Variant("`OPENAI_MODEL=deepseek-v4-pro`", {"OPENAI_MODEL": "deepseek-v4-pro"})], is_script=True),
     Client("Continue CLI", "@continuedev/cli", "1.5.47", "node_modules/@continuedev/cli/dist/cn.js", continue_cli,

@@ -63,9 +63,11 @@ def visible(body, results):
 
 def is_target(tool, target):
     name = slug(f"{tool['namespace'] or ''}_{tool['name']}")
-    if not name.endswith(slug(target["tool"])):
+    rest = name.removesuffix(slug(target["tool"]))
+    # Some clients leave the name of the server out.
+    if rest in ("", name):
         return target["description"] == tool["description"]
-    return slug(target["server"]) in name.removesuffix(slug(target["tool"]))
+    return slug(target["server"]) in rest
 
 
 def call(tool, arguments):

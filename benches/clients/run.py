@@ -29,6 +29,8 @@ from model import flatten, function_of
 HERE = Path(__file__).resolve().parent
 CATALOGS = HERE.parent / "data/livemcp-70.json"
 TARGET = HERE.parents[1] / "target"
+KINDS = ("cold", "permission", "change", "evidence")
+WAYS = ("none", "direct", "meta", "flat")
 THREE = ("git", "filesystem", "fetch")
 TOKENIZER = ("gpt-tokenizer", "gpt-tokenizer@4.0.0")
 # For clients that are scripts.
@@ -167,7 +169,7 @@ class Bench:
             model.wait()
             model.stdout.close()
         lines = Path(f"{sent}.requests").read_text().splitlines() if Path(f"{sent}.requests").exists() else []
-        bodies = [body for body in map(json.loads, lines) if body.get("tools")]
+        bodies = [body for body in map(json.loads, lines) if tools_of(body)]
         noted = log.read_text().splitlines() if log.exists() else []
         return {"seconds": round(time.monotonic() - started, 1), **first_request(bodies), **outcome(bodies, noted)}
 
@@ -191,30 +193,33 @@ class Bench:
     def cases(self, client):
         """The turns of a client: arguments of `turn`."""
         for variant in client.variants:
-            entries = variant.entries.values()
+            entries = list(variant.entries.values())
+            yield variant, 0, "none"
             for count in self.options.servers:
-                yield variant, count, "none"
                 yield variant, count, "direct"
-                yield from ((variant, count, "meta", entry) for entry in entries)
+                # What the members of the entry change is the same for any number of servers.
+                used = entries if count == max(self.options.servers) else entries[:1]
+                yield from ((variant, count, "meta", entry) for entry in used)
                 yield variant, count, "flat"
         for kind in ("permission", "change"):
             variant = client.variants[0]
             for way in ("direct", "meta", "flat"):
                 yield variant, len(THREE), way, next(iter(variant.entries.values())) if way == "meta" else None, kind
-
         yield from ((variant, len(THREE), "direct", None, "evidence") for variant in client.evidence)
 
     def run(self, clients):
         results = []
         for client in clients:
             for case in self.cases(client):
+                if self.options.kind and (case[4] if len(case) > 4 else "cold") not in self.options.kind:
+                    continue
                 results.append(self.turn(client, *case))
                 print(json.dumps({key: value for key, value in results[-1].items() if not key.startswith("_")}),
                       flush=True)
         return self.with_tokens(results)
 
     def with_tokens(self, results):
-        """Replaces the texts by their tokens, and adds what is more than without servers."""
+        """Replaces the texts by their tokens."""
         texts = [result.pop(key) for result in results for key in ("_request", "_tools")]
         counted = subprocess.run(
             ["node", "--input-type=module", "-e", COUNT, Path(self.options.install) / "gpt-tokenizer"],
@@ -222,12 +227,40 @@ class Bench:
         counted = iter(json.loads(counted))
         for result in results:
             result["tokens"], result["tool_tokens"] = next(counted), next(counted)
-        without = {(each["client"], each["variant"], each["servers"]): each["tokens"] for each in results
-                   if each["way"] == "none"}
-        for result in results:
-            base = without.get((result["client"], result["variant"], result["servers"]))
-            result["tokens_of_servers"] = result["tokens"] - base if base and result["requests"] else None
         return results
+
+
+def identity(result):
+    """What a result is the result of."""
+    return [result[key] for key in ("client", "variant", "servers", "way", "entry", "kind")]
+
+
+def place(result):
+    """Where a result stands among the others."""
+    index = next(index for index, client in enumerate(CLIENTS) if client.name == result["client"])
+    variants = [each.name for each in CLIENTS[index].variants + CLIENTS[index].evidence]
+    return (index, KINDS.index(result["kind"]), variants.index(result["variant"]), result["servers"],
+            WAYS.index(result["way"]), not result["entry"])
+
+
+def merged(path, results):
+    """The results with those of the file that are not made again, in the order of the clients, and what is more than
+    without servers."""
+    kept = json.loads(path.read_text()) if path and path.exists() else []
+    made = [identity(each) for each in results]
+    results = sorted([each for each in kept if identity(each) not in made] + results, key=place)
+    without = {(each["client"], each["variant"]): each["tokens"] for each in results if each["way"] == "none"}
+    for result in results:
+        base = without.get((result["client"], result["variant"]))
+        result["tokens_of_servers"] = result["tokens"] - base if base and result["requests"] else None
+    return results
+
+
+def tools_of(body):
+    """The tools of a request. Codex has them in an item of the input for models that call tools in code."""
+    items = body["input"] if isinstance(body.get("input"), list) else []
+    more = [tool for item in items if item.get("type") == "additional_tools" for tool in item["tools"]]
+    return [*(body.get("tools") or []), *more]
 
 
 def first_request(bodies):
@@ -235,9 +268,9 @@ def first_request(bodies):
     if not bodies:
         return {"requests": 0, "_request": "", "_tools": "", "bytes": 0, "tools": 0, "deferred": 0,
                 "hidden": None, "longest": 0, "bad": 0}
-    tools = list(flatten(bodies[0]["tools"]))
+    tools = list(flatten(tools_of(bodies[0])))
     shown = [tool["tool"] for tool in tools if not tool["deferred"]]
-    text = json.dumps({**bodies[0], "tools": shown}, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps({**bodies[0], **({"tools": shown} if bodies[0].get("tools") else {})}, ensure_ascii=False, separators=(",", ":"))
     names = [tool["name"] for tool in tools]
     hidden = not any("git_log" in function_of(tool)["name"] for tool in shown)
     return {
@@ -317,10 +350,11 @@ def main():
     parser.add_argument("--program", type=Path, default=TARGET / "release/dynamic-mcp")
     parser.add_argument("--install", type=Path, default=TARGET / "clients")
     parser.add_argument("--only", action="append", metavar="NAME")
+    parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--no-run", action="store_true", help="only writes the tables of the results in --json")
     parser.add_argument("--servers", type=int, nargs="+", default=[3, 70])
     parser.add_argument("--timeout", type=int, default=600, metavar="SECONDS", help="of one turn")
-    parser.add_argument("--json", type=Path, help="results of clients that are not run are kept")
+    parser.add_argument("--json", type=Path, help="results in it that are not made again stay")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--keep", type=Path, metavar="DIR")
     options = parser.parse_args()
@@ -331,13 +365,9 @@ def main():
     install(options.install, clients)
     with tempfile.TemporaryDirectory(prefix="clients-") as temporary:
         results = Bench(options, (options.keep or Path(temporary)) / "run").run(clients)
+    results = merged(options.json, results)
+    clients = [client for client in CLIENTS if any(each["client"] == client.name for each in results)]
     if options.json:
-        kept = json.loads(options.json.read_text()) if options.json.exists() else []
-        done = {each["client"] for each in results}
-        results += [each for each in kept if each["client"] not in done]
-        order = [client.name for client in CLIENTS]
-        results.sort(key=lambda each: order.index(each["client"]))
-        clients = [client for client in CLIENTS if any(each["client"] == client.name for each in results)]
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     table = markdown(results, clients)
     if options.markdown:
