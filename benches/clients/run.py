@@ -29,6 +29,7 @@ from model import flatten, function_of
 HERE = Path(__file__).resolve().parent
 CATALOGS = HERE.parent / "data/livemcp-70.json"
 TARGET = HERE.parents[1] / "target"
+MARK = "<!-- benches/clients/run.py --no-run --json benches/clients/results.json --docs docs/clients.md -->"
 KINDS = ("cold", "permission", "change", "evidence")
 WAYS = ("none", "direct", "meta", "flat")
 THREE = ("git", "filesystem", "fetch")
@@ -356,6 +357,7 @@ def main():
     parser.add_argument("--timeout", type=int, default=600, metavar="SECONDS", help="of one turn")
     parser.add_argument("--json", type=Path, help="results in it that are not made again stay")
     parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--docs", type=Path, help="puts the tables between the marks of this file")
     parser.add_argument("--keep", type=Path, metavar="DIR")
     options = parser.parse_args()
     if options.no_run:
@@ -372,6 +374,9 @@ def main():
     table = markdown(results, clients)
     if options.markdown:
         options.markdown.write_text(table)
+    if options.docs:
+        before, _, rest = options.docs.read_text().partition(f"{MARK}\n")
+        options.docs.write_text(f"{before}{MARK}\n{table}<!-- end -->{rest.partition('<!-- end -->')[2]}")
     print(table)
 
 
