@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Measures what real clients send to a model, with servers directly and through dynamic-mcp.
 
-    benches/clients/run.py --program target/release/dynamic-mcp --json clients.json --markdown clients.md
+    benches/clients/run.py --program target/release/dynamic-mcp --json benches/clients/results.json
 
 It needs npm and, once, the network: the clients of agents.py are unpacked into target/clients. The model is a script
 (model.py), the servers serve the catalogs in benches/data (upstream.py). Each client makes a turn with 3 and with 70
 servers: none, *direct*, `meta` and `flat`. dynamic-mcp knows the tools from its cache and starts no server before it is
 called (`--pure-lazy`). With 3 servers follow a turn in which one tool is permitted and another one is called as well, and
-a turn in which a server gets a tool. Tokens are those of o200k_base, whatever the model of the client is.
+a turn in which a server gets a tool; then one for each setting that may switch the client's search. Tokens are those of o200k_base, whatever the model of the client is.
 """
 
 import argparse
@@ -271,7 +271,8 @@ def first_request(bodies):
                 "hidden": None, "longest": 0, "bad": 0}
     tools = list(flatten(tools_of(bodies[0])))
     shown = [tool["tool"] for tool in tools if not tool["deferred"]]
-    text = json.dumps({**bodies[0], **({"tools": shown} if bodies[0].get("tools") else {})}, ensure_ascii=False, separators=(",", ":"))
+    body = {**bodies[0], "tools": shown} if bodies[0].get("tools") else bodies[0]
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     names = [tool["name"] for tool in tools]
     hidden = not any("git_log" in function_of(tool)["name"] for tool in shown)
     return {
