@@ -185,7 +185,7 @@ CLIENTS = [
             Variant("`model`: `haiku`", settings={"model": "haiku"})]),
     Client("Codex", "@openai/codex", "0.169.0-linux-x64", "vendor/x86_64-unknown-linux-musl/bin/codex", codex,
            "`approval_mode` of `mcp_servers.SERVER.tools.TOOL`",
-           [Variant("off, a model it does not know"), Variant("on, `gpt-5.5`", settings={"model": "gpt-5.5"}),
+           [Variant("off, unknown model"), Variant("on, `gpt-5.5`", settings={"model": "gpt-5.5"}),
             Variant("on, tools in code, `gpt-6.1-sol`", settings={"model": "gpt-6.1-sol"})],
            [Variant("nothing", settings={"model": ""})]
            + [Variant(f"`model`: `{model}`", settings={"model": model}) for model in ("gpt-5.4", "gpt-5.5", "gpt-6.1-sol")]
@@ -196,7 +196,7 @@ CLIENTS = [
     Client("Gemini CLI", "@google/gemini-cli", "0.61.0", "bundle/gemini.js", gemini,
            "a policy with `mcpName` and `toolName`", is_script=True),
     Client("Copilot CLI", "@github/copilot-linux-x64", "1.0.102", "copilot", copilot, "`--allow-tool=SERVER(TOOL)`",
-           [Variant("default", entries={"deferTools": {"deferTools": "never"}, "": {}})],
+           [Variant("off, another provider", entries={"deferTools": {"deferTools": "never"}, "": {}})],
            [Variant(f"`COPILOT_MODEL={model}`", {"COPILOT_MODEL": model}) for model in ("gpt-5.5", "claude-opus-4.5")]),
     Client("Qwen Code", "@qwen-code/qwen-code", "0.24.4", "cli.js", qwen, "`permissions.allow`: `mcp__SERVER__TOOL`",
            [Variant("on", entries={"alwaysLoadTools": {"alwaysLoadTools": True}, "": {}}),

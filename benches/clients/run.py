@@ -110,9 +110,9 @@ class Bench:
         return {key_of(name): entry(name) for name in self.names(count)}
 
     def ours(self, count, surface, grows):
-        """The entry of dynamic-mcp. Its first use fills the cache. The log of the servers is part of their entries, and so
-        of what the cache goes by; it is one file for each config. A server that
-        grows has a config for each surface, because the cache would know the new tool."""
+        """The entry of dynamic-mcp. Its first use fills the cache, which goes by the entries of the servers; so their log
+        is one file for each config. A server that grows has a config for each surface, because the cache would know the
+        new tool."""
         config = self.base / f"servers-{count}{f'-{surface}-grows' if grows else ''}.json"
         log, env = config.with_suffix(".log"), {"XDG_CACHE_HOME": str(self.base / "cache")}
         if not config.exists():
@@ -313,7 +313,7 @@ def markdown(results, clients):
             f"{own - direct:+,}", f"{100 * own / direct:.1f} %" if direct else "")
         tools = f"{each['tools']}" + (f" + {each['deferred']} deferred" if each["deferred"] else "")
         name = f"{each['longest']}" + (f", {each['bad']} not allowed" if each["bad"] else "")
-        cells = [titled(each), each["variant"], each["servers"], way_of(each), own, *compared, each["tool_tokens"], tools,
+        cells = [titled(each), each["variant"] or "none", each["servers"], way_of(each), own, *compared, each["tool_tokens"], tools,
                  name, each["turns"], each["started"]]
         cells = [f"{value:,}" if isinstance(value, int) else "–" if value is None else value for value in cells]
         rows.append(f"| {' | '.join(cells)} |")
@@ -324,7 +324,7 @@ def markdown(results, clients):
             if not kinds.get("permission"):
                 continue
             rows.append(f"| {titled(kinds['permission'])} | {way} | {permitted(kinds['permission'])} | "
-                        f"{client.permission} | {added(kinds['change'])} |")
+                        f"{client.permission} | {added(kinds.get('change'))} |")
     rows += ["", "| client | what is set | the tools of servers |", "| --- " * 3 + "|"]
     for each in results:
         if each["kind"] == "evidence":
@@ -341,6 +341,8 @@ def permitted(result):
 
 
 def added(result):
+    if not result:
+        return "not run"
     called = result["called"]
     if "git/added_later" in called:
         return f"called after {called.index('git/added_later')} call(s)"
