@@ -4,7 +4,7 @@
 //!
 //! The servers are started as an instance starts them (`instance::embedded`), so their errors, with what to do about
 //! them, are the ones that a client would get. `findings` looks at the tools of the servers that work, `as_client`
-//! finds out how a client starts us, and `table` prints.
+//! finds out how a client starts us, and `table` prints. `share` is another command: `check --share`.
 //!
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
@@ -14,7 +14,7 @@ use super::started::{START_TIMEOUT, start_servers};
 use super::usage;
 use super::versions::{VersionChange, offer};
 use base::text::{joined, quoted};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use config::env::Env;
 use config::{Config, Endpoint, GroupName, Mode, Overrides, Share, SurfaceKind};
 use import::apps::ClientApp;
@@ -23,6 +23,7 @@ use instance::InstanceOptions;
 use process::launch::prepare;
 use process::processes::ProcessTree;
 use serde::Serialize;
+use share::ShareArgs;
 use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ mod as_client;
 mod findings;
 mod launcher;
 mod overrides;
+mod share;
 mod table;
 
 /// Start the servers and report what works, what does not, and what to do about it
@@ -42,6 +44,7 @@ mod table;
 #[command(
     after_help = "Examples:\n  dynamic-mcp check\n  dynamic-mcp check files docs\n  dynamic-mcp check --as claude-desktop"
 )]
+#[command(group = ArgGroup::new("asking").args(["pin", "all_tools"]))]
 pub struct CheckArgs {
     /// The names of servers in the config; all by default
     #[arg(value_name = "NAME")]
@@ -52,9 +55,12 @@ pub struct CheckArgs {
     /// Offer to write the versions that are installed now, so that servers run without npx and uvx (Linux only)
     #[arg(long, conflicts_with = "client")]
     pub pin: bool,
-    /// Answer the question of --pin with yes
-    #[arg(long, short, requires = "pin")]
+    /// Answer the question of --pin or --all-tools with yes
+    #[arg(long, short, requires = "asking")]
     pub yes: bool,
+    /// The options of `--share`.
+    #[command(flatten)]
+    pub share: ShareArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -115,6 +121,9 @@ struct CheckReport {
 /// Fails if the config has no such server or profile, the servers cannot be started at all, or stdout cannot be
 /// written. A server that does not work is in the report, and gives `EXIT_FAILURE`.
 pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
+    if args.share.share {
+        return share::check_share(args, options, env).await;
+    }
     let mut report = CheckReport::default();
     let (mut env, mut process_env, mut of_client) = (env.clone(), env.clone(), None);
     if let Some(client) = args.client {
