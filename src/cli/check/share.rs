@@ -4,7 +4,7 @@
 //!
 //! A server can be shared if nothing that one session gets depends on what another one did. So each server is started
 //! many times, and every request must get the answer that it gets as the first of a fresh process: after each other
-//! request, after many, beside others, and after a while (`procedure`). The requests are calls of its read-only tools
+//! request, after many, beside others, and after a while (`procedure`, on the ground of `share_test`). The requests are calls of its read-only tools
 //! (`requests`, `arguments`), its resources and its prompts. `tested_server` has its processes, and `traces` what calls
 //! leave in them and in the working directory. What a server says of itself decides only which tools are called.
 //!
@@ -20,13 +20,13 @@ use import::ask::Answers;
 use instance::InstanceOptions;
 use instance::signals::interrupted;
 use instance::stores::secret_keyring;
-use procedure::{ShareTest, TestEnd};
 use process::launch::prepare;
 use process::secrets::SecretResolver;
 use process::warden::{StopTimeouts, Warden};
-use requests::{CallsFile, read_calls};
+use requests::{CallsFile, GivenCall, choose, read_calls};
 use serde::Serialize;
 use serde_json::{Value, json};
+use share_test::{ShareTest, TestEnd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -39,6 +39,7 @@ use tokio::time::{Instant, timeout};
 mod arguments;
 mod procedure;
 mod requests;
+mod share_test;
 mod tested_server;
 mod traces;
 
@@ -203,7 +204,7 @@ async fn prepared(
 async fn test(
     args: &CheckArgs,
     server: &TestedServer,
-    given: &[requests::GivenCall],
+    given: &[GivenCall],
     report: &mut ShareReport,
 ) -> anyhow::Result<()> {
     let mut test = match ShareTest::begin(server).await {
@@ -229,7 +230,7 @@ async fn test(
     for call in given.iter().filter(|call| !called.iter().any(|tool| tool["name"] == *call.tool)) {
         missing.push(format!("{} in the file of calls is no tool that is called", quoted(&call.tool)));
     }
-    test.choose(&called, given);
+    test.set_requests(choose(&lists, &called, given));
     let limit = args.share.time_limit.unwrap_or(TIME_LIMIT);
     let end = timeout(limit, test.run(&mut missing)).await;
     (report.requests, report.answers, report.processes) = (test.requests.len(), test.answers, test.starts);
@@ -244,7 +245,8 @@ async fn test(
             report.end(TestEnd::Found(why));
         }
         Ok(Err(end)) => report.end(end),
-        Err(_) => missing.push(format!("it takes longer than {} s; `--time-limit` sets another limit", limit.as_secs())),
+        Err(_) => missing
+            .push(format!("it takes longer than {} s; `--time-limit` sets another limit", limit.as_secs())),
     }
     report.reasons.extend(missing);
     Ok(())

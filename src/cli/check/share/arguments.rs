@@ -42,9 +42,7 @@ impl<'s> ArgumentMaker<'s> {
             let alternatives = ["anyOf", "oneOf", "allOf"].iter().find_map(|key| schema[key].as_array());
             schema = match (schema["$ref"].as_str(), alternatives) {
                 (Some(target), _) => reference::resolve(self.root, target).unwrap_or(&Value::Null),
-                (None, Some(all)) => {
-                    all.iter().find(|one| one["type"] != "null").unwrap_or(&Value::Null)
-                }
+                (None, Some(all)) => all.iter().find(|one| one["type"] != "null").unwrap_or(&Value::Null),
                 (None, None) => return schema,
             };
         }
@@ -57,7 +55,10 @@ impl<'s> ArgumentMaker<'s> {
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let members = schema["properties"].as_object().into_iter().flatten();
         let wanted = members.filter(|(name, _)| self.takes_all || required.contains(&name.as_str()));
-        wanted.map(|(name, schema)| (name.clone(), self.value(schema, depth + 1))).collect::<Map<_, _>>().into()
+        wanted
+            .map(|(name, schema)| (name.clone(), self.value(schema, depth + 1)))
+            .collect::<Map<_, _>>()
+            .into()
     }
 
     fn value(&self, schema: &'s Value, depth: usize) -> Value {
@@ -155,7 +156,8 @@ mod tests {
         assert_eq!(made[2..], [other]);
         let definition = json!({"inputSchema": schema}).to_string().into();
         for arguments in made {
-            let verdict = ArgumentValidator::default().validate("t", &definition, arguments.to_string().as_bytes());
+            let verdict =
+                ArgumentValidator::default().validate("t", &definition, arguments.to_string().as_bytes());
             assert!(!matches!(verdict, ArgumentVerdict::Misfit(_)), "{arguments}");
         }
     }

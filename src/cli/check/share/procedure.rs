@@ -1,30 +1,19 @@
 //! The steps of the test. The first finding ends it: later ones would only repeat it.
 
-use super::arguments::generate;
-use super::requests::{GivenCall, TestAnswer, TestRequest, difference};
-use super::tested_server::{REQUEST_TIMEOUT, TestedProcess, TestedServer, raw};
-use super::traces::{WatchedFiles, look, written};
+use super::requests::MAX_REQUESTS;
+use super::share_test::{ShareTest, TestEnd, no_answer};
+use super::tested_server::{REQUEST_TIMEOUT, TestedProcess, raw};
+use super::traces::{look, written};
 use base::random::hex_id;
 use base::text::{quoted, shorten};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use terminal::ProgressLine;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use wire::peer::{CallError, CallOptions};
-use wire::protocol::methods::Method;
+use wire::peer::CallOptions;
 
-/// The most requests that a server is tested with. Each of them is asked after each other one.
-const MAX_REQUESTS: usize = 60;
-/// How many resources are read, and how many prompts are filled in.
-const MAX_OTHERS: usize = 10;
-/// How many sets of arguments are generated for a tool.
-const MAX_GENERATED: usize = 3;
-/// How long a server may take to ask its client something after a call, or after the handshake.
-const SILENCE: Duration = Duration::from_millis(300);
 /// How many requests one process gets in random order, and how long that may take.
 const MANY_CALLS: usize = 1000;
 const MANY_TIME: Duration = Duration::from_secs(10);
@@ -40,97 +29,7 @@ const HEAD_START: Duration = Duration::from_millis(50);
 /// How many characters of a failed answer are shown.
 const MAX_ANSWER: usize = 160;
 
-/// Why the test ends early.
-pub(super) enum TestEnd {
-    /// The server cannot be shared, for this reason.
-    Found(String),
-    /// The test cannot go on, for this reason.
-    Unfinished(String),
-}
-
-/// The test of one server.
-pub(super) struct ShareTest<'a> {
-    server: &'a TestedServer,
-    /// Shows the step.
-    progress: ProgressLine,
-    /// What the first process listed.
-    pub(super) lists: Value,
-    /// The files below the working directory, as the first process left them.
-    files: WatchedFiles,
-    pub(super) requests: Vec<TestRequest>,
-    /// The answer to each request as the first of a fresh process, once it is known.
-    known: Vec<Option<String>>,
-    /// The answers that came before, with their requests and circumstances.
-    unknown: Vec<(usize, String, String)>,
-    /// The shortest time that each request took.
-    took: Vec<Duration>,
-    order: RandomOrder,
-    /// How many processes were started.
-    pub(super) starts: usize,
-    /// How many requests were answered.
-    pub(super) answers: usize,
-}
-
-impl<'a> ShareTest<'a> {
-    /// Starts the server for the first time, and reads its lists.
-    ///
-    /// # Errors
-    ///
-    /// It does not start, or asks its client something.
-    pub(super) async fn begin(server: &'a TestedServer) -> Result<Self, TestEnd> {
-        let mut test = Self {
-            server,
-            progress: ProgressLine::on_stderr(),
-            lists: Value::Null,
-            files: None,
-            requests: Vec::new(),
-            known: Vec::new(),
-            unknown: Vec::new(),
-            took: Vec::new(),
-            order: RandomOrder(14),
-            starts: 0,
-            answers: 0,
-        };
-        test.show("handshake");
-        let process = test.start().await?;
-        test.finish(process).await?;
-        Ok(test)
-    }
-
-    /// Chooses the requests: calls of these tools, resources and prompts. `given` replaces the generated calls of the
-    /// tools that it has.
-    pub(super) fn choose(&mut self, tools: &[&Value], given: &[GivenCall]) {
-        let mut calls: Vec<Vec<TestRequest>> = Vec::new();
-        for tool in tools {
-            let name = tool["name"].as_str().unwrap_or_default();
-            let mut of_tool: Vec<_> = given.iter().filter(|call| call.tool == name).map(TestRequest::given).collect();
-            if of_tool.is_empty() {
-                of_tool = generate(&tool["inputSchema"]).iter().map(|it| TestRequest::call(name, it)).collect();
-            }
-            calls.push(of_tool);
-        }
-        let entries = |key: &str| self.lists[key].as_array().into_iter().flatten().take(MAX_OTHERS);
-        let mut requests: Vec<_> = entries("resources")
-            .map(|it| TestRequest::new(Method::ResourcesRead, json!({"uri": it["uri"]})))
-            .collect();
-        requests.extend(entries("prompts").map(|it| {
-            let arguments = it["arguments"].as_array().into_iter().flatten().filter_map(|it| it["name"].as_str());
-            let arguments: BTreeMap<_, _> = arguments.map(|name| (name, "one")).collect();
-            TestRequest::new(Method::PromptsGet, json!({"name": it["name"], "arguments": arguments}))
-        }));
-        let is_given = |calls: &[TestRequest]| given.iter().any(|call| calls[0].tool() == Some(&call.tool));
-        let kept = |calls: &[TestRequest], most: usize| if is_given(calls) { calls.len() } else { calls.len().min(most) };
-        let count = |most| requests.len() + calls.iter().map(|calls| kept(calls, most)).sum::<usize>();
-        let most = (1..=MAX_GENERATED).rev().find(|most| count(*most) <= MAX_REQUESTS).unwrap_or(1);
-        for mut of_tool in calls {
-            of_tool.truncate(kept(&of_tool, most));
-            requests.extend(of_tool);
-        }
-        self.known = requests.iter().map(|_| None).collect();
-        self.took = vec![Duration::MAX; requests.len()];
-        self.requests = requests;
-    }
-
+impl ShareTest<'_> {
     /// Makes the test. Returns the value of `share` to propose, and adds to `missing` what was not tested.
     ///
     /// # Errors
@@ -138,7 +37,8 @@ impl<'a> ShareTest<'a> {
     /// It ends early.
     pub(super) async fn run(&mut self, missing: &mut Vec<String>) -> Result<&'static str, TestEnd> {
         if self.requests.len() > MAX_REQUESTS {
-            let text = format!("it has {} requests, and at most {MAX_REQUESTS} are tested", self.requests.len());
+            let text =
+                format!("it has {} requests, and at most {MAX_REQUESTS} are tested", self.requests.len());
             return Err(TestEnd::Unfinished(text));
         }
         if self.requests.is_empty() {
@@ -160,9 +60,16 @@ impl<'a> ShareTest<'a> {
         self.compare_all(&last, "in a process that starts after all others").await?;
         self.finish(last).await?;
         if self.files.is_none() {
-            missing.push("its working directory has too many files to see which it writes; try it in a smaller one".to_owned());
+            missing.push(
+                "its working directory has too many files to see which it writes; try it in a smaller one"
+                    .to_owned(),
+            );
         }
-        Ok(if self.server.stdio.cwd.is_some() || self.depends_on_directory().await? { "directory" } else { "user" })
+        Ok(if self.server.stdio.cwd.is_some() || self.depends_on_directory().await? {
+            "directory"
+        } else {
+            "user"
+        })
     }
 
     /// Asks each request once in one process. Adds the tools without two successful calls, or one if they take no
@@ -189,7 +96,8 @@ impl<'a> ShareTest<'a> {
         }
         for tool in self.lists["tools"].as_array().into_iter().flatten() {
             let name = tool["name"].as_str().unwrap_or_default();
-            let takes_arguments = tool["inputSchema"]["properties"].as_object().is_some_and(|all| !all.is_empty());
+            let takes_arguments =
+                tool["inputSchema"]["properties"].as_object().is_some_and(|all| !all.is_empty());
             let (name, found) = (quoted(name), tools.get(name));
             match found {
                 Some((0, failure)) => missing.push(format!("no call of {name} succeeded: {failure}")),
@@ -256,12 +164,17 @@ impl<'a> ShareTest<'a> {
         let count = (ROUND_TIME.as_micros() / mean.max(1)).clamp(ROUND_CALLS.0, ROUND_CALLS.1);
         for round in 0..ROUNDS {
             let cancels = round >= ROUNDS / 2;
-            let when = if cancels { "beside other calls, some of which are cancelled" } else { "beside other calls" };
+            let when = if cancels {
+                "beside other calls, some of which are cancelled"
+            } else {
+                "beside other calls"
+            };
             let mut calls = JoinSet::new();
             for number in 0..count {
                 let index = self.order.below(self.requests.len());
                 let (peer, method) = (process.peer.clone(), self.requests[index].method.name());
-                let (params, options) = (raw(&self.requests[index].params), CallOptions::within(REQUEST_TIMEOUT));
+                let (params, options) =
+                    (raw(&self.requests[index].params), CallOptions::within(REQUEST_TIMEOUT));
                 if cancels && number % 10 == 7 {
                     // Dropping a call cancels it.
                     drop(peer.send_call(method, Some(&params), &options).await);
@@ -316,7 +229,8 @@ impl<'a> ShareTest<'a> {
         self.show("another directory");
         let temporary = self.server.env.var("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
         let dir = EmptyDir(temporary.join(format!("dynamic-mcp-{}", hex_id())));
-        fs::create_dir(&dir.0).map_err(|error| TestEnd::Unfinished(format!("no directory can be made: {error}")))?;
+        fs::create_dir(&dir.0)
+            .map_err(|error| TestEnd::Unfinished(format!("no directory can be made: {error}")))?;
         self.starts += 1;
         let Ok(process) = self.server.start(self.starts, Some(&dir.0)).await else { return Ok(true) };
         let lists = process.lists(self.server.config.common.features).await;
@@ -330,113 +244,12 @@ impl<'a> ShareTest<'a> {
         let (_, files) = look(process.pid(), &dir.0).await.map_err(TestEnd::Unfinished)?;
         process.close().await;
         match written(&Some(BTreeMap::new()), &files) {
-            Some(files) => Err(TestEnd::Found(format!("it writes files into its working directory: {files}"))),
+            Some(files) => {
+                Err(TestEnd::Found(format!("it writes files into its working directory: {files}")))
+            }
             None => Ok(differs),
         }
     }
-
-    /// Starts a process, whose lists must be those of the first one.
-    async fn start(&mut self) -> Result<TestedProcess, TestEnd> {
-        let failed = |why: String| TestEnd::Unfinished(format!("the server {why}"));
-        let mut process = self.server.start(self.starts, None).await.map_err(failed)?;
-        self.starts += 1;
-        let lists = process.lists(self.server.config.common.features).await.map_err(failed)?;
-        let (traces, files) =
-            look(process.pid(), &self.server.launch.cwd).await.map_err(TestEnd::Unfinished)?;
-        process.traces = traces;
-        if self.lists.is_null() {
-            (self.lists, self.files) = (lists, files);
-        } else if lists != self.lists {
-            let differs = difference(&lists.to_string(), &self.lists.to_string());
-            let client = quoted(process.client);
-            let text = format!("it shows other lists to the client {client}, or in another process: {differs}");
-            return Err(TestEnd::Found(text));
-        }
-        Ok(process)
-    }
-
-    /// Looks for what requests have left, and ends the process.
-    async fn finish(&mut self, mut process: TestedProcess) -> Result<(), TestEnd> {
-        sleep(SILENCE).await;
-        self.check_traces(&mut process).await?;
-        let lists = process.lists(self.server.config.common.features).await;
-        if !lists.is_ok_and(|lists| lists == self.lists) {
-            return Err(TestEnd::Found("its lists differ after calls".to_owned()));
-        }
-        process.close().await;
-        Ok(())
-    }
-
-    async fn check_traces(&self, process: &mut TestedProcess) -> Result<(), TestEnd> {
-        let (traces, files) =
-            look(process.pid(), &self.server.launch.cwd).await.map_err(TestEnd::Unfinished)?;
-        let written = || {
-            let files = written(&self.files, &files)?;
-            Some(format!("it, or another program, writes files below its working directory: {files}"))
-        };
-        match process.heard().or_else(|| process.traces.left(&traces)).or_else(written) {
-            Some(found) => Err(TestEnd::Found(found)),
-            None => Ok(()),
-        }
-    }
-
-    async fn ask(&mut self, process: &TestedProcess, index: usize, when: &str) -> Result<TestAnswer, TestEnd> {
-        let (request, began) = (&self.requests[index], Instant::now());
-        let reply = process.ask(request.method, &request.params).await;
-        let was_answered = self.took[index] != Duration::MAX;
-        let reply = reply.map_err(|error| match error {
-            CallError::TimedOut(_) if !was_answered => TestEnd::Unfinished(format!("{request}: {error}")),
-            error => no_answer(request, when, &error),
-        })?;
-        self.answers += 1;
-        self.took[index] = self.took[index].min(began.elapsed());
-        Ok(request.answer(&reply))
-    }
-
-    /// Asks a request again. The answer must be that of a fresh process, once that is known.
-    async fn compare(&mut self, process: &TestedProcess, index: usize, when: &str) -> Result<(), TestEnd> {
-        let answer = self.ask(process, index, when).await?;
-        match self.known[index] {
-            Some(_) => self.compare_known(index, &answer, when),
-            None => {
-                self.unknown.push((index, answer.text, when.to_owned()));
-                Ok(())
-            }
-        }
-    }
-
-    async fn compare_all(&mut self, process: &TestedProcess, when: &str) -> Result<(), TestEnd> {
-        for index in 0..self.requests.len() {
-            self.compare(process, index, when).await?;
-        }
-        Ok(())
-    }
-
-    fn compare_known(&self, index: usize, answer: &TestAnswer, when: &str) -> Result<(), TestEnd> {
-        let known = self.known[index].as_deref().unwrap_or_default();
-        self.same(index, known, &answer.text, when)
-    }
-
-    fn same(&self, index: usize, known: &str, answer: &str, when: &str) -> Result<(), TestEnd> {
-        if known == answer {
-            return Ok(());
-        }
-        let (request, differs) = (&self.requests[index], difference(answer, known));
-        Err(TestEnd::Found(format!("{request} has another result {when}: {differs}")))
-    }
-
-    fn show(&mut self, step: &str) {
-        let name = base::text::name(self.server.name.as_str());
-        self.progress.show(&format!("{name}: {step}"));
-    }
-}
-
-/// Returns the finding for a request that is not answered, although it was answered in another process.
-fn no_answer(request: &TestRequest, when: &str, error: &CallError) -> TestEnd {
-    TestEnd::Found(match error {
-        CallError::Closed { .. } => format!("its process ends {when}, or with {request}"),
-        error => format!("{request} has no answer {when}: {error}"),
-    })
 }
 
 /// A directory of ours. It is removed with everything in it.
@@ -445,22 +258,5 @@ struct EmptyDir(PathBuf);
 impl Drop for EmptyDir {
     fn drop(&mut self) {
         fs::remove_dir_all(Path::new(&self.0)).ok();
-    }
-}
-
-/// Random numbers that are the same at each run (xorshift64).
-struct RandomOrder(u64);
-
-impl RandomOrder {
-    fn next(&mut self) -> u64 {
-        for shift in [13, -7, 17_i32] {
-            self.0 ^= if shift > 0 { self.0 << shift } else { self.0 >> -shift };
-        }
-        self.0
-    }
-
-    /// Returns a number below `count`, which is not 0.
-    fn below(&mut self, count: usize) -> usize {
-        usize::try_from(self.next() % count as u64).unwrap_or_default()
     }
 }

@@ -1,5 +1,6 @@
 //! The requests of the test, and how their answers are compared.
 
+use super::arguments::generate;
 use base::text::{shorten, visible};
 use regex_lite::Regex;
 use serde::Deserialize;
@@ -11,6 +12,12 @@ use terminal::outcome::{CommandError, EXIT_USAGE};
 use wire::Reply;
 use wire::protocol::methods::Method;
 
+/// The most requests that a server is tested with. Each of them is asked after each other one.
+pub(super) const MAX_REQUESTS: usize = 60;
+/// How many resources are read, and how many prompts are filled in.
+const MAX_OTHERS: usize = 10;
+/// How many sets of arguments are generated for a tool at most.
+const MAX_GENERATED: usize = 3;
 /// How many characters of arguments and of answers are shown.
 const MAX_SHOWN: usize = 80;
 /// How many characters before the first difference of two answers are shown.
@@ -38,7 +45,10 @@ pub(super) struct GivenCall {
 /// Fails if it cannot be read, is not of this form, or has an invalid regular expression.
 pub(super) fn read_calls(file: &Path) -> Result<CallsFile, CommandError> {
     let wrong = |error: &dyn fmt::Display| {
-        CommandError::new(EXIT_USAGE, format!("the calls in {} cannot be read: {error}", base::text::path(file)))
+        CommandError::new(
+            EXIT_USAGE,
+            format!("the calls in {} cannot be read: {error}", base::text::path(file)),
+        )
     };
     let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
     let calls: CallsFile = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
@@ -114,6 +124,43 @@ impl fmt::Display for TestRequest {
     }
 }
 
+/// Returns the requests for a server with these lists: calls of these tools, its first resources and its first prompts.
+/// Calls in `given` take the place of generated ones. They may be more than `MAX_REQUESTS`.
+pub(super) fn choose(lists: &Value, tools: &[&Value], given: &[GivenCall]) -> Vec<TestRequest> {
+    let mut requests = Vec::new();
+    for most in (1..=MAX_GENERATED).rev() {
+        requests = others(lists);
+        for tool in tools {
+            let name = tool["name"].as_str().unwrap_or_default();
+            let before = requests.len();
+            requests.extend(given.iter().filter(|call| call.tool == name).map(TestRequest::given));
+            if requests.len() == before {
+                let generated = generate(&tool["inputSchema"]);
+                requests.extend(generated.iter().take(most).map(|made| TestRequest::call(name, made)));
+            }
+        }
+        if requests.len() <= MAX_REQUESTS {
+            break;
+        }
+    }
+    requests
+}
+
+/// Returns the requests for resources and prompts.
+fn others(lists: &Value) -> Vec<TestRequest> {
+    let entries = |list: &Value| list.as_array().cloned().unwrap_or_default();
+    let first = |key: &str| entries(&lists[key]).into_iter().take(MAX_OTHERS);
+    let read = |it: Value| TestRequest::new(Method::ResourcesRead, json!({"uri": it["uri"]}));
+    let fill = |it: Value| {
+        let arguments = entries(&it["arguments"]).into_iter();
+        let arguments =
+            arguments.filter_map(|argument| Some((argument["name"].as_str()?.to_owned(), json!("one"))));
+        let arguments: Map<_, _> = arguments.collect();
+        TestRequest::new(Method::PromptsGet, json!({"name": it["name"], "arguments": arguments}))
+    };
+    first("resources").map(read).chain(first("prompts").map(fill)).collect()
+}
+
 /// Shows the first place where two answers differ, as "this instead of that".
 pub(super) fn difference(one: &str, other: &str) -> String {
     let same = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
@@ -145,6 +192,35 @@ mod tests {
         assert_ne!(answer(&plain, r#"[1,2]"#).text, answer(&plain, r#"[2,1]"#).text);
         assert_ne!(answer(&plain, "{}").text, plain.answer(&Err("{}".into())).text);
         assert_ne!(answer(&plain, r#"{"n":1e400}"#).text, answer(&plain, r#"{"n":2e400}"#).text);
+    }
+
+    #[test]
+    fn requests_are_chosen_for_each_tool_and_are_not_more_than_allowed() {
+        let tool = |name: String| json!({"name": name, "inputSchema": {"properties": {"x": {"type": "string"}, "y": {}}, "required": ["x"]}});
+        let tools: Vec<Value> = (0..20).map(|n| tool(format!("t{n}"))).collect();
+        let lists = json!({
+            "resources": [{"uri": "a:b"}],
+            "prompts": [{"name": "p", "arguments": [{"name": "q", "required": false}]}],
+        });
+        let chosen = |count: usize, given: &[GivenCall]| {
+            let requests = choose(&lists, &tools.iter().take(count).collect::<Vec<_>>(), given);
+            requests.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            chosen(1, &[]),
+            [
+                "resources/read a:b",
+                "prompts/get p",
+                r#"t0 {"x":"one"}"#,
+                r#"t0 {"x":"two"}"#,
+                r#"t0 {"x":"two","y":"two"}"#
+            ]
+        );
+        assert_eq!(chosen(20, &[]).len(), 42, "two for each tool");
+        let given: Vec<GivenCall> =
+            serde_json::from_value(json!([{"tool": "t0", "arguments": {"x": 7}}])).unwrap();
+        assert_eq!(chosen(2, &given)[2], r#"t0 {"x":7}"#);
+        assert_eq!(chosen(2, &given).len(), 6);
     }
 
     #[test]

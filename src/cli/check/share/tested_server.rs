@@ -105,7 +105,10 @@ impl TestedServer {
             }
             Err(error) => {
                 let stderr = process.child.stderr_tail();
-                let last = stderr.lines().last().map(|line| format!("; its stderr ends with {}", shorten(line, MAX_STDERR)));
+                let last = stderr
+                    .lines()
+                    .last()
+                    .map(|line| format!("; its stderr ends with {}", shorten(line, MAX_STDERR)));
                 return Err(format!("does not make the handshake: {error}{}", last.unwrap_or_default()));
             }
         };

@@ -42,7 +42,9 @@ pub(super) type WatchedFiles = Option<BTreeMap<PathBuf, (u64, Option<SystemTime>
 pub(super) async fn look(pid: u32, dir: &Path) -> Result<(ProcessTraces, WatchedFiles), String> {
     let dir = dir.to_owned();
     let work = move || (ProcessTraces::read(pid.cast_signed()), files_below(&dir));
-    blocking::run(LOOK_TIMEOUT, work).await.map_err(|error| format!("the look at its process and files {error}"))
+    blocking::run(LOOK_TIMEOUT, work)
+        .await
+        .map_err(|error| format!("the look at its process and files {error}"))
 }
 
 impl ProcessTraces {
@@ -94,7 +96,10 @@ impl ProcessTraces {
         for (pid, (cwd, umask)) in &self.settings {
             match now.settings.get(pid) {
                 Some((new, _)) if new != cwd => {
-                    return Some(format!("a call changes its working directory to {}", base::text::path(new)));
+                    return Some(format!(
+                        "a call changes its working directory to {}",
+                        base::text::path(new)
+                    ));
                 }
                 Some((_, new)) if new != umask => return Some("a call changes its umask".to_owned()),
                 _ => {}
@@ -174,7 +179,8 @@ mod tests {
 
     #[test]
     fn only_a_port_of_the_process_counts() {
-        let line = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0 0 4711 1 0 100";
+        let line =
+            "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0 0 4711 1 0 100";
         assert_eq!(listening_port(line, &["4711".to_owned()].into()), Some(8080));
         assert_eq!(listening_port(line, &["1".to_owned()].into()), None);
         assert_eq!(listening_port(&line.replace(" 0A ", " 01 "), &["4711".to_owned()].into()), None);
