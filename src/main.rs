@@ -155,7 +155,8 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
     }
 }
 
-/// Imports servers, offers to pin the packages of those that were imported, and says if `flat` costs less.
+/// Imports servers, offers to pin the packages of those that were imported, and says if `flat` costs less and what could
+/// be shared.
 ///
 /// # Errors
 ///
@@ -165,6 +166,7 @@ async fn import_servers(args: &ImportArgs, options: &InstanceOptions, env: &Env)
     if code == ExitCode::SUCCESS && args.adds_servers() {
         cli::versions::offer_after_import(!args.yes, options, env).await?;
         cli::small_set::hint_after_import(options, env).await?;
+        cli::check::share::hint_after_import(options, env)?;
     }
     Ok(code)
 }

@@ -36,7 +36,7 @@ mod as_client;
 mod findings;
 mod launcher;
 mod overrides;
-mod share;
+pub mod share;
 mod table;
 
 /// Start the servers and report what works, what does not, and what to do about it

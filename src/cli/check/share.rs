@@ -287,6 +287,37 @@ fn named(tools: &[&Value]) -> String {
     joined_up_to(MAX_NAMED, tools.iter().map(|tool| quoted(tool["name"].as_str().unwrap_or_default())))
 }
 
+/// After an import: says how many local servers have a process in each window, and what finds out whether they need it.
+///
+/// # Errors
+///
+/// Fails if the config cannot be read or stdout cannot be written.
+#[cfg(target_os = "linux")]
+pub fn hint_after_import(options: &InstanceOptions, env: &Env) -> anyhow::Result<()> {
+    let config = load_config(Overrides::default(), options, env)?;
+    let private = config.servers.iter().filter_map(|(_, server)| server.as_ref().ok()).filter(|server| {
+        let is_local = matches!(server.endpoint, Endpoint::Stdio(_));
+        is_local && server.effective_share() == Share::Auto && !sharing::is_shared(server)
+    });
+    let count = private.count();
+    if count > 0 {
+        let verb = if count == 1 { "has" } else { "have" };
+        terminal::line(format_args!(
+            "{} {verb} a process in each window of your clients. `dynamic-mcp check --share{}` finds out which of them can be \
+             shared.",
+            counted(count, "local server"),
+            options.config_args(env)
+        ))?;
+    }
+    Ok(())
+}
+
+/// Nothing is shared.
+#[cfg(not(target_os = "linux"))]
+pub fn hint_after_import(_: &InstanceOptions, _: &Env) -> anyhow::Result<()> {
+    Ok(())
+}
+
 impl ShareReport {
     fn end(&mut self, end: TestEnd) {
         let (verdict, share, why) = match end {

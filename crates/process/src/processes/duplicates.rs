@@ -2,6 +2,7 @@
 
 use super::ProcessTree;
 use base::procfs;
+use base::text::shell_word;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -114,11 +115,15 @@ impl DuplicateServer {
     pub fn text(&self) -> String {
         let start =
             format!("runs {} times in your windows ({} MB)", self.pids.len(), self.memory.div_ceil(1 << 20));
+        let server = shell_word(&self.group).unwrap_or_default();
+        let advice = format!(
+            "if it keeps no state between calls and asks its client nothing, which `dynamic-mcp check --share {server}` tries,"
+        );
         let names = self.variables.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         match (self.share(), names.is_empty()) {
-            (Some(share), true) => format!("{start}: {ADVICE} add \"share\": {share:?} to its entry"),
+            (Some(share), true) => format!("{start}: {advice} add \"share\": {share:?} to its entry"),
             (Some(share), false) => format!(
-                "{start}: {ADVICE} add \"share\": {share:?} to its entry; these variables differ and would keep them \
+                "{start}: {advice} add \"share\": {share:?} to its entry; these variables differ and would keep them \
                  apart: {names}"
             ),
             (None, true) => format!("{start} although its entry shares it; the log at level debug says why"),
@@ -130,9 +135,6 @@ impl DuplicateServer {
         }
     }
 }
-
-/// When the advice holds.
-const ADVICE: &str = "if it keeps no state between calls and asks its client nothing,";
 
 /// What a process was started with. Not `Debug`: the values of variables may be secrets.
 struct StartedWith {
@@ -176,7 +178,7 @@ mod tests {
         assert_eq!(
             text,
             "runs 2 times in your windows (45 MB): if it keeps no state between calls and asks its client nothing, \
-             add \"share\": \"user\" to its entry; these variables differ and would keep them apart: TERM, TOKEN"
+             which `dynamic-mcp check --share docs` tries, add \"share\": \"user\" to its entry; these variables differ and would keep them apart: TERM, TOKEN"
         );
         assert!(duplicate(false, &[]).text().ends_with("add \"share\": \"user\" to its entry"));
         assert!(
