@@ -8,27 +8,27 @@
 //!
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
-use super::config_files::load_config;
+use super::config_files::{load_config, refuse_unknown};
 use super::small_set;
 use super::started::{START_TIMEOUT, start_servers};
 use super::usage;
 use super::versions::{VersionChange, offer};
-use base::text::{joined, quoted};
+
 use clap::{ArgGroup, Args};
 use config::env::Env;
-use config::{Config, Endpoint, GroupName, Mode, Overrides, Share, SurfaceKind};
+use config::{Config, Endpoint, Mode, Overrides, Share, SurfaceKind};
 use import::apps::ClientApp;
 use import::ask::Answers;
 use instance::InstanceOptions;
 use process::launch::prepare;
 use process::processes::ProcessTree;
 use serde::Serialize;
-use share::ShareArgs;
+use share::{ShareArgs, ShareRequest};
 use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
-use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
+use terminal::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED};
 use terminal::table::Layout;
 use upstream::{State, Upstream};
 
@@ -122,7 +122,13 @@ struct CheckReport {
 /// written. A server that does not work is in the report, and gives `EXIT_FAILURE`.
 pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     if args.share.share {
-        return share::check_share(args, options, env).await;
+        let request = ShareRequest {
+            options: &args.share,
+            names: &args.names,
+            answers: Answers::new(args.yes),
+            json: args.json,
+        };
+        return share::check_share(&request, options, env).await;
     }
     let mut report = CheckReport::default();
     let (mut env, mut process_env, mut of_client) = (env.clone(), env.clone(), None);
@@ -180,27 +186,6 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(EXIT_FAILURE),
     })
-}
-
-/// Refuses names that the config does not have, or that the profile leaves out. Refuses none if the config has errors.
-///
-/// # Errors
-///
-/// Says which name is the first of these, and why.
-pub(super) fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError> {
-    let is_known = |wanted: &str| config.servers.iter().any(|(known, _)| known.as_str() == wanted);
-    let unknown = names.iter().find(|wanted| !is_known(wanted));
-    let Some(unknown) = unknown.filter(|_| config.errors.is_empty()) else { return Ok(()) };
-    if let Some(disabled) = config.disabled(unknown) {
-        return Err(CommandError::new(EXIT_USAGE, format!("{} is {disabled}", disabled.name)));
-    }
-    let known = joined(config.servers.iter().map(|(name, _)| name.as_str()));
-    let is_left_out = config.is_left_out(&GroupName::new(unknown));
-    let message = match config.profile_summary().filter(|_| is_left_out) {
-        Some(profile) => format!("{profile}, among them {}", quoted(unknown)),
-        None => format!("the config has no enabled server {}; it has {known}", quoted(unknown)),
-    };
-    Err(CommandError::new(EXIT_USAGE, message))
 }
 
 /// Returns the options that our entry in a client's file has, with the profile of `ours` if there is one. What is wrong

@@ -1,6 +1,6 @@
 //! The config files that the command line names, and the servers in them.
 
-use base::text;
+use base::text::{self, joined, quoted};
 use config::dirs::expand_home;
 use config::env::Env;
 use config::{Config, GroupName, Overrides, ServerConfig, load};
@@ -57,9 +57,30 @@ pub(super) fn find_server<'c>(
     }
 }
 
+/// Refuses names that the config does not have, or that the profile leaves out. Refuses none if the config has errors.
+///
+/// # Errors
+///
+/// Says which name is the first of these, and why.
+pub(super) fn refuse_unknown(names: &[String], config: &Config) -> Result<(), CommandError> {
+    let is_known = |wanted: &str| config.servers.iter().any(|(known, _)| known.as_str() == wanted);
+    let unknown = names.iter().find(|wanted| !is_known(wanted));
+    let Some(unknown) = unknown.filter(|_| config.errors.is_empty()) else { return Ok(()) };
+    if let Some(disabled) = config.disabled(unknown) {
+        return Err(CommandError::new(EXIT_USAGE, format!("{} is {disabled}", disabled.name)));
+    }
+    let known = joined(config.servers.iter().map(|(name, _)| name.as_str()));
+    let is_left_out = config.is_left_out(&GroupName::new(unknown));
+    let message = match config.profile_summary().filter(|_| is_left_out) {
+        Some(profile) => format!("{profile}, among them {}", quoted(unknown)),
+        None => format!("the config has no enabled server {}; it has {known}", quoted(unknown)),
+    };
+    Err(CommandError::new(EXIT_USAGE, message))
+}
+
 /// Returns the error of a name that no server has. `known`: the names of the servers.
 pub(super) fn no_such_server<'n>(known: impl Iterator<Item = &'n str>) -> CommandError {
-    let known = match text::joined(known.map(text::name)) {
+    let known = match joined(known.map(text::name)) {
         known if known.is_empty() => "there are no servers in the config".to_owned(),
         known => format!("the config has {known}"),
     };

@@ -1,8 +1,7 @@
 //! `dynamic-mcp update [SERVER]…`: tries the newest version of a package beside the one that the config names.
 
 use super::approve::describe;
-use super::check::refuse_unknown;
-use super::config_files::load_config;
+use super::config_files::{load_config, refuse_unknown};
 use super::started::start_servers;
 use super::versions::{VersionChange, failure, make_trial, stdio_of, write};
 use base::text::{joined, name, quoted, shorten};

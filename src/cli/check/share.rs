@@ -10,8 +10,7 @@
 //!
 //! The config is not written: what no call showed, the user has to judge.
 
-use super::{CheckArgs, refuse_unknown};
-use crate::cli::config_files::load_config;
+use crate::cli::config_files::{load_config, refuse_unknown};
 use base::text::{joined_up_to, name, quoted};
 use clap::Args;
 use config::env::Env;
@@ -54,15 +53,26 @@ pub struct ShareArgs {
     /// Find out which servers your windows can share, and propose a value of `share` (Linux only)
     #[arg(long, conflicts_with_all = ["client", "pin"])]
     pub share: bool,
-    /// With --share: offer to call the tools that are not read-only as well
+    /// With `--share`, offer to call the tools that are not read-only as well
     #[arg(long, requires = "share")]
     pub all_tools: bool,
-    /// With --share: make the calls in this JSON file in place of generated ones
+    /// With `--share`, make the calls in this JSON file in place of generated ones
     #[arg(long, value_name = "FILE", requires = "share")]
     pub calls: Option<PathBuf>,
-    /// With --share: stop the test of a server after this time, in seconds or as 10m (default: 5m)
+    /// With `--share`, stop the test of a server after this time, in seconds or as 10m (default: 5m)
     #[arg(long, value_name = "DURATION", requires = "share", value_parser = crate::cli::parse_duration)]
     pub time_limit: Option<Duration>,
+}
+
+/// What to test, and how.
+pub(super) struct ShareRequest<'a> {
+    pub(super) options: &'a ShareArgs,
+    /// The names of the servers; all if there are none.
+    pub(super) names: &'a [String],
+    /// Who allows the calls of tools that are not read-only.
+    pub(super) answers: Answers,
+    /// Whether the report is JSON.
+    pub(super) json: bool,
 }
 
 /// What became of the test of a server.
@@ -106,27 +116,27 @@ struct ShareReport {
 /// Fails if the config has no such server, the file of calls cannot be used, stdout or the terminal cannot be used, or
 /// the system is not Linux.
 pub(super) async fn check_share(
-    args: &CheckArgs,
+    request: &ShareRequest<'_>,
     options: &InstanceOptions,
     env: &Env,
 ) -> anyhow::Result<ExitCode> {
     if !cfg!(target_os = "linux") {
         return Err(CommandError::new(EXIT_USAGE, "servers are shared on Linux only").into());
     }
-    let calls = args.share.calls.as_deref().map(read_calls).transpose()?.unwrap_or_default();
+    let calls = request.options.calls.as_deref().map(read_calls).transpose()?.unwrap_or_default();
     let config = load_config(Overrides::default(), options, env)?;
-    refuse_unknown(&args.names, &config)?;
+    refuse_unknown(request.names, &config)?;
     refuse_unknown(&calls.keys().cloned().collect::<Vec<_>>(), &config)?;
     config.errors.iter().for_each(|error| terminal::message(error));
     let warden = Warden::new();
     let reports = tokio::select! {
-        reports = test_all(args, &calls, &config, env, &warden) => Some(reports),
+        reports = test_all(request, &calls, &config, env, &warden) => Some(reports),
         () = interrupted() => None,
     };
     // Whatever was not closed.
     warden.shutdown(StopTimeouts::FAST).await;
     let Some(reports) = reports.transpose()? else { return Ok(ExitCode::from(EXIT_INTERRUPTED)) };
-    if args.json {
+    if request.json {
         terminal::payload(format!("{}\n", json!({"servers": reports})).as_bytes())?;
     }
     let is_complete = reports.iter().all(|report| report.verdict != ShareVerdict::Incomplete);
@@ -138,7 +148,7 @@ pub(super) async fn check_share(
 }
 
 async fn test_all(
-    args: &CheckArgs,
+    request: &ShareRequest<'_>,
     calls: &CallsFile,
     config: &Config,
     env: &Env,
@@ -148,7 +158,7 @@ async fn test_all(
     let secrets = SecretResolver::new(secret_keyring(&env), env.clone(), warden.clone());
     let mut reports = Vec::new();
     for (name, server) in &config.servers {
-        if !args.names.is_empty() && !args.names.iter().any(|wanted| wanted == name.as_str()) {
+        if !request.names.is_empty() && !request.names.iter().any(|wanted| wanted == name.as_str()) {
             continue;
         }
         let began = Instant::now();
@@ -157,12 +167,12 @@ async fn test_all(
             Ok(mut server) => {
                 server.max_message_bytes = config.settings.max_message_bytes;
                 let given = calls.get(name.as_str()).map(Vec::as_slice).unwrap_or_default();
-                test(args, &server, given, &mut report).await?;
+                test(request, &server, given, &mut report).await?;
             }
             Err(end) => report.end(end),
         }
         report.seconds = began.elapsed().as_secs();
-        if !args.json {
+        if !request.json {
             terminal::print(&report.text().wrapped())?;
         }
         reports.push(report);
@@ -202,7 +212,7 @@ async fn prepared(
 ///
 /// Fails if the terminal cannot be used.
 async fn test(
-    args: &CheckArgs,
+    request: &ShareRequest<'_>,
     server: &TestedServer,
     given: &[GivenCall],
     report: &mut ShareReport,
@@ -220,7 +230,7 @@ async fn test(
     let mut missing = Vec::new();
     if !others.is_empty() {
         let named = named(&others);
-        match args.share.all_tools && may_call_others(args, server, &named).await? {
+        match request.options.all_tools && may_call_others(request, server, &named).await? {
             true => called.extend(others),
             false => missing.push(format!(
                 "these tools are not read-only and were not called: {named}; `--all-tools` calls them"
@@ -231,7 +241,7 @@ async fn test(
         missing.push(format!("{} in the file of calls is no tool that is called", quoted(&call.tool)));
     }
     test.set_requests(choose(&lists, &called, given));
-    let limit = args.share.time_limit.unwrap_or(TIME_LIMIT);
+    let limit = request.options.time_limit.unwrap_or(TIME_LIMIT);
     let end = timeout(limit, test.run(&mut missing)).await;
     (report.requests, report.answers, report.processes) = (test.requests.len(), test.answers, test.starts);
     drop(test);
@@ -266,10 +276,14 @@ fn tools_by_kind<'l>(server: &ServerConfig, lists: &'l Value) -> (Vec<&'l Value>
 }
 
 /// Says which tools are not read-only, and asks whether to call them.
-async fn may_call_others(args: &CheckArgs, server: &TestedServer, named: &str) -> std::io::Result<bool> {
+async fn may_call_others(
+    request: &ShareRequest<'_>,
+    server: &TestedServer,
+    named: &str,
+) -> std::io::Result<bool> {
     let name = name(server.name.as_str());
-    match Answers::new(args.yes) {
-        Answers::Terminal if !args.json => {
+    match request.answers {
+        Answers::Terminal if !request.json => {
             let question = format!(
                 "{name}: these tools are not read-only: {named}. Call them many times, in any order? What they do stays done."
             );

@@ -27,7 +27,9 @@ while IFS= read -r line; do
     esac
     printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
 done"#;
-    json!({"command": "sh", "args": ["-c", script.replace("CALL", call)], "env": {"PICKY": "no such client"}})
+    // The config has variables, too.
+    let script = script.replace("CALL", call).replace('$', "$$");
+    json!({"command": "sh", "args": ["-c", script], "env": {"PICKY": "no such client"}})
 }
 
 /// Returns the report of each server.
@@ -57,7 +59,11 @@ fn what_a_server_keeps_is_found() {
     let picky = merged(sh_server(":"), json!({"env": {"PICKY": "claude-code"}}));
     let cases = [
         ("counts", sh_server("n=$((n+1)); text=$n"), "t {} has another result when it is repeated: `"),
-        ("tires", sh_server("n=$((n+1)); [ $n -gt 300 ] && text=tired"), "has another result after 29"),
+        (
+            "tires",
+            sh_server("n=$((n+1)); [ $n -gt 300 ] && text=tired"),
+            "has another result after 300 others",
+        ),
         ("moves", sh_server("cd /"), "a call changes its working directory to /"),
         ("masks", sh_server("umask 077"), "a call changes its umask"),
         ("writes", sh_server("echo x >> written"), "writes files below its working directory: "),
@@ -77,7 +83,7 @@ fn what_a_server_keeps_is_found() {
             "it asks its client: roots/list",
         ),
         ("ends", sh_server("exit 3"), "its process ends"),
-        ("picky", picky, "it shows other lists to the client claude-code"),
+        ("picky", picky, "it shows other lists to the client \"claude-code\""),
         (
             "changes",
             scripted_upstream(&["--list-changed-on-call"]),
@@ -108,9 +114,9 @@ fn what_was_not_tested_is_named() {
     let (code, stdout, _) = shell.run(&["check", "--share"]);
     assert_eq!(code, 1, "{stdout}");
     for part in [
-        "writes: not tested completely, so it stays private\n    these tools are not read-only and were not called: echo; \
+        "writes: not tested completely, so it stays private\n    these tools are not read-only and were not called: \"echo\"; \
          `--all-tools` calls them\n",
-        "fails: not tested completely, so it stays private\n    no call of fail succeeded: fail {",
+        "fails: not tested completely, so it stays private\n    no call of \"fail\" succeeded: fail {",
         "broken: not tested completely, so it stays private\n    the server does not make the handshake: ",
         "no database\n",
         "remote: must stay private\n    it is a remote server",
@@ -130,20 +136,24 @@ fn what_was_not_tested_is_named() {
 #[test]
 fn calls_of_a_file_take_the_place_of_generated_ones() {
     let time = "$(cat /proc/uptime | cut -d' ' -f1)";
-    let shell = Shell::new(&config_of([("clock", sh_server(&format!("text={time}")))]));
-    let (_, found) = reports(&shell, &[]);
+    let servers = [("clock", sh_server(&format!("text={time}"))), ("plain", sh_server(":"))];
+    let shell = Shell::new(&config_of(servers));
+    let (_, found) = reports(&shell, &["clock"]);
     assert_eq!(found[0]["verdict"], "private", "{found:?}");
     let write = |calls: &str| fs::write(shell.home().join("calls.json"), calls).unwrap();
     write(r#"{"clock": [{"tool": "t", "times": ["\\d+\\.\\d+"]}]}"#);
-    let (code, found) = reports(&shell, &["--calls", "calls.json"]);
+    let (code, found) = reports(&shell, &["clock", "--calls", "calls.json"]);
     assert_eq!((code, &found[0]["verdict"]), (0, &json!("shareable")), "{found:?}");
-    write(r#"{"clock": [{"tool": "gone"}]}"#);
-    let (code, found) = reports(&shell, &["--calls", "calls.json"]);
-    assert!(code == 1 && found[0]["reasons"].to_string().contains("gone in the file of calls"), "{found:?}");
+    write(r#"{"plain": [{"tool": "gone"}]}"#);
+    let (code, found) = reports(&shell, &["plain", "--calls", "calls.json"]);
+    assert!(
+        code == 1 && found[0]["reasons"][0].as_str().unwrap().starts_with("\"gone\" in the file of calls"),
+        "{found:?}"
+    );
     for (calls, text) in [
         ("{", "the calls in calls.json cannot be read: EOF"),
         (r#"{"clock": [{"tool": "t", "times": ["("]}]}"#, "the calls in calls.json cannot be read: "),
-        (r#"{"other": []}"#, "no enabled server other"),
+        (r#"{"other": []}"#, "no enabled server \"other\""),
     ] {
         write(calls);
         let (code, _, stderr) = shell.run(&["check", "--share", "--calls", "calls.json"]);

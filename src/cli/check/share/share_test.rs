@@ -2,7 +2,7 @@
 
 use super::requests::{TestAnswer, TestRequest, difference};
 use super::tested_server::{TestedProcess, TestedServer};
-use super::traces::{WatchedFiles, look, written};
+use super::traces::{DirectoryFiles, look, written};
 use base::text::quoted;
 use serde_json::Value;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) struct ShareTest<'a> {
     /// What the first process listed.
     pub(super) lists: Value,
     /// The files below the working directory, as the first process left them.
-    pub(super) files: WatchedFiles,
+    pub(super) files: DirectoryFiles,
     pub(super) requests: Vec<TestRequest>,
     /// The answer to each request as the first of a fresh process, once it is known.
     pub(super) known: Vec<Option<String>>,

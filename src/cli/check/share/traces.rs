@@ -32,14 +32,14 @@ pub(super) struct ProcessTraces {
 }
 
 /// The files below a directory, with their sizes and times. `None`: there are too many.
-pub(super) type WatchedFiles = Option<BTreeMap<PathBuf, (u64, Option<SystemTime>)>>;
+pub(super) type DirectoryFiles = Option<BTreeMap<PathBuf, (u64, Option<SystemTime>)>>;
 
 /// Looks at a process with its descendants, and at the files below a directory.
 ///
 /// # Errors
 ///
 /// It took more than `LOOK_TIMEOUT`. The text says so.
-pub(super) async fn look(pid: u32, dir: &Path) -> Result<(ProcessTraces, WatchedFiles), String> {
+pub(super) async fn look(pid: u32, dir: &Path) -> Result<(ProcessTraces, DirectoryFiles), String> {
     let dir = dir.to_owned();
     let work = move || (ProcessTraces::read(pid.cast_signed()), files_below(&dir));
     blocking::run(LOOK_TIMEOUT, work)
@@ -78,7 +78,9 @@ impl ProcessTraces {
             let info = procfs::text(pid, format_args!("fdinfo/{fd}")).unwrap_or_default();
             let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
             let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or_default();
-            if flags & WRITES != 0 && name.starts_with('/') && !name.starts_with("/dev/") {
+            let is_file =
+                name.starts_with('/') && (!name.starts_with("/dev/") || name.starts_with("/dev/shm/"));
+            if flags & WRITES != 0 && is_file {
                 self.written_files.insert(target);
             }
         }
@@ -122,7 +124,7 @@ fn listening_port(line: &str, sockets: &BTreeSet<String>) -> Option<u16> {
 }
 
 /// Returns the files below a directory. Links are not followed.
-fn files_below(dir: &Path) -> WatchedFiles {
+fn files_below(dir: &Path) -> DirectoryFiles {
     let (mut files, mut open) = (BTreeMap::new(), vec![dir.to_owned()]);
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -140,7 +142,7 @@ fn files_below(dir: &Path) -> WatchedFiles {
 }
 
 /// Returns which files were written, added or removed; `None` if none was, or if they are too many to tell.
-pub(super) fn written(before: &WatchedFiles, now: &WatchedFiles) -> Option<String> {
+pub(super) fn written(before: &DirectoryFiles, now: &DirectoryFiles) -> Option<String> {
     let (Some(before), Some(now)) = (before, now) else { return None };
     let all: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
     let changed: Vec<_> = all.into_iter().filter(|file| before.get(*file) != now.get(*file)).collect();
