@@ -66,6 +66,15 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
+impl CheckArgs {
+    /// Returns what to test, with `--share`.
+    fn share_request(&self) -> Option<ShareRequest<'_>> {
+        let Self { share, names, json, .. } = self;
+        let answers = Answers::new(self.yes);
+        share.share.then_some(ShareRequest { options: share, names, answers, json: *json })
+    }
+}
+
 /// What is known of a server after it was started.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -121,13 +130,7 @@ struct CheckReport {
 /// Fails if the config has no such server or profile, the servers cannot be started at all, or stdout cannot be
 /// written. A server that does not work is in the report, and gives `EXIT_FAILURE`.
 pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
-    if args.share.share {
-        let request = ShareRequest {
-            options: &args.share,
-            names: &args.names,
-            answers: Answers::new(args.yes),
-            json: args.json,
-        };
+    if let Some(request) = args.share_request() {
         return share::check_share(&request, options, env).await;
     }
     let mut report = CheckReport::default();

@@ -127,7 +127,7 @@ pub(super) async fn check_share(
     let config = load_config(Overrides::default(), options, env)?;
     refuse_unknown(request.names, &config)?;
     refuse_unknown(&calls.keys().cloned().collect::<Vec<_>>(), &config)?;
-    config.errors.iter().for_each(|error| terminal::message(error));
+    config.errors.iter().for_each(terminal::message);
     let warden = Warden::new();
     let reports = tokio::select! {
         reports = test_all(request, &calls, &config, env, &warden) => Some(reports),

@@ -67,7 +67,9 @@ impl<'s> ArgumentMaker<'s> {
             let listed = ["examples", "enum"].iter().filter_map(|key| schema[key].as_array()).flatten();
             let values: Vec<&Value> =
                 ["const", "default"].iter().filter_map(|key| schema.get(key)).chain(listed).collect();
-            if let Some(value) = values.get(self.round).or(values.last()).filter(|value| !value.is_null()) {
+            if let Some(value) =
+                values.get(self.round).or_else(|| values.last()).filter(|value| !value.is_null())
+            {
                 return (*value).clone();
             }
         }
@@ -99,7 +101,7 @@ impl<'s> ArgumentMaker<'s> {
         let least = limit("minimum").or(above);
         let most = limit("maximum").or(below).unwrap_or(i64::MAX);
         let step = limit("multipleOf").filter(|step| *step > 0).unwrap_or(1);
-        let first = least.unwrap_or(1.min(most));
+        let first = least.unwrap_or_else(|| most.min(1));
         // The first multiple from there on.
         let first = first.saturating_add((step - first.rem_euclid(step)) % step);
         let next = first.saturating_add(step);

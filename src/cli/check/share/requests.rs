@@ -117,7 +117,7 @@ impl fmt::Display for TestRequest {
                 write!(f, "{} {arguments}", visible(tool))
             }
             None => {
-                let name = self.params.get("uri").or(self.params.get("name")).and_then(Value::as_str);
+                let name = self.params.get("uri").or_else(|| self.params.get("name")).and_then(Value::as_str);
                 write!(f, "{} {}", self.method.name(), visible(name.unwrap_or_default()))
             }
         }
