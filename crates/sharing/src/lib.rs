@@ -72,7 +72,7 @@ pub use host_process::MODE_ARG;
 
 /// Returns whether the config shares a server, or its package was tested.
 pub fn is_shared(server: &ServerConfig) -> bool {
-    matches!(&server.endpoint, Endpoint::Stdio(stdio) if scope::share_of(server, stdio).is_some())
+    matches!(&server.endpoint, Endpoint::Stdio(stdio) if scope::of(server, stdio).is_some())
 }
 
 /// How long attaching may take, the start of a host and of the server included.

@@ -26,7 +26,8 @@ fn a_tested_package_is_shared_in_its_directory_without_being_asked() {
         let uvx = user.home.path().join(dir).join("uvx");
         fs::create_dir_all(uvx.parent().unwrap()).unwrap();
         let upstream = scripted_upstream_program();
-        fs::write(&uvx, format!("#!/bin/sh\nexec '{}' --server-version {version}\n", upstream.display())).unwrap();
+        fs::write(&uvx, format!("#!/bin/sh\nexec '{}' --server-version {version}\n", upstream.display()))
+            .unwrap();
         fs::set_permissions(&uvx, fs::Permissions::from_mode(0o755)).unwrap();
         uvx
     };
