@@ -3,6 +3,7 @@
 
     cargo build --release
     benches/sharing/run.py [PROGRAM] [--windows N]              # eight servers that keep nothing between calls
+    benches/sharing/run.py [PROGRAM] --agents                   # 84 windows that come and go within five minutes
     benches/modes/setup
     benches/sharing/run.py [PROGRAM] [--windows N] --ten        # the ten servers of benches/modes
 
@@ -26,6 +27,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 IDLE_S = 10
+SETTLE_S = 8
+# The windows of agents: how many, how often one starts, and how long it lives.
+AGENTS, AGENT_INTERVAL_S, AGENT_LIFETIME_S = 84, 3.5, 20
 
 
 def eight_servers(files, repository):
@@ -166,6 +170,8 @@ def measure(program, servers, share, count):
         wardens = {pid for pid in pids if Path(f"/proc/{pid}/comm").read_text() == "dmcp-warden\n"}
         parents = {child: parent for parent, some in children().items() for child in some}
         result = (sum(parents.get(pid) in wardens for pid in pids), pss(pids))
+        # Then the timers after a call have run.
+        time.sleep(SETTLE_S)
         own = [pid for pid in pids if Path(f"/proc/{pid}/comm").read_text().startswith(("dmcp-", "dynamic-mcp"))]
         before = sum(map(switches, own))
         time.sleep(IDLE_S)
@@ -178,8 +184,53 @@ def measure(program, servers, share, count):
         return *result, first, idle
 
 
+def agents(program, servers):
+    """Windows of agents that share the servers. The first window stays, and closes its connections after five minutes."""
+    with tempfile.TemporaryDirectory() as runtime:
+        os.chmod(runtime, 0o700)
+        config = Path(runtime) / "servers.json"
+        entries = {name: {"command": command, "share": "user"} for name, (command, *_) in servers.items()}
+        config.write_text(json.dumps({"mcpServers": entries, "settings": {"lazy_startup": "pure"}}))
+        env = {key: value for key, value in os.environ.items() if key != "CI"} | {"XDG_RUNTIME_DIR": runtime}
+
+        def used():
+            for name, (_, tool, arguments) in servers.items():
+                windows[-1].call(name, tool, arguments)
+
+        def state():
+            found = hosts(runtime)
+            own = tree([first.process.pid, *found])
+            descriptors = sum(len(os.listdir(f"/proc/{host}/fd")) for host in found)
+            return f"{len(found)} host: {pss(found):.1f} MB, {descriptors} descriptors; all: {pss(own):.0f} MB, {len(own)} processes"
+
+        windows = [Window(program, config, env)]
+        first = windows[0]
+        used()
+        ends = []
+        for number in range(1, AGENTS + 1):
+            windows.append(Window(program, config, env))
+            used()
+            ends.append(time.monotonic() + AGENT_LIFETIME_S)
+            while ends and ends[0] <= time.monotonic():
+                windows.pop(1).end()
+                ends.pop(0)
+            if number in (10, AGENTS // 2, AGENTS):
+                print(f"after {number:2} windows, {len(windows):2} open: {state()}", flush=True)
+            time.sleep(AGENT_INTERVAL_S)
+        for window in windows[1:]:
+            window.end()
+        time.sleep(SETTLE_S)
+        print(f"the first one is left:         {state()}")
+        first.end()
+        time.sleep(SETTLE_S + 7)
+        left = [entry for entry in Path(runtime, "dynamic-mcp").rglob("*") if not entry.name.endswith("lock")]
+        print(f"at the end: {len(hosts(runtime))} hosts, left in the runtime directory: {[entry.name for entry in left]}")
+
+
 def main():
     args = sys.argv[1:]
+    is_agents = "--agents" in args
+    args = [arg for arg in args if arg != "--agents"]
     is_ten = "--ten" in args
     args = [arg for arg in args if arg != "--ten"]
     count = int(args.pop(args.index("--windows") + 1)) if "--windows" in args else 20
@@ -192,6 +243,8 @@ def main():
             repository = Path(home) / "repository"
             subprocess.run(["git", "init", "-q", repository], check=True)
             servers = eight_servers(home, str(repository))
+        if is_agents:
+            return agents(program, servers)
         shared = lambda name: "user" if not is_ten or name in SHAREABLE else "auto"
         print(f"{len(servers)} servers, each called once by every window")
         print(f"{'':36} {'server processes':>18} {'memory, MB':>12} {'first answer, ms':>18} {'switches':>10}")

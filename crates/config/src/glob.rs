@@ -83,11 +83,19 @@ impl Glob {
 
     /// Returns whether the glob matches the whole name.
     pub fn matches(&self, name: &str) -> bool {
-        let name: Vec<char> = name.chars().collect();
-        let mut ends = vec![false; name.len() + 1];
+        // Most globs are names, and most names differ from them in the first characters.
+        let (mut tokens, mut rest) = (&self.0[..], name.chars());
+        while let [GlobToken::Literal(character), more @ ..] = tokens {
+            if rest.next() != Some(*character) {
+                return false;
+            }
+            tokens = more;
+        }
+        let rest: Vec<char> = rest.collect();
+        let mut ends = vec![false; rest.len() + 1];
         ends[0] = true;
-        advance(&self.0, &name, &mut ends);
-        ends[name.len()]
+        advance(tokens, &rest, &mut ends);
+        ends[rest.len()]
     }
 }
 
