@@ -13,7 +13,6 @@ use super::small_set;
 use super::started::{START_TIMEOUT, start_servers};
 use super::usage;
 use super::versions::{VersionChange, offer};
-
 use clap::{ArgGroup, Args};
 use config::env::Env;
 use config::{Config, Endpoint, Mode, Overrides, Share, SurfaceKind};
@@ -158,7 +157,7 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
     let has_own_tools = [surface, config.settings.surface] == [SurfaceKind::Meta; 2];
     if args.pin {
         for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
-            // What the host of shared servers starts cannot be looked at.
+            // Another instance may have started a shared process, and without its launcher.
             Arc::make_mut(server).common.share = Share::Client;
         }
     }

@@ -33,9 +33,13 @@ impl TestedPackage {
     /// Returns whether a server that names this version in the handshake is the one that was tested: the first numbers of
     /// the two versions must be equal.
     pub(super) fn is_version(&self, version: &str) -> bool {
-        let major = |version: &str| version.split(['.', '-', '+']).next().map(str::to_owned);
         major(version) == major(&self.evidence.server_version)
     }
+}
+
+/// Returns the first number of a version.
+fn major(version: &str) -> Option<&str> {
+    version.split(['.', '-', '+']).next()
 }
 
 /// Returns the tested package that a config entry starts. A command line that is not understood completely starts none,

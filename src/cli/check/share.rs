@@ -4,8 +4,8 @@
 //!
 //! A server can be shared if nothing that one session gets depends on what another one did. So each server is started
 //! many times, and every request must get the answer that it gets as the first of a fresh process: after each other
-//! request, after many, beside others, and after a while (`procedure`, on the ground of `share_test`). The requests are calls of its read-only tools
-//! (`requests`, `arguments`), its resources and its prompts. `tested_server` has its processes, and `traces` what calls
+//! request, after many, beside others, and after a while. `procedure` has these steps, and `share_test` what each of them
+//! does. The requests are calls of its read-only tools (`requests`, `arguments`), its resources and its prompts. `tested_server` has its processes, and `traces` what calls
 //! leave in them and in the working directory. What a server says of itself decides only which tools are called.
 //!
 //! The config is not written: what no call showed, the user has to judge.
