@@ -40,7 +40,7 @@ mod variants;
 
 /// The version of the file format. Changes whenever the meaning of the files changes; files of another version are not
 /// read.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// The name of the index file.
 const INDEX: &str = "index.json";
 /// The capacity of the cache in servers. Beyond it, those that were read longest ago are dropped.

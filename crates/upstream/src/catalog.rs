@@ -28,6 +28,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 pub use tool::Tool;
 use wire::Raw;
+use wire::object::Object;
 
 pub mod claims;
 pub mod entries;
@@ -327,11 +328,10 @@ fn by_name(tools: &[Tool]) -> Box<[u32]> {
 fn read_body(file: &Path, tools: usize) -> Option<Definitions> {
     let text = read_private(file, MAX_CACHED_BYTES);
     let text = text.inspect_err(|error| tracing::debug!(%error, "failed to read a cached catalog"));
-    let text = Raw::from(text.ok()?);
-    let entries = |list| Some(ListEntries::from(read_cached::<ListEntry>(list, &text)?));
-    let definitions = read_cached::<(Tool, Raw)>(CatalogList::Tools, &text)?;
+    let lists = Object::parse(&Raw::from(text.ok()?))?;
+    let entries = |list| Some(ListEntries::from(read_cached::<ListEntry>(list, &lists)?));
     let body = Definitions {
-        tools: definitions.into_iter().map(|(_, definition)| definition).collect(),
+        tools: read_cached(CatalogList::Tools, &lists)?,
         lists: OtherLists {
             resources: entries(CatalogList::Resources)?,
             templates: entries(CatalogList::Templates)?,

@@ -270,12 +270,13 @@ mod tests {
     use super::*;
     use upstream::catalog::list_limits::CatalogList;
     use upstream::catalog::list_reader::read_cached;
+    use wire::object::Object;
 
     fn tool(name: &str, description: &str) -> (Tool, Raw) {
         let definition =
             json!({ "name": name, "description": description, "inputSchema": { "type": "object" } });
         let page = format!("{{\"tools\":[{definition}]}}");
-        read_cached(CatalogList::Tools, &page.into()).unwrap().remove(0)
+        read_cached(CatalogList::Tools, &Object::parse(&page.into()).unwrap()).unwrap().remove(0)
     }
 
     #[test]

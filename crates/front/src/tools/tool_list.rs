@@ -14,7 +14,6 @@ use base::blocking::BlockingError;
 use config::tool_rules::Rules;
 use config::{Config, Mode, SurfaceKind};
 use parking_lot::Mutex;
-use schema::definition;
 use serde_json::Value;
 use std::cell::LazyCell;
 use std::collections::HashSet;
@@ -43,8 +42,8 @@ pub(crate) struct ToolList {
     wait_until: Instant,
     /// Whether some group had no surface when the list was first built. Then the flat surface has all our tools.
     incomplete: Arc<OnceLock<bool>>,
-    /// The last result, and the version that it was built for.
-    built: Arc<Mutex<Option<(u64, Raw)>>>,
+    /// The last result, which is set once it is built, and the version that it is built for.
+    built: Arc<Mutex<(u64, Arc<OnceLock<Raw>>)>>,
 }
 
 impl ToolList {
@@ -67,18 +66,25 @@ impl ToolList {
     /// Building it took too long.
     pub(crate) async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
         self.wait_for_discovery(groups).await;
-        let version = *self.version.borrow();
-        let known = self.built.lock().as_ref().filter(|(of, _)| *of == version).map(|(_, list)| list.clone());
-        if let Some(list) = known {
-            return Ok(list);
+        let list = self.of_version(*self.version.borrow());
+        if let Some(list) = list.get() {
+            return Ok(list.clone());
         }
         let incomplete = *self.incomplete.get_or_init(|| {
             let (config, surfaces) = (groups.config(), groups.surfaces());
             config.servers.iter().any(|(name, _)| !surfaces.contains_key(name))
         });
-        let list = groups.run_on_lists(move |groups| build(groups, incomplete)).await?;
-        *self.built.lock() = Some((version, list.clone()));
-        Ok(list)
+        // Whoever asks meanwhile waits for the list instead of building another one, even if this caller waits no more.
+        groups.run_on_lists(move |groups| list.get_or_init(|| build(groups, incomplete)).clone()).await
+    }
+
+    /// Returns the result of a version; empty until it is built.
+    fn of_version(&self, version: u64) -> Arc<OnceLock<Raw>> {
+        let mut last = self.built.lock();
+        if last.0 != version {
+            *last = (version, Arc::default());
+        }
+        last.1.clone()
     }
 
     /// Waits for the end of start-up discovery while a list may wait. Then the list has what was found so far.
@@ -221,7 +227,7 @@ pub(crate) fn listed_tools<W: Fn(&Tool, &Rules) -> bool>(
         for (tool, definition) in known.filter(|(tool, _)| is_wanted(tool)) {
             let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
             // The catalog has a finding about a definition that cannot be listed.
-            let Ok(definition) = definition::listable(definition) else {
+            let Some(definition) = tool.listed(definition) else {
                 listed.lacks_tools = true;
                 continue;
             };

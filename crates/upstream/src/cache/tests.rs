@@ -11,13 +11,14 @@ use config::load::load;
 use config::{GroupName, Overrides};
 use std::time::SystemTime;
 use wire::Raw;
+use wire::object::Object;
 
 const DEFINITION: &str =
     r#"{"name":"t","description":"Does it.","inputSchema":{"$defs":{"x":1.50}},"big":1e400}"#;
 
 fn catalog(tools: usize) -> Arc<Catalog> {
     let page = format!("{{\"tools\":[{}]}}", vec![DEFINITION; tools].join(","));
-    let tools = read_cached(CatalogList::Tools, &Raw::from(page)).unwrap();
+    let tools = read_cached(CatalogList::Tools, &Object::parse(&Raw::from(page)).unwrap()).unwrap();
     let info = ServerInfo { title: Some("A server".into()), ..ServerInfo::default() };
     Arc::new(Catalog::new(info, tools, OtherLists::default(), LeftOff::default()))
 }

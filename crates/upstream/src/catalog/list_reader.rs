@@ -8,6 +8,7 @@ use super::list_limits::{CatalogList, LeftOff, LeftOffReason, MAX_LIST_BYTES, MA
 use super::tool::{Tool, read_tool};
 use base::blocking;
 use std::collections::HashSet;
+use wire::object::Object;
 use wire::{Raw, raw};
 
 /// An entry as it is kept.
@@ -27,6 +28,17 @@ impl Listed for (Tool, Raw) {
 
     fn definition(&self) -> &Raw {
         &self.1
+    }
+}
+
+impl Listed for Raw {
+    /// A tool's definition, as the cache has it.
+    fn read(_: CatalogList, definition: Raw) -> Option<Self> {
+        Some(Self::copy_from_slice(&definition))
+    }
+
+    fn definition(&self) -> &Raw {
+        self
     }
 }
 
@@ -172,9 +184,9 @@ pub(crate) fn within_room<E: Listed>(
 
 /// Reads the entries of a list in `body`, as `Catalog::body` writes it. They were within the limits when they were
 /// cached; those that are not, or have no name, are left out. `None` if `body` has no such list.
-pub fn read_cached<E: Listed>(list: CatalogList, body: &Raw) -> Option<Vec<E>> {
+pub fn read_cached<E: Listed>(list: CatalogList, body: &Object) -> Option<Vec<E>> {
     let mut reader = ListReader::new(list);
-    reader.add_elements(&raw::elements(body, list.member())?);
+    reader.add_elements(&raw::elements_of(&body.get(list.member())?)?);
     Some(reader.entries)
 }
 

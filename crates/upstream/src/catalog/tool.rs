@@ -36,15 +36,59 @@ pub struct Tool {
     /// Whether apps may call the tool: `_meta.ui` exists and does not forbid it.
     #[serde(default, rename = "app")]
     pub for_apps: bool,
-    /// The invalid member of its definition, because of which lists leave the tool out. `None`: lists have it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) unlistable: Option<Box<str>>,
+    /// What lists have in place of its definition.
+    #[serde(default, skip_serializing_if = "Listing::is_unchanged")]
+    pub(crate) listing: Listing,
+}
+
+/// What lists of all tools have in place of a definition, because clients drop a whole list for an invalid one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Listing {
+    /// The definition itself.
+    #[default]
+    Unchanged,
+    /// What [`definition::listable`] makes of it.
+    Changed,
+    /// Nothing, because this member is invalid.
+    LeftOut(Box<str>),
+}
+
+impl Listing {
+    fn of(definition: &Raw) -> Self {
+        match definition::listable(definition) {
+            Ok(listed) if listed == definition => Self::Unchanged,
+            Ok(_) => Self::Changed,
+            Err(why) => Self::LeftOut(why.into()),
+        }
+    }
+
+    fn is_unchanged(&self) -> bool {
+        *self == Self::Unchanged
+    }
 }
 
 impl Tool {
     /// Makes a tool without a definition, because the server does not list it or the definition is left off.
     pub fn unlisted(name: &str) -> Self {
         Self { name: name.to_owned(), digest: DefinitionDigest::of(b""), ..Self::default() }
+    }
+
+    /// Returns the tool's `definition` as lists have it; `None` if they leave it out.
+    pub fn listed(&self, definition: &Raw) -> Option<Raw> {
+        match self.listing {
+            Listing::Unchanged => Some(definition.clone()),
+            // An override of the config may have replaced the invalid member.
+            Listing::Changed | Listing::LeftOut(_) => definition::listable(definition).ok(),
+        }
+    }
+
+    /// The invalid member of its definition, because of which lists leave the tool out.
+    pub(crate) fn unlistable(&self) -> Option<&str> {
+        match &self.listing {
+            Listing::LeftOut(why) => Some(why),
+            Listing::Unchanged | Listing::Changed => None,
+        }
     }
 }
 
@@ -75,6 +119,6 @@ pub(super) fn read_tool(definition: &Raw) -> Option<Tool> {
         requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
         app_only: !is_visible_to("model"),
         for_apps: ui.is_some() && is_visible_to("app"),
-        unlistable: definition::listable(definition).err().map(String::into_boxed_str),
+        listing: Listing::of(definition),
     })
 }

@@ -51,7 +51,7 @@ pub(crate) fn hidden(catalog: &Catalog, rules: &Rules) -> Option<String> {
 /// Names the first `MAX_NAMED` tools that lists leave out, because clients would reject a list with a definition that
 /// MCP does not allow, and says how many more there are. `None` if there are none.
 pub(crate) fn unlistable<'t>(tools: impl Iterator<Item = &'t Tool>) -> Option<String> {
-    let why = |tool: &Tool| Some(format!("{} ({})", quoted_name(&tool.name), tool.unlistable.as_ref()?));
+    let why = |tool: &Tool| Some(format!("{} ({})", quoted_name(&tool.name), tool.unlistable()?));
     let named = named_if_any(tools.filter_map(why))?;
     Some(format!(
         "lists of all tools leave out those with a definition that MCP does not allow, because some clients would \
