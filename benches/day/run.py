@@ -61,11 +61,12 @@ DAY = [
 
 
 class Half:
-    """One half of the comparison: the windows that are open, and the times of their calls in milliseconds."""
+    """One half of the comparison: the windows that are open, the seconds until each had opened, and the times of their calls
+    in milliseconds."""
 
     def __init__(self, home):
         self.home, self.windows, self.times = home, {}, {"first": [], "later": []}
-        self.failed, self.used = 0, set()
+        self.failed, self.used, self.opened = 0, set(), []
         self.env = {key: value for key, value in environment(home).items() if key != "CI"} | {"XDG_RUNTIME_DIR": str(home / "run")}
         (home / "run").mkdir(mode=0o700)
         for project in set(WINDOWS.values()):
@@ -83,7 +84,9 @@ class Half:
     def act(self, event):
         kind, window = event[1], event[2]
         if kind == "open":
+            begin = time.monotonic()
             self.windows[window] = self.open(WINDOWS[window])
+            self.opened.append(time.monotonic() - begin)
             self.used = {(other, name) for other, name in self.used if other != window}
         elif kind == "close":
             self.close(self.windows.pop(window))
@@ -131,7 +134,7 @@ class Without(Half):
             window[name].close()
 
     def edit(self, name):
-        for window in self.windows.values():
+        for window in list(self.windows.values()):
             window[name].close()
             window[name] = self.start(name, window["project"])
 
@@ -283,6 +286,7 @@ def main():
     for name, at, how in [("processes, mean", 1, statistics.mean), ("processes, most", 1, max),
                           ("memory, mean (MB)", 2, statistics.mean), ("memory, most (MB)", 2, max)]:
         print(f"| {name} | " + " | ".join(f"{how(row[at + 2 * half] for row in day.samples):,.0f}" for half in (0, 1)) + " |")
+    print("| a window opens until its servers answer, median (s) | " + " | ".join(f"{statistics.median(half.opened):.2f}" for half in day.halves) + " |")
     for name, which in [("first call of a window to a server, median (ms)", "first"), ("other calls, median (ms)", "later")]:
         print(f"| {name} | " + " | ".join(f"{statistics.median(half.times[which]):,.1f}" for half in day.halves) + " |")
     print("| calls | " + " | ".join(str(sum(map(len, half.times.values()))) for half in day.halves) + " |")

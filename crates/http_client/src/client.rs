@@ -157,16 +157,16 @@ impl HttpClient {
             match status {
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                     let www_authenticate = response.headers().get(WWW_AUTHENTICATE).cloned();
-                    let is_logged_in = authorization.is_some();
+                    let token = authorization.clone();
                     let challenge = AuthChallenge { status, www_authenticate, authorization };
                     match self.credentials.handle_challenge(challenge).await {
                         ChallengeOutcome::Retry if !challenged => challenged = true,
                         ChallengeOutcome::Fail(error) => {
-                            let words = self.words_of(response).await;
+                            let words = self.words_of(response, token.as_ref()).await;
                             return Err(error.with_words(words.as_deref()));
                         }
                         ChallengeOutcome::Retry | ChallengeOutcome::Unrelated => {
-                            return Err(self.status_error(response, is_logged_in).await);
+                            return Err(self.status_error(response, token.as_ref()).await);
                         }
                     }
                 }
@@ -198,19 +198,24 @@ impl HttpClient {
     }
 
     /// Returns what a refusal says in words, quoted: the description in `WWW-Authenticate`, else the message in the
-    /// body. `None` if there are no words, or if they repeat the value of a header of the config.
-    async fn words_of(&self, response: Response) -> Option<String> {
+    /// body. `None` if there are no words, or if they repeat a secret. `authorization`: the header that was sent.
+    async fn words_of(&self, response: Response, authorization: Option<&HeaderValue>) -> Option<String> {
         let header = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
         let described = header.and_then(error_description).map(str::to_owned);
         let words = match described {
             Some(words) => quoted(&shorten(&words, MAX_ERROR_MESSAGE_CHARS)),
             None => error_message(&read_error_body(response).await)?,
         };
-        let values =
-            self.configured_headers.values().filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
-        let secrets = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
-        let repeats = |secret: &str| secret.len() >= MIN_SECRET && words.contains(secret);
-        (!secrets.into_iter().any(repeats)).then_some(words)
+        (!self.repeats_secret(&words, authorization)).then_some(words)
+    }
+
+    /// Returns whether text of the server has the value of a header of the config, or of the `authorization` that was
+    /// sent.
+    fn repeats_secret(&self, text: &str, authorization: Option<&HeaderValue>) -> bool {
+        let values = self.configured_headers.values().chain(authorization);
+        let values = values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
+        let mut secrets = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
+        secrets.any(|secret| secret.len() >= MIN_SECRET && text.contains(secret))
     }
 
     async fn send_once(
@@ -237,21 +242,23 @@ impl HttpClient {
     }
 
     /// Returns the error for a response whose status is not a success. Reads the body for its message, as
-    /// `read_error_body` does. `is_logged_in`: whether a token was sent.
-    pub async fn status_error(&self, response: Response, is_logged_in: bool) -> RemoteError {
+    /// `read_error_body` does. `authorization`: the header with the token that was sent.
+    pub async fn status_error(&self, response: Response, authorization: Option<&HeaderValue>) -> RemoteError {
         let status = response.status();
         let body = read_error_body(response).await;
-        self.error_of_status(status, error_message(&body).as_deref(), is_logged_in)
+        self.error_of_status(status, error_message(&body).as_deref(), authorization)
     }
 
-    /// Returns the error for a status, for a response whose body was read and says `detail`. `is_logged_in`: whether a
-    /// token was sent.
+    /// Returns the error for a status, for a response whose body was read and says `detail`, which is left out if it
+    /// repeats a secret. `authorization`: the header with the token that was sent.
     pub fn error_of_status(
         &self,
         status: StatusCode,
         detail: Option<&str>,
-        is_logged_in: bool,
+        authorization: Option<&HeaderValue>,
     ) -> RemoteError {
+        let detail = detail.filter(|detail| !self.repeats_secret(detail, authorization));
+        let is_logged_in = authorization.is_some();
         let advice = advice::of_status(status, detail, &self.url, &self.configured_headers, is_logged_in);
         RemoteError::status(status, detail).with_advice(advice)
     }

@@ -338,6 +338,17 @@ fn what_was_sent_is_named_if_it_was_refused() {
 }
 
 #[test]
+fn words_that_repeat_a_header_are_not_shown() {
+    for status in [400, 401, 403, 500] {
+        let echo = r#"{"error":"the key k3y-0f-mine is unknown"}"#;
+        let server = server_replying(move || Reply::text(status, "application/json", echo));
+        let headers = json!({"headers": {"X-Key": "k3y-0f-mine"}});
+        let failure = Proxy::new(&remote(&server, headers)).call_failure("g", "echo", json!({}));
+        assert!(failure.contains(&status.to_string()) && !failure.contains("k3y-0f-mine"), "{failure}");
+    }
+}
+
+#[test]
 fn the_address_is_corrected_with_its_own_origin() {
     let missing = server_replying(|| Reply::status(404));
     let wrong = json!({"mcpServers": {"g": {"url": format!("{}/v1?key=s3cret", missing.origin)}}});

@@ -135,7 +135,7 @@ impl RemoteConnection {
             StatusCode::OK => Err(RemoteError::invalid_response(
                 "the server answered GET with something other than an event stream",
             )),
-            _ => Err(self.http.status_error(response, false).await),
+            _ => Err(self.http.status_error(response, None).await),
         }
     }
 

@@ -340,7 +340,7 @@ impl Exchange {
                 RemoteError::revision_withdrawn().into()
             }
             Some(response) if status.is_client_error() => ExchangeError::Rejected { status, response },
-            _ => self.connection.http.error_of_status(status, detail.as_deref(), false).into(),
+            _ => self.connection.http.error_of_status(status, detail.as_deref(), None).into(),
         }
     }
 
