@@ -191,7 +191,8 @@ pub enum CliCommand {
     Login(login::LoginArgs),
     /// Log out of a remote server
     Logout {
-        /// The name of the server in the config file
+        /// The name of the server in the config
+        #[arg(value_name = "SERVER")]
         name: String,
     },
     /// Accept tools whose definition changed since it was first seen

@@ -24,6 +24,7 @@ const MAX_NAMED: usize = 10;
 #[derive(Args, Debug)]
 pub struct ApproveArgs {
     /// The name of the server in the config
+    #[arg(value_name = "SERVER")]
     pub group: String,
     /// The name of the tool. Without it, all changed tools of the server are accepted
     pub tool: Option<String>,

@@ -46,7 +46,7 @@ mod table;
 #[command(group = ArgGroup::new("asking").args(["pin", "all_tools"]))]
 pub struct CheckArgs {
     /// The names of servers in the config; all by default
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "SERVER")]
     pub names: Vec<String>,
     /// Start them with the PATH, the environment and the entry that this client has
     #[arg(long = "as", value_name = "CLIENT")]

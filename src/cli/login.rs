@@ -25,6 +25,7 @@ use terminal::outcome::{
 #[derive(Args, Debug)]
 pub struct LoginArgs {
     /// The name of the server in the config
+    #[arg(value_name = "SERVER")]
     pub name: String,
     /// Print the URL to open instead of opening a browser
     #[arg(long)]

@@ -19,6 +19,7 @@ const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
 #[derive(Args, Debug)]
 pub struct LogsArgs {
     /// The name of the server in the config
+    #[arg(value_name = "SERVER")]
     pub group: String,
     /// Keep printing new lines, until Ctrl-C or the end of the instance
     #[arg(short, long)]

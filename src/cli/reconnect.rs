@@ -19,6 +19,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Args, Debug)]
 pub struct ReconnectArgs {
     /// The name of the server in the config
+    #[arg(value_name = "SERVER")]
     pub group: String,
     /// In every instance that has the server, not only in the one that runs in this directory
     #[arg(long)]

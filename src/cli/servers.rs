@@ -23,6 +23,7 @@ use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_USAGE, report};
 )]
 pub struct AddArgs {
     /// The name of the server
+    #[arg(value_name = "SERVER")]
     pub name: String,
     /// The program to start, and its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "url", conflicts_with = "url")]
@@ -45,7 +46,7 @@ pub struct AddArgs {
 #[derive(Args, Debug)]
 pub struct ServerNames {
     /// The names of servers in the config
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required = true, value_name = "SERVER")]
     pub names: Vec<String>,
 }
 

@@ -47,6 +47,7 @@ mod run;
 )]
 pub struct ToolsArgs {
     /// The name of a server in the config
+    #[arg(value_name = "SERVER")]
     pub group: Option<String>,
     /// The name of one of its tools
     pub tool: Option<String>,
@@ -63,7 +64,7 @@ pub struct SearchArgs {
     #[arg(required = true)]
     pub query: Vec<String>,
     /// Search the tools of this server only
-    #[arg(long)]
+    #[arg(long = "server", alias = "group", value_name = "SERVER")]
     pub group: Option<String>,
     /// The largest number of results, up to 20
     #[arg(long)]
@@ -83,6 +84,7 @@ pub struct SearchArgs {
 )]
 pub struct CallArgs {
     /// The name of the server in the config
+    #[arg(value_name = "SERVER")]
     pub group: String,
     /// The name of the tool
     pub tool: String,
@@ -103,6 +105,7 @@ pub struct CallArgs {
 #[derive(Args, Debug)]
 pub struct ListArgs {
     /// The name of a server in the config
+    #[arg(value_name = "SERVER")]
     pub group: Option<String>,
     /// Print the raw result
     #[arg(long)]

@@ -129,9 +129,12 @@ fn a_disabled_server_says_so_wherever_it_is_named() {
     assert!(text_of(&status).contains("\n- b: disabled; run `dynamic-mcp enable b"), "{status}");
     assert_eq!(status["structuredContent"]["disabled"], json!(["b"]));
 
-    for args in
-        [&["tools", "b"][..], &["call", "b", "echo", "{}"], &["check", "b"], &["search", "x", "--group", "b"]]
-    {
+    for args in [
+        &["tools", "b"][..],
+        &["call", "b", "echo", "{}"],
+        &["check", "b"],
+        &["search", "x", "--server", "b"],
+    ] {
         let (code, stdout, stderr) = shell.run(args);
         assert!(
             code != 0 && (stdout + &stderr).contains("disabled; run `dynamic-mcp enable b --config "),

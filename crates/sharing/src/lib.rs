@@ -306,7 +306,7 @@ impl SharedSession for SharedTransport {
 
     fn connection_end(&self) -> ProcessEnd {
         let (how, stderr) = self.server_end.get().cloned().unwrap_or_else(|| {
-            ("the process that shares it among your windows has ended".to_owned(), String::new())
+            ("the process that shares it among your instances has ended".to_owned(), String::new())
         });
         ProcessEnd { how, stderr, withheld: Vec::new() }
     }

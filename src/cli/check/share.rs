@@ -50,7 +50,7 @@ const MAX_NAMED: usize = 5;
 /// The options of `--share`.
 #[derive(Args, Debug)]
 pub struct ShareArgs {
-    /// Find out which servers your windows can share, and propose a value of `share` (Linux only)
+    /// Find out which servers your clients can share, and propose a value of `share` (Linux only)
     #[arg(long, conflicts_with_all = ["client", "pin"])]
     pub share: bool,
     /// With `--share`, offer to call the tools that are not read-only as well
@@ -317,7 +317,7 @@ pub fn hint_after_import(options: &InstanceOptions, env: &Env) -> anyhow::Result
     if count > 0 {
         let verb = if count == 1 { "has" } else { "have" };
         terminal::line(format_args!(
-            "{} {verb} a process in each window of your clients. `dynamic-mcp check --share{}` finds out which of them can be \
+            "{} {verb} a process for each instance. `dynamic-mcp check --share{}` finds out which of them can be \
              shared.",
             counted(count, "local server"),
             options.config_args(env)

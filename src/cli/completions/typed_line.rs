@@ -164,7 +164,7 @@ mod tests {
             ("call fs read {} ", "call", "-", "|"),
             ("call fs --", "call", "OPTION", "|--"),
             ("--config x call fs --config y ", "call", "tool", "|"),
-            ("search --group ", "search", "group", "|"),
+            ("search --server ", "search", "group", "|"),
             ("search x ", "search", "query", "|"),
             ("logs -f ", "logs", "group", "|"),
             ("remove a b ", "remove", "names", "|"),

@@ -108,7 +108,7 @@ fn open_calls_fail_when_the_host_is_killed_and_the_next_use_works() {
             let is_lost = line.contains("isError\":true") && line.contains("has ended");
             assert!(is_lost || line.len() > 1 << 20, "{line:.300}");
         }
-        assert!(b.response(of_b).line.contains("the process that shares it among your windows has ended"));
+        assert!(b.response(of_b).line.contains("the process that shares it among your instances has ended"));
         let (of_a, of_b) = (a.upstream_pid("g"), b.upstream_pid("g"));
         assert_eq!(of_a, of_b, "round {round}: {} {}", a.log(), b.log());
         wait_until("nothing of the old host is left", || below.iter().all(|pid| !is_alive(*pid)));

@@ -196,7 +196,7 @@ fn equal_private_servers_are_named_with_what_keeps_them_apart() {
     // The same in the answer to a client, of its own servers.
     let answer = a.call_meta_tool("get_status", json!({}));
     let text = answer["content"][0]["text"].as_str().unwrap();
-    let advice = "runs 2 times in your windows";
+    let advice = "runs 2 times for your instances";
     assert!(text.matches(advice).count() == 1 && text.contains("\"share\": \"user\""), "{text}");
     assert!(text.contains("keep them apart: TERM") && !text.contains("secret-"), "{text}");
     let found = &answer["structuredContent"]["duplicates"];

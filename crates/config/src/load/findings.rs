@@ -264,7 +264,7 @@ pub(super) fn share_without_effect(
     let asks_for_sharing = matches!(share.as_string_lit()?.value.as_ref(), "directory" | "user");
     (asks_for_sharing && !can_share).then(|| {
         let message =
-            "`share` has no effect: servers are shared on Linux only, so each window starts its own";
+            "`share` has no effect: servers are shared on Linux only, so each instance starts its own";
         let hint = r#"write "client", unless Linux uses this file too"#.to_owned();
         text.error(share.start(), message, Some(hint))
     })

@@ -85,7 +85,7 @@ pub(super) fn group_line(
         line.push_str(&format!(", connecting for {} s", since.elapsed().as_secs()));
     }
     if snapshot.process().is_some_and(|process| process.is_shared) {
-        line.push_str(" to a process that other windows may use");
+        line.push_str(" to a process that other instances may use");
     }
     if let (Some(catalog), Some(tools)) = (&snapshot.catalog, snapshot.allowed_tools()) {
         line.push_str(&format!(", {tools} tools"));

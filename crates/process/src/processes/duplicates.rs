@@ -113,8 +113,11 @@ impl DuplicateServer {
 
     /// Returns what to tell about it, after the name of the group.
     pub fn text(&self) -> String {
-        let start =
-            format!("runs {} times in your windows ({} MB)", self.pids.len(), self.memory.div_ceil(1 << 20));
+        let start = format!(
+            "runs {} times for your instances ({} MB)",
+            self.pids.len(),
+            self.memory.div_ceil(1 << 20)
+        );
         let server = shell_word(&self.group).unwrap_or_default();
         let advice = format!(
             "if it keeps no state between calls and asks its client nothing, which `dynamic-mcp check --share {server}` tries,"
@@ -177,7 +180,7 @@ mod tests {
         let text = duplicate(false, &["TERM", "TOKEN"]).text();
         assert_eq!(
             text,
-            "runs 2 times in your windows (45 MB): if it keeps no state between calls and asks its client nothing, \
+            "runs 2 times for your instances (45 MB): if it keeps no state between calls and asks its client nothing, \
              which `dynamic-mcp check --share docs` tries, add \"share\": \"user\" to its entry; these variables differ and would keep them apart: TERM, TOKEN"
         );
         assert!(duplicate(false, &[]).text().ends_with("add \"share\": \"user\" to its entry"));
