@@ -29,7 +29,7 @@ from model import flatten, function_of
 HERE = Path(__file__).resolve().parent
 CATALOGS = HERE.parent / "data/livemcp-70.json"
 TARGET = HERE.parents[1] / "target"
-MARK = "<!-- benches/clients/run.py --no-run --json benches/clients/results.json --docs docs/clients.md -->"
+MARK = "<!-- benches/clients/run.py --no-run --json benches/clients/results.json --docs benches/clients/README.md -->"
 KINDS = ("cold", "permission", "change", "evidence")
 WAYS = ("none", "direct", "meta", "flat")
 THREE = ("git", "filesystem", "fetch")
@@ -300,7 +300,7 @@ def way_of(result):
 
 
 def markdown(results, clients):
-    """The tables of docs/clients.md."""
+    """The tables of README.md beside this file."""
     rows = ["| client | search | servers | way | tokens of the servers | more than direct | of direct | tokens of all tools "
             "| tools | longest name | turns | servers started |", "| --- " * 12 + "|"]
     for each in results:
