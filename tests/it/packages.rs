@@ -68,7 +68,7 @@ fn the_published_name_stands_in_few_files() {
     };
     let mut found: Vec<_> = files.iter().filter(|path| has_name(path)).collect();
     found.sort();
-    let allowed = ["Cargo.toml", "README.md", "crates/import/src/clients/apps.rs", "docs/install.md"];
+    let allowed = ["CONTRIBUTING.md", "Cargo.toml", "crates/import/src/clients/apps.rs", "docs/install.md"];
     let allowed = allowed.map(|name| root().join(name));
     assert_eq!(found, allowed.iter().collect::<Vec<_>>());
 }
@@ -90,11 +90,9 @@ fn the_commands_for_users_have_the_names_of_the_manifest() {
         format!("`docker run -i -v ~/.config/dynamic-mcp:/config:ro ghcr.io/{owner}/{repository_name}`"),
         format!("({repository}/releases)"),
     ];
-    for page in ["README.md", "docs/install.md"] {
-        let text = fs::read_to_string(root().join(page)).unwrap();
-        let missing: Vec<&String> = commands.iter().filter(|command| !text.contains(*command)).collect();
-        assert!(missing.is_empty(), "{page} lacks {missing:#?}");
-    }
+    let text = fs::read_to_string(root().join("docs/install.md")).unwrap();
+    let missing: Vec<&String> = commands.iter().filter(|command| !text.contains(*command)).collect();
+    assert!(missing.is_empty(), "docs/install.md lacks {missing:#?}");
 }
 
 #[test]
@@ -111,7 +109,7 @@ fn what_has_to_be_set_before_a_release_is_said() {
         assert!(problems.contains(file), "{problems}");
     }
     let has_owner = text_of(&manifest()["package"]["repository"]).contains("OWNER");
-    for file in ["Cargo.toml: `repository`", "README.md: OWNER", "docs/install.md: OWNER"] {
+    for file in ["Cargo.toml: `repository`", "docs/install.md: OWNER"] {
         assert_eq!(problems.contains(file), has_owner, "{problems}");
     }
 }
@@ -208,9 +206,9 @@ fn check_the_addresses_of_binstall(packages: &Packages, package: &toml_edit::Ite
     }
 }
 
-/// docs/install.md lists the files, and those in each archive.
+/// CONTRIBUTING.md lists the files, and those in each archive.
 fn check_the_list_of_files(packages: &Packages) {
-    let page = fs::read_to_string(root().join("docs/install.md")).unwrap();
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     let name_of = |entry: io::Result<DirEntry>| entry.unwrap().file_name().into_string().unwrap();
     let mut files: Vec<String> =
         fs::read_dir(packages.dir.path().join("release-files")).unwrap().map(name_of).collect();

@@ -78,24 +78,29 @@ fn configs_in_the_pages_load_without_errors_and_warnings() {
 
 #[test]
 fn the_entry_of_each_client_is_one_that_can_be_read() {
-    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
-    let (readme, clients) = (read("README.md"), read("docs/clients.md"));
-    let rows: Vec<Vec<&str>> = readme
-        .lines()
-        .skip_while(|line| !line.starts_with("| client | file"))
-        .skip(2)
-        .take_while(|line| line.starts_with('|'))
-        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
-        .collect();
-    assert_eq!(rows.len(), 8);
+    let page = fs::read_to_string(root().join("docs/clients.md")).unwrap();
+    let (_, rest) = page.split_once("\n## One config per client\n").unwrap();
+    let sections = rest.split("\n## ").next().unwrap().split("\n### ").skip(1);
+    let clients: Vec<(&str, &str)> = sections.filter_map(|section| section.split_once('\n')).collect();
+    let names = [
+        "Claude Desktop",
+        "Claude Code",
+        "OpenCode",
+        "Cursor",
+        "VS Code",
+        "Codex",
+        "Gemini CLI",
+        "Copilot CLI",
+    ];
     let home = tempfile::tempdir().unwrap();
-    for row in rows {
-        let [client, _, entry] = row[..] else { panic!("{row:?}") };
-        assert!(clients.contains(&format!("\n### {client}\n")), "docs/clients.md has no {client}");
-        let text = entry.replace("`<br>`", "\n").replace('`', "");
-        let file = home.path().join(if client == "Codex" { "config.toml" } else { "config.json" });
-        fs::write(&file, &text).unwrap();
-        let config = load(&[file], &Env::new([("HOME", "/home/you")], home.path()), &Overrides::default());
+    for client in names {
+        let (_, section) =
+            clients.iter().find(|(name, _)| *name == client).unwrap_or_else(|| panic!("no {client}"));
+        let (language, text) = section.split("```").nth(1).unwrap().split_once('\n').unwrap();
+        let file = home.path().join(format!("config.{language}"));
+        fs::write(&file, text).unwrap();
+        let variables = [("HOME", "/home/you"), ("GITHUB_TOKEN", "t")];
+        let config = load(&[file], &Env::new(variables, home.path()), &Overrides::default());
         assert!(config.errors.is_empty() && config.all_warnings().next().is_none(), "{client}: {config:?}");
         let names: Vec<String> = config.servers.iter().map(|(name, _)| name.to_string()).collect();
         assert_eq!(names, ["dyn"], "{client}");
