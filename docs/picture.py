@@ -15,17 +15,12 @@ PICTURE = DOCS / "picture.svg"
 WIDTH, LABEL, BAR_LEFT, BAR_WIDTH = 760, 20, 170, 400
 
 STYLE = """
+.paper { fill: #ffffff; stroke: #d1d9e0 }
 text { font: 14px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif; fill: #1f2328 }
 .title { font-weight: 600; font-size: 15px }
 .small { font-size: 12px; fill: #59636e }
 .without { fill: #8c959f }
 .with { fill: #1a7f37 }
-@media (prefers-color-scheme: dark) {
-  text { fill: #f0f6fc }
-  .small { fill: #9198a1 }
-  .without { fill: #656c76 }
-  .with { fill: #3fb950 }
-}
 """
 
 
@@ -41,33 +36,37 @@ def cell(text, row, column):
 
 
 def figures(page):
-    """(what is compared, its unit, [(label, number)]) for each pair of bars, by panel."""
-    direct = section(page, "### Without dynamic-mcp: all ten at once")
-    cached = section(page, "### The second start: all tools are cached")
+    """(what is compared, the condition, [(name, unit, labels, numbers)]) for each panel. A pair of bars has two numbers."""
+    modes = section(page, "## The modes, with ten real servers")
     shared = section(page, "## Shared servers")
-    windows = shared[shared.index("| 1 window | 6 |"):].split("\n\n")[0]
+    instances = shared[shared.index("| 1 instance | 6 |"):].split("\n\n")[0]
     lists = section(page, "### `tools/list`")
     tokens = section(page, "### Learning one tool of 527")
-    pair = ("without", "dynamic-mcp")
-    processes = (cell(direct, "processes", 1), cell(cached, "quiet: processes", 2))
-    memory = (cell(direct, "memory, MB", 1), cell(cached, "quiet: memory, MB", 2))
-    start = (cell(direct, "the last answered `tools/list`, ms", 1),
-             cell(cached, "spawn to answer of `tools/list`, ms", 2))
-    twenty = ("20 windows, private", "20 windows, shared")
+    pair, twenty = ("without", "dynamic-mcp"), ("20 instances, private", "20 instances, shared")
+
+    def of_modes(row):
+        return cell(modes, row, 1), cell(modes, row, 5)
+
+    def of_instances(column):
+        return tuple(cell(instances, row, column) for row in twenty)
+
     return [
-        ("One window with ten servers, none in use", [
-            ("processes", "", pair, processes),
-            ("memory", " MB", pair, memory),
-            ("tools listed after", " ms", pair, start),
-        ]),
-        ("20 windows that all use the same six servers, if you let windows share them", [
-            ("server processes", "", ("one each", "shared"), tuple(cell(windows, row, 1) for row in twenty)),
-            ("memory", " MB", ("one each", "shared"), tuple(cell(windows, row, 2) for row in twenty)),
-        ]),
-        ("What the model reads at the start, with our instructions: 70 servers with 527 tools", [
-            ("tokens", "", pair, (cell(tokens, "all 527 tools listed directly", 1),
-                                  cell(lists, "70", 2) + cell(lists, "70", 3))),
-        ]),
+        ("One client with ten servers, none in use",
+         "The default, from the second start on. Without dynamic-mcp, the client starts all ten.", [
+             ("processes", "", pair, of_modes("processes after the start")),
+             ("memory", " MB", pair, of_modes("memory after the start, MB")),
+             ("tools listed after", " ms", pair, of_modes("`tools/list` answered, ms")),
+         ]),
+        ("20 instances of dynamic-mcp that use the same six servers",
+         'Only with "share": "user". By default, instances share five tested packages.', [
+             ("server processes", "", ("private", "shared"), of_instances(1)),
+             ("memory", " MB", ("private", "shared"), of_instances(2)),
+         ]),
+        ("What the model reads at the start: 70 servers with 527 tools",
+         "The default, with the instructions of dynamic-mcp. Without dynamic-mcp, every tool is listed.", [
+             ("tokens", "", pair, (cell(tokens, "all 527 tools listed directly", 1),
+                                   cell(lists, "70", 2) + cell(lists, "70", 3))),
+         ]),
     ]
 
 
@@ -77,9 +76,10 @@ def number(value):
 
 def draw(panels):
     out, y = [], 30
-    for title, rows in panels:
+    for title, condition, rows in panels:
         out.append(f'<text class="title" x="{LABEL}" y="{y}">{escape(title)}</text>')
-        y += 12
+        out.append(f'<text class="small" x="{LABEL}" y="{y + 18}">{escape(condition)}</text>')
+        y += 30
         for what, unit, labels, values in rows:
             for style, label, value in zip(("without", "with"), labels, values):
                 width = max(2, round(BAR_WIDTH * value / max(values)))
@@ -91,11 +91,13 @@ def draw(panels):
                 y += 20
             y += 8
         y += 26
-    words = "; ".join(f"{title}: " + ", ".join(
+    words = " ".join(f"{title}: " + ", ".join(
         f"{what} {number(values[0])}{unit} {labels[0]}, {number(values[1])}{unit} {labels[1]}"
-        for what, unit, labels, values in rows) for title, rows in panels)
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y - 24}" width="{WIDTH}" role="img">\n'
-            f"<title>{escape(words)}</title>\n<style>{STYLE}</style>\n" + "\n".join(out) + "\n</svg>\n")
+        for what, unit, labels, values in rows) + f". {condition}" for title, condition, rows in panels)
+    height = y - 24
+    paper = f'<rect class="paper" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8"/>'
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" role="img">\n'
+            f"<title>{escape(words)}</title>\n<style>{STYLE}</style>\n" + "\n".join([paper, *out]) + "\n</svg>\n")
 
 
 def main():
