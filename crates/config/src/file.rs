@@ -73,8 +73,8 @@ config_object! {
         #[schemars(extend("examples" = [{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}]))]
         env: Option<BTreeMap<String, String>> [stdio().also(&["environment"])],
         /// A file with more environment variables; `env` overrides it. A relative path starts at the config file's
-        /// directory, and `~` is the home directory. It may be a FIFO of a password manager, as may the config file and the
-        /// files of `{file:…}`: it is read for 2 s, up to 1 MB.
+        /// directory, and `~` is the home directory. The file may be a FIFO of a password manager, which is read for
+        /// 2 s, up to 1 MB. The config file and the files of `{file:…}` may be FIFOs, too.
         #[schemars(extend("examples" = ["github.env"]))]
         env_file: Option<String> [stdio()],
         /// The program's working directory. A relative path starts at the config file's directory, and `~` is the home
@@ -89,14 +89,15 @@ config_object! {
         /// The address of a remote server, which starts with `http://` or `https://`. Also `serverUrl`.
         #[schemars(extend("examples" = ["https://mcp.example.com/mcp"]))]
         url: Option<String> [remote().also(&["server_url"])],
-        /// The same, as Gemini CLI writes it. It implies `"type": "http"`.
+        /// The same as `url`, as Gemini CLI writes it. It implies `"type": "http"`.
         #[schemars(rename = "httpUrl")]
         #[schemars(extend("examples" = ["https://mcp.example.com/mcp"]))]
         http_url: Option<String> [remote().named("httpUrl")],
         /// The transport. A remote server needs it only to choose between `"http"` (Streamable HTTP; also
-        /// `"streamable-http"`) and `"sse"` (HTTP+SSE). Without it, or with `"remote"`, Streamable HTTP is tried first, and
-        /// HTTP+SSE if the server answers with 400, 404, 405, 406 or 415. The other one is used with a warning. A local
-        /// program needs none; `"stdio"` and `"local"` are accepted. Also `transport` and `transportType`.
+        /// `"streamable-http"`) and `"sse"` (HTTP+SSE). If the chosen one does not work, the other one is used with a
+        /// warning. Without a choice, or with `"remote"`, Streamable HTTP is tried first, and HTTP+SSE if the server
+        /// answers with 400, 404, 405, 406 or 415. A local program needs none; `"stdio"` and `"local"` are accepted.
+        /// Also `transport` and `transportType`.
         #[schemars(rename = "type")]
         #[schemars(extend("examples" = ["http"]))]
         transport_type: Option<TransportType> [named("type").also(&["transport", "transport_type"]).cached(AsWritten)],
@@ -107,7 +108,7 @@ config_object! {
         /// starts at the config file's directory.
         #[schemars(extend("examples" = ["company-ca.pem"]))]
         ca_file: Option<String> [remote()],
-        /// How to log in, where the server itself does not say so. `true` or `false`, as OpenCode writes it, is ignored.
+        /// How to log in, if the server itself does not say so. `true` or `false`, as OpenCode writes it, is ignored.
         #[schemars(default)]
         #[schemars(schema_with = "object_or_boolean::<OAuthEntry>")]
         #[schemars(extend("examples" = [{"client_id": "my-client", "redirect_port": 8080}]))]
@@ -129,14 +130,14 @@ config_object! {
         /// The keys that `settings` may give for all servers.
         #[schemars(flatten)]
         common: CommonEntry [embeds(CommonEntry::FIELDS)],
-        /// How long each kind of wait may take. A plain number is ignored: clients do not agree on whether it counts
-        /// seconds or milliseconds, nor on what it limits.
+        /// How long each kind of wait may take. A plain number is ignored, because clients disagree on its unit
+        /// (seconds or milliseconds) and on what it limits.
         #[schemars(default)]
         #[schemars(schema_with = "object_or_number::<TimeoutEntry>")]
         #[schemars(extend("examples" = [{"initialize": "2m", "tools": 600}]))]
         timeout: Option<TimeoutEntry> [ignoring(is_number)],
-        /// Which of its tools may be used, and how. A list has the names of the only tools that may be used, or `"*"`, as
-        /// Copilot CLI writes it.
+        /// Which tools of the server may be used, and how. A list, as Copilot CLI writes it, has the names of the only
+        /// tools that may be used, or `"*"`.
         #[schemars(default)]
         #[schemars(schema_with = "object_or_list::<ToolsEntry>")]
         #[schemars(extend("examples" = [{"allow": ["get_*"], "ask": ["delete_*"]}]))]

@@ -18,7 +18,7 @@ config_keys! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CommonConfig;
 
-    /// When to connect: at start and permanently (`"eager"`, or `false`), at start to list the tools if they are not
+    /// When the server is connected: at start and permanently (`"eager"`, or `false`), at start if its tools are not
     /// known and then on use (`"hybrid"`), or on first use (`"pure"`).
     #[schemars(rename = "lazy_startup", extend("default" = "hybrid", "examples" = ["eager"]))]
     mode: Mode => Mode = Mode::Hybrid; [named("lazy_startup")],
@@ -26,35 +26,35 @@ config_keys! {
     #[schemars(extend("default" = 300, "examples" = ["10m", 0]))]
     // Long enough for a pause in a conversation, short enough that forty servers do not run all day.
     idle_timeout: DurationValue => Option<Duration> = Some(Duration::from_secs(300)),
-    /// True if the server keeps state between calls, as a browser or a terminal does. It is then never closed for
-    /// being idle, and if its connection was lost, the next call reports this.
+    /// True if the server keeps state between calls, as a browser or a terminal does. Such a server is never closed for
+    /// being idle. If its connection was lost, the next call reports this.
     #[schemars(extend("default" = false))]
     stateful: bool => bool = false,
-    /// Which of your windows use one process of a local server: none (`"client"`), those that start it in the same
-    /// directory (`"directory"`), all (`"user"`), or those in the same directory if the server is known to be shareable
-    /// (`"auto"`). Has no effect if `stateful` is true.
+    /// Which of your instances use one process of a local server: none (`"client"`), those that start the server in the
+    /// same directory (`"directory"`), all (`"user"`), or those in the same directory if the server is known to be
+    /// shareable (`"auto"`). Has no effect if `stateful` is true.
     #[schemars(extend("default" = "auto", "examples" = ["user"]))]
     share: Share => Share = Share::Auto,
-    /// Whether `npx` and `uvx` keep running beside the server that they start (`"keep"`). With `"direct"` a package of an
-    /// exact version is started without them, once they have shown how. Linux only.
+    /// Whether `npx` and `uvx` keep running beside the server that they start (`"keep"`). With `"direct"` a package of
+    /// an exact version is started without them, after a first start with them. Linux only.
     #[schemars(extend("default" = "keep", "examples" = ["direct"]))]
     launcher: Launcher => Launcher = Launcher::Keep,
     /// What to request from the server.
     #[schemars(extend("examples" = [{"prompts": false}]))]
     features: FeaturesEntry => Features = Features::default(); [cached(AsResolved)],
-    /// Globs of tools that `tools/list` lists directly, as `GROUP__TOOL`, beside those of dynamic-mcp. For the few that
-    /// are used all the time.
+    /// Globs of tools that `tools/list` lists directly, as `SERVER__TOOL`, beside the tools of dynamic-mcp. For the few
+    /// tools that are used all the time.
     #[schemars(extend("default" = [], "examples" = [["get_issue", "search_*"]]))]
     expose: Vec<GlobPattern> => Vec<String> = Vec::new(),
-    /// Whether the server's own word counts when it marks a tool as read-only or repeatable. With false only
-    /// `tools.read_only` counts.
+    /// Whether the server's own marks of a tool as read-only or repeatable count. With false only `tools.read_only`
+    /// counts.
     #[schemars(extend("default" = true))]
     trust_annotations: bool => bool = true,
-    /// True refuses a tool whose definition changed since it was first seen, and a new tool, until you accept it with
+    /// True refuses new tools, and tools whose definition changed since it was first seen, until you accept them with
     /// `dynamic-mcp approve`.
     #[schemars(extend("default" = false))]
     pin_tools: bool => bool = false,
-    /// A result with more bytes of text is stored, and the client gets a preview of it. Parts of it are read with
+    /// A result with more bytes of text is stored. The client gets a preview, and reads parts of the result with
     /// `call_dynamic_tool`. False stores none.
     #[schemars(extend("default" = false, "examples" = ["50kB", 10_000]))]
     store_above: StoreAboveValue => Option<NonZeroUsize> = None,
@@ -70,9 +70,9 @@ config_keys! {
     /// What `tools/list` shows: the tools of dynamic-mcp (`"meta"`), or all tools of all servers (`"flat"`).
     #[schemars(extend("default" = "meta"))]
     surface: SurfaceKind => SurfaceKind = SurfaceKind::Meta,
-    /// How many tokens (estimated at four bytes each) `get_dynamic_tools` may use for a group unless it is asked for
-    /// more. It returns full definitions if they fit, else signatures if they fit and lose nothing, else names with one
-    /// line each.
+    /// How many tokens (estimated at four bytes each) `get_dynamic_tools` may use for a server, unless the model asks
+    /// for more. It returns full definitions if they fit, else signatures if they fit and lose nothing, else names with
+    /// one line each.
     #[schemars(extend("default" = 2000))]
     tools_budget: usize => usize = 2000,
     /// How many tokens tool names may take in the description of `get_dynamic_tools`.
@@ -82,8 +82,8 @@ config_keys! {
     /// together have 256 MB.
     #[schemars(extend("default" = 33_554_432))]
     max_message_bytes: NonZeroUsize => usize = 32 << 20,
-    /// Which hybrid servers are started at start to list their tools: only those whose tools were not read within the
-    /// last day (`"cached"`), or all (`"always"`).
+    /// Which hybrid servers are started at the start of dynamic-mcp to list their tools: only those whose tools were
+    /// not read within the last day (`"cached"`), or all (`"always"`).
     #[schemars(extend("default" = "cached"))]
     discovery: DiscoveryMode => DiscoveryMode = DiscoveryMode::Cached,
     /// Whether logins are kept in the system's keyring where one works, or always in files (false). Read only at start.

@@ -17,8 +17,8 @@ pub(crate) struct ProfileEntry {
     #[serde(default = "all_servers")]
     #[schemars(extend("default" = ["*"], "examples" = [["*", "!github"]]))]
     pub servers: Vec<ServerPattern>,
-    /// Rules for the tools of single servers, by the exact name of the server. They add to the server's own rules and
-    /// never allow what those do not.
+    /// Rules for the tools of single servers, by the exact name of the server. They add to the server's own rules, and
+    /// never allow a tool that those rules do not allow.
     #[serde(default)]
     #[schemars(extend("examples" = [{"github": {"deny": ["delete_*"]}}]))]
     pub tools: BTreeMap<String, ProfileToolsEntry>,

@@ -22,8 +22,8 @@ config_object! {
         read_only: Option<Vec<GlobPattern>>,
         /// The same as `trust_annotations` beside `tools`, which takes precedence.
         trust_annotations: Option<bool>,
-        /// What clients see of single tools, by the name that the server gives them. All other rules here go by the server's
-        /// own names, too.
+        /// What clients see of single tools, by the names that the server gives them. All other rules here use the
+        /// server's own names, too.
         #[schemars(rename = "override")]
         #[schemars(extend("examples" = [{"run": {"name": "run_query", "hidden_args": ["dry_run"]}}]))]
         overrides: Option<BTreeMap<String, ToolOverrideEntry>> [named("override")],
@@ -39,14 +39,14 @@ config_keys! {
     pub struct ToolOverride;
 
     /// The name under which clients list, find and call the tool: 1 to 128 of the characters `a-z A-Z 0-9 _ - .`. If
-    /// the server has another tool of this name, that one is left out.
+    /// the server has another tool of this name, that other tool is left out.
     #[schemars(extend("examples" = ["run_query"]))]
     name: String => Option<String> = None,
     /// The description in place of the server's.
     #[schemars(extend("examples" = ["Runs one SQL query on the sales database."]))]
     description: String => Option<String> = None,
-    /// Arguments that clients do not see and must not pass. One that the tool requires is passed with the `const` or
-    /// `default` of its schema; if it has neither, it stays visible.
+    /// Arguments that clients do not see and must not pass. A required argument is passed with the `const` or `default`
+    /// of its schema; without either it stays visible.
     #[schemars(extend("examples" = [["dry_run"]]))]
     hidden_args: Vec<String> => Vec<String> = Vec::new(),
 }
