@@ -82,7 +82,7 @@ pub struct Cli {
     /// Connect to a server at startup only to learn its tools, then on use (the default)
     #[arg(long, env = "DYNAMIC_MCP_HYBRID_LAZY", value_parser = BoolishValueParser::new())]
     pub hybrid_lazy: bool,
-    /// Close a server that was not used for this long, in seconds or as 5m; 0 keeps it open
+    /// Close a server after this time without use: seconds, or a duration such as 5m; 0 keeps it open
     #[arg(long, value_name = "DURATION", env = "DYNAMIC_MCP_IDLE_TIMEOUT", value_parser = parse_duration)]
     pub idle_timeout: Option<Duration>,
     /// List the tools of dynamic-mcp (meta, the default) or all tools of all servers (flat)
@@ -209,13 +209,13 @@ pub enum CliCommand {
     Add(servers::AddArgs),
     /// Remove servers from the config
     Remove(servers::ServerNames),
-    /// Use servers again that were disabled
+    /// Enable disabled servers again
     Enable(servers::ServerNames),
     /// Keep servers in the config without using them
     Disable(servers::ServerNames),
-    /// Start the servers and report what works, what does not, and what to do about it
+    /// Start the servers, and report for each whether it works, and the fix if it does not
     Check(check::CheckArgs),
-    /// Try the newest version of packages, show which tools change, and write it to the config
+    /// Try the newest version of packages, show which tools change, and offer to write the version to the config
     Update(update::UpdateArgs),
     /// List the tools of all servers, or of one
     Tools(shell::ToolsArgs),

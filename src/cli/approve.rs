@@ -28,8 +28,8 @@ pub struct ApproveArgs {
     pub group: String,
     /// The name of the tool. Without it, all changed tools of the server are accepted
     pub tool: Option<String>,
-    /// The members that differ may differ at each start of the server: from now on, lists and texts are compared without
-    /// their order if only that differs, and other members are not compared
+    /// Accept that these members differ at each start: from now on, ignore the order of lists and texts if only the
+    /// order differs, and do not compare other members
     #[arg(long)]
     pub varying: bool,
 }

@@ -48,10 +48,10 @@ pub struct CheckArgs {
     /// The names of servers in the config; all by default
     #[arg(value_name = "SERVER")]
     pub names: Vec<String>,
-    /// Start them with the PATH, the environment and the entry that this client has
+    /// Start the servers with the PATH, the environment and the entry of this client
     #[arg(long = "as", value_name = "CLIENT")]
     pub client: Option<ClientApp>,
-    /// Offer to write the versions that are installed now, so that servers run without npx and uvx (Linux only)
+    /// Offer to write the installed versions into the config, so that servers run without npx and uvx (Linux only)
     #[arg(long, conflicts_with = "client")]
     pub pin: bool,
     /// Answer the question of --pin or --all-tools with yes

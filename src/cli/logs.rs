@@ -24,7 +24,7 @@ pub struct LogsArgs {
     /// Keep printing new lines, until Ctrl-C or the end of the instance
     #[arg(short, long)]
     pub follow: bool,
-    /// Of every instance that has the server, not only of the one that runs in this directory
+    /// Print the log of every instance that has the server, not only of the one in this directory
     #[arg(long)]
     pub all: bool,
 }

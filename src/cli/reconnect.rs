@@ -21,7 +21,7 @@ pub struct ReconnectArgs {
     /// The name of the server in the config
     #[arg(value_name = "SERVER")]
     pub group: String,
-    /// In every instance that has the server, not only in the one that runs in this directory
+    /// Connect it in every instance that has the server, not only in the one in this directory
     #[arg(long)]
     pub all: bool,
 }
@@ -39,7 +39,7 @@ pub async fn reconnect(args: &ReconnectArgs, env: &Env) -> anyhow::Result<ExitCo
     for instance in chosen {
         let (pid, group) = (instance.status.pid, name(&args.group));
         if !instance.reconnect(&args.group).await? {
-            terminal::message(format_args!("pid {pid} has {group} no more"));
+            terminal::message(format_args!("pid {pid} no longer has {group}"));
             continue;
         }
         match outcome(&instance, &args.group).await? {

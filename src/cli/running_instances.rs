@@ -55,7 +55,7 @@ pub(super) fn choose(
             return Ok(instances);
         }
         (_, false) => format!(
-            "{count} instances have a group {}, and none of them runs in this directory: run this in the \
+            "{count} instances have a server {}, and none of them runs in this directory: run this in the \
              directory of one of them, or with --all",
             quoted(group)
         ),

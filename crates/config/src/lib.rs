@@ -202,7 +202,7 @@ pub struct DisabledServer {
 impl fmt::Display for DisabledServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, option) = (text::shell_word(self.name.as_str()), &self.config_option);
-        write!(f, "disabled; run `dynamic-mcp enable {}{option}`", word.as_deref().unwrap_or("NAME"))
+        write!(f, "disabled; run `dynamic-mcp enable {}{option}`", word.as_deref().unwrap_or("SERVER"))
     }
 }
 
