@@ -2,20 +2,20 @@
 
 use super::running_instances::running_instances;
 use base::clock::{in_largest_unit, rounded};
-use base::procfs;
 use base::text::{joined, joined_up_to, name, shell_word, telling_lines};
 use clap::Args;
+use config::Config;
 use config::env::Env;
-use config::{Config, Share};
+use instance::report;
 use instance::signals::EndSignals;
-use process::processes::duplicates::{self, DuplicateServer, PrivateServer};
-use process::processes::{self, ProcessTree};
-use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use page::PageArgs;
+use serde_json::Value;
 use std::process::ExitCode;
 use std::time::Duration;
 use terminal::table::{self, Cell, Column, Layout, Row};
 use terminal::{TextStyle, VisibleText, counted};
+
+mod page;
 
 /// The interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
@@ -39,17 +39,22 @@ pub struct StatusArgs {
     /// Show it again every 2 seconds, until Ctrl-C
     #[arg(long)]
     pub watch: bool,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
 /// Prints the instances.
 ///
 /// # Errors
 ///
-/// Fails if signals cannot be handled, the runtime directory cannot be used, or stdout cannot be written.
+/// Fails if signals cannot be handled, the runtime directory cannot be used, or stdout or the page cannot be written.
 pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
+    if let Some(file) = &args.page.html {
+        return page::write(&report_on_all(env).await?, file.as_deref(), args.page.no_open, env);
+    }
     let mut signals = EndSignals::listen()?;
     loop {
-        let report = report(env).await?;
+        let report = report_on_all(env).await?;
         // A terminal may be resized meanwhile.
         let layout = Layout::of_stdout(TABLE_INDENT, env);
         match (args.json, args.watch) {
@@ -67,96 +72,14 @@ pub async fn status(args: &StatusArgs, env: &Env) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Makes the JSON of all instances: what each says of itself, with memory and what is shared.
+/// Reports on all instances.
 ///
 /// # Errors
 ///
 /// Fails if the directory of the endpoints cannot be used.
-async fn report(env: &Env) -> std::io::Result<Value> {
-    let (instances, tree) = (running_instances(env).await?, ProcessTree::read());
-    let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
-    for instance in &instances {
-        for group in instance.status.groups().iter().filter(|group| group["shared"] == true) {
-            users.entry(group["pid"].as_u64().unwrap_or_default()).or_default().insert(instance.status.pid);
-        }
-    }
-    let (mut saved_processes, mut saved_bytes) = (0, 0);
-    for (pid, users) in &users {
-        let saved = users.len() as u64 - 1;
-        saved_processes += saved;
-        saved_bytes += saved * u32::try_from(*pid).ok().and_then(|pid| tree.memory(pid)).unwrap_or_default();
-    }
-    let groups = || instances.iter().flat_map(|instance| instance.status.groups());
-    let duplicates = duplicates::among(groups().filter_map(private_server), &tree);
-    let saved_by_laziness = saved_by_laziness(groups());
-    let instances: Vec<Value> = instances
-        .iter()
-        .map(|instance| {
-            let status = &instance.status;
-            let groups = status.groups().iter().filter(|group| group.is_object());
-            let groups: Vec<Value> =
-                groups.map(|group| group_report(group, status.pid, &users, &tree)).collect();
-            let client = processes::parent(status.pid);
-            json!({
-                "pid": status.pid,
-                "client": client.and_then(procfs::name),
-                "clientPid": client,
-                "version": status.version,
-                "upS": status.up_s,
-                "cwd": status.cwd,
-                "config": status.config,
-                "memoryBytes": tree.memory(status.pid),
-                "status": status.status["status"],
-                "error": status.status["error"],
-                "profile": status.status["profile"],
-                "warnings": status.status["warnings"],
-                "groups": groups,
-                "disabled": status.status["disabled"],
-            })
-        })
-        .collect();
-    Ok(json!({
-        "instances": instances,
-        "notRunning": saved_by_laziness["processes"],
-        "savedByLaziness": saved_by_laziness,
-        "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
-        "advice": duplicates.iter().map(|server| format!("{} {}", server.group, server.text())).collect::<Vec<_>>(),
-        "savedBySharing": {"processes": saved_processes, "bytes": saved_bytes},
-    }))
-}
-
-/// Returns a group of the instance `instance`, with memory and the other instances that use its process. `users`: the
-/// instances that use each shared process.
-fn group_report(
-    group: &Value,
-    instance: u32,
-    users: &BTreeMap<u64, BTreeSet<u32>>,
-    tree: &ProcessTree,
-) -> Value {
-    let (mut group, pid) = (group.clone(), group["pid"].as_u64());
-    group["memoryBytes"] = json!(pid.and_then(|pid| tree.memory(u32::try_from(pid).ok()?)));
-    let users = pid.and_then(|pid| users.get(&pid)).into_iter().flatten();
-    group["sharedWith"] = json!(users.filter(|user| **user != instance).collect::<Vec<_>>());
-    group
-}
-
-/// Returns the servers that do not run, and the memory that they had when they ran last, where it is known.
-fn saved_by_laziness<'a>(groups: impl Iterator<Item = &'a Value>) -> Value {
-    let groups: Vec<_> = groups.filter(|group| group["state"] != "connected").collect();
-    let bytes: u64 =
-        groups.iter().filter_map(|group| group["closedMemoryBytes"].as_u64()).fold(0, u64::saturating_add);
-    json!({"processes": groups.len(), "bytes": bytes})
-}
-
-/// Returns the server of a group as `get_status` reports it, if it runs and is private without the config's wish.
-fn private_server(group: &Value) -> Option<PrivateServer> {
-    let share = group["share"].as_str()?;
-    let is_private = group["shared"] == false && share != Share::Client.name();
-    Some(PrivateServer {
-        group: group["group"].as_str().filter(|_| is_private)?.to_owned(),
-        pid: group["pid"].as_u64()?.try_into().ok()?,
-        is_configured: share != Share::Auto.name(),
-    })
+async fn report_on_all(env: &Env) -> std::io::Result<Value> {
+    let instances = running_instances(env).await?;
+    Ok(report::report(&instances.into_iter().map(|instance| instance.status).collect::<Vec<_>>()))
 }
 
 /// Formats the report for a terminal.
@@ -341,6 +264,7 @@ fn megabytes(bytes: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn the_table_says_what_is_shared_and_what_that_saves() {

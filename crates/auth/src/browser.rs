@@ -1,7 +1,7 @@
-//! Opens a URL in the user's browser: runs a program with one argument, never a shell.
+//! Opens a URL or a file in the user's browser: runs a program with one argument, never a shell.
 
 use reqwest::Url;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Returns the programs to try, with their arguments before the URL. `$BROWSER` comes first, as is usual on Unix: a
@@ -28,6 +28,15 @@ pub fn open(url: &Url, browser: Option<&str>) -> bool {
     if !matches!(url.scheme(), "https" | "http") {
         return false;
     }
+    start(url, browser)
+}
+
+/// Opens a file that we wrote, and returns whether a program was started for it. `browser` is as for [`open`].
+pub fn open_file(file: &Path, browser: Option<&str>) -> bool {
+    Url::from_file_path(file).is_ok_and(|url| start(&url, browser))
+}
+
+fn start(url: &Url, browser: Option<&str>) -> bool {
     openers(browser).into_iter().any(|(program, arguments)| {
         let mut command = Command::new(program);
         command.args(arguments).arg(url.as_str());

@@ -21,7 +21,7 @@
 //! errors of the proxy itself; `request_error` has the causes for which a request has no answer. `arguments` reads what
 //! a model writes, in every form that models use. `lookup`, `spelling`, `exposed_names`, `known_names`, `known_lists`,
 //! `uri_owner` and `origins` find what a name or a URI belongs to. `apps` gives the URIs of user interfaces, and
-//! `own_tools` the names of our tools. `results` keeps results that are too large for the client.
+//! `own_tools` the names of our tools. `results` keeps results that are too large for the client. `status_page` is the page that draws the status.
 //!
 //! # Invariants
 //!
@@ -33,7 +33,7 @@
 //! ```ignore
 //! let (peer, deadlines) = Peer::new(output);
 //! tokio::spawn(deadlines.run());
-//! let session = ClientSession::new(groups, &front_client, peer, SessionOptions::default());
+//! let session = ClientSession::new(groups, &front_client, peer, SessionOptions::default(), Arc::new(NoReports));
 //! session.run(&mut lines, signals.next(), logins.shutdown()).await;
 //! ```
 
@@ -57,6 +57,7 @@ pub mod results;
 pub mod server;
 pub mod session;
 pub mod spelling;
+pub mod status_page;
 pub mod tool_errors;
 pub mod tools;
 pub mod uri_owner;

@@ -11,6 +11,16 @@ pub(crate) const SEARCH_DYNAMIC_TOOLS: &str = "search_dynamic_tools";
 /// The tool that reports the states of the groups.
 pub(crate) const GET_STATUS: &str = "get_status";
 
-/// All of them, as `tools/list` has them.
+/// The tool that shows the status as a page. Only clients that show pages have it.
+pub(crate) const SHOW_STATUS: &str = "show_status";
+/// The tool that gives the page its data. No model sees it.
+pub(crate) const STATUS_DATA: &str = "status_data";
+
+/// All that every client has, as `tools/list` has them.
 pub const NAMES: [&str; 5] =
     [GET_DYNAMIC_TOOLS, CALL_DYNAMIC_TOOL, CALL_DYNAMIC_TOOL_READONLY, SEARCH_DYNAMIC_TOOLS, GET_STATUS];
+
+/// Returns whether a tool is one of those of the status page.
+pub(crate) fn is_of_page(name: &str) -> bool {
+    [SHOW_STATUS, STATUS_DATA].contains(&name)
+}

@@ -13,6 +13,7 @@ use crate::client::attribution::Attribution;
 use crate::errors::{self, RpcError};
 use crate::notify::list_changes::{ListChanges, ListContents};
 use crate::session::context::SessionState;
+use crate::session::reports::InstanceReports;
 use crate::session::request_span;
 use crate::tools::tool_list::{self, ToolList};
 use dispatch::Dispatcher;
@@ -97,13 +98,14 @@ impl ClientSession {
         front_client: &FrontClient,
         peer: Arc<Peer>,
         options: SessionOptions,
+        reports: Arc<dyn InstanceReports>,
     ) -> Self {
         let client = Client::new(peer.clone(), Attribution::new(&groups));
         front_client.attach(client.clone());
-        let (tool_list, list_changes) = answer_tools_list::lists(&groups, None);
+        let (tool_list, list_changes) = answer_tools_list::lists(&groups, &client, None);
         Self {
             advertised: initialize::advertised(&groups),
-            dispatcher: Dispatcher::new(SessionState::new(groups.clone(), client.clone())),
+            dispatcher: Dispatcher::new(SessionState::new(groups.clone(), client.clone(), reports)),
             client,
             options,
             tool_list,
@@ -190,6 +192,7 @@ impl ClientSession {
             MethodAvailability::Available(method) => {
                 if method != Method::ServerDiscover {
                     self.client.add_capabilities(&meta.capabilities());
+                    self.advertise_page();
                     self.start_groups();
                 }
                 self.serve(request, method, Era::Stateless);
@@ -236,12 +239,18 @@ impl ClientSession {
         self.phase = SessionPhase::Initialized;
         let revision = initialize::negotiate(&params, self.options.latest_revision);
         self.advertised.tasks = revision == WITH_TASKS;
+        self.advertise_page();
         let result = initialize::initialize_result(revision, &self.groups, self.advertised);
         self.peer.reply(&request.id, Ok(result));
         initialize::report_problems(&self.client, &self.groups);
         if revision == WITH_BATCHES {
             self.peer.accept_batches();
         }
+    }
+
+    /// Advertises resources to a client that shows pages, because our own page is one.
+    fn advertise_page(&mut self) {
+        self.advertised.resources |= self.client.capabilities.shows_pages();
     }
 
     /// Starts the groups, the first time that it is called. Returns when they exist, even if some are not told to start
@@ -257,7 +266,7 @@ impl ClientSession {
             self.starting.spawn(starting);
         }
         (self.tool_list, self.list_changes) =
-            answer_tools_list::lists(&self.groups, Some(self.options.first_list_wait));
+            answer_tools_list::lists(&self.groups, &self.client, Some(self.options.first_list_wait));
     }
 
     /// Tells the client which lists changed, if it may be told already.

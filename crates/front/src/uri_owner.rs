@@ -14,6 +14,9 @@ use wire::{Raw, raw};
 /// The scheme of rewritten URIs.
 const SCHEME: &str = "dynamic-mcp://";
 
+/// How the URIs of our own apps begin. A group's own URI that begins so is rewritten.
+const RESERVED: &str = "ui://dynamic-mcp/";
+
 /// The schemes that rewritten URIs keep: those of MCP Apps and of skills.
 const KEPT_SCHEMES: [&str; 2] = [APP_SCHEME, SKILL_SCHEME];
 
@@ -41,7 +44,8 @@ pub fn merge(lists: &[(GroupName, ListEntries)], claims: &[(GroupName, ListEntri
             uri.starts_with(SKILL_SCHEME) && earlier().any(|(_, list)| has(list, uri))
         };
         for listed in list.iter() {
-            merged.push(if claimed.insert(listed.key.clone()) && !is_of_earlier_skill(&listed.key) {
+            let is_free = !is_reserved(&listed.key) && !is_of_earlier_skill(&listed.key);
+            merged.push(if claimed.insert(listed.key.clone()) && is_free {
                 listed.definition.clone()
             } else {
                 raw::set_str(&listed.definition, key, &rewrite(group, &listed.key))
@@ -55,10 +59,14 @@ pub fn merge(lists: &[(GroupName, ListEntries)], claims: &[(GroupName, ListEntri
 
 /// Rewrites `uri` of `group` so that it names the group.
 pub(crate) fn rewrite(group: &GroupName, uri: &str) -> String {
-    let group = encode(group.as_str());
+    let encoded = encode(group.as_str());
     match split_kept_scheme(uri) {
-        Some((scheme, rest)) => format!("{scheme}{group}/{rest}"),
-        None => at_group(&group, uri),
+        Some((scheme, rest)) => match format!("{scheme}{encoded}/{rest}") {
+            // The same group, written in a way that is not reserved.
+            reserved if is_reserved(&reserved) => format!("{scheme}{}/{rest}", encoded.replace('-', "%2D")),
+            rewritten => rewritten,
+        },
+        None => at_group(&encoded, uri),
     }
 }
 
@@ -75,13 +83,17 @@ fn at_group(encoded_group: &str, uri: &str) -> String {
 /// Returns the URI under which clients see `uri` of `group`.
 pub(crate) fn client_uri(group: &GroupName, uri: &str, resources: &[(GroupName, ListEntries)]) -> String {
     match lister(uri, resources) {
+        _ if is_reserved(uri) => rewrite(group, uri),
         Some(owner) if owner != group => rewrite(group, uri),
         _ => uri.to_owned(),
     }
 }
 
-/// Returns the first group that lists `uri`.
+/// Returns the first group that lists `uri`. No group has a reserved one.
 pub(crate) fn lister<'a>(uri: &str, resources: &'a [(GroupName, ListEntries)]) -> Option<&'a GroupName> {
+    if is_reserved(uri) {
+        return None;
+    }
     resources.iter().find(|(_, list)| has(list, uri)).map(|(group, _)| group)
 }
 
@@ -102,6 +114,11 @@ pub(crate) fn parse_kept_scheme<'a>(
     let (group, original) = (decode(group)?, format!("{scheme}{rest}"));
     let mut lists = resources.iter().filter(|(name, _)| name.as_str() == group);
     lists.find(|(_, list)| has(list, &original)).map(|(group, _)| (group, original))
+}
+
+/// Returns whether a URI is one of our own apps.
+pub(crate) fn is_reserved(uri: &str) -> bool {
+    uri.starts_with(RESERVED)
 }
 
 /// Returns whether a URI has the scheme of rewritten ones.
@@ -158,7 +175,9 @@ pub fn owner<'a>(
     resources: &'a [(GroupName, ListEntries)],
     templates: &'a [(GroupName, ListEntries)],
 ) -> Option<&'a GroupName> {
-    let covers = |listed: &ListEntry| !is_catch_all(&listed.key) && matches_template(&listed.key, uri);
+    let covers = |listed: &ListEntry| {
+        !is_reserved(uri) && !is_catch_all(&listed.key) && matches_template(&listed.key, uri)
+    };
     let by_template = || templates.iter().find(|(_, list)| list.iter().any(covers));
     lister(uri, resources).or_else(|| by_template().map(|(group, _)| group))
 }
@@ -256,6 +275,21 @@ mod tests {
         assert_eq!(parse_kept_scheme("ui://b%20c/z", &lists), None);
         assert_eq!(client_uri(&lists[1].0, "ui://x/1", &lists), ours);
         assert_eq!(client_uri(&lists[1].0, "ui://y", &lists), "ui://y");
+    }
+
+    #[test]
+    fn no_group_has_the_uris_of_our_own_apps() {
+        let uri = "ui://dynamic-mcp/status";
+        for (name, expected) in
+            [("a", "ui://a/dynamic-mcp/status"), ("dynamic-mcp", "ui://dynamic%2Dmcp/dynamic-mcp/status")]
+        {
+            let lists = [list(name, &[uri])];
+            let ours = raw::get_str(&merge(&lists, &[], "uri")[0], "uri").unwrap();
+            assert_eq!(ours, expected);
+            assert_eq!(client_uri(&lists[0].0, uri, &lists), expected);
+            assert_eq!(parse_kept_scheme(&ours, &lists), Some((&lists[0].0, uri.to_owned())));
+            assert_eq!(owner(uri, &lists, &[list(name, &["ui://dynamic-mcp/{x}"])]), None);
+        }
     }
 
     #[test]

@@ -9,11 +9,14 @@
 //! An endpoint is a socket (`unix_sockets`), or on Windows a named pipe (`named_pipes`). Either has a file by which
 //! commands find it. An instance that cannot create its endpoint works without it; commands do not find it then.
 
+use config::env::Env;
 #[cfg(windows)]
 use named_pipes as endpoint;
 use process::server_log::{LogCursor, LogPage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::io;
+use std::path::{Path, PathBuf};
 #[cfg(unix)]
 use unix_sockets as endpoint;
 
@@ -73,7 +76,29 @@ pub struct InstanceStatus {
     pub status: Value,
 }
 
+/// Returns the file for the page that `dynamic-mcp status --html` writes, in the directory of the endpoints.
+///
+/// # Errors
+///
+/// Fails if the directory cannot be used.
+pub fn page_file(env: &Env) -> io::Result<PathBuf> {
+    Ok(endpoint::dir(endpoint::base(env).as_deref())?.join("status.html"))
+}
+
 impl InstanceStatus {
+    /// Describes this process, which reads these config files. It has no status, and counts as just started.
+    pub fn of_process(files: &[PathBuf], env: &Env) -> Self {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        Self {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            up_s: 0,
+            cwd: text(env.cwd()),
+            config: files.iter().map(|file| text(file)).collect(),
+            status: Value::Null,
+        }
+    }
+
     /// Returns the groups, as `get_status` reports them.
     pub fn groups(&self) -> &[Value] {
         self.status["groups"].as_array().map(Vec::as_slice).unwrap_or_default()

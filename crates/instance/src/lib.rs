@@ -11,6 +11,7 @@
 //!   groups alone.
 //! - `follow_config` applies changes of the config files. `control` is the socket on which commands reach a running
 //!   instance.
+//! - `report` sums up all instances, for `status` and for the page that a client shows.
 //! - `nesting` recognizes an instance that would start itself. `signals` receives the signals that end the process.
 //! - `stores` opens the user's logins and secrets.
 //! - `program_client` starts this program once more and is its MCP client, for `demo` and `import --measure`.
@@ -53,6 +54,7 @@ pub mod embedded;
 mod follow_config;
 mod nesting;
 pub mod program_client;
+pub mod report;
 pub mod serve;
 pub mod signals;
 pub mod stores;

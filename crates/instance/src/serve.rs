@@ -8,6 +8,7 @@
 use super::control::socket;
 use super::follow_config::follow_config;
 use super::nesting::{self, Nesting};
+use super::report::ClientReports;
 use super::signals::EndSignals;
 use super::{Instance, InstanceOptions, LOAD_TIMEOUT};
 use base::blocking;
@@ -21,6 +22,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use http_client::credentials::LoginService;
 use process::launch::ANCESTORS_VAR;
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
@@ -168,7 +170,8 @@ async fn run_session(
     }
     let Instance { groups, client, logins, env } = instance;
     let (peer, deadlines) = Peer::new(output.clone());
-    let session = ClientSession::new(groups.clone(), &client, peer, options.session);
+    let reports = Arc::new(ClientReports::new(&options.files, &env));
+    let session = ClientSession::new(groups.clone(), &client, peer, options.session, reports);
     let closing = groups.clone();
     // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
     let serving = tokio::spawn(async move {

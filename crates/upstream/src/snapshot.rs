@@ -89,6 +89,12 @@ impl Snapshot {
         Some(tools.iter().filter(|tool| self.rules.allows(&tool.name)).count())
     }
 
+    /// The length of the definitions of the known tools that the config allows, in bytes, as the server has them.
+    pub fn definition_bytes(&self) -> u64 {
+        let tools = self.catalog.iter().flat_map(|catalog| &catalog.tools);
+        tools.filter(|tool| self.rules.allows(&tool.name)).map(|tool| u64::from(tool.bytes)).sum()
+    }
+
     /// How long a caller waits for a connection.
     pub fn wait(&self) -> Duration {
         self.server.as_ref().map_or(Duration::ZERO, |server| server.timeout.wait)

@@ -121,6 +121,8 @@ pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// The extension by which tools have a user interface: MCP Apps (SEP-1865).
 pub const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
+/// The media type of an app that is a page of HTML.
+pub const PAGE_MIME_TYPE: &str = "text/html;profile=mcp-app";
 
 /// The extension by which servers have skills (SEP-2640).
 pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";

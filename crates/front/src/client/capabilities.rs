@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wire::protocol::{EXTENSIONS_OF_OUR_OWN, Era, UI_EXTENSION, capability};
+use wire::protocol::{EXTENSIONS_OF_OUR_OWN, Era, PAGE_MIME_TYPE, UI_EXTENSION, capability};
 use wire::{Raw, raw};
 
 /// The capabilities of a stateless client that concern upstreams: those through which it can be asked for input, and
@@ -24,6 +24,8 @@ pub struct ClientCapabilities {
     declared: Mutex<DeclaredCapabilities>,
     /// Whether the client declared that it shows apps. Each call asks for this, so it does not take the lock.
     shows_apps: AtomicBool,
+    /// Whether the apps that it shows may be pages of HTML.
+    shows_pages: AtomicBool,
 }
 
 #[derive(Default)]
@@ -58,8 +60,12 @@ impl ClientCapabilities {
 
     fn set(&self, declared: &mut DeclaredCapabilities, era: Era, all: Raw) {
         let extensions = raw::get(&all, capability::EXTENSIONS);
-        let shows_apps = extensions.is_some_and(|all| raw::get(&all, UI_EXTENSION).is_some());
-        self.shows_apps.store(shows_apps, Ordering::Release);
+        let apps = extensions.and_then(|all| raw::get(&all, UI_EXTENSION));
+        let types = apps.as_ref().and_then(|apps| raw::get(apps, "mimeTypes"));
+        let types: Option<Vec<String>> = types.and_then(|types| serde_json::from_slice(&types).ok());
+        let shows_pages = types.is_some_and(|types| types.iter().any(|known| known == PAGE_MIME_TYPE));
+        self.shows_apps.store(apps.is_some(), Ordering::Release);
+        self.shows_pages.store(shows_pages, Ordering::Release);
         *declared = DeclaredCapabilities { era: Some(era), all };
     }
 
@@ -72,6 +78,11 @@ impl ClientCapabilities {
     /// Returns whether the client declared that it shows apps.
     pub(crate) fn shows_apps(&self) -> bool {
         self.shows_apps.load(Ordering::Acquire)
+    }
+
+    /// Returns whether the client declared that it shows apps that are pages of HTML.
+    pub(crate) fn shows_pages(&self) -> bool {
+        self.shows_pages.load(Ordering::Acquire)
     }
 
     /// Returns the client's declaration of a capability.
@@ -115,12 +126,17 @@ mod tests {
         assert!(capabilities.get("roots").is_none() && !capabilities.is_stateless());
         assert!(capabilities.add(&raw(r#"{"elicitation":{"url":{}},"other":{}}"#)));
         let apps = r#"{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/ui":{},"a/b":{}}}"#;
+        let pages =
+            r#"{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}"#;
         assert!(!capabilities.add(&raw(apps)), "only the first request begins the era");
         assert_eq!(capabilities.get("elicitation").unwrap(), r#"{"url":{},"form":{}}"#);
         assert!(capabilities.get("other").is_none(), "upstreams need not know it");
-        assert!(capabilities.is_stateless() && capabilities.shows_apps());
+        assert!(capabilities.is_stateless() && capabilities.shows_apps() && !capabilities.shows_pages());
+        capabilities.add(&raw(pages));
+        assert!(capabilities.shows_pages());
         capabilities.initialize(raw(r#"{"roots":{},"extensions":{"a/b":{}}}"#));
-        assert!(!capabilities.add(&raw(apps)) && !capabilities.shows_apps() && !capabilities.is_stateless());
+        assert!(!capabilities.add(&raw(apps)) && !capabilities.shows_apps() && !capabilities.shows_pages());
+        assert!(!capabilities.is_stateless());
         assert_eq!(capabilities.offered(&["roots", "sampling"]), r#"{"roots":{},"extensions":{"a/b":{}}}"#);
     }
 }

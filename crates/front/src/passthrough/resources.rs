@@ -13,14 +13,16 @@ use config::GroupName;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
-/// `resources/list`, of the group that `params.group` names or of all.
+/// `resources/list`, of the group that `params.group` names or of all, which `ours` is before.
 ///
 /// # Errors
 ///
 /// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
-pub async fn list(invocation: Invocation) -> Reply {
+pub async fn list(invocation: Invocation, ours: Option<Raw>) -> Reply {
     let merge = |session: &SessionState, lists: &GroupEntries| {
-        uri_owner::merge(lists, &known_lists::claims(&session.groups), ListKind::RESOURCES.list.key())
+        let claims = known_lists::claims(&session.groups);
+        let merged = uri_owner::merge(lists, &claims, ListKind::RESOURCES.list.key());
+        ours.into_iter().chain(merged).collect()
     };
     aggregate::list(&invocation, &ListKind::RESOURCES, merge).await
 }

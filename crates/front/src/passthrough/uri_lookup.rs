@@ -323,8 +323,8 @@ impl KnownUris {
     ///
     /// Several groups named the URI.
     fn unlisted(&self, session: &SessionState, uri: &str) -> Result<Vec<Candidate>, RpcError> {
-        if uri_owner::is_rewritten(uri) {
-            // It names a group that does not exist.
+        if uri_owner::is_rewritten(uri) || uri_owner::is_reserved(uri) {
+            // It names a group that does not exist, or an app of ours.
             return Ok(Vec::new());
         }
         let mut groups = self.contenders(session, uri);

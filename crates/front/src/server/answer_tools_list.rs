@@ -1,6 +1,7 @@
 //! `tools/list`, and the lists as the client knows them.
 
 use super::{ClientSession, stateless};
+use crate::client::Client;
 use crate::errors;
 use crate::notify::list_changes::{ListChanges, ReadLists};
 use crate::session::request_span;
@@ -52,14 +53,15 @@ impl ClientSession {
     }
 }
 
-/// Returns the list of tools, and the lists as the client knows them: as they are now if they are known at once, else not
+/// Returns the list of tools of `client`, and the lists as the client knows them: as they are now if they are known at once, else not
 /// at all. `first_list_wait`: how long the first list may wait for start-up discovery; `None` before the groups are
 /// started, when no list is known.
 pub(super) fn lists(
     groups: &Arc<GroupManager>,
+    client: &Arc<Client>,
     first_list_wait: Option<Duration>,
 ) -> (ToolList, ListChanges) {
-    let tool_list = ToolList::new(groups, first_list_wait.unwrap_or_default());
+    let tool_list = ToolList::new(groups, client.clone(), first_list_wait.unwrap_or_default());
     let (list, of) = (tool_list.clone(), groups.clone());
     let read: ReadLists = Box::new(move || list.clone().contents(of.clone()).boxed());
     let known = first_list_wait.and_then(|_| read().now_or_never());

@@ -10,7 +10,7 @@ use crate::passthrough::{resources, skills, tasks, topic_subscriptions};
 use crate::session::context::{RequestContext, SessionState};
 use crate::session::invocation::Invocation;
 use crate::tools::search::ToolSearch;
-use crate::tools::{describe, protocol_extensions, status, status_prompt};
+use crate::tools::{describe, protocol_extensions, status, status_app, status_prompt};
 use crate::{call, errors, own_tools};
 use config::GroupName;
 use futures_util::future::join_all;
@@ -99,9 +99,9 @@ impl Dispatcher {
             Method::ToolsCall => self.call_tool(invocation)?,
             Method::ToolsDescribe => Box::pin(protocol_extensions::describe(invocation)),
             Method::ToolsDescribeBatch => Box::pin(protocol_extensions::describe_batch(invocation)),
-            Method::ResourcesList => Box::pin(resources::list(invocation)),
+            Method::ResourcesList => Box::pin(status_app::list_resources(invocation)),
             Method::ResourceTemplatesList => Box::pin(resources::templates(invocation)),
-            Method::ResourcesRead => Box::pin(resources::read(invocation)),
+            Method::ResourcesRead => Box::pin(status_app::read_resource(invocation)),
             Method::ResourcesDirectoryRead => Box::pin(skills::read_directory(invocation)),
             Method::SkillsList => Box::pin(skills::list(invocation)),
             Method::SkillsGet => Box::pin(skills::get(invocation)),
@@ -170,6 +170,10 @@ impl Dispatcher {
                 let arguments = invocation.params.get("arguments");
                 Ok(status::get_status(&invocation.context, arguments.as_ref()).await)
             }),
+            name if own_tools::is_of_page(name) && self.state.client.capabilities.shows_pages() => {
+                let with_others = name == own_tools::STATUS_DATA;
+                Box::pin(async move { Ok(status_app::call(invocation, with_others).await) })
+            }
             _ => {
                 let Invocation { context, params } = invocation;
                 Box::pin(async move { call::call_directly(context, params, &name).await })

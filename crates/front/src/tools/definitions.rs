@@ -2,7 +2,9 @@
 
 use crate::own_tools::{
     CALL_DYNAMIC_TOOL, CALL_DYNAMIC_TOOL_READONLY, GET_DYNAMIC_TOOLS, GET_STATUS, SEARCH_DYNAMIC_TOOLS,
+    SHOW_STATUS, STATUS_DATA,
 };
+use crate::status_page;
 use base::text::{CHARACTERS_PER_TOKEN, name, one_line, shorten};
 use serde_json::{Value, json};
 
@@ -51,6 +53,30 @@ pub fn list(groups: &[GroupLine<'_>], names_budget: usize) -> Vec<Value> {
         call_dynamic_tool_readonly(),
         search_dynamic_tools(),
         get_status(),
+    ]
+}
+
+/// Returns the tools of the status page: the one that shows it, and the one that gives it its data, which no model sees.
+pub fn of_status_page() -> [Value; 2] {
+    let annotations = json!({ "readOnlyHint": true, "openWorldHint": false });
+    let schema = json!({ "type": "object", "properties": {} });
+    [
+        json!({
+            "name": SHOW_STATUS,
+            "title": "Show the status as a page",
+            "description": "Shows the user a page: which MCP servers run, what failed, why, and what to do.",
+            "inputSchema": schema,
+            "annotations": annotations,
+            "_meta": { "ui": { "resourceUri": status_page::URI } },
+        }),
+        json!({
+            "name": STATUS_DATA,
+            "title": "Data of the status page",
+            "description": "Gives the status page its data.",
+            "inputSchema": schema,
+            "annotations": annotations,
+            "_meta": { "ui": { "visibility": ["app"] } },
+        }),
     ]
 }
 

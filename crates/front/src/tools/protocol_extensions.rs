@@ -129,8 +129,9 @@ async fn find(
 async fn find_unknown(context: &RequestContext, name: &str) -> Result<Raw, RpcError> {
     // There may be many such names, and other requests wait.
     tokio::task::yield_now().await;
-    if own_tools::NAMES.contains(&name) {
-        let ours = tool_list::our_definition(context.groups(), name);
+    let with_page = context.session.client.capabilities.shows_pages();
+    if own_tools::NAMES.contains(&name) || with_page && own_tools::is_of_page(name) {
+        let ours = tool_list::our_definition(context.groups(), name, with_page);
         return ours.ok_or_else(|| errors::unknown_tool(name));
     }
     let (group, tool) = resolve::by_direct_name(context, name, false).await?;

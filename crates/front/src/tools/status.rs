@@ -1,15 +1,18 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
-use super::duplicate_servers;
 use super::group_status::{group_json, group_line, millis};
+use super::{duplicate_servers, remedies, tool_list};
 use crate::ask::login_offer;
 use crate::results::grouped;
 use crate::session::context::RequestContext;
 use crate::{arguments, lookup, tool_errors};
 use base::clock::rounded;
+use base::text::shorten;
 use config::{Config, GroupName};
+use futures_util::future::join_all;
 use process::processes::duplicates::DuplicateServer;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 use upstream::groups::login_flows::LoginFlows;
 use upstream::{GroupManager, Snapshot, State, Upstream};
@@ -17,6 +20,10 @@ use wire::Raw;
 
 /// How many failed groups the first line names.
 const MAX_NAMED_GROUPS: usize = 10;
+
+/// How many of the last lines of stderr the page shows of a server, and how many characters of a line.
+const MAX_LAST_LINES: usize = 3;
+const MAX_LAST_LINE: usize = 300;
 
 /// The states of groups.
 pub struct Status {
@@ -52,6 +59,29 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
     json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
         .to_string()
         .into()
+}
+
+/// Reports the states of all groups as JSON, with what the status page shows beside `get_status`: remedies, the last lines
+/// of stderr, and the tokens of definitions. Waits a second at most for the logs of shared servers.
+pub async fn page_report(manager: &Arc<GroupManager>, flows: &LoginFlows) -> Value {
+    let all = manager.all();
+    let mut status = report(&all, manager, flows, &[]).json;
+    let last_lines = join_all(all.iter().map(last_lines)).await;
+    for (at, (group, lines)) in all.iter().zip(last_lines).enumerate() {
+        let of_group = &mut status["groups"][at];
+        remedies::add_to(of_group, group, &group.snapshot());
+        of_group["stderr"] = json!(lines);
+    }
+    status["tokens"] = manager.run_on_lists(tool_list::tokens).await.unwrap_or_default();
+    status
+}
+
+async fn last_lines(group: &Upstream) -> Vec<String> {
+    let lines = group.log_page(None).await.lines;
+    let last = lines.iter().rev().filter(|line| !line.trim().is_empty()).take(MAX_LAST_LINES);
+    let mut last: Vec<_> = last.map(|line| shorten(line, MAX_LAST_LINE)).collect();
+    last.reverse();
+    last
 }
 
 /// Reports the states of `groups`. `duplicates` are the servers among them that run more than once. `status` and

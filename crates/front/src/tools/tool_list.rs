@@ -6,15 +6,17 @@
 use super::definitions;
 use super::definitions::GroupLine;
 use crate::apps::AppUris;
+use crate::client::Client;
 use crate::errors::RpcError;
 use crate::known_names::exposed_names;
 use crate::notify::list_changes::ListContents;
 use crate::{errors, own_tools};
 use base::blocking::BlockingError;
+use base::text::CHARACTERS_PER_TOKEN;
 use config::tool_rules::Rules;
 use config::{Config, Mode, SurfaceKind};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -42,18 +44,22 @@ pub(crate) struct ToolList {
     wait_until: Instant,
     /// Whether some group had no surface when the list was first built. Then the flat surface has all our tools.
     incomplete: Arc<OnceLock<bool>>,
-    /// The last result, which is set once it is built, and the version that it is built for.
-    built: Arc<Mutex<(u64, Arc<OnceLock<Raw>>)>>,
+    /// The client, which decides whether the list has the tools of the status page.
+    client: Arc<Client>,
+    /// The last result, which is set once it is built, and what it is built for: a version, and a client that shows pages
+    /// or not.
+    built: Arc<Mutex<((u64, bool), Arc<OnceLock<Raw>>)>>,
 }
 
 impl ToolList {
     /// Creates the list as it is now. It is built when it is asked for. `wait`: how long from now on it waits for
     /// start-up discovery.
-    pub(crate) fn new(groups: &GroupManager, wait: Duration) -> Self {
+    pub(crate) fn new(groups: &GroupManager, client: Arc<Client>, wait: Duration) -> Self {
         Self {
             version: groups.list_version(),
             wait_until: Instant::now() + wait,
             incomplete: Arc::default(),
+            client,
             built: Arc::default(),
         }
     }
@@ -66,7 +72,8 @@ impl ToolList {
     /// Building it took too long.
     pub(crate) async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
         self.wait_for_discovery(groups).await;
-        let list = self.of_version(*self.version.borrow());
+        let with_page = self.client.capabilities.shows_pages();
+        let list = self.built_for((*self.version.borrow(), with_page));
         if let Some(list) = list.get() {
             return Ok(list.clone());
         }
@@ -75,14 +82,14 @@ impl ToolList {
             config.servers.iter().any(|(name, _)| !surfaces.contains_key(name))
         });
         // Whoever asks meanwhile waits for the list instead of building another one, even if this caller waits no more.
-        groups.run_on_lists(move |groups| list.get_or_init(|| build(groups, incomplete)).clone()).await
+        groups.run_on_lists(move |groups| list.get_or_init(|| build(groups, incomplete, with_page)).clone()).await
     }
 
-    /// Returns the result of a version; empty until it is built.
-    fn of_version(&self, version: u64) -> Arc<OnceLock<Raw>> {
+    /// Returns the result for a version, and for a client that shows pages or not; empty until it is built.
+    fn built_for(&self, wanted: (u64, bool)) -> Arc<OnceLock<Raw>> {
         let mut last = self.built.lock();
-        if last.0 != version {
-            *last = (version, Arc::default());
+        if last.0 != wanted {
+            *last = (wanted, Arc::default());
         }
         last.1.clone()
     }
@@ -108,7 +115,8 @@ impl ToolList {
     }
 }
 
-fn build(groups: &GroupManager, incomplete: bool) -> Raw {
+/// Builds the list. `with_page`: whether it has the tools of the status page.
+fn build(groups: &GroupManager, incomplete: bool, with_page: bool) -> Raw {
     let config = groups.config();
     with_group_lines(groups, |lines| {
         let ours = definitions::list(lines, config.settings.names_budget);
@@ -125,7 +133,8 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
                 (ours.into_iter().filter(is_listed).collect(), upstreams.definitions)
             }
         };
-        let ours = ours.iter().map(|tool| Raw::from(tool.to_string()));
+        let of_page = with_page.then(definitions::of_status_page).into_iter().flatten();
+        let ours = ours.into_iter().chain(of_page).map(|tool| Raw::from(tool.to_string()));
         let tools: Vec<Raw> = match config.settings.surface {
             SurfaceKind::Meta => ours.chain(upstreams).collect(),
             SurfaceKind::Flat => upstreams.into_iter().chain(ours).collect(),
@@ -134,16 +143,27 @@ fn build(groups: &GroupManager, incomplete: bool) -> Raw {
     })
 }
 
+/// Estimates the tokens of the definitions that a model gets at the start: `direct` if each server were a server of the
+/// client, as far as the tools are known, and `listed` with dynamic-mcp.
+pub(crate) fn tokens(groups: &GroupManager) -> Value {
+    let direct: u64 = groups.all().iter().map(|group| group.snapshot().definition_bytes()).sum();
+    let listed = (build(groups, false, false).len() + instructions(groups).len()) as u64;
+    let per_token = CHARACTERS_PER_TOKEN as u64;
+    json!({ "direct": direct / per_token, "listed": listed / per_token })
+}
+
 /// Returns how long a client may cache a list now, in milliseconds: not at all during start-up discovery.
 pub(crate) fn ttl_ms(groups: &GroupManager) -> u32 {
     if groups.is_discovering() { 0 } else { LIST_TTL_MS }
 }
 
-/// Returns the definition of our own tool `name`, if there is one.
-pub(crate) fn our_definition(groups: &GroupManager, name: &str) -> Option<Raw> {
+/// Returns the definition of our own tool `name`, if there is one. `with_page`: whether the tools of the status page are
+/// among them.
+pub(crate) fn our_definition(groups: &GroupManager, name: &str, with_page: bool) -> Option<Raw> {
     let budget = groups.config().settings.names_budget;
     let ours = with_group_lines(groups, |lines| definitions::list(lines, budget));
-    ours.iter().find(|tool| tool["name"] == name).map(|tool| tool.to_string().into())
+    let of_page = with_page.then(definitions::of_status_page).into_iter().flatten();
+    ours.into_iter().chain(of_page).find(|tool| tool["name"] == name).map(|tool| tool.to_string().into())
 }
 
 /// Returns whether results may be stored, which one of our tools and `resources/read` then read.

@@ -30,7 +30,7 @@ pub(super) fn base(env: &Env) -> Option<PathBuf> {
     dirs::state_dir(env)
 }
 
-fn dir(base: Option<&Path>) -> io::Result<PathBuf> {
+pub(super) fn dir(base: Option<&Path>) -> io::Result<PathBuf> {
     let base = base.ok_or_else(|| io::Error::other("LOCALAPPDATA is not set"))?;
     Ok(base.join("instances"))
 }

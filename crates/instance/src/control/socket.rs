@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::future::pending;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -33,15 +33,7 @@ const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Answers commands. `files` are the config files of this instance. Never completes.
 pub async fn serve(files: &[PathBuf], env: &Env, groups: Arc<GroupManager>) {
     let started = Instant::now();
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    let unchanging = Arc::new(InstanceStatus {
-        pid: std::process::id(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        up_s: 0,
-        cwd: text(env.cwd()),
-        config: files.iter().map(|file| text(file)).collect(),
-        status: Value::Null,
-    });
+    let unchanging = Arc::new(InstanceStatus::of_process(files, env));
     sleep(START_DELAY).await;
     let mut endpoint = match OwnEndpoint::listen(endpoint::base(env).as_deref()) {
         Ok(endpoint) => endpoint,
@@ -101,7 +93,7 @@ impl OpenCommands {
 async fn answer(
     socket: impl AsyncRead + AsyncWrite + Send + 'static,
     status: &InstanceStatus,
-    groups: &GroupManager,
+    groups: &Arc<GroupManager>,
     started: Instant,
 ) -> io::Result<()> {
     let (input, mut output) = tokio::io::split(socket);
@@ -110,7 +102,7 @@ async fn answer(
     let reply = match serde_json::from_slice(&line)? {
         InstanceRequest::Status => InstanceReply::Status(Box::new(InstanceStatus {
             up_s: started.elapsed().as_secs(),
-            status: status_for_owner(groups),
+            status: status_for_owner(groups).await,
             ..status.clone()
         })),
         InstanceRequest::Reconnect(name) => match groups.get(&GroupName::new(&name)) {
@@ -131,11 +123,13 @@ async fn answer(
 }
 
 /// Returns what `get_status` reports, with the findings that only the owner of the config may know.
-fn status_for_owner(groups: &GroupManager) -> Value {
-    let all = groups.all();
-    let mut report = status::report(&all, groups, &LoginFlows::default(), &[]).json;
-    for (at, group) in all.iter().enumerate() {
-        report["groups"][at]["findings"] = group.snapshot().findings_for_owner().into();
+async fn status_for_owner(groups: &Arc<GroupManager>) -> Value {
+    let mut report = status::page_report(groups, &LoginFlows::default()).await;
+    for of_group in report["groups"].as_array_mut().into_iter().flatten() {
+        let name = GroupName::new(of_group["group"].as_str().unwrap_or_default());
+        if let Some(group) = groups.get(&name) {
+            of_group["findings"] = group.snapshot().findings_for_owner().into();
+        }
     }
     report
 }

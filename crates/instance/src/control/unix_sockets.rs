@@ -16,6 +16,15 @@ pub(super) fn base(env: &Env) -> Option<PathBuf> {
     env.get_non_empty("XDG_RUNTIME_DIR").map(PathBuf::from)
 }
 
+/// Returns the runtime directory.
+///
+/// # Errors
+///
+/// Fails if it cannot be used.
+pub(super) fn dir(base: Option<&Path>) -> io::Result<PathBuf> {
+    Ok(RuntimeDir::open(base)?.path().to_owned())
+}
+
 /// The socket of this instance.
 pub(super) struct SocketEndpoint {
     listener: UnixListener,

@@ -27,6 +27,9 @@ pub struct Tool {
     pub requires_task: bool,
     /// Identifies the whole definition.
     pub digest: DefinitionDigest,
+    /// The length of the definition, in bytes. 0: a version that did not note it cached the tool.
+    #[serde(default)]
+    pub bytes: u32,
     /// Whether the server wants the user to confirm every call: `anthropic/requiresUserInteraction` in `_meta`.
     #[serde(default, rename = "user")]
     pub requires_user: bool,
@@ -116,6 +119,7 @@ pub(super) fn read_tool(definition: &Raw) -> Option<Tool> {
         idempotent: hint("idempotentHint"),
         requires_task: support.as_deref() == Some("required"),
         digest: DefinitionDigest::of(definition),
+        bytes: u32::try_from(definition.len()).unwrap_or(u32::MAX),
         requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
         app_only: !is_visible_to("model"),
         for_apps: ui.is_some() && is_visible_to("app"),

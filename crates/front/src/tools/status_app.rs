@@ -1,0 +1,72 @@
+//! The status as an MCP App (SEP-1865): the tools `show_status` and `status_data`, and the page as a resource. Only clients
+//! that show pages of HTML have them.
+//!
+//! The result of `show_status` has the status of this instance alone, because models may read it. The page then asks for
+//! `status_data`, which no model calls.
+
+use super::{duplicate_servers, status};
+use crate::passthrough::resources;
+use crate::session::context::RequestContext;
+use crate::session::invocation::Invocation;
+use crate::status_page::{PAGE, URI};
+use crate::{errors, uri_owner};
+use serde_json::json;
+use wire::protocol::PAGE_MIME_TYPE;
+use wire::{Raw, Reply};
+
+/// Answers a call of one of the tools. `with_others`: whether the result has the other instances of the user.
+pub(crate) async fn call(invocation: Invocation, with_others: bool) -> Raw {
+    let RequestContext { session, .. } = &invocation.context;
+    let (groups, flows) = (&session.groups, &session.login_flows);
+    groups.check_approvals().await;
+    let own = status::page_report(groups, flows).await;
+    let report = session.reports.report(own, with_others).await;
+    let text = match with_others {
+        true => "The data of the status page.".to_owned(),
+        false => {
+            let all = groups.all();
+            let duplicates = duplicate_servers::find(&all).await;
+            status::report(&all, groups, flows, &duplicates).text
+        }
+    };
+    json!({ "content": [{ "type": "text", "text": text }], "structuredContent": report }).to_string().into()
+}
+
+/// `resources/list`: the page, if the client shows pages, and the resources of all groups.
+///
+/// # Errors
+///
+/// See [`resources::list`].
+pub(crate) async fn list_resources(invocation: Invocation) -> Reply {
+    let shows_pages = invocation.context.session.client.capabilities.shows_pages();
+    let page = json!({
+        "uri": URI,
+        "name": "status",
+        "title": "Status of the MCP servers",
+        "mimeType": PAGE_MIME_TYPE,
+    });
+    resources::list(invocation, shows_pages.then(|| page.to_string().into())).await
+}
+
+/// `resources/read`: the page, if the client shows pages, or a resource of a group.
+///
+/// # Errors
+///
+/// The URI is reserved for pages and there is none; or see [`resources::read`].
+pub(crate) async fn read_resource(invocation: Invocation) -> Reply {
+    let uri = invocation.string("uri")?;
+    if !uri_owner::is_reserved(&uri) || invocation.params.get("group").is_some() {
+        return resources::read(invocation).await;
+    }
+    match uri == URI && invocation.context.session.client.capabilities.shows_pages() {
+        true => Ok(page()),
+        false => Err(errors::resource_not_found(&uri).into()),
+    }
+}
+
+/// Returns the page as the result of `resources/read`. Its policy is the default: inline script, and no connection.
+fn page() -> Raw {
+    let ui = json!({ "permissions": { "clipboardWrite": {} }, "prefersBorder": false });
+    let contents = json!({ "uri": URI, "mimeType": PAGE_MIME_TYPE, "text": PAGE, "_meta": { "ui": ui } });
+    json!({ "contents": [contents] }).to_string().into()
+}

@@ -1,0 +1,54 @@
+//! `dynamic-mcp status --html`: the status as a page in the browser.
+
+use auth::browser;
+use base::private_files;
+use base::text;
+use clap::Args;
+use config::env::Env;
+use front::status_page;
+use instance::control;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The options of the page.
+#[derive(Args, Debug)]
+pub(super) struct PageArgs {
+    /// Write a page to FILE, or to the runtime directory, and open it in the browser
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["json", "watch"])]
+    pub(super) html: Option<Option<PathBuf>>,
+    /// Do not open the page
+    #[arg(long, requires = "html")]
+    no_open: bool,
+}
+
+/// Writes the page with this report, which only the user can read, and opens it. Prints the path of the file.
+///
+/// # Errors
+///
+/// Fails if the file cannot be written.
+pub(super) fn write(
+    report: &Value,
+    file: Option<&Path>,
+    args: &PageArgs,
+    env: &Env,
+) -> anyhow::Result<ExitCode> {
+    let page = status_page::with_data(report);
+    let file = match file {
+        Some(file) => {
+            let file = env.cwd().join(file);
+            private_files::replace_one_of_many(&file, page.as_bytes(), false)?;
+            file
+        }
+        None => {
+            let file = control::page_file(env)?;
+            private_files::replace(&file, page.as_bytes(), false)?;
+            file
+        }
+    };
+    terminal::line(text::path(&file))?;
+    if !args.no_open && !browser::open_file(&file, env.get("BROWSER")) {
+        terminal::message("no browser could be started; open the file in one");
+    }
+    Ok(ExitCode::SUCCESS)
+}
