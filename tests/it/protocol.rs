@@ -25,6 +25,7 @@ mod server_requests;
 mod skills;
 mod stateless;
 mod stateless_subscriptions;
+mod status_page;
 mod tasks;
 mod tools_describe;
 mod unlisted_uris;

@@ -19,7 +19,7 @@ pub(super) struct PageArgs {
     pub(super) html: Option<Option<PathBuf>>,
     /// Do not open the page
     #[arg(long, requires = "html")]
-    no_open: bool,
+    pub(super) no_open: bool,
 }
 
 /// Writes the page with this report, which only the user can read, and opens it. Prints the path of the file.
@@ -30,7 +30,7 @@ pub(super) struct PageArgs {
 pub(super) fn write(
     report: &Value,
     file: Option<&Path>,
-    args: &PageArgs,
+    no_open: bool,
     env: &Env,
 ) -> anyhow::Result<ExitCode> {
     let page = status_page::with_data(report);
@@ -47,7 +47,7 @@ pub(super) fn write(
         }
     };
     terminal::line(text::path(&file))?;
-    if !args.no_open && !browser::open_file(&file, env.get("BROWSER")) {
+    if !no_open && !browser::open_file(&file, env.get("BROWSER")) {
         terminal::message("no browser could be started; open the file in one");
     }
     Ok(ExitCode::SUCCESS)

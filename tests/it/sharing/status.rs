@@ -239,3 +239,74 @@ fn status_shows_an_ordinary_user_the_memory_of_windows_and_servers() {
         assert!(group["memoryBytes"].as_u64().unwrap() > 1 << 18, "{group}");
     }
 }
+
+/// The report in a page.
+fn report_of(page: &str) -> Value {
+    let (_, rest) = page.split_once("id=\"data\">").unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn the_page_is_a_private_file_with_the_report_inside() {
+    let user = User::new();
+    let failing = json!({"command": "sh", "args": ["-c", "echo '</script><img src=x>' >&2; exit 3"]});
+    let config = pure_config([("g", scripted_upstream(&[])), ("bad", failing)]);
+    let mut window = user.window(&config);
+    window.connect(["g"]);
+    window.call_failure("bad", "x", json!({}));
+    status_of(&user, 1);
+    let opened = user.host_dir().join("opened");
+    let browser = user.host_dir().join("browser");
+    fs::write(&browser, format!("#!/bin/sh\necho \"$1\" > {}\n", opened.display())).unwrap();
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o700)).unwrap();
+    let write = |args: &[&str]| {
+        let mut command = user.program_command();
+        let command = command.args(["status", "--html"]).args(args).env("BROWSER", &browser);
+        PathBuf::from(stdout(output_of(command.current_dir(user.home.path()))).trim_end())
+    };
+    let file = write(&["--no-open"]);
+    assert_eq!(file, user.host_dir().join("status.html"));
+    assert!(!opened.exists());
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let page = fs::read_to_string(&file).unwrap();
+    let report = report_of(&page);
+    assert_eq!(report["instances"][0]["pid"], window.pid());
+    assert!(report.to_string().contains("</script><img src=x>"), "{report}");
+    assert!(!page.contains("<img"));
+    let named = write(&["named.html"]);
+    assert_eq!(named, user.home.path().join("named.html"));
+    assert_eq!(fs::metadata(&named).unwrap().permissions().mode() & 0o777, 0o600);
+    wait_until("the browser is started", || fs::read_to_string(&opened).is_ok_and(|url| url.ends_with('\n')));
+    assert_eq!(fs::read_to_string(&opened).unwrap().trim_end(), format!("file://{}", named.display()));
+}
+
+#[test]
+fn a_client_sees_of_other_windows_only_the_servers_of_its_profile() {
+    let user = User::new();
+    let config = merged(
+        pure_config([("g", scripted_upstream(&[])), ("hidden", scripted_upstream(&[]))]),
+        json!({"profiles": {"work": ["g"]}}),
+    );
+    let file = user.home.path().join("servers.json");
+    fs::write(&file, config.to_string()).unwrap();
+    // Both windows read the same file.
+    let window = |args: &[&str]| {
+        let command = ProxyCommand::new().env("XDG_RUNTIME_DIR", user.runtime.path().to_str().unwrap());
+        command.args(&["--no-cache", "--config", file.to_str().unwrap()]).args(args)
+    };
+    let mut all = window(&[]).start_initialized();
+    all.connect(["g", "hidden"]);
+    let mut work = window(&["--profile", "work"]).start();
+    work.handshake_with(
+        json!({"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}),
+    );
+    status_of(&user, 2);
+    let data = work.call_meta_tool("status_data", json!({}))["structuredContent"].take();
+    let instances = data["instances"].as_array().unwrap();
+    let groups = |pid: u32| {
+        let instance = instances.iter().find(|instance| instance["pid"] == pid).unwrap();
+        instance["groups"].as_array().unwrap().iter().map(|group| &group["group"]).collect::<Vec<_>>()
+    };
+    assert_eq!((groups(work.pid()), groups(all.pid())), (vec!["g"], vec!["g"]));
+    assert!(!data.to_string().contains("hidden"), "{data}");
+}
