@@ -1,4 +1,7 @@
 //! `dynamic-mcp status`: the running instances of this user and their groups.
+//!
+//! Each instance is asked over its control socket. `instance::report` sums up the answers, which this command prints as
+//! JSON or as a table, once or again and again. `page` writes them into a page and opens it in the browser.
 
 use super::running_instances::running_instances;
 use base::clock::{in_largest_unit, rounded};

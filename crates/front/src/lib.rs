@@ -33,7 +33,7 @@
 //! ```ignore
 //! let (peer, deadlines) = Peer::new(output);
 //! tokio::spawn(deadlines.run());
-//! let session = ClientSession::new(groups, &front_client, peer, SessionOptions::default(), Arc::new(NoReports));
+//! let session = ClientSession::new(groups, &front_client, peer, SessionOptions::default(), None);
 //! session.run(&mut lines, signals.next(), logins.shutdown()).await;
 //! ```
 

@@ -13,8 +13,8 @@ use crate::client::attribution::Attribution;
 use crate::errors::{self, RpcError};
 use crate::notify::list_changes::{ListChanges, ListContents};
 use crate::session::context::SessionState;
-use crate::session::reports::InstanceReports;
 use crate::session::request_span;
+use crate::status_page::InstanceReports;
 use crate::tools::tool_list::{self, ToolList};
 use dispatch::Dispatcher;
 use front_client::FrontClient;
@@ -98,14 +98,14 @@ impl ClientSession {
         front_client: &FrontClient,
         peer: Arc<Peer>,
         options: SessionOptions,
-        reports: Arc<dyn InstanceReports>,
+        reports: Option<Arc<dyn InstanceReports>>,
     ) -> Self {
-        let client = Client::new(peer.clone(), Attribution::new(&groups));
+        let client = Client::new(peer.clone(), Attribution::new(&groups), reports);
         front_client.attach(client.clone());
         let (tool_list, list_changes) = answer_tools_list::lists(&groups, &client, None);
         Self {
             advertised: initialize::advertised(&groups),
-            dispatcher: Dispatcher::new(SessionState::new(groups.clone(), client.clone(), reports)),
+            dispatcher: Dispatcher::new(SessionState::new(groups.clone(), client.clone())),
             client,
             options,
             tool_list,
@@ -250,7 +250,7 @@ impl ClientSession {
 
     /// Advertises resources to a client that shows pages, because our own page is one.
     fn advertise_page(&mut self) {
-        self.advertised.resources |= self.client.capabilities.shows_pages();
+        self.advertised.resources |= self.client.status_reports().is_some();
     }
 
     /// Starts the groups, the first time that it is called. Returns when they exist, even if some are not told to start

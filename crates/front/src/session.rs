@@ -10,13 +10,12 @@
 //! request and its progress token, and sends requests to upstreams and questions to the user. An
 //! [`Invocation`](invocation::Invocation) is a context with the params of the request. `wait_progress` reports progress
 //! while a request waits for something else than the server's answer. `input_required` puts the questions of a stateless
-//! server to the client while a request runs. `reports` is the interface to the status of all instances. `request_span` gives log lines the request that they belong to.
+//! server to the client while a request runs. `request_span` gives log lines the request that they belong to.
 
 pub mod context;
 pub mod input_required;
 pub mod invocation;
 pub mod open_tasks;
-pub mod reports;
 pub mod request_span;
 pub mod subscription_order;
 pub mod unspent_nonces;

@@ -10,7 +10,6 @@ use config::Config;
 use config::env::Env;
 use front::server::ClientSession;
 use front::server::options::SessionOptions;
-use front::session::reports::NoReports;
 use futures_util::future::BoxFuture;
 use http_client::credentials::LoginService;
 use process::launch::ANCESTORS_VAR;
@@ -86,13 +85,8 @@ impl EmbeddedInstance {
         tasks.spawn(async move { background.run().await });
 
         let (peer, mut lines) = connect(session_in, session_out, limit, &mut tasks);
-        let session = ClientSession::new(
-            groups.clone(),
-            &client,
-            peer.clone(),
-            SessionOptions::default(),
-            Arc::new(NoReports),
-        );
+        let session =
+            ClientSession::new(groups.clone(), &client, peer.clone(), SessionOptions::default(), None);
         let closing = groups.clone();
         let serving = tokio::spawn(async move {
             session.run(&mut lines, std::future::pending(), closing.shutdown()).await;

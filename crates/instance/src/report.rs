@@ -7,7 +7,7 @@ use base::clock::unix_time_s;
 use base::procfs;
 use config::Share;
 use config::env::Env;
-use front::session::reports::InstanceReports;
+use front::status_page::InstanceReports;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use process::processes::duplicates::{self, DuplicateServer, PrivateServer};

@@ -171,7 +171,7 @@ async fn run_session(
     let Instance { groups, client, logins, env } = instance;
     let (peer, deadlines) = Peer::new(output.clone());
     let reports = Arc::new(ClientReports::new(&options.files, &env));
-    let session = ClientSession::new(groups.clone(), &client, peer, options.session, reports);
+    let session = ClientSession::new(groups.clone(), &client, peer, options.session, Some(reports));
     let closing = groups.clone();
     // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
     let serving = tokio::spawn(async move {

@@ -80,7 +80,10 @@ impl Home {
         let mut command = Command::new(program);
         command.env_clear().current_dir(home).env("HOME", home).env("TMPDIR", home);
         command.env("PATH", std::env::join_paths(path).unwrap());
-        command.env("XDG_RUNTIME_DIR", home).env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS);
+        command
+            .env("BROWSER", "true")
+            .env("XDG_RUNTIME_DIR", home)
+            .env("DBUS_SESSION_BUS_ADDRESS", DISABLED_DBUS);
         command
     }
 }

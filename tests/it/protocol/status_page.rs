@@ -92,7 +92,9 @@ fn the_result_of_show_status_is_complete_without_the_page() {
     let commands: Vec<_> =
         bad["remedies"].as_array().unwrap().iter().map(|remedy| &remedy["command"]).collect();
     assert_eq!(commands, ["dynamic-mcp logs bad --all", "dynamic-mcp reconnect bad --all"]);
-    assert_eq!(bad["stderr"], json!(["</script><b>no</b>"]));
+    // It may have been tried again.
+    let stderr = bad["stderr"].as_array().unwrap();
+    assert!(!stderr.is_empty() && stderr.iter().all(|line| line == "</script><b>no</b>"), "{stderr:?}");
     // `get_status` has none of this, because models read it.
     let plain = proxy.group_status("bad");
     assert_eq!((&plain["remedies"], &plain["stderr"]), (&Value::Null, &Value::Null));

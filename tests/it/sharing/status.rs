@@ -307,6 +307,6 @@ fn a_client_sees_of_other_windows_only_the_servers_of_its_profile() {
         let instance = instances.iter().find(|instance| instance["pid"] == pid).unwrap();
         instance["groups"].as_array().unwrap().iter().map(|group| &group["group"]).collect::<Vec<_>>()
     };
-    assert_eq!((groups(work.pid()), groups(all.pid())), (vec!["g"], vec!["g"]));
+    assert_eq!((groups(work.pid()), groups(all.pid())), (vec![&json!("g")], vec![&json!("g")]));
     assert!(!data.to_string().contains("hidden"), "{data}");
 }

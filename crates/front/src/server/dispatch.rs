@@ -151,6 +151,14 @@ impl Dispatcher {
             return Ok(call_dynamic_tool(invocation, false));
         }
         let name = invocation.string("name")?;
+        if own_tools::is_of_page(&name)
+            && let Some(reports) = self.state.client.status_reports().cloned()
+        {
+            let with_others = name == own_tools::STATUS_DATA;
+            let answer =
+                async move { Ok(status_app::call(&invocation.context, &*reports, with_others).await) };
+            return Ok(Box::pin(answer));
+        }
         Ok(match &*name {
             own_tools::CALL_DYNAMIC_TOOL => call_dynamic_tool(invocation, false),
             own_tools::CALL_DYNAMIC_TOOL_READONLY => call_dynamic_tool(invocation, true),
@@ -170,10 +178,6 @@ impl Dispatcher {
                 let arguments = invocation.params.get("arguments");
                 Ok(status::get_status(&invocation.context, arguments.as_ref()).await)
             }),
-            name if own_tools::is_of_page(name) && self.state.client.capabilities.shows_pages() => {
-                let with_others = name == own_tools::STATUS_DATA;
-                Box::pin(async move { Ok(status_app::call(invocation, with_others).await) })
-            }
             _ => {
                 let Invocation { context, params } = invocation;
                 Box::pin(async move { call::call_directly(context, params, &name).await })

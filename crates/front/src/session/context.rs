@@ -15,7 +15,6 @@ use crate::exposed_names::ExposedNames;
 use crate::known_names::KnownNames;
 use crate::origins::Origins;
 use crate::results::ResultStore;
-use crate::session::reports::InstanceReports;
 use config::GroupName;
 use jq::JqRunner;
 use parking_lot::Mutex;
@@ -60,22 +59,15 @@ pub struct SessionState {
     pub jq: JqRunner,
     /// The exposed names of all known tools.
     pub names: KnownNames,
-    /// Reports on the instances of this user.
-    pub reports: Arc<dyn InstanceReports>,
 }
 
 impl SessionState {
     /// Creates the state of a new session.
-    pub fn new(
-        groups: Arc<GroupManager>,
-        client: Arc<Client>,
-        reports: Arc<dyn InstanceReports>,
-    ) -> Arc<Self> {
+    pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Arc<Self> {
         let state = Arc::new(Self {
             results: ResultStore::new(groups.results_dir()),
             jq: JqRunner::default(),
             names: KnownNames::default(),
-            reports,
             groups,
             client: client.clone(),
             open_tasks: OpenTasks::default(),

@@ -129,7 +129,7 @@ async fn find(
 async fn find_unknown(context: &RequestContext, name: &str) -> Result<Raw, RpcError> {
     // There may be many such names, and other requests wait.
     tokio::task::yield_now().await;
-    let with_page = context.session.client.capabilities.shows_pages();
+    let with_page = context.session.client.status_reports().is_some();
     if own_tools::NAMES.contains(&name) || with_page && own_tools::is_of_page(name) {
         let ours = tool_list::our_definition(context.groups(), name, with_page);
         return ours.ok_or_else(|| errors::unknown_tool(name));

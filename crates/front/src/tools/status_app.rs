@@ -8,19 +8,19 @@ use super::{duplicate_servers, status};
 use crate::passthrough::resources;
 use crate::session::context::RequestContext;
 use crate::session::invocation::Invocation;
-use crate::status_page::{PAGE, URI};
+use crate::status_page::{InstanceReports, PAGE, URI};
 use crate::{errors, uri_owner};
 use serde_json::json;
 use wire::protocol::PAGE_MIME_TYPE;
 use wire::{Raw, Reply};
 
 /// Answers a call of one of the tools. `with_others`: whether the result has the other instances of the user.
-pub(crate) async fn call(invocation: Invocation, with_others: bool) -> Raw {
-    let RequestContext { session, .. } = &invocation.context;
+pub(crate) async fn call(context: &RequestContext, reports: &dyn InstanceReports, with_others: bool) -> Raw {
+    let session = &context.session;
     let (groups, flows) = (&session.groups, &session.login_flows);
     groups.check_approvals().await;
     let own = status::page_report(groups, flows).await;
-    let report = session.reports.report(own, with_others).await;
+    let report = reports.report(own, with_others).await;
     let text = match with_others {
         true => "The data of the status page.".to_owned(),
         false => {
@@ -38,14 +38,14 @@ pub(crate) async fn call(invocation: Invocation, with_others: bool) -> Raw {
 ///
 /// See [`resources::list`].
 pub(crate) async fn list_resources(invocation: Invocation) -> Reply {
-    let shows_pages = invocation.context.session.client.capabilities.shows_pages();
+    let has_page = invocation.context.session.client.status_reports().is_some();
     let page = json!({
         "uri": URI,
         "name": "status",
         "title": "Status of the MCP servers",
         "mimeType": PAGE_MIME_TYPE,
     });
-    resources::list(invocation, shows_pages.then(|| page.to_string().into())).await
+    resources::list(invocation, has_page.then(|| page.to_string().into())).await
 }
 
 /// `resources/read`: the page, if the client shows pages, or a resource of a group.
@@ -58,7 +58,7 @@ pub(crate) async fn read_resource(invocation: Invocation) -> Reply {
     if !uri_owner::is_reserved(&uri) || invocation.params.get("group").is_some() {
         return resources::read(invocation).await;
     }
-    match uri == URI && invocation.context.session.client.capabilities.shows_pages() {
+    match uri == URI && invocation.context.session.client.status_reports().is_some() {
         true => Ok(page()),
         false => Err(errors::resource_not_found(&uri).into()),
     }

@@ -72,7 +72,7 @@ impl ToolList {
     /// Building it took too long.
     pub(crate) async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
         self.wait_for_discovery(groups).await;
-        let with_page = self.client.capabilities.shows_pages();
+        let with_page = self.client.status_reports().is_some();
         let list = self.built_for((*self.version.borrow(), with_page));
         if let Some(list) = list.get() {
             return Ok(list.clone());

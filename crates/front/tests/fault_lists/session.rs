@@ -9,7 +9,6 @@ use config::{Config, GroupName, Overrides, load};
 use dynamic_mcp_front::server::ClientSession;
 use dynamic_mcp_front::server::front_client::FrontClient;
 use dynamic_mcp_front::server::options::SessionOptions;
-use dynamic_mcp_front::session::reports::NoReports;
 use parking_lot::Mutex;
 use process::launch::direct::DirectLaunches;
 use process::secrets::SecretResolver;
@@ -261,8 +260,7 @@ impl<'a> World<'a> {
         let (output, writer) = Output::any(proxy_out);
         let mut lines = LineReader::new(Box::new(proxy_in), limit);
         let (peer, deadlines) = Peer::new(output.clone());
-        let proxy =
-            ClientSession::new(groups.clone(), &front, peer, SessionOptions::default(), Arc::new(NoReports));
+        let proxy = ClientSession::new(groups.clone(), &front, peer, SessionOptions::default(), None);
         let (stop, stopped) = oneshot::channel::<()>();
         let closing = groups.clone();
         let mut tasks = JoinSet::new();
