@@ -194,7 +194,7 @@ impl Fixture {
 
 /// Starts a server that answers every request of `/mcp` with 401, and names an authorization server: itself. It ends with
 /// the test process.
-fn start_login_server() -> u16 {
+pub(crate) fn start_login_server() -> u16 {
     fn answer(stream: &TcpStream, origin: &str) -> std::io::Result<()> {
         let mut reader = BufReader::new(stream);
         let (mut line, mut length, mut request) = (String::new(), 0, String::new());

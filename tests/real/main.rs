@@ -9,7 +9,8 @@
 //! - `launchers`: servers of `npx` and `uvx` without these;
 //! - `agents`: OpenCode, Codex, Gemini CLI and Copilot CLI, with the model `fake_model`;
 //! - `broken_servers`: all of these clients, FastMCP and MCP Inspector, where four of eight servers are broken;
-//! - `conformance`, `client_conformance`: the official conformance suite, with dynamic-mcp as the server and as the client.
+//! - `conformance`, `client_conformance`: the official conformance suite, with dynamic-mcp as the server and as the client;
+//! - `status_page`: the status page, in Chromium and in the host side of MCP Apps.
 //!
 //! Each test runs in a `workspace`.
 #![cfg(unix)]
@@ -30,4 +31,5 @@ mod reference_server_tasks;
 mod reference_servers;
 mod sdk_servers_http;
 mod sdk_servers_stdio;
+mod status_page;
 mod workspace;

@@ -23,7 +23,7 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long processes may take to exit after the client. Clients give the proxy two seconds before SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 16] = [
+const SCRIPTS: [&str; 20] = [
     "run_plan.mjs",
     "client_ts_v1.mjs",
     "client_ts_v2.mjs",
@@ -40,6 +40,10 @@ const SCRIPTS: [&str; 16] = [
     "conformance_stateless.py",
     "conformance_skills.py",
     "conformance_login.py",
+    "status_page.mjs",
+    "status_page_checks.mjs",
+    "status_page_host.mjs",
+    "status_page_reports.mjs",
 ];
 
 /// The directory of the programs that `tests/real/setup` installed. `None`, with a message, if it was not run.
@@ -48,19 +52,18 @@ fn find_install_dir() -> Option<PathBuf> {
     if dir.join("ready").exists() {
         return Some(dir);
     }
-    let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|actual| actual == value);
-    assert!(
-        !is_set("CI", "true") && !is_set("DYNAMIC_MCP_REQUIRE_REAL", "1"),
-        "no programs are installed in {dir:?}: run tests/real/setup"
-    );
+    skip("run tests/real/setup first (needs Node.js and Python)");
+    None
+}
+
+/// Says that this test is skipped, and what to do about it. Panics where it must not be skipped.
+pub(crate) fn skip(remedy: &str) {
     let test = thread::current().name().unwrap_or_default().to_owned();
+    let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|actual| actual == value);
+    assert!(!is_set("CI", "true") && !is_set("DYNAMIC_MCP_REQUIRE_REAL", "1"), "{test}: {remedy}");
     // Not `eprintln`, because the output of tests that pass is not shown.
     #[expect(clippy::disallowed_methods, reason = "it is shown also if the test passes")]
-    drop(writeln!(
-        std::io::stderr(),
-        "SKIPPED: {test}: run tests/real/setup first (needs Node.js and Python)"
-    ));
-    None
+    drop(writeln!(std::io::stderr(), "SKIPPED: {test}: {remedy}"));
 }
 
 /// The number of tests that run programs at the moment.
