@@ -5,7 +5,7 @@
 //! - `commands`: the commands run;
 //! - `messages`: docs/errors.md has what commands say when something fails;
 //! - `platforms`: docs/platforms.md has the modules of `tests/it` that do not run everywhere;
-//! - `pictures`: those of README.md show today's figures and what the program prints.
+//! - `pictures`: the plot in README.md shows today's figures.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -110,13 +110,13 @@ async function checkFile(url) {
 }
 
 /** Shows the app to a host. `answer`: what `status_data` returns. */
-async function openInHost(client, answer, { capabilities = { serverTools: {}, openLinks: {} }, hostContext = {}, clock = false } = {}) {
+async function openInHost(client, answer, { capabilities = { serverTools: {}, openLinks: {} }, hostContext = {}, clock = false, until = "h1" } = {}) {
   const context = await browser.newContext({ viewport: { width: 900, height: 700 } });
   if (clock) await context.clock.install();
   const { contents } = await client.readResource({ uri: URI });
   const result = await client.callTool({ name: "show_status", arguments: {} });
   const callTool = ({ name }) => (assert.equal(name, "status_data"), answer());
-  const app = await openApp(context, { resource: contents[0], result, callTool, capabilities, hostContext });
+  const app = await openApp(context, { resource: contents[0], result, callTool, capabilities, hostContext, until });
   return { ...app, context };
 }
 
@@ -175,12 +175,22 @@ async function checkRefresh(client, data) {
   await context.close();
 }
 
+/** The result of another server's tool that names the page is not drawn. */
+async function assertForeignResult(client, data) {
+  const tool = { name: "evil__show", inputSchema: { type: "object" } };
+  const foreign = await openInHost(client, () => data, { capabilities: {}, hostContext: { toolInfo: { tool } }, until: "header" });
+  await setTimeout(200);
+  assert.equal(await foreign.frame.locator("main").innerText(), "");
+  await foreign.context.close();
+}
+
 /** What a host without tools and links gets, and what one with links opens. */
 async function checkHosts(client, data) {
   const plain = await openInHost(client, () => data, { capabilities: {} });
   assert.equal(await plain.frame.locator("#refresh").isVisible(), false);
   assert.deepEqual(plain.did.calls, []);
   await plain.context.close();
+  await assertForeignResult(client, data);
   const url = "https://login.example/authorize?state=1";
   const login = await openInHost(client, () => ({ content: [], structuredContent: withLogin(data.structuredContent, url) }));
   await login.frame.getByRole("button", { name: "Open the login page" }).click();

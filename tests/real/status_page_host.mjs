@@ -58,9 +58,9 @@ const PAGE = `<!doctype html><html lang="en"><title>host</title>
 
 /**
  * Shows an app. `resource`: the content that `resources/read` gave. `result`: that of the tool that shows the app.
- * `callTool`: what a call of a tool by the app returns. Returns the page, the app's frame, and what the app did.
+ * `callTool`: what a call of a tool by the app returns. `until`: what the app shows when it is ready. Returns the page, the app's frame, and what the app did.
  */
-export async function openApp(context, { resource, result, callTool, capabilities, hostContext }) {
+export async function openApp(context, { resource, result, callTool, capabilities, hostContext, until }) {
   const page = await context.newPage();
   const did = { calls: [], links: [], problems: watch(page) };
   const permissions = resource._meta.ui.permissions;
@@ -86,7 +86,7 @@ export async function openApp(context, { resource, result, callTool, capabilitie
   await page.goto(HOST);
   await page.waitForFunction(() => globalThis.app);
   const frame = page.frames().find((frame) => frame.url() === APP);
-  await frame.waitForSelector("h1");
+  await frame.waitForSelector(until);
   return { page, frame, did };
 }
 
@@ -94,7 +94,9 @@ export async function openApp(context, { resource, result, callTool, capabilitie
 export function watch(page) {
   const problems = [];
   page.on("pageerror", (error) => problems.push(String(error)));
-  page.on("console", (message) => problems.push(`console: ${message.text()}`));
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) problems.push(`console: ${message.text()}`);
+  });
   page.on("request", (request) => {
     const url = request.url();
     if (!request.isNavigationRequest() && !url.startsWith(HOST)) problems.push(`request: ${url}`);

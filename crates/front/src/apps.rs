@@ -6,7 +6,7 @@
 use crate::known_lists::{self, GroupEntries};
 use crate::uri_owner;
 use config::GroupName;
-use memchr::memmem;
+use memchr::{memchr, memmem};
 use serde_json::json;
 use std::sync::OnceLock;
 use upstream::GroupManager;
@@ -34,7 +34,7 @@ impl<'g> AppUris<'g> {
     /// Returns the definition with the URI of its app replaced by the one under which clients see it. A definition
     /// without an app stays as it is.
     pub(crate) fn set_in(&self, group: &GroupName, definition: &Raw) -> Raw {
-        if memmem::find(definition, APP_SCHEME.as_bytes()).is_none() {
+        if !may_name_app(definition) {
             return definition.clone();
         }
         let Some(meta) = raw::get(definition, "_meta") else { return definition.clone() };
@@ -61,5 +61,23 @@ impl<'g> AppUris<'g> {
         let ui = json!({ "resourceUri": uri }).to_string();
         let named = raw::set(&meta.unwrap_or(Raw::from_static(b"{}")), "ui", ui.as_bytes());
         raw::set(result, "_meta", &raw::set_str(&named, OLD_APP_KEY, &uri))
+    }
+}
+
+/// Returns whether a definition may name an app. Of one with escapes this is not known, because `ui:\/\/` is the same
+/// address.
+fn may_name_app(definition: &[u8]) -> bool {
+    memmem::find(definition, APP_SCHEME.as_bytes()).is_some() || memchr(b'\\', definition).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_escaped_address_is_seen() {
+        assert!(may_name_app(br#"{"_meta":{"ui":{"resourceUri":"ui://a/b"}}}"#));
+        assert!(may_name_app(br#"{"_meta":{"ui":{"resourceUri":"ui:\/\/dynamic-mcp/status"}}}"#));
+        assert!(!may_name_app(br#"{"name":"a"}"#));
     }
 }

@@ -249,7 +249,8 @@ fn report_of(page: &str) -> Value {
 #[test]
 fn the_page_is_a_private_file_with_the_report_inside() {
     let user = User::new();
-    let failing = json!({"command": "sh", "args": ["-c", "echo '</script><img src=x>' >&2; exit 3"]});
+    let failing = json!({"command": "sh", "args": ["-c", "echo '</script><img src=x>' >&2; exit 3"],
+        "env": {"TOKEN": "no-page-has-this"}});
     let config = pure_config([("g", scripted_upstream(&[])), ("bad", failing)]);
     let mut window = user.window(&config);
     window.connect(["g"]);
@@ -272,7 +273,7 @@ fn the_page_is_a_private_file_with_the_report_inside() {
     let report = report_of(&page);
     assert_eq!(report["instances"][0]["pid"], window.pid());
     assert!(report.to_string().contains("</script><img src=x>"), "{report}");
-    assert!(!page.contains("<img"));
+    assert!(!page.contains("<img") && !page.contains("no-page-has-this"));
     let named = write(&["named.html"]);
     assert_eq!(named, user.home.path().join("named.html"));
     assert_eq!(fs::metadata(&named).unwrap().permissions().mode() & 0o777, 0o600);
