@@ -70,15 +70,15 @@ async function open(url, width, options = {}) {
   return { context, page, problems };
 }
 
-/** Checks a page in each theme and width. `pictures`: whether to keep pictures. */
-async function checkLook(name, url, { pictures = false } = {}) {
-  for (const colorScheme of THEMES) {
+/** Checks a page in each theme and width. axe takes a second, and what it finds depends on the theme. */
+async function checkLook(name, url, themes = THEMES) {
+  for (const colorScheme of themes) {
     for (const width of WIDTHS) {
       const label = `${name}, ${colorScheme}, ${width} px`;
       const { context, page, problems } = await open(url, width, { colorScheme });
       await assertFits(page, label);
-      await assertAccessible(page, label);
-      if (pictures) await page.screenshot({ path: join(plan.looks, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+      if (width === 800) await assertAccessible(page, label);
+      await page.screenshot({ path: join(plan.looks, `${name}-${width}-${colorScheme}.png`), fullPage: true });
       assert.deepEqual(problems, [], label);
       await context.close();
     }
@@ -237,12 +237,12 @@ try {
   const data = await settled(first, failing);
 
   const real = writePage("real");
-  await checkLook("real", real, { pictures: true });
+  await checkLook("real", real);
   await checkZoom(real);
   await checkFile(real);
   const sizes = await takePictures(real);
-  await checkLook("crowd", writePage("crowd", crowd(data.structuredContent, 20, 50)), { pictures: true });
-  await checkLook("empty", writePage("empty", { ...data.structuredContent, instances: [] }), { pictures: true });
+  await checkLook("crowd", writePage("crowd", crowd(data.structuredContent, 20, 50)), ["light"]);
+  await checkLook("empty", writePage("empty", { ...data.structuredContent, instances: [] }), ["dark"]);
 
   await checkApp(first);
   await checkRefresh(first, data);
