@@ -1,13 +1,14 @@
-// Checks the status page in Chromium: node status_page.mjs PLAN.json. The plan has dynamic-mcp's `command`, the `browser`,
-// the directory for `pictures`, the `directories` of the instances by the program that starts each, and `broken`, a
-// config that replaces the one of the command.
+// Checks the status page in Chromium: node status_page.mjs PLAN.json. The plan has the `program` of dynamic-mcp, the `browser`,
+// the directories for `pictures` of the docs and for `looks`, pictures of all widths and themes, the `directories` of the
+// instances by the script in `scripts` that starts each, the directory of `files` of one server, the `config`, and
+// `broken`, which replaces it.
 //
 // Prints a report as one line of JSON: the pictures and their sizes.
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { execFileSync } from "node:child_process";
 import assert from "node:assert/strict";
-import { copyFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { chromium } from "playwright-core";
@@ -19,14 +20,13 @@ const URI = "ui://dynamic-mcp/status";
 const THEMES = ["light", "dark"];
 const WIDTHS = [300, 800, 2560];
 const plan = JSON.parse(readFileSync(process.argv[2], "utf8"));
-const [program, ...options] = plan.command;
 const extensions = { "io.modelcontextprotocol/ui": { mimeTypes: ["text/html;profile=mcp-app"] } };
 
 /** Starts an instance as the MCP client that the script `name` is. */
 async function startInstance(name, cwd) {
   const client = new Client({ name, version: "1" }, { capabilities: { extensions } });
-  const env = { ...process.env };
-  await client.connect(new StdioClientTransport({ command: join(plan.scripts, name), args: plan.command, cwd, env }));
+  const transport = { command: join(plan.scripts, name), args: [plan.program], cwd, env: { ...process.env } };
+  await client.connect(new StdioClientTransport(transport));
   return client;
 }
 
@@ -50,7 +50,7 @@ async function settled(client, names) {
 /** Writes the page of `dynamic-mcp status --html`, with this report if one is given. */
 function writePage(name, report) {
   const file = join(process.env.HOME, `${name}.html`);
-  execFileSync(program, ["status", "--html", file, "--no-open"]);
+  execFileSync(plan.program, ["status", "--html", file, "--no-open"]);
   if (report) {
     const [before, after] = readFileSync(file, "utf8").split(/(?<=id="data">).*?(?=<\/script>)/s);
     writeFileSync(file, before + JSON.stringify(report).replaceAll("<", "\\u003c") + after);
@@ -129,10 +129,10 @@ async function checkApp(client) {
     return [backgroundColor, getComputedStyle(document.documentElement).colorScheme];
   });
   assert.deepEqual(look, ["rgb(1, 2, 3)", "dark"]);
+  await assertAccessible(frame, "in a host");
   await page.evaluate(() => bridge.sendHostContextChange({ theme: "light" }));
   await frame.waitForFunction(() => document.documentElement.style.colorScheme === "light");
   await page.waitForFunction(() => globalThis.size?.height > 300);
-  await assertAccessible(frame, "in a host");
   // The frame may not use the clipboard, so the text is selected.
   await frame.locator(".command button").first().click();
   await frame.getByText(/^(Selected|Copied)$/).first().waitFor();
@@ -210,9 +210,20 @@ async function takePictures(url) {
   const sizes = {};
   for (const colorScheme of THEMES) {
     const { context, page } = await open(url, 960, { colorScheme, deviceScaleFactor: 1.5 });
-    const path = join(plan.pictures, `status-${colorScheme}.png`);
-    await page.screenshot({ path, fullPage: true });
-    sizes[colorScheme] = statSync(path).size;
+    const png = await page.screenshot({ fullPage: true });
+    // A third of the size of a PNG.
+    await page.goto("about:blank");
+    const webp = await page.evaluate(async (png) => {
+      const image = new Image();
+      image.src = `data:image/png;base64,${png}`;
+      await image.decode();
+      const canvas = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height });
+      canvas.getContext("2d").drawImage(image, 0, 0);
+      return canvas.toDataURL("image/webp", 0.85).split(",")[1];
+    }, png.toString("base64"));
+    const bytes = Buffer.from(webp, "base64");
+    writeFileSync(join(plan.pictures, `status-${colorScheme}.webp`), bytes);
+    sizes[colorScheme] = bytes.length;
     await context.close();
   }
   return sizes;
@@ -249,7 +260,7 @@ try {
   await checkHosts(first, data);
 
   // Servers that are named like markup, and that fail with markup.
-  copyFileSync(plan.broken, options[1]);
+  copyFileSync(plan.broken, plan.config);
   const name = "<img src=x onerror=alert(1)>";
   while (!(await dataOf(first)).structuredContent.instances[0].groups.some((group) => group.group === name)) await setTimeout(100);
   await callGroup(first, name, "query", {});

@@ -61,9 +61,12 @@ fn the_status_page_in_a_browser() {
     let servers = servers(&workspace, files);
     let broken = workspace
         .write("broken.json", &json!({ "mcpServers": with_hostile_server(servers.clone()) }).to_string());
+    let config = json!({ "mcpServers": servers }).to_string();
+    let config = workspace.write(".config/dynamic-mcp/servers.json", &config);
     let mut directories = serde_json::Map::new();
-    for (client, directory) in [("claude", "work/shop"), ("code", "work/shop"), ("goose", "notes")] {
-        let script = workspace.write(&format!("scripts/{client}"), "#!/bin/sh\n\"$@\"\nexit\n");
+    for (client, directory) in [("claude", "work/shop"), ("code", "work/shop"), ("goose", "work/notes")] {
+        let script =
+            workspace.write(&format!("scripts/{client}"), "#!/bin/sh\nPATH=/usr/bin:/bin\n\"$@\"\nexit\n");
         fs::set_permissions(script, fs::Permissions::from_mode(0o700)).unwrap();
         let directory = workspace.path(directory);
         fs::create_dir_all(&directory).unwrap();
@@ -78,7 +81,7 @@ fn the_status_page_in_a_browser() {
     let pictures = if std::env::var_os("UPDATE_PICTURES").is_some() { docs } else { made.clone() };
     let looks = std::env::var_os("KEEP_PICTURES").map_or(made, PathBuf::from);
     let plan = json!({
-        "command": workspace.proxy_for_servers(&servers), "browser": browser, "scripts": workspace.path("scripts"),
+        "program": env!("CARGO_BIN_EXE_dynamic-mcp"), "config": config, "browser": browser, "scripts": workspace.path("scripts"),
         "directories": directories, "files": files, "broken": broken, "pictures": pictures, "looks": looks,
     });
     let plan = workspace.write("plan.json", &plan.to_string());
