@@ -78,8 +78,8 @@ fn the_status_page_in_a_browser() {
     let made = workspace.path("pictures");
     fs::create_dir(&made).unwrap();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-    let pictures = if std::env::var_os("UPDATE_PICTURES").is_some() { docs } else { made.clone() };
-    let looks = std::env::var_os("KEEP_PICTURES").map_or(made, PathBuf::from);
+    let pictures = if std::env::var_os("UPDATE_PICTURES").is_some() { docs } else { made };
+    let looks = std::env::var_os("KEEP_PICTURES").map(PathBuf::from);
     let plan = json!({
         "program": env!("CARGO_BIN_EXE_dynamic-mcp"), "config": config, "browser": browser, "scripts": workspace.path("scripts"),
         "directories": directories, "files": files, "broken": broken, "pictures": pictures, "looks": looks,
