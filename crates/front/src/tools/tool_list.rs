@@ -46,9 +46,16 @@ pub(crate) struct ToolList {
     incomplete: Arc<OnceLock<bool>>,
     /// The client, which decides whether the list has the tools of the status page.
     client: Arc<Client>,
-    /// The last result, which is set once it is built, and what it is built for: a version, and a client that shows pages
-    /// or not.
-    built: Arc<Mutex<((u64, bool), Arc<OnceLock<Raw>>)>>,
+    last: Arc<Mutex<LastList>>,
+}
+
+/// The result of the last `tools/list`.
+#[derive(Default)]
+struct LastList {
+    /// What it is built for: a version, and a client that shows the status page or not.
+    built_for: (u64, bool),
+    /// The result; empty until it is built.
+    result: Arc<OnceLock<Raw>>,
 }
 
 impl ToolList {
@@ -60,7 +67,7 @@ impl ToolList {
             wait_until: Instant::now() + wait,
             incomplete: Arc::default(),
             client,
-            built: Arc::default(),
+            last: Arc::default(),
         }
     }
 
@@ -85,13 +92,13 @@ impl ToolList {
         groups.run_on_lists(move |groups| list.get_or_init(|| build(groups, incomplete, with_page)).clone()).await
     }
 
-    /// Returns the result for a version, and for a client that shows pages or not; empty until it is built.
+    /// Returns the result that is built for this; empty until it is built.
     fn built_for(&self, wanted: (u64, bool)) -> Arc<OnceLock<Raw>> {
-        let mut last = self.built.lock();
-        if last.0 != wanted {
-            *last = (wanted, Arc::default());
+        let mut last = self.last.lock();
+        if last.built_for != wanted {
+            *last = LastList { built_for: wanted, result: Arc::default() };
         }
-        last.1.clone()
+        last.result.clone()
     }
 
     /// Waits for the end of start-up discovery while a list may wait. Then the list has what was found so far.
