@@ -125,7 +125,7 @@ fn table(report: &Value, layout: Layout) -> VisibleText {
         let rows = instance["groups"].as_array().into_iter().flatten().map(group_row).collect();
         table::write(&mut text, &COLUMNS, rows, layout);
         if !disabled.is_empty() {
-            text.line(format_args!("  disabled: {disabled}; `dynamic-mcp enable NAME` enables one"));
+            text.line(format_args!("  disabled: {disabled}; `dynamic-mcp enable SERVER` enables one"));
         }
     }
     strings(&report["advice"]).for_each(|advice| text.line(advice));
@@ -164,7 +164,7 @@ fn savings(report: &Value) -> String {
 
 /// The columns of the groups. On a narrow terminal the last ones go first.
 const COLUMNS: [Column; 11] = [
-    Column::kept("group"),
+    Column::kept("server"),
     Column::kept("state"),
     Column::dispensable("mode", 6),
     Column::dispensable("pid", 5),
@@ -250,13 +250,13 @@ fn seconds(millis: &Value) -> String {
     millis.as_u64().map_or_else(|| "-".to_owned(), text)
 }
 
-/// Names the other windows that use a shared process, by the pids of their instances.
+/// Names the other instances that use a shared process, by the pids of their instances.
 fn shared_with(pids: &[Value]) -> String {
     let named = joined_up_to(MAX_NAMED_WINDOWS, pids.iter().map(Value::to_string));
     match pids.len() {
-        0 => "shared, used by this window only".to_owned(),
-        1 => format!("shared with the window of pid {named}"),
-        _ => format!("shared with the windows of pids {named}"),
+        0 => "shared, used by this instance only".to_owned(),
+        1 => format!("shared with the instance of pid {named}"),
+        _ => format!("shared with the instances of pids {named}"),
     }
 }
 
@@ -290,15 +290,15 @@ mod tests {
         let expected = "\
 dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its servers, config /c.json
   profile work leaves out 1 of 3 servers
-  group  state       mode    pid  memory  calls  failed  p50     p95   idle  closes in
-  docs   connected   hybrid  7    45 MB   2      1       1.5 ms  75 s  20 s  39 s
+  server  state       mode    pid  memory  calls  failed  p50     p95   idle  closes in
+  docs    connected   hybrid  7    45 MB   2      1       1.5 ms  75 s  20 s  39 s
       2 calls in flight, the first for 2 min; `dynamic-mcp reconnect docs` ends it
-      shared with the window of pid 3
+      shared with the instance of pid 3
       it works, but
-  slow   connecting  -       -    -       -      -       -       -     -     -
+  slow    connecting  -       -    -       -      -       -       -     -     -
       connecting for 12 s
       the last line of its stderr: \"loading\"
-  x      failed      pure    -    -       0      0       -       -     -     -
+  x       failed      pure    -    -       0      0       -       -     -     -
       no, the end of its stderr:
       > Error: 2
       > 4
@@ -310,7 +310,7 @@ dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its serve
         let layout = Layout { indent: 2, width: None, has_color: false };
         assert_eq!(table(&report, layout).to_string(), expected);
         let narrow = table(&report, Layout { width: Some(60), ..layout }).to_string();
-        let head = "  group  state       pid  memory  calls  failed  p50\n  docs   connected   7 ";
+        let head = "  server  state       pid  memory  calls  failed  p50\n  docs    connected   7 ";
         assert!(narrow.contains(head), "{narrow}");
         let none = table(&json!({"instances": []}), layout).to_string();
         assert!(none.starts_with("no instance of dynamic-mcp is running: a client"), "{none}");
@@ -322,10 +322,10 @@ dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its serve
     }
 
     #[test]
-    fn the_table_names_the_windows_that_share_a_server() {
+    fn the_table_names_the_instances_that_share_a_server() {
         let named = |count: u64| shared_with(&(1..=count).map(Value::from).collect::<Vec<_>>());
-        assert_eq!(named(0), "shared, used by this window only");
-        assert_eq!(named(2), "shared with the windows of pids 1, 2");
-        assert_eq!(named(20), "shared with the windows of pids 1, 2, 3, 4, 5 and 15 more");
+        assert_eq!(named(0), "shared, used by this instance only");
+        assert_eq!(named(2), "shared with the instances of pids 1, 2");
+        assert_eq!(named(20), "shared with the instances of pids 1, 2, 3, 4, 5 and 15 more");
     }
 }

@@ -56,7 +56,7 @@ fn status_lists_every_window_with_its_groups_and_what_they_share() {
     assert_eq!((&report["notRunning"], &report["savedBySharing"]["processes"]), (&json!(1), &json!(1)));
     let table = stdout(run(&user, Path::new("/"), &["status"]));
     for window in [&a, &b] {
-        assert!(table.contains(&format!("shared with the window of pid {}\n", window.pid())), "{table}");
+        assert!(table.contains(&format!("shared with the instance of pid {}\n", window.pid())), "{table}");
     }
     assert!(table.contains("closes in") && table.contains("sharing saves 1 process"), "{table}");
 }

@@ -89,7 +89,9 @@ impl ToolList {
             config.servers.iter().any(|(name, _)| !surfaces.contains_key(name))
         });
         // Whoever asks meanwhile waits for the list instead of building another one, even if this caller waits no more.
-        groups.run_on_lists(move |groups| list.get_or_init(|| build(groups, incomplete, with_page)).clone()).await
+        groups
+            .run_on_lists(move |groups| list.get_or_init(|| build(groups, incomplete, with_page)).clone())
+            .await
     }
 
     /// Returns the result that is built for this; empty until it is built.
