@@ -282,7 +282,7 @@ async fn fit(
     tool: &FoundTool,
     args: &Raw,
 ) -> Result<ResolvedArguments, String> {
-    let validator = &call.context.session.validator;
+    let validator = &call.context.session.instance.validator;
     let find_misfit = || tool.find_misfit(validator, &group.name, args);
     match call.by_our_tool.then(find_misfit).flatten() {
         None => Ok(ResolvedArguments::default()),

@@ -95,6 +95,26 @@ pub(crate) fn not_negotiated(capability: &'static str) -> RpcError {
     RpcError::new(NOT_NEGOTIATED, format!("capability not negotiated: {capability}"))
 }
 
+/// Returns the error for a method that needs a connection, which a client over HTTP does not have.
+pub(crate) fn needs_connection(method: &str) -> RpcError {
+    let how =
+        "revision 2026-07-28 has subscriptions/listen and log levels of its own; or use dynamic-mcp on stdio";
+    RpcError::new(NOT_NEGOTIATED, format!("{method} needs a session, and there is none over HTTP: {how}"))
+}
+
+/// Returns the error of a server's request to a client that is not there: the server may be asked by many clients over
+/// HTTP.
+pub(crate) fn asks_over_http(group: &GroupName, method: &str) -> RpcError {
+    RpcError::new(
+        code::METHOD_NOT_FOUND,
+        format!(
+            "{} of group {group} cannot be passed on over HTTP: it is not known which client it is for. A server of \
+             revision 2026-07-28 asks through its results; with others, use dynamic-mcp on stdio",
+            quoted(&shorten(method, MAX_SHOWN_NAME))
+        ),
+    )
+}
+
 /// Returns the error for a method that does not exist.
 pub(crate) fn unknown_method() -> RpcError {
     RpcError::new(code::METHOD_NOT_FOUND, "method not found")

@@ -21,6 +21,7 @@ use front_client::FrontClient;
 use futures_util::FutureExt;
 use options::SessionOptions;
 use phase::{AdvertisedCapabilities, MethodAvailability, PhaseDecision, SessionPhase};
+use served_instance::ServedInstance;
 use stateless::RequestMeta;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -46,6 +47,9 @@ pub mod front_client;
 pub mod initialize;
 pub mod options;
 pub mod phase;
+pub mod request_clients;
+pub mod served_instance;
+pub mod single_request;
 pub mod stateless;
 
 /// How long requests are held until `notifications/initialized` comes.
@@ -57,6 +61,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
 
 /// One client's session.
 pub struct ClientSession {
+    /// What every session of this instance shares.
+    instance: Arc<ServedInstance>,
     /// The groups of this instance.
     groups: Arc<GroupManager>,
     /// The connection to the client.
@@ -102,14 +108,19 @@ impl ClientSession {
     ) -> Self {
         let client = Client::new(peer.clone(), Attribution::new(&groups), reports);
         front_client.attach(client.clone());
-        let (tool_list, list_changes) = answer_tools_list::lists(&groups, &client, None);
+        let instance = ServedInstance::new(groups.clone());
+        let tool_list = ToolList::new(&groups, Duration::ZERO);
         Self {
             advertised: initialize::advertised(&groups),
-            dispatcher: Dispatcher::new(SessionState::new(groups.clone(), client.clone())),
+            dispatcher: Dispatcher::new(
+                &instance,
+                SessionState::new(instance.state.clone(), client.clone(), None),
+            ),
+            list_changes: answer_tools_list::changes(&tool_list, &groups, false),
             client,
             options,
             tool_list,
-            list_changes,
+            instance,
             start_due: false,
             started: false,
             was_asked: false,
@@ -265,8 +276,8 @@ impl ClientSession {
         if starting.as_mut().now_or_never().is_none() {
             self.starting.spawn(starting);
         }
-        (self.tool_list, self.list_changes) =
-            answer_tools_list::lists(&self.groups, &self.client, Some(self.options.first_list_wait));
+        self.tool_list = self.instance.tool_list(self.options.first_list_wait).of_client(&self.client);
+        self.list_changes = answer_tools_list::changes(&self.tool_list, &self.groups, true);
     }
 
     /// Tells the client which lists changed, if it may be told already.

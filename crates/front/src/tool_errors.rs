@@ -191,6 +191,16 @@ pub(crate) fn cannot_ask_for_approval(group: &GroupName, tool: &str, source: Rul
     )
 }
 
+/// Returns the text about a tool that needs an approval, which cannot be given over HTTP.
+pub(crate) fn no_approvals_over_http(group: &GroupName, tool: &str) -> String {
+    let tool = quoted(tool);
+    format!(
+        "Each call of tool {tool} of group {group} has to be confirmed (tools.ask), which is not possible over HTTP: the \
+         next request may reach another process. The tool was not called. Whoever runs this server can remove the tool \
+         from tools.ask, or offer it on stdio."
+    )
+}
+
 /// Returns the text about a tool whose server wants the user's approval, and a client that did not ask for it.
 pub(crate) fn not_asked_for_approval(group: &GroupName, tool: &str) -> String {
     let tool = quoted(tool);

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-mod canonical;
+pub mod canonical;
 pub mod changes;
 pub mod compare;
 pub mod definition;

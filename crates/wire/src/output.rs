@@ -10,6 +10,7 @@
 use super::Frame;
 pub use crate::output::pollable_fd::PollableFd;
 use coalesce::Flush;
+use futures_util::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -77,6 +78,38 @@ pub struct Writer {
     sink: Sink,
 }
 
+/// The frames of an output that has no writer. The output is closed when this is dropped.
+pub struct FrameQueue {
+    shared: Arc<Shared>,
+    /// The frames that are taken from the queue and not returned yet.
+    taken: VecDeque<Frame>,
+}
+
+impl FrameQueue {
+    /// Waits for the next frame. Returns `None` when the output is closed and nothing is queued. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Frame> {
+        if self.taken.is_empty() && !self.shared.take(&mut self.taken).await {
+            return None;
+        }
+        let frame = self.taken.pop_front()?;
+        self.shared.note_written(self.shared.queue.lock(), frame.len());
+        Some(frame)
+    }
+
+    /// Returns the next frame if one is queued.
+    pub fn try_next(&mut self) -> Option<Frame> {
+        self.next().now_or_never().flatten()
+    }
+}
+
+impl Drop for FrameQueue {
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue.lock();
+        queue.frames.clear();
+        self.shared.close(queue);
+    }
+}
+
 /// Where a writer writes.
 enum Sink {
     /// A non-blocking descriptor.
@@ -96,31 +129,21 @@ impl Output {
         Self::new(Sink::Any(Box::new(sink)))
     }
 
+    /// Creates an output whose frames another part of the program takes, one after the other. It is closed once more than
+    /// `limit` bytes are queued (see [`set_limit`](Self::set_limit)).
+    pub fn queued(limit: usize) -> (Self, FrameQueue) {
+        let shared = Shared::new(None, limit);
+        (Self(shared.clone()), FrameQueue { shared, taken: VecDeque::new() })
+    }
+
     fn new(sink: Sink) -> (Self, Writer) {
         let direct = match &sink {
             Sink::Direct(direct) => Some(direct.clone()),
             Sink::Any(_) => None,
         };
-        let queue = Queue {
-            frames: VecDeque::new(),
-            bytes: 0,
-            writing: false,
-            closed: false,
-            limit: usize::MAX,
-            overflowed: false,
-            direct,
-        };
-        let shared = Arc::new(Shared {
-            queue: Mutex::new(queue),
-            is_full: AtomicBool::new(false),
-            more: Notify::new(),
-            room: Notify::new(),
-            turn: Semaphore::new(1),
-            drained: Notify::new(),
-        });
+        let shared = Shared::new(direct, usize::MAX);
         (Self(shared.clone()), Writer { shared, sink })
     }
-
     /// Queues a frame, without waiting. Returns false if the output is closed; the frame is dropped then. Closes the
     /// output if more bytes are queued than `set_limit` allows.
     pub fn send(&self, frame: Frame) -> bool {
@@ -221,6 +244,27 @@ impl Output {
 }
 
 impl Shared {
+    /// Creates an open output with an empty queue. `limit`: the number of queued bytes above which it gives up its reader.
+    fn new(direct: Option<Arc<PollableFd>>, limit: usize) -> Arc<Self> {
+        let queue = Queue {
+            frames: VecDeque::new(),
+            bytes: 0,
+            writing: false,
+            closed: false,
+            limit,
+            overflowed: false,
+            direct,
+        };
+        Arc::new(Self {
+            queue: Mutex::new(queue),
+            is_full: AtomicBool::new(false),
+            more: Notify::new(),
+            room: Notify::new(),
+            turn: Semaphore::new(1),
+            drained: Notify::new(),
+        })
+    }
+
     /// Moves the queued frames to `batch`, which is empty. Returns false when the output is closed and nothing is queued.
     async fn take(&self, batch: &mut VecDeque<Frame>) -> bool {
         loop {

@@ -30,13 +30,16 @@ pub enum ApprovalOutcome {
 ///
 /// # Errors
 ///
-/// The client cannot ask, the question would be too long, too many questions are open, the user did not accept, or the
-/// approval was used before. The text is for the model.
+/// The client has no connection or cannot ask, the question would be too long, too many questions are open, the user did
+/// not accept, or the approval was used before. The text is for the model.
 pub async fn request(
     context: &RequestContext,
     params: &Raw,
     approval: &Approval<'_>,
 ) -> Result<ApprovalOutcome, String> {
+    if context.caller().is_some() {
+        return Err(tool_errors::no_approvals_over_http(approval.group, approval.tool));
+    }
     match context.era {
         Era::Handshake => ask(context, approval).await.map(|()| ApprovalOutcome::Approved),
         Era::Stateless => ask_through_result(context, params, approval),

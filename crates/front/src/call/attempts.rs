@@ -13,15 +13,15 @@
 //!
 //! A request is sent again once if the connection broke and the request cannot have been carried out, or carrying it
 //! out twice does no harm. It is also sent again after the user logged in, if that is what it needed. It is prepared again
-//! for each connection.
+//! for each connection. `carried` is for clients without a connection.
 
 use super::{era_bridge, task};
 use crate::ask::acquire;
 use crate::ask::acquire::acquire_for_user;
-use crate::origins;
 use crate::request_error::{REMOVED, REPLACED, RequestError, Unanswered};
 use crate::session::context::RequestContext;
 use crate::session::request_span;
+use crate::{errors, origins};
 use base::clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,8 @@ use wire::peer::{CallError, CallOptions};
 use wire::protocol::Era;
 use wire::protocol::methods::{Method, TimeoutClass};
 use wire::{CallReply, Raw, Reply, raw};
+
+mod carried;
 
 /// The longest time that a request may take, regardless of progress.
 pub(crate) const MAX_TOTAL: Duration = Duration::from_secs(3600);
@@ -105,7 +107,14 @@ impl<'a> Attempts<'a> {
         lease: &Lease,
         request: &PreparedRequest,
     ) -> Result<Option<Reply>, RequestError> {
-        let (context, group, method, params) = (self.context, &self.group, request.method, &request.params);
+        let (context, group, method) = (self.context, &self.group, request.method);
+        let opened = match context.caller() {
+            Some(caller) => {
+                carried::open(caller, group, method, &request.params).map_err(errors::invalid_params)?
+            }
+            None => None,
+        };
+        let params = opened.as_deref().unwrap_or(&request.params);
         let options = CallOptions {
             max_total: MAX_TOTAL.max(request.timeout),
             may_become_task: request.may_become_task,
@@ -124,7 +133,7 @@ impl<'a> Attempts<'a> {
             group.stats.record(took, outcome.as_ref().map_or(true, is_failure));
         }
         match outcome {
-            Ok(reply) => self.adapt(lease, method, reply).map(Some),
+            Ok(reply) => self.adapt(lease, request, reply).map(Some),
             // Boxed, so that the future of a request that is answered is small.
             Err(error) => Box::pin(self.check_failure(lease, request, error)).await.map(|()| None),
         }
@@ -138,12 +147,13 @@ impl<'a> Attempts<'a> {
     fn adapt(
         &self,
         lease: &Lease,
-        method: Method,
+        request: &PreparedRequest,
         CallReply { reply, members }: CallReply,
     ) -> Result<Reply, RequestError> {
-        let (context, group) = (self.context, &self.group);
+        let (context, group, method) = (self.context, &self.group, request.method);
         if let Ok(result) = &reply
             && members.uri
+            && context.caller().is_none()
         {
             let uris = origins::uris(result);
             if !uris.is_empty() {
@@ -151,12 +161,19 @@ impl<'a> Attempts<'a> {
             }
         }
         let eras = (lease.era(), context.era);
-        if reply.is_ok() && eras == (Era::Handshake, Era::Handshake) {
+        if reply.is_ok() && eras == (Era::Handshake, Era::Handshake) && context.caller().is_none() {
             return Ok(reply);
         }
         let attribution = &context.session.client.attribution;
         let adapted = era_bridge::adapt(attribution, &group.name, method, eras, reply);
-        adapted.map_err(|why| RequestError::Untranslatable { group: group.clone(), method, why })
+        let adapted =
+            adapted.map_err(|why| RequestError::Untranslatable { group: group.clone(), method, why })?;
+        Ok(match context.caller() {
+            Some(caller) => {
+                adapted.map(|result| carried::seal(caller, group, method, &request.params, result))
+            }
+            None => adapted,
+        })
     }
 
     /// Decides whether another attempt may be made. Offers the user the login that the request needs, once, and waits

@@ -84,11 +84,15 @@ pub async fn finish(context: &RequestContext, received: ReceivedResult<'_>) -> R
             false => result,
         };
     };
-    match derive(&session.jq, &result, program).await {
+    match derive(&session.instance.jq, &result, program).await {
         Ok(None) => result,
         Ok(Some(derived)) => deliver(session, derived, store_above).await,
         Err(error) => {
-            let kept = session.results.add(&result, part_bytes(store_above)).await;
+            let kept = match session.caller {
+                // Nothing is kept between two requests.
+                Some(_) => None,
+                None => session.results.add(&result, part_bytes(store_above)).await,
+            };
             let kept = kept.map(|id| preview::how_to_read(&id, error.best_part()));
             let bytes = grouped(result.len());
             let called = Some((group, tool));

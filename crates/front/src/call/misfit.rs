@@ -54,7 +54,7 @@ pub(super) async fn resolve(
     let Some(tool) = FoundTool::find_exact(group.snapshot(), &tool.name) else {
         return Ok(ResolvedArguments::default());
     };
-    let Some(verdict) = tool.find_misfit(&context.session.validator, &group.name, args) else {
+    let Some(verdict) = tool.find_misfit(&context.session.instance.validator, &group.name, args) else {
         return Ok(ResolvedArguments::default());
     };
     let resolved = correct(context, group, &tool, args, verdict);
@@ -110,7 +110,7 @@ fn correct(
 ) -> ResolvedArguments {
     let repaired = repair(context, group, tool, args);
     let verdict = match &repaired {
-        Some(repaired) => tool.validate(&context.session.validator, &group.name, repaired),
+        Some(repaired) => tool.validate(&context.session.instance.validator, &group.name, repaired),
         None => verdict,
     };
     let misfit = match verdict {
@@ -125,7 +125,7 @@ fn repair(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &R
     let definition = tool.definition()?;
     let is_harmless = tool.read_only || annotation(definition, "destructiveHint") == Some(false);
     let drops_nulls = group.snapshot().rules.relies_on(&tool.name, is_harmless);
-    let validator = &context.session.validator;
+    let validator = &context.session.instance.validator;
     let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     let repaired = validator.repair(label, definition, args, drops_nulls)?;
     let changed = changed_members(args, &repaired);

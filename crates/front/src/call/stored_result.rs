@@ -66,7 +66,7 @@ async fn answer(context: &RequestContext, arguments: &CallArguments<'_>) -> Resu
     let limit = NonZeroUsize::new(stored.part_bytes);
     match part {
         ResultPart::Select(program) => {
-            match large_results::derive(&session.jq, &stored.result, &program).await {
+            match large_results::derive(&session.instance.jq, &stored.result, &program).await {
                 Ok(Some(derived)) => Ok(large_results::deliver(session, derived, limit).await),
                 Ok(None) => Err(tool_errors::unknown_result(&id, MAX_RESULTS)),
                 Err(error) => {

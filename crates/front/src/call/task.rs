@@ -88,9 +88,16 @@ pub(super) fn track_created(
     }
     let (result, task) = expose_created(group, context.era, result);
     if let Some((id, ttl_ms)) = task {
-        context.session.open_tasks.add(id, lease, ttl_ms);
+        context.session.instance.open_tasks.add(id, lease, ttl_ms);
     }
-    result
+    match (context.caller(), context.era) {
+        (None, _) => result,
+        (Some(caller), Era::Stateless) => caller.seal_task_of(&result),
+        (Some(caller), Era::Handshake) => match raw::get(&result, "task") {
+            Some(task) => raw::set(&result, "task", &caller.seal_task_of(&task)),
+            None => result,
+        },
+    }
 }
 
 /// Replaces the id of a created task by the one that clients see. Returns also that id and the time to live in

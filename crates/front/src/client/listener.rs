@@ -20,8 +20,8 @@ pub struct Listener {
     pub lists: HashSet<&'static str>,
     /// The resources that it wants, by group and URI, each with the URI that the client knows.
     pub resources: HashMap<(GroupName, String), String>,
-    /// The tasks that it wants, by the ids that the client knows.
-    pub tasks: HashSet<String>,
+    /// The tasks that it wants, by their ids, each with the id that the client knows.
+    pub tasks: HashMap<String, String>,
     /// The notifications that came before the subscription was acknowledged; `None` afterwards.
     pub deferred: Option<Vec<(String, Option<Raw>)>>,
 }

@@ -261,9 +261,12 @@ impl WantedNotifications {
     fn task_changed(&mut self, peer: &Peer, params: &Raw) -> bool {
         let id = raw::get_str(params, "taskId").unwrap_or_default();
         let mut is_wanted = false;
-        for listener in self.listeners.iter_mut().filter(|listener| listener.tasks.contains(&id)) {
+        for listener in &mut self.listeners {
+            let Some(known_as) = listener.tasks.get(&id) else { continue };
             is_wanted = true;
-            listener.notify(peer, notification::TASKS, params.clone());
+            let params =
+                if *known_as == id { params.clone() } else { raw::set_str(params, "taskId", known_as) };
+            listener.notify(peer, notification::TASKS, params);
         }
         is_wanted
     }

@@ -1,4 +1,4 @@
-//! The subscriptions of one client, which outlive connections.
+//! The subscriptions of the clients of one instance, which outlive connections.
 //!
 //! Each group with subscriptions has one task (`subscription_task`) that subscribes and unsubscribes at its server, and
 //! makes all subscriptions again on every later connection. It holds a lease, so the group stays connected. A request
@@ -6,9 +6,8 @@
 
 use super::subscription_task::{self, Holder, SubscriptionChannels, Topic, TopicReplies, Topics};
 use crate::ask::acquire::acquire;
-use crate::client::Client;
 use crate::errors;
-use crate::session::context::SessionState;
+use crate::session::instance_state::InstanceState;
 use crate::session::subscription_order::SubscriptionOrder;
 use config::GroupName;
 use parking_lot::Mutex;
@@ -27,13 +26,13 @@ use wire::{Raw, Reply};
 const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 const EMPTY: Raw = Raw::from_static(b"{}");
 
-/// The subscriptions of one client.
+/// The subscriptions of the clients of one instance.
 pub struct Subscriptions {
-    /// The session of the client.
-    session: Arc<SessionState>,
+    /// The instance.
+    instance: Arc<InstanceState>,
     /// The tasks of the groups.
     state: Mutex<SubscriptionState>,
-    /// Whether the session has ended.
+    /// Whether the instance serves no more.
     closed: watch::Sender<bool>,
 }
 
@@ -92,14 +91,9 @@ impl Drop for TopicGuard {
 type PendingReplies = (watch::Receiver<TopicReplies>, u64);
 
 impl Subscriptions {
-    /// Creates the subscriptions of a client, which has none yet.
-    pub fn new(session: Arc<SessionState>) -> Arc<Self> {
-        Arc::new(Self { session, state: Mutex::default(), closed: watch::Sender::new(false) })
-    }
-
-    /// Returns the client.
-    pub fn client(&self) -> &Arc<Client> {
-        &self.session.client
+    /// Creates the subscriptions of an instance. There are none yet.
+    pub fn new(instance: Arc<InstanceState>) -> Arc<Self> {
+        Arc::new(Self { instance, state: Mutex::default(), closed: watch::Sender::new(false) })
     }
 
     /// Returns a new holder for a request: `kind` is the kind of holder.
@@ -124,7 +118,7 @@ impl Subscriptions {
         self.state.lock().subscribing.retain(|(open, _)| open != uri);
     }
 
-    /// Tells every `subscriptions/listen` to end, because the session ends. Returns before they are answered.
+    /// Tells every `subscriptions/listen` to end, because nothing is served any more. Returns before they are answered.
     pub fn close(&self) {
         self.closed.send_replace(true);
     }
@@ -155,7 +149,7 @@ impl Subscriptions {
         params: Option<Raw>,
         progress: Option<&Progress>,
     ) -> Result<(TopicGuard, Vec<Reply>), Raw> {
-        let acquired = acquire(&self.session.groups, group, progress).await;
+        let acquired = acquire(&self.instance.groups, group, progress).await;
         let (group, _connected) =
             acquired.map_err(|unavailable| Raw::from(errors::RpcError::from(unavailable)))?;
         let has_resources = topics.iter().any(|topic| matches!(topic, Topic::Resource(_)));
@@ -189,7 +183,7 @@ impl Subscriptions {
 
     /// Returns which changes were sent.
     fn order(&self) -> &Arc<SubscriptionOrder> {
-        self.session.subscription_order.get_or_init(Arc::default)
+        self.instance.subscription_order.get_or_init(Arc::default)
     }
 
     fn add(
@@ -220,7 +214,7 @@ impl Subscriptions {
         let sent = move |version| order.sent(&name, version);
         let channels = SubscriptionChannels { topics: wanted, replies: replies_sender, sent: Box::new(sent) };
         state.tasks.spawn(subscription_task::run(
-            self.session.groups.clone(),
+            self.instance.groups.clone(),
             group.clone(),
             channels,
             retire,

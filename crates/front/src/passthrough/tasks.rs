@@ -18,8 +18,12 @@ use wire::{Raw, Reply, raw};
 ///
 /// `params.taskId` is no string or no id that clients see; its group does not exist; or those of `forward_method`.
 pub async fn forward(invocation: Invocation, method: Method) -> Reply {
-    let exposed_id = invocation.string("taskId")?;
-    let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {}", quoted(&exposed_id))));
+    let known_as = invocation.string("taskId")?;
+    let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {}", quoted(&known_as))));
+    let exposed_id = match invocation.context.caller() {
+        Some(caller) => caller.open_task(&known_as).ok_or_else(unknown)?,
+        None => known_as.clone(),
+    };
     let (group, id) = task_ids::parse(&exposed_id).ok_or_else(unknown)?;
     let group = invocation.groups().get_by_name(&group).ok_or_else(unknown)?;
     let params = invocation.params_with("taskId", id);
@@ -27,12 +31,16 @@ pub async fn forward(invocation: Invocation, method: Method) -> Reply {
     let reply = forward_method(context, &group, method, params).await;
     if method == Method::TasksResult {
         // An error is the result of a task that failed.
-        context.session.open_tasks.remove(&exposed_id);
+        context.session.instance.open_tasks.remove(&exposed_id);
         return reply.map(|result| task_ids::expose_related(&group.name, &result));
     }
     let result = task_ids::expose(&group.name, &reply?);
-    context.session.open_tasks.update(&result);
-    Ok(result)
+    context.session.instance.open_tasks.update(&result);
+    match context.caller().and_then(|_| raw::get(&result, "taskId")) {
+        // The client knows the task by the id that it sent.
+        Some(_) => Ok(raw::set_str(&result, "taskId", &known_as)),
+        None => Ok(result),
+    }
 }
 
 /// `tasks/list`: the tasks of the named group, or of all connected groups.

@@ -66,7 +66,7 @@ async fn subscribe_at(
     let (guard, mut replies) = held?;
     let reply = replies.pop().unwrap_or(Ok(EMPTY))?;
     guard.keep();
-    subscriptions.client().notifications.add_subscribed(&group.name, &uri, known_as);
+    invocation.context.session.client.notifications.add_subscribed(&group.name, &uri, known_as);
     Ok(reply)
 }
 
@@ -82,17 +82,14 @@ pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocati
     subscriptions.end_subscribes(&known_as);
     let topic = |uri: &str| Topic::Resource(uri.to_owned());
     // Meanwhile the URI may belong to another group, or to none.
-    let held = subscriptions
-        .client()
-        .notifications
-        .subscribed_at(&known_as)
-        .filter(|_| !invocation.params.has("group"));
+    let client = &invocation.context.session.client;
+    let held = client.notifications.subscribed_at(&known_as).filter(|_| !invocation.params.has("group"));
     let held = held.map(|(group, uri)| (invocation.groups().get(&group).ok_or(group), uri));
     let (group, uri) = match held {
         Some((Ok(group), uri)) => (group, uri),
         Some((Err(removed), uri)) => {
             // Its group may come back, and must not be subscribed to then.
-            subscriptions.client().notifications.remove_subscribed(&removed, &uri);
+            client.notifications.remove_subscribed(&removed, &uri);
             subscriptions.forget(&removed, topic(&uri));
             return Ok(EMPTY);
         }
@@ -106,7 +103,7 @@ pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocati
         }
     };
     let params = invocation.params_with("uri", &uri);
-    subscriptions.client().notifications.remove_subscribed(&group.name, &uri);
+    client.notifications.remove_subscribed(&group.name, &uri);
     if !subscriptions.contains(&group.name, &topic(&uri)) {
         // The client has no such subscription; the server answers that in its own way.
         return forward_method(&invocation.context, &group, Method::ResourcesUnsubscribe, params).await;
@@ -126,7 +123,7 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
     let lists: Vec<_> = LIST_FLAGS.into_iter().filter(|(name, _)| is_set(name)).collect();
     let Wanted { by_group, unlisted } = Wanted::of(&invocation, &filter).await;
 
-    let client = subscriptions.client().clone();
+    let client = invocation.context.session.client.clone();
     let holder = subscriptions.new_holder(Holder::Listen);
     let mut guard = ListenerGuard { client, holder, topics: Vec::new() };
     let mut resources = HashMap::new();
@@ -146,7 +143,7 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
         id: id.clone(),
         lists: lists.iter().map(|(_, method)| *method).collect(),
         resources,
-        tasks: strings(&filter, "taskIds").into_iter().collect(),
+        tasks: task_ids_of(&invocation, &filter).into_iter().collect(),
         deferred: Some(Vec::new()),
     });
     let holding =
@@ -184,6 +181,16 @@ fn strings(filter: &Raw, member: &str) -> Vec<String> {
     strings.unwrap_or_default().into_iter().take(MAX_TOPICS).collect()
 }
 
+/// Returns the tasks of a filter: the id that clients of a connection see, and the one that this client knows. An id that
+/// was not sealed for the caller is left out.
+fn task_ids_of(invocation: &Invocation, filter: &Raw) -> Vec<(String, String)> {
+    let known = strings(filter, "taskIds").into_iter();
+    match invocation.context.caller() {
+        None => known.map(|id| (id.clone(), id)).collect(),
+        Some(caller) => known.filter_map(|id| Some((caller.open_task(&id)?, id))).collect(),
+    }
+}
+
 /// The resources and tasks of a filter.
 struct Wanted {
     /// Those whose group is known, by group.
@@ -210,8 +217,8 @@ impl Wanted {
                 }
             }
         }
-        for known_as in strings(filter, "taskIds") {
-            let Some((group, id)) = task_ids::parse(&known_as) else { continue };
+        for (exposed_id, known_as) in task_ids_of(invocation, filter) {
+            let Some((group, id)) = task_ids::parse(&exposed_id) else { continue };
             let (group, topic) = (GroupName::new(&group), Topic::Task(id.to_owned()));
             wanted.by_group.entry(group).or_default().push((topic, known_as));
         }

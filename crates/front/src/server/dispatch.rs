@@ -1,5 +1,6 @@
 //! Routes each request to its handler.
 
+use super::served_instance::ServedInstance;
 use super::stateless::RequestMeta;
 use crate::call::ToolCall;
 use crate::client::suspended_calls;
@@ -30,7 +31,7 @@ const SET_LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Dispatcher {
     /// What all requests of the session share.
     state: Arc<SessionState>,
-    /// The subscriptions of the client.
+    /// The subscriptions of all clients of the instance.
     subscriptions: Arc<Subscriptions>,
     /// The calls that wait for input.
     suspended: Arc<SuspendedCalls>,
@@ -39,10 +40,10 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Creates the dispatcher of a new session.
-    pub(crate) fn new(state: Arc<SessionState>) -> Self {
-        let subscriptions = Subscriptions::new(state.clone());
-        Self { state, subscriptions, suspended: Arc::default(), search: Arc::default() }
+    /// Creates the dispatcher of a new session of an instance.
+    pub(super) fn new(instance: &ServedInstance, state: Arc<SessionState>) -> Self {
+        let (subscriptions, search) = (instance.subscriptions.clone(), instance.search.clone());
+        Self { state, subscriptions, suspended: Arc::default(), search }
     }
 
     /// Returns the future that answers the request. Takes the params of the request.
@@ -57,7 +58,8 @@ impl Dispatcher {
         method: Method,
         era: Era,
     ) -> Result<ResponseFuture, RpcError> {
-        let may_request_input = method.info().may_request_input;
+        // What waits in this process is not there for a request that another one gets.
+        let may_request_input = method.info().may_request_input && self.state.caller.is_none();
         let may_suspend = may_request_input && era == Era::Stateless;
         let capabilities = if may_suspend { RequestMeta::of(request).capabilities() } else { Raw::default() };
         let params = request.params.take().filter(|params| &params[..] != b"null");

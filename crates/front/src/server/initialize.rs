@@ -27,6 +27,7 @@ pub fn advertised(groups: &GroupManager) -> AdvertisedCapabilities {
         // We have one ourselves, which a config without prompts does not need.
         prompts: features.is_empty() || features.iter().any(|features| features.prompts),
         tasks: false,
+        connected: true,
     }
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn report_problems(client: &Client, groups: &GroupManager) {
 
 /// Returns the result of `initialize`.
 pub fn initialize_result(revision: &str, groups: &GroupManager, advertised: AdvertisedCapabilities) -> Raw {
-    let mut capabilities = capabilities(advertised);
+    let mut capabilities = capabilities(advertised, advertised.connected);
     if advertised.resources {
         capabilities["extensions"] = json!({ SKILLS_EXTENSION: { "directoryRead": true } });
     }
@@ -83,7 +84,7 @@ pub fn initialize_result(revision: &str, groups: &GroupManager, advertised: Adve
 
 /// Returns the result of `server/discover`.
 pub fn discover_result(groups: &GroupManager, advertised: AdvertisedCapabilities) -> Raw {
-    let mut capabilities = capabilities(advertised);
+    let mut capabilities = capabilities(advertised, true);
     capabilities["extensions"] = json!({ TASKS_EXTENSION: {} });
     if advertised.resources {
         capabilities["extensions"][SKILLS_EXTENSION] = json!({ "directoryRead": true });
@@ -101,15 +102,21 @@ fn server_info() -> Value {
     json!({ "name": "dynamic-mcp", "title": "dynamic-mcp", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// Returns the capabilities that are the same in both eras.
-fn capabilities(advertised: AdvertisedCapabilities) -> Value {
-    let mut capabilities = json!({ "logging": {}, "completions": {} });
+/// Returns the capabilities that are the same in both eras. `notifies`: whether the client can be told that something
+/// changed.
+fn capabilities(advertised: AdvertisedCapabilities, notifies: bool) -> Value {
+    let changes = || if notifies { json!({ "listChanged": true }) } else { json!({}) };
+    let mut capabilities = match advertised.connected {
+        true => json!({ "logging": {}, "completions": {} }),
+        false => json!({ "completions": {} }),
+    };
     if advertised.prompts {
-        capabilities["prompts"] = json!({ "listChanged": true });
+        capabilities["prompts"] = changes();
     }
     if advertised.resources {
-        capabilities["resources"] = json!({ "subscribe": true, "listChanged": true });
+        capabilities["resources"] =
+            if notifies { json!({ "subscribe": true, "listChanged": true }) } else { json!({}) };
     }
-    capabilities["tools"] = json!({ "listChanged": true });
+    capabilities["tools"] = changes();
     capabilities
 }

@@ -58,6 +58,9 @@ pub struct AdvertisedCapabilities {
     pub prompts: bool,
     /// Whether tasks of the handshake era are advertised.
     pub tasks: bool,
+    /// Whether clients have a connection, so that what needs one is advertised: log messages and, in the handshake era,
+    /// subscriptions and changes of lists.
+    pub connected: bool,
 }
 
 impl AdvertisedCapabilities {
@@ -66,6 +69,7 @@ impl AdvertisedCapabilities {
             capability::RESOURCES => self.resources,
             capability::PROMPTS => self.prompts,
             capability::TASKS => self.tasks,
+            capability::LOGGING => self.connected,
             _ => true,
         }
     }
@@ -119,7 +123,7 @@ mod tests {
     use super::*;
 
     const ADVERTISED: AdvertisedCapabilities =
-        AdvertisedCapabilities { resources: true, prompts: false, tasks: false };
+        AdvertisedCapabilities { resources: true, prompts: false, tasks: false, connected: true };
 
     #[test]
     fn every_phase_decides_about_every_kind_of_method() {

@@ -1,9 +1,9 @@
 //! The context of one request of the client: the session it belongs to, its era and its progress.
 //! It sends requests to upstreams and questions to the user on behalf of that request.
 
+use super::caller::Caller;
 use super::input_required::{self, InputCall};
-use super::open_tasks::OpenTasks;
-use super::subscription_order::SubscriptionOrder;
+use super::instance_state::InstanceState;
 use super::unspent_nonces::UnspentNonces;
 use crate::client::Client;
 use crate::client::client_requests;
@@ -12,15 +12,12 @@ use crate::client::notifications::LogInterest;
 use crate::client::question_limit::TooManyQuestions;
 use crate::errors::{self, RpcError};
 use crate::exposed_names::ExposedNames;
-use crate::known_names::KnownNames;
 use crate::origins::Origins;
 use crate::results::ResultStore;
 use config::GroupName;
-use jq::JqRunner;
 use parking_lot::Mutex;
-use schema::validate::ArgumentValidator;
 use serde_json::{Value, json};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use upstream::clients::ClientRequest;
 use upstream::connection::translate;
 use upstream::groups::login_flows::LoginFlows;
@@ -37,53 +34,43 @@ const NO_INPUT_CHANNEL: u64 = 0;
 
 /// What all requests of one session share.
 pub struct SessionState {
+    /// What all sessions of this instance share.
+    pub instance: Arc<InstanceState>,
     /// The groups of this instance.
     pub groups: Arc<GroupManager>,
     /// The client.
     pub client: Arc<Client>,
-    /// The client's tasks.
-    pub(crate) open_tasks: OpenTasks,
+    /// Who makes the request, if the session is a single one. Nothing that the session keeps outlives it then.
+    pub caller: Option<Caller>,
     /// The approvals that a stateless client may still use.
     pub(crate) approval_nonces: UnspentNonces,
     /// The logins that were offered to the user.
     pub login_flows: LoginFlows,
-    /// Which subscriptions were sent, so that no later request overtakes them. Empty before the first subscription.
-    pub(crate) subscription_order: OnceLock<Arc<SubscriptionOrder>>,
     /// Which groups named the URIs in results.
     pub(crate) uri_origins: Mutex<Origins>,
-    /// Checks arguments against the schemas of tools.
-    pub validator: ArgumentValidator,
     /// The results that are read in parts.
     pub results: ResultStore,
-    /// Runs the programs of `select`.
-    pub jq: JqRunner,
-    /// The exposed names of all known tools.
-    pub names: KnownNames,
 }
 
 impl SessionState {
-    /// Creates the state of a new session.
-    pub fn new(groups: Arc<GroupManager>, client: Arc<Client>) -> Arc<Self> {
-        let state = Arc::new(Self {
-            results: ResultStore::new(groups.results_dir()),
-            jq: JqRunner::default(),
-            names: KnownNames::default(),
-            groups,
-            client: client.clone(),
-            open_tasks: OpenTasks::default(),
-            approval_nonces: UnspentNonces::default(),
-            login_flows: LoginFlows::default(),
-            subscription_order: OnceLock::new(),
-            uri_origins: Mutex::default(),
-            validator: ArgumentValidator::default(),
-        });
-        let observer = Arc::downgrade(&state);
+    /// Creates the state of a new session. `caller`: `None` if the client has a connection.
+    pub fn new(instance: Arc<InstanceState>, client: Arc<Client>, caller: Option<Caller>) -> Arc<Self> {
+        let observer = Arc::downgrade(&instance);
         client.notifications.observe_tasks(move |task| {
-            if let Some(state) = observer.upgrade() {
-                state.open_tasks.update(task);
+            if let Some(instance) = observer.upgrade() {
+                instance.open_tasks.update(task);
             }
         });
-        state
+        Arc::new(Self {
+            groups: instance.groups.clone(),
+            results: ResultStore::new(instance.groups.results_dir()),
+            instance,
+            client,
+            caller,
+            approval_nonces: UnspentNonces::default(),
+            login_flows: LoginFlows::default(),
+            uri_origins: Mutex::default(),
+        })
     }
 }
 
@@ -122,6 +109,11 @@ impl RequestContext {
         }
     }
 
+    /// Returns who makes the request, if it is a session of its own.
+    pub fn caller(&self) -> Option<&Caller> {
+        self.session.caller.as_ref()
+    }
+
     /// Returns the groups of this instance.
     pub fn groups(&self) -> &GroupManager {
         &self.session.groups
@@ -147,7 +139,7 @@ impl RequestContext {
     ///
     /// Making the table took too long.
     pub(crate) async fn exposed_names(&self) -> Result<Arc<ExposedNames>, RpcError> {
-        let names = self.session.names.get(&self.session.groups).await;
+        let names = self.session.instance.names.get(&self.session.groups).await;
         names.map_err(|_| errors::lists_took_too_long())
     }
 
@@ -164,6 +156,7 @@ impl RequestContext {
 
     fn elicitation(&self) -> Option<Raw> {
         match &self.input_channel {
+            _ if self.caller().is_some() => None,
             Some(channel) => raw::get(&channel.capabilities, capability::ELICITATION),
             None => self.session.client.capabilities.get(capability::ELICITATION),
         }
@@ -216,7 +209,9 @@ impl RequestContext {
         options.origin = Some(NO_INPUT_CHANNEL);
         // An async function would have the options twice in its future.
         async move {
-            if let Some(order) = self.session.subscription_order.get() {
+            if let Some(order) = self.session.instance.subscription_order.get()
+                && self.caller().is_none()
+            {
                 // Boxed, so that the future of a call that need not wait is small.
                 Box::pin(order.wait(group)).await;
             }

@@ -35,7 +35,7 @@ const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of a server's instructions is indexed as the description of its group.
 const MAX_INSTRUCTIONS: usize = 600;
 
-/// The index that the searches of one session share.
+/// The index that the searches of one instance share.
 #[derive(Default)]
 pub struct ToolSearch {
     /// Locked only to read or replace it.

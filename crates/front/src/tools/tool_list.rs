@@ -35,7 +35,7 @@ use wire::{Raw, raw};
 /// How long a client may cache `tools/list`, in milliseconds. Listeners are notified of changes earlier.
 const LIST_TTL_MS: u32 = 300_000;
 
-/// The result of `tools/list` of one session, built again when a list may have changed. Cheap to clone.
+/// The result of `tools/list` of one instance, built again when a list may have changed. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ToolList {
     /// Changes whenever a list may have changed.
@@ -44,8 +44,8 @@ pub(crate) struct ToolList {
     wait_until: Instant,
     /// Whether some group had no surface when the list was first built. Then the flat surface has all our tools.
     incomplete: Arc<OnceLock<bool>>,
-    /// The client, which decides whether the list has the tools of the status page.
-    client: Arc<Client>,
+    /// The client, if it decides whether the list has the tools of the status page. Without one it has none.
+    client: Option<Arc<Client>>,
     last: Arc<Mutex<LastList>>,
 }
 
@@ -61,14 +61,19 @@ struct LastList {
 impl ToolList {
     /// Creates the list as it is now. It is built when it is asked for. `wait`: how long from now on it waits for
     /// start-up discovery.
-    pub(crate) fn new(groups: &GroupManager, client: Arc<Client>, wait: Duration) -> Self {
+    pub(crate) fn new(groups: &GroupManager, wait: Duration) -> Self {
         Self {
             version: groups.list_version(),
             wait_until: Instant::now() + wait,
             incomplete: Arc::default(),
-            client,
+            client: None,
             last: Arc::default(),
         }
+    }
+
+    /// Returns the list for a client.
+    pub(crate) fn of_client(&self, client: &Arc<Client>) -> Self {
+        Self { client: Some(client.clone()), ..self.clone() }
     }
 
     /// Returns the result of `tools/list`. It is there at once unless the groups list much, or start-up discovery is
@@ -79,7 +84,7 @@ impl ToolList {
     /// Building it took too long.
     pub(crate) async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
         self.wait_for_discovery(groups).await;
-        let with_page = self.client.status_reports().is_some();
+        let with_page = self.client.as_ref().is_some_and(|client| client.status_reports().is_some());
         let list = self.built_for((*self.version.borrow(), with_page));
         if let Some(list) = list.get() {
             return Ok(list.clone());

@@ -6,7 +6,7 @@ use std::fmt;
 /// Writes JSON so that texts with the same content become equal: without white space, and with the members of objects
 /// in order. Members that are given twice are both kept, because parsers do not agree on which of them counts. A text
 /// that cannot be read, such as one with the number 1e400, stays as it is.
-pub(super) fn canonical(json: &[u8]) -> Vec<u8> {
+pub fn canonical(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
     let mut reader = serde_json::Deserializer::from_slice(json);
     match Canonical(&mut out).deserialize(&mut reader).and_then(|()| reader.end()) {

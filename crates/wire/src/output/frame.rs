@@ -112,6 +112,16 @@ impl Frame {
         std::iter::once(&self.head[self.written..]).chain(rest).filter(|part| !part.is_empty())
     }
 
+    /// Takes the message in its parts, without the line end. The body of a large one is not copied.
+    pub fn take_parts(&mut self) -> Vec<Bytes> {
+        let head = Bytes::from(std::mem::take(&mut self.head)).split_off(std::mem::take(&mut self.written));
+        let mut parts: Vec<_> = std::iter::once(head).chain(std::mem::take(&mut self.rest)).collect();
+        if let Some(last) = parts.last_mut().filter(|last| last.ends_with(b"\n")) {
+            last.truncate(last.len() - 1);
+        }
+        parts
+    }
+
     /// Returns what is not written yet, if it is one part.
     pub(crate) fn one_piece(&self) -> Option<&[u8]> {
         self.rest.is_empty().then_some(&self.head[self.written..])

@@ -84,11 +84,25 @@ impl ParamHeaders {
     /// or boolean, has none.
     pub(crate) fn of_call(&self, tool: &str, arguments: &Raw) -> Vec<(HeaderName, String)> {
         let headers = self.by_tool.lock().get(tool).cloned().unwrap_or_default();
-        let headers = headers.into_iter().filter_map(|ParamHeader { path, name }| {
-            let value = path.iter().try_fold(arguments.clone(), |object, key| raw::get(&object, key))?;
-            Some((name, primitive_text(&value)?))
-        });
-        headers.collect()
+        headers
+            .into_iter()
+            .filter_map(|header| Some((header.name.clone(), header.value(arguments)?)))
+            .collect()
+    }
+}
+
+/// Returns the headers that a definition declares, each with its value for these arguments; `None` for an argument that is
+/// missing or `null`. A definition whose declarations are invalid has none.
+pub fn of_definition(definition: &Raw, arguments: &Raw) -> Vec<(HeaderName, Option<String>)> {
+    let headers = declared_headers(definition).unwrap_or_default().into_iter();
+    headers.map(|header| (header.name.clone(), header.value(arguments))).collect()
+}
+
+impl ParamHeader {
+    /// Returns the value for these arguments. `None` if it is missing, or is no string, number or boolean.
+    fn value(&self, arguments: &Raw) -> Option<String> {
+        let value = self.path.iter().try_fold(arguments.clone(), |object, key| raw::get(&object, key))?;
+        primitive_text(&value)
     }
 }
 

@@ -1,0 +1,111 @@
+//! The clients of single requests, as upstreams see them: a connection to an upstream serves many clients, so nothing that
+//! it sends belongs to one of them, but what they listen for.
+
+use crate::client::Client;
+use crate::errors;
+use crate::session::instance_state::InstanceState;
+use config::GroupName;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, Weak};
+use upstream::clients::{ClientRequest, Clients, LogLevel};
+use wire::protocol::methods::notification;
+use wire::{Raw, Reply};
+
+/// The clients that listen.
+#[derive(Default)]
+pub struct RequestClients {
+    listening: Mutex<ListeningClients>,
+    /// The instance, whose tasks upstreams report about.
+    instance: OnceLock<Weak<InstanceState>>,
+}
+
+#[derive(Default)]
+struct ListeningClients {
+    by_number: HashMap<u64, Arc<Client>>,
+    /// The last number that was given to a client.
+    last: u64,
+}
+
+/// Keeps a client listening until it is dropped.
+pub(super) struct ListeningGuard {
+    clients: Arc<RequestClients>,
+    number: u64,
+}
+
+impl Drop for ListeningGuard {
+    fn drop(&mut self) {
+        let client = self.clients.listening.lock().by_number.remove(&self.number);
+        drop(client);
+    }
+}
+
+impl RequestClients {
+    /// Sets the instance. Only the first call counts.
+    pub(super) fn set_instance(&self, instance: &Arc<InstanceState>) {
+        drop(self.instance.set(Arc::downgrade(instance)));
+    }
+
+    /// Passes notifications to a client that it listens for, until the guard is dropped.
+    pub(super) fn listen(self: &Arc<Self>, client: Arc<Client>) -> ListeningGuard {
+        let mut listening = self.listening.lock();
+        listening.last += 1;
+        let number = listening.last;
+        listening.by_number.insert(number, client);
+        ListeningGuard { clients: self.clone(), number }
+    }
+
+    /// Tells the listeners of a list that it changed. `method`: the notification that says so.
+    pub(super) fn list_changed(&self, method: &'static str) {
+        for client in self.all() {
+            client.notifications.list_changed(method);
+        }
+    }
+
+    /// A copy, because what a client is told may run code that takes the lock.
+    fn all(&self) -> Vec<Arc<Client>> {
+        self.listening.lock().by_number.values().cloned().collect()
+    }
+}
+
+impl Clients for RequestClients {
+    /// A client that does not read loses its own stream, and delays no other.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn offered_capabilities(&self) -> Raw {
+        Raw::from_static(b"{}")
+    }
+
+    fn log_level(&self) -> Option<String> {
+        None
+    }
+
+    /// Log messages may be about the calls of others. Everything else that no listener asks for has no reader.
+    fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
+        let is_about_task = matches!(method, notification::TASKS | notification::TASKS_STATUS);
+        let instance = self.instance.get().and_then(Weak::upgrade);
+        if let (true, Some(task), Some(instance)) = (is_about_task, params, instance) {
+            instance.open_tasks.update(task);
+        }
+        if matches!(method, notification::RESOURCES_UPDATED | notification::TASKS) {
+            for client in self.all() {
+                client.notify_from(group, method, params);
+            }
+        }
+    }
+
+    fn log(&self, _: Option<&GroupName>, _: LogLevel, _: &str) {}
+
+    fn request(&self, request: ClientRequest) -> BoxFuture<'static, Reply> {
+        let error = errors::asks_over_http(&request.group, &request.method);
+        tracing::debug!(group = %request.group, method = %request.method, "refused a request of a server");
+        Box::pin(std::future::ready(Err(error.into())))
+    }
+}
