@@ -5,8 +5,8 @@
 //! [`usage`] parses the command line, and `main` reads the environment, once, and calls the command's function with
 //! both. Each function returns the exit code, or an error that `main` prints. A file beside this one has each command:
 //! [`login`] (and logout), [`approve`], [`servers`] (add, remove, enable, disable), [`check`], [`update`], [`shell`] (tools,
-//! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`secrets`], [`completions`], [`cache`] and
-//! [`demo`]. The crate `import` has `import`. Without a command, `instance::serve` serves the client.
+//! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`serve`], [`secrets`], [`completions`],
+//! [`cache`] and [`demo`]. The crate `import` has `import`. Without a command, `instance::serve` serves the client.
 //!
 //! [`config_files`] names the config files that a command reads, and `running_instances` asks the running instances
 //! over their sockets. Every command prints by the crate `terminal`, which alone writes to stdout and stderr.
@@ -37,6 +37,7 @@ pub mod logs;
 pub mod reconnect;
 mod running_instances;
 pub mod secrets;
+pub mod serve;
 pub mod servers;
 mod servers_file;
 pub mod shell;
@@ -178,7 +179,14 @@ impl Cli {
             _ => None,
         };
         let idle_timeout = self.idle_timeout.map(|limit| Some(limit).filter(|limit| !limit.is_zero()));
-        Overrides { mode, idle_timeout, surface: self.surface, profile: self.profile.clone(), optional_files }
+        Overrides {
+            mode,
+            idle_timeout,
+            surface: self.surface,
+            profile: self.profile.clone(),
+            optional_files,
+            all_users_only: matches!(self.command, Some(CliCommand::Serve(_))),
+        }
     }
 }
 
@@ -227,6 +235,8 @@ pub enum CliCommand {
     Resources(shell::ListArgs),
     /// List the prompts of all servers, or of one
     Prompts(shell::ListArgs),
+    /// Serve many users over HTTP
+    Serve(serve::ServeArgs),
     /// Show the running instances of dynamic-mcp and their servers
     Status(status::StatusArgs),
     /// Show what a server of a running instance has written to stderr

@@ -68,7 +68,9 @@ fn hide_from_other_processes() {
 
 fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode> {
     let env = Env::of_process();
-    let serves = cli.command.is_none();
+    // A log file is kept while clients are served.
+    let serves = matches!(cli.command, None | Some(CliCommand::Serve(_)));
+    let by_client = cli.command.is_none();
     // They say themselves which servers did not start.
     let options = cli.instance_options(&env);
     let quiet = cli.command.as_ref().filter(|command| command.starts_servers()).map(|_| "off");
@@ -82,7 +84,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     });
     usage_errors.extend(log.errors.iter().map(UsageError::new));
     // A client that starts us does not show these to the user, so it is served nevertheless, and is told.
-    if !usage_errors.is_empty() && (!serves || io::stdin().is_terminal()) {
+    if !usage_errors.is_empty() && (!by_client || io::stdin().is_terminal()) {
         return Ok(usage_exit(&usage_errors));
     }
     #[cfg(unix)]
@@ -145,6 +147,7 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
         CliCommand::Status(args) => cli::status::status(args, env).await,
         CliCommand::Logs(args) => cli::logs::logs(args, env).await,
         CliCommand::Reconnect(args) => cli::reconnect::reconnect(args, env).await,
+        CliCommand::Serve(args) => cli::serve::serve(args, options, env).await,
         CliCommand::Schema => cli::schema(),
         CliCommand::Cache { command: CacheCommand::Clear } => cli::cache::clear(env),
         CliCommand::Completions(args) => cli::completions::print_script(args),

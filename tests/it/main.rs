@@ -16,6 +16,7 @@
 //! - `check`: the command `check`;
 //! - `launcher`: servers of `npx` and `uvx` without these;
 //! - `completions`: what a shell completes, in bash, zsh and fish;
+//! - `serve_http`: many users over HTTP;
 //! - `servers`: the commands `add`, `remove`, `enable` and `disable`;
 //! - `search`: ranked search against bare BM25F, on public sets of queries;
 //! - `demo`: the command `demo`;
@@ -71,6 +72,9 @@ mod secret_commands;
 #[cfg(all(unix, not(target_os = "macos")))]
 mod secrets;
 mod security_doc;
+// Signals.
+#[cfg(unix)]
+mod serve_http;
 mod servers;
 mod setup;
 // Nothing is shared elsewhere.

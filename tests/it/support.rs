@@ -60,13 +60,14 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// The folders of the source, below the project's root.
-pub(crate) const SOURCES: [&str; 16] = [
+pub(crate) const SOURCES: [&str; 17] = [
     "src",
     "crates/auth/src",
     "crates/base/src",
     "crates/config/src",
     "crates/front/src",
     "crates/http_client/src",
+    "crates/http_front/src",
     "crates/import/src",
     "crates/instance/src",
     "crates/jq/src",

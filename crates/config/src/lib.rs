@@ -119,6 +119,8 @@ pub struct Config {
     pub profiles: Vec<String>,
     /// The profile in use, if one is.
     pub profile: Option<ProfileInUse>,
+    /// The local servers that are left out because not all users may use them, in config order.
+    pub not_for_all_users: Vec<GroupName>,
     /// Errors that concern a whole file, `settings` or `profiles`, such as a file that is missing or not JSON.
     pub errors: Vec<ConfigError>,
     /// Oddities of a whole file, `settings` or `profiles` that do no harm, such as an unknown field. Each server has its
@@ -232,4 +234,6 @@ pub struct Overrides {
     pub profile: Option<String>,
     /// The config files that may be absent.
     pub optional_files: BTreeSet<PathBuf>,
+    /// Whether many users share the servers: local servers without `all_users` are left out, and no result is stored.
+    pub all_users_only: bool,
 }

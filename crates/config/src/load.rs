@@ -30,7 +30,7 @@ use super::file::SettingsEntry;
 use super::file::keys::InstanceEntry;
 use super::object::{ObjectPart, Resolve};
 use super::referenced::ReferencedFiles;
-use super::{Config, ConfigError, GroupName, Overrides, ServerConfig};
+use super::{Config, ConfigError, Endpoint, GroupName, Overrides, ServerConfig};
 
 mod client_files;
 mod codex;
@@ -87,8 +87,28 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
         .resolve();
     let defaults = ServerDefaults { settings, overrides, env, files: &referenced, tools_error };
     config.servers = servers.into_iter().filter_map(|server| resolve_entry(server, &defaults)).collect();
+    if overrides.all_users_only {
+        keep_for_all_users(&mut config);
+    }
     config.referenced = referenced.into_stamps();
     config
+}
+
+/// Leaves out the local servers that not all users may use, and has no server's results stored: whoever asks next may be
+/// another user.
+fn keep_for_all_users(config: &mut Config) {
+    let is_private = |server: &Result<Arc<ServerConfig>, ConfigError>| {
+        server
+            .as_ref()
+            .is_ok_and(|server| matches!(server.endpoint, Endpoint::Stdio(_)) && !server.common.all_users)
+    };
+    let left_out = config.servers.extract_if(.., |(_, server)| is_private(server));
+    config.not_for_all_users = left_out.map(|(name, _)| name).collect();
+    for (_, server) in &mut config.servers {
+        if let Ok(server) = server {
+            Arc::make_mut(server).common.store_above = None;
+        }
+    }
 }
 
 /// Applies the profile in use to the servers, and reports what is wrong with the profiles.

@@ -6,7 +6,8 @@
 //! of the crates below (logins, secrets, transport, groups, and the client that upstreams know) and connects them. It
 //! starts nothing.
 //!
-//! - `serve` runs an instance for the client on stdin and stdout. `embedded` runs one for a command in the same
+//! - `serve` runs an instance for the client on stdin and stdout, and `serve_http` one for each profile of the users that
+//!   come over HTTP. `embedded` runs one for a command in the same
 //!   process, so that `dynamic-mcp call` and `check` obey the same rules as a client. `import --measure` starts the
 //!   groups alone.
 //! - `follow_config` applies changes of the config files. `control` is the socket on which commands reach a running
@@ -44,6 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use upstream::GroupManager;
 use upstream::cache::Cache;
+use upstream::clients::Clients;
 use upstream::groups::startup_info::StartupInfo;
 use upstream::pins::PinStore;
 use upstream::transport::Transport;
@@ -56,6 +58,7 @@ mod nesting;
 pub mod program_client;
 pub mod report;
 pub mod serve;
+pub mod serve_http;
 pub mod signals;
 pub mod stores;
 
@@ -89,11 +92,11 @@ impl InstanceOptions {
 }
 
 /// The parts of an instance, without a session. Its groups are not started.
-pub struct Instance {
+pub struct Instance<C = FrontClient> {
     /// The groups.
     pub groups: Arc<GroupManager>,
     /// The client that upstreams know.
-    pub client: Arc<FrontClient>,
+    pub client: Arc<C>,
     /// The stored logins.
     pub logins: Arc<OAuthLogins>,
     /// The environment of the instance, which servers inherit.
@@ -101,7 +104,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes the parts for this config. Servers inherit `env`.
+    /// Makes the parts for this config, with servers that other instances may use as well. Servers inherit `env`.
     pub fn new(
         config: Config,
         cache: Cache,
@@ -109,14 +112,27 @@ impl Instance {
         env: Env,
         startup: StartupInfo,
     ) -> Self {
-        let env = Arc::new(env);
+        Self::of(config, cache, options, Arc::new(env), startup, true)
+    }
+}
+
+impl<C: Clients + Default + 'static> Instance<C> {
+    /// Makes the parts for this config. Servers inherit `env`. `shares`: whether other instances may use the same servers.
+    pub(crate) fn of(
+        config: Config,
+        cache: Cache,
+        options: &InstanceOptions,
+        env: Arc<Env>,
+        startup: StartupInfo,
+        shares: bool,
+    ) -> Self {
         let logins = stores::token_store(options, &env, &config.settings, false);
         let logins = Arc::new(OAuthLogins::new(logins));
         let warden = Warden::new();
         let launchers = options.cache_dir.as_ref().map(|dir| dir.join("launchers"));
         let direct = DirectLaunches::new(launchers);
         let transport = Transport {
-            shared: shared_servers(&env, &direct),
+            shared: if shares { shared_servers(&env, &direct) } else { None },
             direct,
             secrets: SecretResolver::new(stores::secret_keyring(&env), env.clone(), warden.clone()),
             process_env: env.clone(),
@@ -124,7 +140,7 @@ impl Instance {
             logins: logins.clone(),
             in_memory: None,
         };
-        let client = Arc::new(FrontClient::default());
+        let client = Arc::new(C::default());
         let pins = PinStore::new(options.pins_dir.clone());
         let groups = GroupManager::new(config, transport, client.clone(), cache, pins, startup);
         Self { groups, client, logins, env }

@@ -108,16 +108,16 @@ pub enum ServeOutcome {
 const EOF: &str = "EOF";
 
 /// What is read at the start.
-struct LoadedFiles {
-    config: Config,
+pub(crate) struct LoadedFiles {
+    pub(crate) config: Config,
     /// `None` if the files took too long.
-    watcher: Option<ConfigWatcher>,
-    cache: Cache,
+    pub(crate) watcher: Option<ConfigWatcher>,
+    pub(crate) cache: Cache,
 }
 
 /// Reads the config files and the cache. If that takes longer than `LOAD_TIMEOUT`, the config has this error and no
 /// servers.
-async fn load_files(options: &InstanceOptions, env: &Env) -> LoadedFiles {
+pub(crate) async fn load_files(options: &InstanceOptions, env: &Env) -> LoadedFiles {
     let (env, options) = (env.clone(), options.clone());
     let first_file = options.files.first().cloned().unwrap_or_default();
     let loading = blocking::run(LOAD_TIMEOUT, move || {
@@ -225,7 +225,7 @@ async fn flush(output: &Output, mut writing: JoinHandle<io::Result<()>>) {
 
 /// Waits until the answers to token requests are stored, but for `TOKEN_TIMEOUT` at most: an authorization server may
 /// have replaced the old tokens already. The client sees the end of stdout meanwhile. Signals do not cut this short.
-async fn store_tokens(logins: &dyn LoginService) {
+pub(crate) async fn store_tokens(logins: &dyn LoginService) {
     let mut stored = std::pin::pin!(logins.flush());
     if timeout(Duration::ZERO, &mut stored).await.is_ok() {
         return;
@@ -238,7 +238,7 @@ async fn store_tokens(logins: &dyn LoginService) {
 }
 
 /// Logs the errors and warnings of the config. Entries that are valid are used even if others are not.
-fn log_config(config: &Config) {
+pub(crate) fn log_config(config: &Config) {
     for error in &config.errors {
         tracing::error!("{error}");
     }
@@ -252,6 +252,9 @@ fn log_config(config: &Config) {
         if let Err(error) = server {
             error.to_string().lines().for_each(|line| tracing::error!(group = %name, "{line}"));
         }
+    }
+    for group in &config.not_for_all_users {
+        tracing::warn!(%group, "not served, because its users would share one process: set \"all_users\": true to allow it");
     }
     if let Some(profile) = config.profile_summary() {
         tracing::info!("{profile}");

@@ -58,6 +58,10 @@ config_keys! {
     /// `call_dynamic_tool`. False stores none.
     #[schemars(extend("default" = false, "examples" = ["50kB", 10_000]))]
     store_above: StoreAboveValue => Option<NonZeroUsize> = None,
+    /// Whether `dynamic-mcp serve --http` may use a local server for all its users. They share one process, and whatever it
+    /// keeps. Without it, a local server is not served over HTTP.
+    #[schemars(extend("default" = false))]
+    all_users: bool => bool = false,
 }
 
 config_keys! {

@@ -407,3 +407,22 @@ fn usual_mistakes_are_named_with_what_to_write() {
     let said = said_of(r#"{"mcpServers": {"a": {"command": "x", "env": {"P": "$ECRET_PASSWORD"}}}}"#);
     assert!(said.contains("`env.P`") && !said.contains("ECRET"), "{said}");
 }
+
+#[test]
+fn many_users_share_only_servers_that_say_so() {
+    let text = r#"{"mcpServers": {
+        "remote": {"url": "https://example.com/mcp", "store_above": 1000},
+        "private": {"command": "x", "share": "user"},
+        "shared": {"command": "x", "all_users": true, "store_above": 1000},
+        "wrong": {"command": 3}
+    }}"#;
+    let config = load_texts(&[text], &Overrides { all_users_only: true, ..Overrides::default() });
+    assert_eq!(names(&config), ["remote", "shared", "wrong"]);
+    assert_eq!(config.not_for_all_users, [GroupName::new("private")]);
+    for name in ["remote", "shared"] {
+        assert_eq!(server(&config, name).common.store_above, None, "{name}");
+    }
+    let config = load_text(text);
+    assert_eq!(names(&config), ["remote", "private", "shared", "wrong"]);
+    assert!(config.not_for_all_users.is_empty() && server(&config, "shared").common.store_above.is_some());
+}

@@ -1,0 +1,32 @@
+//! The HTTP server in front (Streamable HTTP): many users, each request a session of its own.
+//!
+//! # Theory of operation
+//!
+//! [`server`] accepts connections and drains them at the end. [`service`] takes each request through the same steps: the
+//! paths for health, who may ask (`access` for hosts and origins, `tokens` for principals), how much (`limits`), the body
+//! (`request_body`), whether the headers agree with it (`mcp_headers`), and the answer (`response`). MCP itself is in
+//! `front`: a [`RequestServer`](front::server::single_request::RequestServer) serves each request, and there is one for
+//! each profile that a token may have. `timed_stream` ends connections that do not read.
+//!
+//! # Invariants
+//!
+//! - No request depends on an earlier one. Only limits and open requests are kept, in memory.
+//! - A header that another component may have acted on agrees with the body, or the request is refused.
+//! - Every read and write has a deadline, and every queue a limit.
+//! - A request is answered with JSON unless something has to be sent before the answer.
+//!
+//! ```ignore
+//! let front = HttpFront::new(options, access, keys);
+//! front.set_server(None, server);
+//! front.serve(listener, stop).await;
+//! ```
+
+pub mod access;
+pub mod limits;
+mod mcp_headers;
+mod request_body;
+mod response;
+pub mod server;
+mod service;
+mod timed_stream;
+pub mod tokens;

@@ -1,0 +1,87 @@
+//! Reads the body of a request: within a limit, a deadline, and the memory for messages of the whole process.
+
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body, Incoming};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::time::timeout;
+use wire::budget::Reservation;
+
+/// How long a client may take to send a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a body cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BodyError {
+    /// It exceeds the limit.
+    TooLong,
+    /// The memory for messages is used up.
+    OverBudget,
+    /// It did not come in time.
+    TooSlow,
+    /// The client sent no whole body.
+    Incomplete,
+}
+
+/// Reads a body of at most `limit` bytes, for 30 s at most. Line breaks between the tokens of the JSON become spaces: a
+/// server behind a pipe would read them as the ends of messages.
+///
+/// # Errors
+///
+/// See [`BodyError`].
+pub(crate) async fn read(body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(BodyError::TooLong);
+    }
+    let read = timeout(BODY_TIMEOUT, collect(body, limit)).await;
+    read.map_err(|_| BodyError::TooSlow)?
+}
+
+async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
+    let mut reservation = Reservation::default();
+    let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+    loop {
+        let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+        let Some(frame) = frame else { break };
+        let Ok(data) = frame.map_err(|_| BodyError::Incomplete)?.into_data() else { continue };
+        let length = first.len() + rest.len() + data.len();
+        if length > limit {
+            return Err(BodyError::TooLong);
+        }
+        if !reservation.reserve(length).await {
+            return Err(BodyError::OverBudget);
+        }
+        match (first.is_empty(), rest.is_empty()) {
+            (true, true) => first = data,
+            (true, false) => rest.extend_from_slice(&data),
+            (false, _) => {
+                rest.reserve(length);
+                rest.extend_from_slice(&std::mem::take(&mut first));
+                rest.extend_from_slice(&data);
+            }
+        }
+    }
+    let whole = if rest.is_empty() { first } else { rest.freeze() };
+    Ok(reservation.hold(in_one_line(whole)))
+}
+
+fn in_one_line(body: Bytes) -> Bytes {
+    if memchr::memchr2(b'\n', b'\r', &body).is_none() {
+        return body;
+    }
+    // A string has no line break, so each is a space between tokens.
+    body.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line() {
+        let body = Bytes::from_static(b"{\r\n \"a\": \"b\\n\"\n}");
+        assert_eq!(in_one_line(body), "{   \"a\": \"b\\n\" }");
+        assert_eq!(in_one_line(Bytes::from_static(b"{}")), "{}");
+    }
+}

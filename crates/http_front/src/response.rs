@@ -1,0 +1,306 @@
+//! Answers: JSON, or a stream of events if something has to be sent before the answer.
+
+use bytes::Bytes;
+use front::errors;
+use futures_util::FutureExt;
+use futures_util::stream::{self, BoxStream, StreamExt};
+use hyper::body::{Body, Frame as BodyFrame, SizeHint};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::sleep;
+use wire::inbound::ResponseFuture;
+use wire::output::FrameQueue;
+use wire::protocol::code;
+use wire::{Frame, Raw, Reply, raw};
+
+/// After how long an answer becomes a stream, so that nobody on the way takes the connection for dead.
+const STREAM_AFTER: Duration = Duration::from_secs(10);
+/// The interval between two comments in a stream.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// A comment, which clients ignore.
+const COMMENT: &[u8] = b":\n\n";
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+/// Tells reverse proxies not to keep events back.
+const NO_BUFFERING: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+
+/// The body of an answer.
+pub(crate) enum ResponseBody {
+    /// All of it, in parts.
+    Whole(VecDeque<Bytes>),
+    /// Events, as they come.
+    Events(BoxStream<'static, Bytes>),
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<BodyFrame<Bytes>, Infallible>>> {
+        let part = match self.get_mut() {
+            Self::Whole(parts) => Poll::Ready(parts.pop_front()),
+            Self::Events(events) => events.poll_next_unpin(context),
+        };
+        part.map(|part| part.map(|part| Ok(BodyFrame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(parts) if parts.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(parts) => SizeHint::with_exact(parts.iter().map(|part| part.len() as u64).sum()),
+            Self::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// A request that is being answered.
+pub(crate) struct Exchange {
+    /// The id, as the client wrote it.
+    pub(crate) id: Raw,
+    /// The answer. Dropping it cancels the request, if the request's era says so.
+    pub(crate) answer: ResponseFuture,
+    /// What is sent before the answer.
+    pub(crate) queue: FrameQueue,
+    /// Whether an unknown method is a status of its own (from revision 2026-07-28 on).
+    pub(crate) has_status_of_errors: bool,
+    /// Whether the client takes streams.
+    pub(crate) takes_events: bool,
+}
+
+/// What comes first of a request.
+enum First {
+    Answer(Reply),
+    Event(Option<Frame>),
+    Silence,
+}
+
+impl Exchange {
+    /// Waits for the answer, or for the first thing that has to be sent before it, for 10 s at most.
+    pub(crate) async fn respond(mut self) -> Response<ResponseBody> {
+        self.answer = caught(self.answer);
+        if !self.takes_events {
+            let reply = self.answer.as_mut().await;
+            return self.whole(reply);
+        }
+        let first = tokio::select! {
+            biased;
+            frame = self.queue.next() => First::Event(frame),
+            reply = &mut self.answer => First::Answer(reply),
+            () = sleep(STREAM_AFTER) => First::Silence,
+        };
+        match first {
+            First::Answer(reply) => match self.queue.try_next() {
+                None => self.whole(reply),
+                Some(frame) => self.events(Some(frame), Some(reply)),
+            },
+            First::Event(frame) => self.events(frame, None),
+            First::Silence => self.events(None, None),
+        }
+    }
+
+    fn whole(self, reply: Reply) -> Response<ResponseBody> {
+        let code = reply.as_ref().err().and_then(raw::error_code);
+        let status = match code {
+            Some(code) if self.has_status_of_errors => status_of(code, StatusCode::OK),
+            _ => StatusCode::OK,
+        };
+        json(status, &self.id, reply)
+    }
+
+    /// The stream of what is sent before the answer, and the answer. `first`: what was taken from the queue already;
+    /// `reply`: the answer, if it is there.
+    fn events(self, first: Option<Frame>, reply: Option<Reply>) -> Response<ResponseBody> {
+        let state = EventState { exchange: self, first, reply, is_over: false };
+        let events = stream::unfold(state, |mut state| async move { Some((state.next().await?, state)) });
+        let mut response = Response::new(ResponseBody::Events(events.boxed()));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, EVENTS);
+        headers.insert(CACHE_CONTROL, NO_STORE);
+        headers.insert(NO_BUFFERING.0, NO_BUFFERING.1);
+        response
+    }
+}
+
+/// A stream of events.
+struct EventState {
+    exchange: Exchange,
+    /// The first frame.
+    first: Option<Frame>,
+    /// The answer, once it is there.
+    reply: Option<Reply>,
+    /// Whether the answer was sent.
+    is_over: bool,
+}
+
+impl EventState {
+    /// Waits for the next event, or returns a comment after a while. `None` at the end: after the answer, or if the client
+    /// has not read for too long.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.is_over {
+            return None;
+        }
+        if let Some(frame) = self.first.take() {
+            return Some(event(frame));
+        }
+        let Exchange { id, answer, queue, .. } = &mut self.exchange;
+        if self.reply.is_none() {
+            tokio::select! {
+                biased;
+                frame = queue.next() => return frame.map(event),
+                reply = answer => self.reply = Some(reply),
+                () = sleep(KEEP_ALIVE) => return Some(Bytes::from_static(COMMENT)),
+            }
+        }
+        if let Some(frame) = queue.try_next() {
+            return Some(event(frame));
+        }
+        self.is_over = true;
+        self.reply.take().map(|reply| event(Frame::response(id, reply)))
+    }
+}
+
+/// Returns a message as an event. It has no line breaks.
+fn event(mut frame: Frame) -> Bytes {
+    let parts = frame.take_parts();
+    let parts: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
+    [b"data: ", &parts.concat()[..], b"\n\n"].concat().into()
+}
+
+/// Returns the answer to one request, as JSON.
+pub(crate) fn json(status: StatusCode, id: &Raw, reply: Reply) -> Response<ResponseBody> {
+    let body = Frame::response(id, reply).take_parts();
+    let mut response = Response::new(ResponseBody::Whole(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+    response
+}
+
+/// Returns an answer with a line of text, or without a body if that is empty.
+pub(crate) fn text(status: StatusCode, line: &'static str) -> Response<ResponseBody> {
+    let parts = (!line.is_empty()).then(|| Bytes::from_static(line.as_bytes()));
+    let mut response = Response::new(ResponseBody::Whole(parts.into_iter().collect()));
+    *response.status_mut() = status;
+    response
+}
+
+/// Returns the status for a JSON-RPC error of a request of the stateless era. `other`: that of errors without one of their
+/// own.
+pub(crate) fn status_of(code: i64, other: StatusCode) -> StatusCode {
+    match code {
+        code::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_REVISION => {
+            StatusCode::BAD_REQUEST
+        }
+        _ => other,
+    }
+}
+
+/// Has a panic answer the request with an internal error.
+fn caught(answer: ResponseFuture) -> ResponseFuture {
+    let caught = AssertUnwindSafe(answer).catch_unwind();
+    Box::pin(async move { caught.await.unwrap_or_else(|_| Err(errors::internal().into())) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, ready};
+    use wire::output::Output;
+
+    fn exchange(answer: ResponseFuture) -> (Output, Exchange) {
+        let (output, queue) = Output::queued(1 << 20);
+        let id = Raw::from_static(b"\"x\"");
+        (output, Exchange { id, answer, queue, has_status_of_errors: true, takes_events: true })
+    }
+
+    async fn parts(response: Response<ResponseBody>, count: usize) -> String {
+        let mut body = response.into_body();
+        let mut text = String::new();
+        for _ in 0..count {
+            let part = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+            let Some(part) = part else { return text + "END" };
+            text.push_str(&String::from_utf8_lossy(&part.unwrap().into_data().unwrap()));
+        }
+        text
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_without_notifications_is_json() {
+        let (_output, exchange) = exchange(Box::pin(ready(Ok(Raw::from_static(b"{}")))));
+        let response = exchange.respond().await;
+        assert_eq!(response.headers()[CONTENT_TYPE], JSON);
+        assert_eq!(parts(response, 2).await, r#"{"jsonrpc":"2.0","id":"x","result":{}}END"#);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_sent_before_the_answer_makes_it_a_stream() {
+        let (output, queue) = exchange(Box::pin(pending()));
+        output.send(Frame::notification("n", None));
+        let response = queue.respond().await;
+        assert_eq!(response.headers()[CONTENT_TYPE], EVENTS);
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
+        let text = parts(response, 3).await;
+        assert_eq!(text, "data: {\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n\n:\n\n:\n\n");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_an_answer_sends_at_once_comes_before_it() {
+        let (output, mut exchange) = exchange(Box::pin(pending()));
+        exchange.answer = Box::pin(async move {
+            output.send(Frame::notification("n", None));
+            Err(errors::internal().into())
+        });
+        let text = parts(exchange.respond().await, 3).await;
+        assert!(text.starts_with("data: {\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n\ndata: {"), "{text}");
+        assert!(text.ends_with("}\n\nEND"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_answer_becomes_a_stream() {
+        let slow = async {
+            sleep(STREAM_AFTER * 2).await;
+            Ok(Raw::from_static(b"{}"))
+        };
+        let (_output, exchange) = exchange(Box::pin(slow));
+        let text = parts(exchange.respond().await, 2).await;
+        assert_eq!(text, "data: {\"jsonrpc\":\"2.0\",\"id\":\"x\",\"result\":{}}\n\nEND");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_loses_its_stream() {
+        let (output, exchange) = exchange(Box::pin(pending()));
+        let large = Raw::from(format!("\"{}\"", "x".repeat(2 << 20)));
+        while output.send(Frame::notification("n", Some(large.clone()))) {}
+        assert_eq!(parts(exchange.respond().await, 1).await, "END");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn errors_of_the_stateless_era_have_a_status() {
+        for (code, status) in [(-32601, 404), (-32020, 400), (-32022, 400), (-32602, 200), (-31001, 200)] {
+            let error = wire::error_object(code, "m", None);
+            let (_output, exchange) = exchange(Box::pin(ready(Err(error))));
+            assert_eq!(exchange.respond().await.status(), status);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_is_an_internal_error() {
+        let (_output, exchange) = exchange(Box::pin(async { panic!("a bug") }));
+        assert!(parts(exchange.respond().await, 1).await.contains("internal error"));
+    }
+}

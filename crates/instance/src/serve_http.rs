@@ -1,0 +1,252 @@
+//! Serves many users over HTTP: one instance for each profile that they have, behind one address.
+//!
+//! The tokens, the keys and the config are read again when their files change. A profile that a new token has gets an
+//! instance then. An instance whose profile no token has any more stays until the process ends.
+
+use super::follow_config::follow_config;
+use super::nesting::Nesting;
+use super::serve::{LoadedFiles, load_files, log_config, store_tokens};
+use super::signals::EndSignals;
+use super::{Instance, InstanceOptions};
+use anyhow::{Context, bail, ensure};
+use auth::OAuthLogins;
+use base::blocking;
+use base::files::{self, MAX_CONFIG_BYTES};
+use config::env::Env;
+use config::watch::ConfigWatcher;
+use front::server::request_clients::RequestClients;
+use front::server::single_request::RequestServer;
+use front::session::sealed::KeyRing;
+use futures_util::future::join_all;
+use http_front::access::AllowedNames;
+use http_front::limits::PrincipalLimits;
+use http_front::server::{HttpFront, HttpOptions};
+use http_front::tokens::{Access, Profile};
+use process::launch::ANCESTORS_VAR;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use upstream::GroupManager;
+use upstream::groups::startup_info::StartupInfo;
+
+/// How long a file of tokens or keys may take to be read.
+const READ_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What `dynamic-mcp serve --http` is started with.
+#[derive(Clone, Debug)]
+pub struct HttpServeOptions {
+    /// The address to listen at.
+    pub address: SocketAddr,
+    /// The path of the MCP endpoint.
+    pub path: String,
+    /// Names of hosts that requests may name, beside the address.
+    pub allowed_hosts: Vec<String>,
+    /// Origins that requests may name, beside that of the host.
+    pub allowed_origins: Vec<String>,
+    /// The file of tokens. `None`: anyone may ask, at a loopback address only.
+    pub tokens: Option<PathBuf>,
+    /// The file of keys. `None`: a random key, which only this process has.
+    pub keys: Option<PathBuf>,
+    /// The limits for each principal.
+    pub limits: PrincipalLimits,
+}
+
+/// The instances that are served, and what they are made of.
+struct Instances {
+    front: Arc<HttpFront>,
+    options: InstanceOptions,
+    env: Arc<Env>,
+    /// The groups and the logins of each.
+    running: Vec<(Arc<GroupManager>, Arc<OAuthLogins>)>,
+    /// The background work of all.
+    tasks: JoinSet<()>,
+}
+
+/// Serves requests at an address until a signal comes. Then ends open requests, for 30 s at most, and closes every server.
+///
+/// # Errors
+///
+/// Fails if signals cannot be handled; if the address cannot be listened at, or is reached from other machines and there is
+/// no file of tokens or no name of the host; if a file of tokens or keys cannot be used; or if this instance is nested too
+/// deep. A config that cannot be used is logged.
+pub async fn serve_http(
+    http: HttpServeOptions,
+    options: InstanceOptions,
+    mut env: Env,
+) -> anyhow::Result<()> {
+    let mut signals = EndSignals::listen()?;
+    let nesting = Nesting::new(env.var(ANCESTORS_VAR), &options.files, env.cwd());
+    if let Some(reason) = nesting.too_deep() {
+        bail!("this instance does not run: {reason}");
+    }
+    env.vars.extend([nesting.var_for_servers()]);
+    // Before the files are read, so that no change is missed.
+    let watched: Vec<_> = [&http.tokens, &http.keys].into_iter().flatten().cloned().collect();
+    let watcher = blocking::run(READ_TIMEOUT, move || ConfigWatcher::new(watched)).await;
+    let (access, keys) = (access(&http).await?, keys(&http).await?);
+    let is_local = http.address.ip().is_loopback();
+    ensure!(
+        is_local || !http.address.ip().is_unspecified() || !http.allowed_hosts.is_empty(),
+        "{} does not say by which names clients reach it: name them with --allowed-host",
+        http.address.ip()
+    );
+    let listener = TcpListener::bind(http.address);
+    let listener = listener.await.with_context(|| format!("cannot listen at {}", http.address))?;
+    let profiles = access.profiles();
+    let names = AllowedNames::new(http.address, &http.allowed_hosts, &http.allowed_origins);
+    let front_options = HttpOptions { path: http.path.clone(), names, limits: http.limits };
+    let front = HttpFront::new(front_options, access, keys);
+    let mut instances = Instances {
+        front: front.clone(),
+        options,
+        env: Arc::new(env),
+        running: Vec::new(),
+        tasks: JoinSet::new(),
+    };
+    let serving = {
+        let (front, address) = (front.clone(), listener.local_addr()?);
+        tracing::info!(%address, path = http.path, "listening");
+        let stop = async move {
+            let signal = signals.next().await;
+            tracing::info!(signal, "told to stop by a signal");
+        };
+        tokio::spawn(async move { front.serve(listener, stop).await })
+    };
+    let served = tokio::select! {
+        served = serving => served,
+        () = instances.run(profiles, &http, watcher.ok()) => Ok(()),
+    };
+    instances.shutdown().await;
+    Ok(served?)
+}
+
+impl Instances {
+    /// Starts an instance for each profile, and follows the files of tokens and keys. Never completes.
+    async fn run(
+        &mut self,
+        profiles: impl IntoIterator<Item = Profile>,
+        http: &HttpServeOptions,
+        watcher: Option<ConfigWatcher>,
+    ) {
+        for profile in profiles {
+            self.start(profile).await;
+        }
+        let started: Vec<_> = self.running.iter().map(|(groups, _)| groups.clone()).collect();
+        let front = self.front.clone();
+        self.tasks.spawn(async move {
+            join_all(started.iter().map(|groups| groups.discovery_ended())).await;
+            tracing::info!("requests are served");
+            front.set_ready();
+        });
+        let is_watched = http.tokens.is_some() || http.keys.is_some();
+        let Some(mut watcher) = watcher.filter(|_| is_watched) else { return std::future::pending().await };
+        loop {
+            watcher.changed().await;
+            match access(http).await {
+                Ok(access) => {
+                    for profile in access.profiles() {
+                        self.start(profile).await;
+                    }
+                    self.front.set_access(access);
+                }
+                Err(error) => tracing::error!("the changed tokens are not used: {error:#}"),
+            }
+            if http.keys.is_some() {
+                match keys(http).await {
+                    Ok(keys) => self.front.set_keys(keys),
+                    Err(error) => tracing::error!("the changed keys are not used: {error:#}"),
+                }
+            }
+        }
+    }
+
+    /// Starts an instance for a profile, if there is none.
+    async fn start(&mut self, profile: Profile) {
+        if self.front.has_server(&profile) {
+            return;
+        }
+        let mut options = self.options.clone();
+        if let Some(profile) = &profile {
+            options.overrides.profile = Some((**profile).to_owned());
+        }
+        let LoadedFiles { config, watcher, cache } = load_files(&options, &self.env).await;
+        log_config(&config);
+        // Users of other machines cannot read the log.
+        let (env, startup) = (self.env.clone(), StartupInfo::default());
+        // Nobody else uses these servers, whatever `share` says: their users are others.
+        let instance = Instance::<RequestClients>::of(config, cache, &options, env, startup, false);
+        instance.prepare().await;
+        let Instance { groups, client, logins, env } = instance;
+        let server = RequestServer::new(groups.clone(), client, options.session);
+        self.tasks.spawn({
+            let groups = groups.clone();
+            async move { groups.run().await }
+        });
+        self.tasks.spawn({
+            let groups = groups.clone();
+            async move { follow_config(watcher, &groups, &options, &env).await }
+        });
+        // The groups exist, and those that connect at start are told to, before the first request and `/readyz`.
+        server.start().await;
+        self.tasks.spawn({
+            let server = server.clone();
+            async move { server.follow_lists().await }
+        });
+        self.front.set_server(profile, server);
+        self.running.push((groups, logins));
+    }
+
+    /// Closes every server, and waits until new tokens of logins are stored.
+    async fn shutdown(self) {
+        let Self { running, mut tasks, .. } = self;
+        join_all(running.iter().map(|(groups, _)| groups.shutdown())).await;
+        join_all(running.iter().map(|(_, logins)| store_tokens(&**logins))).await;
+        tasks.shutdown().await;
+    }
+}
+
+/// Reads who may ask.
+///
+/// # Errors
+///
+/// The file cannot be used; or there is none, and others reach the address.
+async fn access(http: &HttpServeOptions) -> anyhow::Result<Access> {
+    let access = match &http.tokens {
+        Some(file) => {
+            Access::parse(&read(file).await?).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))
+        }
+        None => Access::without_tokens(http.address.ip()).map_err(anyhow::Error::msg),
+    };
+    Ok(access?)
+}
+
+/// Reads the keys for what clients carry.
+///
+/// # Errors
+///
+/// The file cannot be used.
+async fn keys(http: &HttpServeOptions) -> anyhow::Result<KeyRing> {
+    let Some(file) = &http.keys else {
+        tracing::info!(
+            "no --keys: what clients carry is opened by this process only, and not after a restart"
+        );
+        return Ok(KeyRing::generate());
+    };
+    KeyRing::parse(&read(file).await?).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))
+}
+
+/// Reads a text file.
+///
+/// # Errors
+///
+/// It cannot be read in time, is too large, or is no UTF-8.
+async fn read(path: &Path) -> anyhow::Result<String> {
+    let file = path.to_owned();
+    let read = blocking::run(READ_TIMEOUT, move || files::read(&file, MAX_CONFIG_BYTES)).await;
+    let bytes = read.map_err(|error| anyhow::anyhow!("reading {} {error}", path.display()))?;
+    let bytes = bytes.with_context(|| format!("cannot read {}", path.display()))?;
+    String::from_utf8(bytes).with_context(|| format!("{} is no text", path.display()))
+}

@@ -1,0 +1,112 @@
+//! Floods and slow clients.
+
+use serde_json::{Value, json};
+use std::io::{ErrorKind, Read, Write};
+use std::thread;
+
+use super::{Served, call_params, config, for_all, post, read_head, stateless_message};
+use crate::support::InputRecord;
+
+#[test]
+fn a_user_has_a_number_of_open_requests() {
+    let record = InputRecord::new();
+    let served = Served::start(&config([("g", record.attached_to(for_all(&[])))]), &["--max-in-flight", "2"]);
+    let (headers, body) =
+        stateless_message(&json!({}), "tools/call", call_params("g", "sleep", json!({"ms": 60_000})));
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let mut open: Vec<_> = (0..2)
+        .map(|_| {
+            let mut stream = served.connect();
+            stream.write_all(post(&headers, &body).as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    record.wait_for("tools/call", 1);
+    let refused = served.request("tools/list", json!({}));
+    assert_eq!((refused.status, refused.header("retry-after")), (429, "1"));
+    open.pop();
+    crate::support::wait_until("a place is free", || served.request("tools/list", json!({})).status == 200);
+}
+
+#[test]
+fn a_user_has_a_rate() {
+    let served = Served::start(&config([("g", for_all(&[]))]), &["--max-rate", "3"]);
+    let statuses: Vec<_> = (0..30).map(|_| served.request("tools/list", json!({})).status).collect();
+    assert!(statuses[..3].iter().all(|status| *status == 200), "{statuses:?}");
+    assert!(statuses.contains(&429), "{statuses:?}");
+}
+
+#[test]
+fn a_body_is_no_larger_than_a_message() {
+    let mut config = config([("g", for_all(&[]))]);
+    config["settings"]["max_message_bytes"] = json!(10_000);
+    let served = Served::start(&config, &[]);
+    let large = json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "x".repeat(10_000)}});
+    assert_eq!(served.post(&[], &large.to_string()).status, 413);
+    let text = large.to_string();
+    let chunked = format!("{:x}\r\n{text}\r\n0\r\n\r\n", text.len());
+    let headers = [("Transfer-Encoding", "chunked"), ("Content-Length", "")];
+    assert_eq!(served.post(&headers, &chunked).status, 413);
+    let head = format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(100 << 10));
+    assert_eq!(served.send(&head).status, 431);
+}
+
+#[test]
+fn clients_that_send_nothing_more_hold_up_nobody() {
+    let served = Served::start(&config([("g", for_all(&[]))]), &[]);
+    let parts = [
+        "",
+        "POST /mcp HT",
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{",
+    ];
+    let slow: Vec<_> = (0..300)
+        .map(|n| {
+            let mut stream = served.connect();
+            stream.write_all(parts[n % parts.len()].as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(served.request("tools/list", json!({})).status, 200);
+    drop(slow);
+}
+
+#[test]
+fn many_users_of_one_connection_get_their_own_answers() {
+    let served = Served::start(&config([("g", for_all(&[]))]), &[]);
+    let address = served.address;
+    let clients: Vec<_> = (0..8)
+        .map(|client| {
+            thread::spawn(move || {
+                let mut stream = std::net::TcpStream::connect(address).unwrap();
+                for n in 0..20 {
+                    let text = format!("{client}-{n}");
+                    let params = call_params("g", "echo", json!({"text": text}));
+                    let (headers, body) = stateless_message(&json!({}), "tools/call", params);
+                    let headers: Vec<_> =
+                        headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                    stream.write_all(post(&headers, &body).as_bytes()).unwrap();
+                    let answer: Value = read_head(stream.try_clone().unwrap()).json();
+                    assert_eq!(answer["result"]["content"][0]["text"], text);
+                }
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|client| client.join().unwrap());
+}
+
+#[test]
+fn a_request_that_is_no_http_is_answered_or_cut_off() {
+    let served = Served::start(&config([("g", for_all(&[]))]), &[]);
+    for garbage in
+        ["\u{0}\u{1}\u{2}\r\n\r\n", "GET\r\n\r\n", "POST /mcp HTTP/9.9\r\n\r\n", "{\"jsonrpc\":\"2.0\"}\n\n"]
+    {
+        let mut stream = served.connect();
+        stream.write_all(garbage.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        match stream.read_to_end(&mut answer) {
+            Ok(_) => assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"), "{garbage:?}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{garbage:?}"),
+        }
+    }
+    assert_eq!(served.request("tools/list", json!({})).status, 200);
+}

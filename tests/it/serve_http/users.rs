@@ -1,0 +1,149 @@
+//! Who may ask, and what each sees.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::process::Command;
+use tempfile::TempDir;
+
+use super::{Served, config, for_all};
+use crate::support::{base_env, output_of, wait_until};
+
+/// A file of tokens: each is its own name.
+fn tokens(dir: &TempDir, users: &[(&str, Option<&str>)]) -> String {
+    let entries = users.iter().map(|(name, profile)| {
+        let hash: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
+        json!({"name": name, "sha256": hash, "profile": profile})
+    });
+    let path = dir.path().join("tokens.json");
+    fs::write(&path, json!({"tokens": entries.collect::<Vec<_>>()}).to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Two servers, and profiles with one of them, and with one tool of it.
+fn two_servers() -> Value {
+    let mut config =
+        config([("g", for_all(&["--protocol"])), ("h", for_all(&["--protocol", "--scheme", "h"]))]);
+    config["profiles"] = json!({
+        "all": ["*"],
+        "only_g": {"servers": ["g"], "tools": {"g": {"allow": ["echo"]}}},
+    });
+    config
+}
+
+fn bearer(token: &str) -> [(&'static str, String); 1] {
+    [("Authorization", format!("Bearer {token}"))]
+}
+
+#[test]
+fn only_those_who_have_a_token_are_served() {
+    let dir = TempDir::new().unwrap();
+    let served = Served::start(&two_servers(), &["--tokens", &tokens(&dir, &[("ann", None)])]);
+    for headers in [vec![], vec![("Authorization", "Bearer bob")], vec![("Authorization", "Basic ann")]] {
+        let response = served.request_with(&headers, "tools/list", json!({}));
+        assert_eq!((response.status, response.header("www-authenticate")), (401, "Bearer"), "{headers:?}");
+    }
+    let response = served.request_with(&[("Authorization", "Bearer ann")], "tools/list", json!({}));
+    assert_eq!(response.status, 200);
+    assert_eq!(served.send("GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").status, 200, "probes have no token");
+}
+
+#[test]
+fn a_token_never_reaches_a_server_or_the_log() {
+    let dir = TempDir::new().unwrap();
+    let args = ["--tokens", &tokens(&dir, &[("a-secret-token", None)]), "--log-level", "trace"];
+    let served = Served::start(&two_servers(), &args);
+    let [(name, token)] = bearer("a-secret-token");
+    let call = |tool: &str| served.call(&[(name, token.as_str())], "g", tool, json!({})).to_string();
+    for tool in ["params", "env"] {
+        let answer = call(tool);
+        assert!(answer.contains("content") && !answer.contains("a-secret-token"), "{answer}");
+    }
+    // The name is the token in these tests, and the name is never logged either.
+    assert!(!served.proxy.log().contains("a-secret-token"));
+}
+
+#[test]
+fn what_a_profile_hides_is_reached_on_no_route() {
+    let dir = TempDir::new().unwrap();
+    let tokens = tokens(&dir, &[("ann", Some("all")), ("bob", Some("only_g"))]);
+    let served = Served::start(&two_servers(), &["--tokens", &tokens]);
+    let ask = |user: &str, method: &str, params: Value| {
+        let [(name, token)] = bearer(user);
+        served.request_with(&[(name, token.as_str())], method, params).json()
+    };
+    let call = |user: &str, group: &str, tool: &str| {
+        ask(user, "tools/call", super::call_params(group, tool, json!({"text": "x"})))
+    };
+    for group in ["g", "h"] {
+        assert_eq!(call("ann", group, "echo")["result"]["content"][0]["text"], "x");
+        assert!(call("ann", group, "pid")["result"]["isError"].is_null());
+    }
+    assert_eq!(call("bob", "g", "echo")["result"]["content"][0]["text"], "x");
+    // The other server, and the other tools of this one.
+    for (group, tool) in [("h", "echo"), ("g", "pid"), ("g", "g__pid"), ("h", "h__echo")] {
+        let response = call("bob", group, tool);
+        assert_eq!(response["result"]["isError"], true, "{group} {tool}: {response}");
+    }
+    for name in ["h__echo", "g__pid", "pid", "dynamic-mcp__result"] {
+        let response = ask("bob", "tools/call", json!({"name": name, "arguments": {}}));
+        let is_refused = response["error"]["code"] == -32602 || response["result"]["isError"] == true;
+        assert!(is_refused, "{name}: {response}");
+    }
+    let hidden = |text: &str| text.contains("\"h\"") || text.contains("h__") || text.contains("h://");
+    for (method, params) in [
+        ("tools/list", json!({})),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("prompts/list", json!({})),
+        ("server/discover", json!({})),
+        ("tools/call", json!({"name": "get_status", "arguments": {}})),
+        ("tools/call", json!({"name": "search_dynamic_tools", "arguments": {"query": "echo"}})),
+    ] {
+        let response = ask("bob", method, params).to_string();
+        assert!(!hidden(&response), "{method}: {response}");
+    }
+    for uri in ["h://one", "dynamic-mcp://h/h%3A%2F%2Fone"] {
+        let response = ask("bob", "resources/read", json!({"uri": uri}));
+        assert!(response["error"]["code"].is_i64(), "{uri}: {response}");
+        assert!(ask("ann", "resources/read", json!({"uri": uri}))["result"]["contents"].is_array(), "{uri}");
+    }
+    let response = ask("bob", "prompts/get", json!({"name": "h__greet", "arguments": {"who": "x"}}));
+    assert!(response["error"]["code"].is_i64(), "{response}");
+}
+
+#[test]
+fn tokens_change_while_it_serves() {
+    let dir = TempDir::new().unwrap();
+    let served = Served::start(&two_servers(), &["--tokens", &tokens(&dir, &[("ann", None)])]);
+    let status = |user: &str| {
+        let [(name, token)] = bearer(user);
+        served.request_with(&[(name, token.as_str())], "tools/list", json!({})).status
+    };
+    assert_eq!((status("ann"), status("bob")), (200, 401));
+    tokens(&dir, &[("bob", Some("only_g"))]);
+    wait_until("the new token counts", || status("bob") == 200);
+    assert_eq!(status("ann"), 401);
+    fs::write(dir.path().join("tokens.json"), "{").unwrap();
+    served.proxy.wait_for_log("the changed tokens are not used");
+    assert_eq!((status("ann"), status("bob")), (401, 200), "what is wrong changes nothing");
+}
+
+#[test]
+fn others_reach_it_only_with_tokens() {
+    let dir = TempDir::new().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+        command.env_clear().envs(base_env(dir.path())).current_dir(dir.path());
+        let output = output_of(command.args(["serve", "--http"]).args(args));
+        assert!(!output.status.success(), "{args:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(run(&["0.0.0.0:0"]).contains("--tokens"));
+    let tokens = tokens(&dir, &[("ann", None)]);
+    assert!(run(&["0.0.0.0:0", "--tokens", &tokens]).contains("--allowed-host"));
+    assert!(run(&["127.0.0.1:0", "--tokens", "/no/such"]).contains("/no/such"));
+    fs::write(dir.path().join("keys"), "short").unwrap();
+    assert!(run(&["127.0.0.1:0", "--keys", "keys"]).contains("line 1 is not a key"));
+    assert!(run(&["127.0.0.1:0", "--path", "mcp"]).contains("--path"));
+}
