@@ -12,7 +12,7 @@
 //! over their sockets. Every command prints by the crate `terminal`, which alone writes to stdout and stderr.
 
 use clap::builder::{BoolishValueParser, NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{ArgGroup, Parser, Subcommand};
+use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use config::dirs;
 use config::env::Env;
 use config::file::SCHEMA;
@@ -120,6 +120,10 @@ pub struct Cli {
     /// Append the log to this file, and write it neither to stderr nor to the file in the state directory
     #[arg(long, value_name = "PATH", env = "DYNAMIC_MCP_LOG_FILE", global = true)]
     pub log_file: Option<PathBuf>,
+    /// Write the log as text (the default) or as JSON, one object on each line
+    #[arg(long, value_name = "FORMAT", env = "DYNAMIC_MCP_LOG_FORMAT", global = true)]
+    #[arg(value_enum, hide_possible_values = true, default_value = "text", hide_default_value = true)]
+    pub log_format: LogFormat,
     /// What to do. `None`: serve a client.
     #[command(subcommand)]
     pub command: Option<CliCommand>,
@@ -188,6 +192,15 @@ impl Cli {
             all_users_only: matches!(self.command, Some(CliCommand::Serve(_))),
         }
     }
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs that collect logs.
+    Json,
 }
 
 /// The commands.

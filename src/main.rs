@@ -7,7 +7,7 @@ use config::dirs::expand_home;
 use config::env::Env;
 use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
-use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, demo, servers};
+use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, LogFormat, demo, servers};
 use import::ImportArgs;
 use instance::InstanceOptions;
 use instance::serve::{self, ServeOutcome};
@@ -81,6 +81,7 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
         file: cli.log_file.as_ref().map(|path| expand_home(path, &env)).as_deref(),
         dir: log_dir.as_deref(),
         no_color: env.get("NO_COLOR").is_some_and(|value| !value.is_empty()),
+        json: cli.log_format == LogFormat::Json,
     });
     usage_errors.extend(log.errors.iter().map(UsageError::new));
     // A client that starts us does not show these to the user, so it is served nevertheless, and is told.

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 pub struct ServeArgs {
     /// Listen at this address and port, such as 127.0.0.1:8080
     ///
-    /// At any other address than a loopback one, --tokens is needed. TLS ends in front of it.
+    /// At any other address than a loopback one, --tokens or --oauth is needed. TLS ends in front of it.
     #[arg(long, value_name = "ADDR")]
     pub http: SocketAddr,
     /// The path of the MCP endpoint
@@ -32,6 +32,9 @@ pub struct ServeArgs {
     /// Serve only those who have one of the bearer tokens in this file, which has their names, hashes and profiles
     #[arg(long, value_name = "FILE", env = "DYNAMIC_MCP_TOKENS")]
     pub tokens: Option<PathBuf>,
+    /// Serve those who have an access token of the authorization server that this file names
+    #[arg(long, value_name = "FILE", env = "DYNAMIC_MCP_OAUTH")]
+    pub oauth: Option<PathBuf>,
     /// The keys for what clients carry from one request to the next: the same file for all replicas
     ///
     /// Each line has 32 random bytes in base64. The first one seals, and all open.
@@ -60,6 +63,7 @@ pub async fn serve(args: &ServeArgs, options: &InstanceOptions, env: &Env) -> an
         allowed_hosts: args.allowed_host.clone(),
         allowed_origins: args.allowed_origin.clone(),
         tokens: args.tokens.as_ref().map(file),
+        oauth: args.oauth.as_ref().map(file),
         keys: args.keys.as_ref().map(file),
         limits: PrincipalLimits { in_flight: args.max_in_flight.get(), per_second: args.max_rate.get() },
     };

@@ -1,4 +1,4 @@
-//! The log: one line per event, on stderr or in a file.
+//! The log: one line per event, on stderr or in a file, as text or as JSON (`json`).
 //!
 //! # Theory of operation
 //!
@@ -27,6 +27,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
+mod json;
 mod log_file;
 mod lossy;
 
@@ -45,6 +46,8 @@ pub struct Options<'a> {
     pub dir: Option<&'a Path>,
     /// Whether `NO_COLOR` is set and not empty.
     pub no_color: bool,
+    /// `--log-format`: whether each event is a JSON object.
+    pub json: bool,
 }
 
 /// The log of this process. Keep it until the process ends: its drop waits a moment for events that are not written yet.
@@ -83,11 +86,15 @@ pub fn init(options: Options<'_>) -> Log {
             (log.writer(lossy::writer("log", || Some(io::stderr()))), file, ansi)
         }
     };
-    let first = first.map(|writer| layer(writer, ansi));
-    let second = second.map(|writer| layer(writer, false));
-    let subscriber = tracing_subscriber::registry().with(filter).with(first).with(second);
+    let subscriber = tracing_subscriber::registry().with(filter);
     // Fails only if a log was started before.
-    subscriber.try_init().ok();
+    let started = if options.json {
+        subscriber.with(first.map(json_layer)).with(second.map(json_layer)).try_init()
+    } else {
+        let first = first.map(|writer| layer(writer, ansi));
+        subscriber.with(first).with(second.map(|writer| layer(writer, false))).try_init()
+    };
+    started.ok();
     log
 }
 
@@ -199,6 +206,20 @@ where
         // They are written by a macro that panics if stderr is closed.
         .log_internal_errors(false)
         .compact()
+}
+
+/// Makes the layer that writes events as JSON.
+fn json_layer<S, W>(writer: W) -> impl Layer<S>
+where
+    S: tracing::Subscriber + for<'s> LookupSpan<'s>,
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    tracing_subscriber::fmt::layer()
+        .with_writer(writer)
+        .with_ansi(false)
+        .fmt_fields(json::JsonFields)
+        .log_internal_errors(false)
+        .event_format(json::JsonEvents)
 }
 
 /// Escapes what ends a line, controls a terminal or hides text.

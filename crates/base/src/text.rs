@@ -146,7 +146,7 @@ pub fn telling_lines(text: &str, max: usize) -> Vec<&str> {
 
 /// Returns whether a character ends a line, controls a terminal, reorders its neighbours or has no glyph: the controls,
 /// the line separators, and what Unicode calls default ignorable, with the tag characters.
-fn is_hidden(c: char) -> bool {
+pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'

@@ -3,7 +3,8 @@
 //! # Theory of operation
 //!
 //! [`server`] accepts connections and drains them at the end. [`service`] takes each request through the same steps: the
-//! paths for health, who may ask (`access` for hosts and origins, `tokens` for principals), how much (`limits`), the body
+//! paths for health, the hosts and origins (`access`), who asks ([`authentication`], by the `tokens` of a file or those of an authorization
+//! server: `oauth`), how much (`limits`), the body
 //! (`request_body`), whether the headers agree with it (`mcp_headers`), and the answer (`response`). MCP itself is in
 //! `front`: a [`RequestServer`](front::server::single_request::RequestServer) serves each request, and there is one for
 //! each profile that a token may have. `timed_stream` ends connections that do not read.
@@ -22,8 +23,12 @@
 //! ```
 
 pub mod access;
+pub mod authentication;
+mod jwks;
+mod jwt_signatures;
 pub mod limits;
 mod mcp_headers;
+pub mod oauth;
 mod request_body;
 mod response;
 pub mod server;

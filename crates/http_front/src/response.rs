@@ -190,6 +190,13 @@ pub(crate) fn json(status: StatusCode, id: &Raw, reply: Reply) -> Response<Respo
     response
 }
 
+/// Returns a JSON document that anyone may see and keep.
+pub(crate) fn document(text: String) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::Whole(VecDeque::from([Bytes::from(text)])));
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
 /// Returns an answer with a line of text, or without a body if that is empty.
 pub(crate) fn text(status: StatusCode, line: &'static str) -> Response<ResponseBody> {
     let parts = (!line.is_empty()).then(|| Bytes::from_static(line.as_bytes()));

@@ -1,10 +1,11 @@
 //! Accepts connections, and drains them at the end.
 
 use super::access::AllowedNames;
+use super::authentication::Access;
 use super::limits::{PrincipalLimits, RequestCounter};
 use super::service;
 use super::timed_stream::TimedStream;
-use super::tokens::{Access, Profile};
+use super::tokens::Profile;
 use front::server::single_request::RequestServer;
 use front::session::sealed::KeyRing;
 use hyper::server::conn::http1;

@@ -1,9 +1,11 @@
 //! One request: the steps from its head to its answer.
 
+use super::authentication::{Access, AccessError};
 use super::limits::RequestPermit;
 use super::mcp_headers;
+use super::oauth::TokenError;
 use super::request_body::{self, BodyError};
-use super::response::{Exchange, ResponseBody, json, status_of, text};
+use super::response::{Exchange, ResponseBody, document, json, status_of, text};
 use super::server::{HttpFront, Readiness};
 use super::tokens::Principal;
 use front::errors;
@@ -28,6 +30,8 @@ use wire::{Message, Raw, Request, error_object};
 const MAX_QUEUED_BYTES: usize = 1 << 20;
 /// How long to wait before a request that found no room is sent again.
 const ROOM_RETRY: Duration = Duration::from_secs(5);
+/// How long to wait for the keys of the authorization server.
+const KEYS_RETRY: Duration = Duration::from_secs(30);
 /// The headers that two components could read in two ways if they were given twice.
 const SINGLE_HEADERS: [HeaderName; 9] = [
     HOST,
@@ -81,8 +85,12 @@ fn health(front: &HttpFront, request: &HttpRequest<Incoming>) -> Option<Response
 ///
 /// It is refused. The answer says why.
 async fn checked(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Result<Exchange, Refused> {
+    check_names(front, &request)?;
+    let access = front.access();
+    metadata(&access, &request)?;
     check_head(front, &request)?;
-    let principal = front.access().principal(request.headers()).ok_or_else(unauthorized)?;
+    let principal = access.principal(request.headers()).await;
+    let principal = principal.map_err(|error| unauthorized(&access, &error))?;
     let permit = front.counter().begin(&principal.name).map_err(too_many)?;
     let Some(server) = front.server(&principal.profile) else {
         return Err(refuse(
@@ -104,12 +112,12 @@ async fn checked(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Resu
     begin(front, &server, &head.headers, request, principal, permit).await
 }
 
-/// Checks what the head of a request says, before anything of the body is read.
+/// Checks the lengths, the host and the origin of a request.
 ///
 /// # Errors
 ///
 /// It is refused.
-fn check_head(front: &HttpFront, request: &HttpRequest<Incoming>) -> Result<(), Refused> {
+fn check_names(front: &HttpFront, request: &HttpRequest<Incoming>) -> Result<(), Refused> {
     let headers = request.headers();
     let is_twice = SINGLE_HEADERS.iter().any(|name| headers.get_all(name).iter().nth(1).is_some());
     let has_two_lengths = headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING);
@@ -122,7 +130,29 @@ fn check_head(front: &HttpFront, request: &HttpRequest<Incoming>) -> Result<(), 
     front.options().names.check(headers, request.uri()).map_err(|why| {
         let error = error_object(code::INVALID_REQUEST, &why, None);
         Refused::new(json(StatusCode::FORBIDDEN, &NO_ID, Err(error)))
-    })?;
+    })
+}
+
+/// Answers a request for the metadata of this resource, for which nobody needs a token.
+///
+/// # Errors
+///
+/// The answer.
+fn metadata(access: &Access, request: &HttpRequest<Incoming>) -> Result<(), Refused> {
+    let metadata = access.oauth.as_ref().and_then(|oauth| oauth.metadata(request.uri().path()));
+    match (metadata, request.method()) {
+        (None, _) => Ok(()),
+        (Some(metadata), &HttpMethod::GET | &HttpMethod::HEAD) => Err(Refused::new(document(metadata))),
+        (Some(_), _) => Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "")),
+    }
+}
+
+/// Checks what else the head of a request says, before anything of the body is read.
+///
+/// # Errors
+///
+/// It is refused.
+fn check_head(front: &HttpFront, request: &HttpRequest<Incoming>) -> Result<(), Refused> {
     if request.uri().path() != front.options().path {
         return Err(refuse(StatusCode::NOT_FOUND, "there is nothing at this path\n"));
     }
@@ -131,7 +161,7 @@ fn check_head(front: &HttpFront, request: &HttpRequest<Incoming>) -> Result<(), 
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         return Err(response);
     }
-    match media_type(headers) {
+    match media_type(request.headers()) {
         Some("application/json") => Ok(()),
         // A page of another site may send other types without asking.
         _ => Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body has to be application/json\n")),
@@ -245,9 +275,24 @@ fn refuse(status: StatusCode, line: &'static str) -> Refused {
     Refused::new(text(status, line))
 }
 
-fn unauthorized() -> Refused {
-    let mut response = refuse(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
-    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+fn unauthorized(access: &Access, error: &AccessError) -> Refused {
+    let (status, line) = match error {
+        AccessError::NoToken => (StatusCode::UNAUTHORIZED, "a bearer token is needed\n"),
+        AccessError::Token(TokenError::Invalid) => {
+            (StatusCode::UNAUTHORIZED, "the bearer token is unknown, for another server, or has expired\n")
+        }
+        AccessError::Token(TokenError::NoScope) => {
+            (StatusCode::FORBIDDEN, "the token has none of the scopes\n")
+        }
+        AccessError::Token(TokenError::NoKeys) => {
+            let line = "the keys of the authorization server cannot be fetched\n";
+            return retry_later(StatusCode::SERVICE_UNAVAILABLE, KEYS_RETRY, line);
+        }
+    };
+    let mut response = refuse(status, line);
+    if let Ok(challenge) = HeaderValue::try_from(access.challenge(error)) {
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    }
     response
 }
 

@@ -1,16 +1,10 @@
-//! Who asks: the bearer tokens of a file, each with a name and a profile. The file has hashes only, so it tells nobody a
-//! token.
+//! The bearer tokens of a file, each with a name and a profile. The file has hashes only, so it tells nobody a token.
 
 use base::digest;
-use hyper::HeaderMap;
-use hyper::header::AUTHORIZATION;
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The name of whoever asks where nobody has to say who they are.
-const ANYONE: &str = "anyone";
 /// How many hex digits a hash has.
 const HASH_DIGITS: usize = 64;
 /// How many profiles the tokens may have. Each has connections of its own.
@@ -28,14 +22,9 @@ pub struct Principal {
     pub profile: Profile,
 }
 
-/// Who may ask.
+/// The bearer tokens that count, by the hash of the token in hex digits.
 #[derive(Debug)]
-pub enum Access {
-    /// Anyone who reaches the address, which is one of this machine only.
-    Anyone,
-    /// Those who have one of these tokens, by the hash of the token in hex digits.
-    Tokens(HashMap<String, Principal>),
-}
+pub struct TokenTable(HashMap<String, Principal>);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,22 +40,7 @@ struct TokenEntry {
     profile: Option<String>,
 }
 
-impl Access {
-    /// Returns who may ask at an address if there is no file of tokens.
-    ///
-    /// # Errors
-    ///
-    /// Others reach the address. Says what to do.
-    pub fn without_tokens(ip: IpAddr) -> Result<Self, String> {
-        match ip.is_loopback() {
-            true => Ok(Self::Anyone),
-            false => Err(format!(
-                "{ip} is reached from other machines, so whoever asks has to have a token: name a file with --tokens, or \
-                 listen at 127.0.0.1"
-            )),
-        }
-    }
-
+impl TokenTable {
     /// Reads a file of tokens: `{"tokens": [{"name": "ann", "sha256": "…", "profile": "work"}]}`, where `sha256` is the hash
     /// of the token in hex digits.
     ///
@@ -96,28 +70,19 @@ impl Access {
         }
         match profiles.len() > MAX_PROFILES {
             true => Err(format!("the tokens have more than {MAX_PROFILES} profiles")),
-            false => Ok(Self::Tokens(tokens)),
+            false => Ok(Self(tokens)),
         }
     }
 
     /// Returns the profiles that a principal may have.
-    pub fn profiles(&self) -> BTreeSet<Profile> {
-        match self {
-            Self::Anyone => BTreeSet::from([None]),
-            Self::Tokens(tokens) => tokens.values().map(|principal| principal.profile.clone()).collect(),
-        }
+    pub(crate) fn profiles(&self) -> impl Iterator<Item = Profile> {
+        self.0.values().map(|principal| principal.profile.clone())
     }
 
-    /// Returns who makes a request. `None` if it has no token that is known.
-    pub(crate) fn principal(&self, headers: &HeaderMap) -> Option<Principal> {
-        let tokens = match self {
-            Self::Anyone => return Some(Principal { name: ANYONE.into(), profile: None }),
-            Self::Tokens(tokens) => tokens,
-        };
-        let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-        let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+    /// Returns whose token it is. `None` if it is not known.
+    pub(crate) fn principal(&self, token: &str) -> Option<&Principal> {
         // Whoever sends a token cannot choose its hash, so the time of this look-up tells nothing about the others.
-        is_bearer.then(|| tokens.get(&digest::of(token.trim().as_bytes(), 32)).cloned()).flatten()
+        self.0.get(&digest::of(token.as_bytes(), 32))
     }
 }
 
@@ -130,32 +95,24 @@ mod tests {
         format!(r#"{{"tokens":[{}]}}"#, entries.collect::<Vec<_>>().join(","))
     }
 
-    fn headers(authorization: &str) -> HeaderMap {
-        HeaderMap::from_iter([(AUTHORIZATION, authorization.parse().unwrap())])
-    }
-
     #[test]
     fn a_token_is_found_by_its_hash() {
         let hash = digest::of(b"secret", 32);
         let text =
             format!(r#"{{"tokens":[{{"name":"ann","sha256":"{}","profile":"p"}}]}}"#, hash.to_uppercase());
-        let access = Access::parse(&text).unwrap();
+        let tokens = TokenTable::parse(&text).unwrap();
         let ann = Principal { name: "ann".into(), profile: Some("p".into()) };
-        assert_eq!(access.principal(&headers("Bearer secret")), Some(ann.clone()));
-        assert_eq!(access.principal(&headers("bearer  secret")), Some(ann));
-        let others =
-            ["Bearer secre", "Bearer", "secret", "Basic secret", "Bearer ", &format!("Bearer {hash}")];
-        for other in others {
-            assert_eq!(access.principal(&headers(other)), None, "{other}");
+        assert_eq!(tokens.principal("secret"), Some(&ann));
+        for other in ["secre", "", &hash] {
+            assert_eq!(tokens.principal(other), None, "{other}");
         }
-        assert_eq!(access.principal(&HeaderMap::new()), None);
-        assert_eq!(access.profiles().into_iter().collect::<Vec<_>>(), [Some("p".into())]);
+        assert_eq!(tokens.profiles().collect::<Vec<_>>(), [Some("p".into())]);
     }
 
     #[test]
     fn a_file_that_is_wrong_is_an_error_that_repeats_no_hash() {
         let hash = "ab".repeat(32);
-        let error = |text: &str| Access::parse(text).unwrap_err();
+        let error = |text: &str| TokenTable::parse(text).unwrap_err();
         assert!(error(&file(&[("a", &hash), ("a", &"cd".repeat(32))])).contains("twice"));
         assert!(error(&file(&[("a", &hash), ("b", &hash)])).contains("another name"));
         assert!(error(&file(&[("", &hash)])).contains("empty"));
@@ -170,14 +127,5 @@ mod tests {
             .map(|n| format!(r#"{{"name":"{n}","sha256":"{n:064x}","profile":"{n}"}}"#))
             .collect();
         assert!(error(&format!(r#"{{"tokens":[{}]}}"#, many.join(","))).contains("32 profiles"));
-    }
-
-    #[test]
-    fn only_this_machine_needs_no_token() {
-        assert!(Access::without_tokens("127.0.0.1".parse().unwrap()).is_ok());
-        assert!(Access::without_tokens("::1".parse().unwrap()).is_ok());
-        for ip in ["0.0.0.0", "::", "10.0.0.1"] {
-            assert!(Access::without_tokens(ip.parse().unwrap()).unwrap_err().contains("--tokens"), "{ip}");
-        }
     }
 }

@@ -19,9 +19,11 @@ use front::server::single_request::RequestServer;
 use front::session::sealed::KeyRing;
 use futures_util::future::join_all;
 use http_front::access::AllowedNames;
+use http_front::authentication::Access;
 use http_front::limits::PrincipalLimits;
 use http_front::server::{HttpFront, HttpOptions};
-use http_front::tokens::{Access, Profile};
+use http_front::oauth::OAuthResource;
+use http_front::tokens::{Profile, TokenTable};
 use process::launch::ANCESTORS_VAR;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -46,8 +48,10 @@ pub struct HttpServeOptions {
     pub allowed_hosts: Vec<String>,
     /// Origins that requests may name, beside that of the host.
     pub allowed_origins: Vec<String>,
-    /// The file of tokens. `None`: anyone may ask, at a loopback address only.
+    /// The file of tokens. Without it and `oauth`, anyone may ask, at a loopback address only.
     pub tokens: Option<PathBuf>,
+    /// The file that names an authorization server.
+    pub oauth: Option<PathBuf>,
     /// The file of keys. `None`: a random key, which only this process has.
     pub keys: Option<PathBuf>,
     /// The limits for each principal.
@@ -84,7 +88,7 @@ pub async fn serve_http(
     }
     env.vars.extend([nesting.var_for_servers()]);
     // Before the files are read, so that no change is missed.
-    let watched: Vec<_> = [&http.tokens, &http.keys].into_iter().flatten().cloned().collect();
+    let watched: Vec<_> = [&http.tokens, &http.oauth, &http.keys].into_iter().flatten().cloned().collect();
     let watcher = blocking::run(READ_TIMEOUT, move || ConfigWatcher::new(watched)).await;
     let (access, keys) = (access(&http).await?, keys(&http).await?);
     let is_local = http.address.ip().is_loopback();
@@ -141,7 +145,7 @@ impl Instances {
             tracing::info!("requests are served");
             front.set_ready();
         });
-        let is_watched = http.tokens.is_some() || http.keys.is_some();
+        let is_watched = http.tokens.is_some() || http.oauth.is_some() || http.keys.is_some();
         let Some(mut watcher) = watcher.filter(|_| is_watched) else { return std::future::pending().await };
         loop {
             watcher.changed().await;
@@ -212,15 +216,17 @@ impl Instances {
 ///
 /// # Errors
 ///
-/// The file cannot be used; or there is none, and others reach the address.
+/// A file cannot be used; or there is none, and others reach the address.
 async fn access(http: &HttpServeOptions) -> anyhow::Result<Access> {
-    let access = match &http.tokens {
-        Some(file) => {
-            Access::parse(&read(file).await?).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))
-        }
-        None => Access::without_tokens(http.address.ip()).map_err(anyhow::Error::msg),
-    };
-    Ok(access?)
+    let mut access = Access::default();
+    if let Some(file) = &http.tokens {
+        access.tokens = Some(parsed(file, TokenTable::parse).await?);
+    }
+    if let Some(file) = &http.oauth {
+        access.oauth = Some(parsed(file, OAuthResource::parse).await?);
+    }
+    access.check_for(http.address.ip()).map_err(anyhow::Error::msg)?;
+    Ok(access)
 }
 
 /// Reads the keys for what clients carry.
@@ -235,7 +241,16 @@ async fn keys(http: &HttpServeOptions) -> anyhow::Result<KeyRing> {
         );
         return Ok(KeyRing::generate());
     };
-    KeyRing::parse(&read(file).await?).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))
+    parsed(file, KeyRing::parse).await
+}
+
+/// Reads a file of this form.
+///
+/// # Errors
+///
+/// It cannot be read, or has another form. The text names it.
+async fn parsed<T>(file: &Path, parse: fn(&str) -> Result<T, String>) -> anyhow::Result<T> {
+    parse(&read(file).await?).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))
 }
 
 /// Reads a text file.

@@ -60,6 +60,25 @@ fn a_field_that_a_span_gets_later_is_in_both_outputs_once() {
 }
 
 #[test]
+fn a_line_of_json_has_the_fields_of_the_event_and_of_its_spans() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let writer = Mutex::new(file.as_file().try_clone().unwrap());
+    let subscriber = tracing_subscriber::registry().with(json_layer(writer));
+    tracing::subscriber::with_default(subscriber, || {
+        let _outer = info_span!("upstream", group = "a\"b\n").entered();
+        let inner = info_span!("request", id = 1, tool = tracing::field::Empty).entered();
+        inner.record("tool", "echo");
+        info!(error = ?"x\u{1b}\u{202e}", count = 2, "said {}", "\\\u{e0041}");
+        drop(inner);
+    });
+    let text = std::fs::read_to_string(file.path()).unwrap();
+    let (time, rest) = text.split_once("\",\"level").unwrap();
+    assert!(time.starts_with("{\"time\":\"2") && time.ends_with('Z'), "{text}");
+    let expected = r#"":"INFO","target":"dynamic_mcp_base::telemetry::tests","message":"said \\\udb40\udc41","error":"\"x\\u{1b}\\u{202e}\"","count":"2","spans":[{"name":"upstream","group":"a\"b\u000a"},{"name":"request","id":"1","tool":"echo"}]}"#;
+    assert_eq!(rest, format!("{expected}\n"));
+}
+
+#[test]
 fn a_plain_level_applies_to_us_and_our_upstreams() {
     let events = || {
         debug!("ours");

@@ -1,0 +1,134 @@
+//! Who asks: the principal of each request, by its bearer token.
+
+use super::oauth::{OAuthResource, TokenError};
+use super::tokens::{Principal, Profile, TokenTable};
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// The name of whoever asks where nobody has to say who they are.
+const ANYONE: &str = "anyone";
+
+/// Who may ask: those who have one of the tokens, or an access token of the authorization server. Without either, anyone
+/// who reaches the address.
+#[derive(Default)]
+pub struct Access {
+    /// The tokens of a file.
+    pub tokens: Option<TokenTable>,
+    /// The authorization server.
+    pub oauth: Option<OAuthResource>,
+}
+
+/// Why it is not known who asks.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum AccessError {
+    /// The request has no bearer token.
+    NoToken,
+    /// The token does not count.
+    Token(TokenError),
+}
+
+impl Access {
+    /// Checks whether these users may reach an address.
+    ///
+    /// # Errors
+    ///
+    /// Others reach the address, and nobody has to say who they are. Says what to do.
+    pub fn check_for(&self, ip: IpAddr) -> Result<(), String> {
+        match ip.is_loopback() || !self.is_anyone() {
+            true => Ok(()),
+            false => Err(format!(
+                "{ip} is reached from other machines, so whoever asks has to have a token: name a file with --tokens or \
+                 --oauth, or listen at 127.0.0.1"
+            )),
+        }
+    }
+
+    fn is_anyone(&self) -> bool {
+        self.tokens.is_none() && self.oauth.is_none()
+    }
+
+    /// Returns the profiles that a principal may have.
+    pub fn profiles(&self) -> BTreeSet<Profile> {
+        if self.is_anyone() {
+            return BTreeSet::from([None]);
+        }
+        let tokens = self.tokens.iter().flat_map(TokenTable::profiles);
+        tokens.chain(self.oauth.iter().flat_map(OAuthResource::profiles)).collect()
+    }
+
+    /// Returns who makes a request.
+    ///
+    /// # Errors
+    ///
+    /// It has no token that counts.
+    pub(crate) async fn principal(&self, headers: &HeaderMap) -> Result<Principal, AccessError> {
+        if self.is_anyone() {
+            return Ok(Principal { name: ANYONE.into(), profile: None });
+        }
+        let token = bearer_token(headers).ok_or(AccessError::NoToken)?;
+        if let Some(principal) = self.tokens.as_ref().and_then(|tokens| tokens.principal(token)) {
+            return Ok(principal.clone());
+        }
+        match &self.oauth {
+            Some(oauth) => oauth.principal(token).await.map_err(AccessError::Token),
+            None => Err(AccessError::Token(TokenError::Invalid)),
+        }
+    }
+
+    /// Returns the `WWW-Authenticate` for a request that was refused.
+    pub(crate) fn challenge(&self, error: &AccessError) -> String {
+        let error = match error {
+            AccessError::NoToken => None,
+            AccessError::Token(error) => Some(error),
+        };
+        match (&self.oauth, error) {
+            (Some(oauth), error) => oauth.challenge(error),
+            (None, None) => "Bearer".to_owned(),
+            (None, Some(_)) => "Bearer error=\"invalid_token\"".to_owned(),
+        }
+    }
+}
+
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::digest;
+
+    #[tokio::test]
+    async fn the_token_of_a_request_says_who_asks() {
+        let hash = digest::of(b"secret", 32);
+        let text = format!(r#"{{"tokens":[{{"name":"ann","sha256":"{hash}","profile":"p"}}]}}"#);
+        let access = Access { tokens: TokenTable::parse(&text).ok(), oauth: None };
+        let ann = Principal { name: "ann".into(), profile: Some("p".into()) };
+        let headers = |value: &str| HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
+        for value in ["Bearer secret", "bearer  secret"] {
+            assert_eq!(access.principal(&headers(value)).await, Ok(ann.clone()));
+        }
+        for value in ["Bearer", "secret", "Basic secret", "Bearer "] {
+            assert_eq!(access.principal(&headers(value)).await, Err(AccessError::NoToken), "{value}");
+        }
+        let refused = access.principal(&headers(&format!("Bearer {hash}"))).await;
+        assert_eq!(refused, Err(AccessError::Token(TokenError::Invalid)));
+        assert_eq!(access.principal(&HeaderMap::new()).await, Err(AccessError::NoToken));
+    }
+
+    #[test]
+    fn only_this_machine_needs_no_token() {
+        for ip in ["127.0.0.1", "::1"] {
+            assert!(Access::default().check_for(ip.parse().unwrap()).is_ok());
+        }
+        let access = Access { tokens: TokenTable::parse(r#"{"tokens":[]}"#).ok(), oauth: None };
+        for ip in ["0.0.0.0", "::", "10.0.0.1"] {
+            let refused = Access::default().check_for(ip.parse().unwrap()).unwrap_err();
+            assert!(refused.contains("--tokens"), "{ip}");
+            assert!(access.check_for(ip.parse().unwrap()).is_ok(), "{ip}");
+        }
+    }
+}

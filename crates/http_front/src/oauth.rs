@@ -1,0 +1,276 @@
+//! Access tokens of an authorization server: dynamic-mcp is an OAuth resource server (RFC 6750, RFC 9728, and the
+//! authorization chapter of MCP).
+//!
+//! A token is a JWT that the server has signed with one of its public keys. It counts only for the issuer and the audience
+//! that the config names, and until it expires. Its scopes decide the profile.
+
+use super::jwks::{JwksSource, KeySet, NoKeys};
+use super::jwt_signatures;
+use super::tokens::{Principal, Profile};
+use hyper::Uri;
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use serde::Deserialize;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// How far clocks may differ, in seconds.
+const LEEWAY_SECS: u64 = 60;
+/// The longest token, in bytes.
+const MAX_TOKEN_BYTES: usize = 16 << 10;
+/// The longest name of a subject, in bytes.
+const MAX_SUBJECT_BYTES: usize = 512;
+/// Where the metadata of a resource is, before the path of the resource (RFC 9728, section 3).
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
+/// The file of `--oauth`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OAuthFile {
+    resource: String,
+    issuer: String,
+    jwks_uri: String,
+    ca_file: Option<PathBuf>,
+    scopes: Vec<ScopeEntry>,
+}
+
+/// What a scope gives.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScopeEntry {
+    scope: String,
+    profile: Option<String>,
+}
+
+/// The resource server.
+pub struct OAuthResource {
+    resource: String,
+    issuer: String,
+    /// In the order of the file.
+    scopes: Vec<ScopeEntry>,
+    keys: KeySet,
+    /// The paths of the metadata.
+    metadata_paths: [String; 2],
+    /// The address of the metadata.
+    metadata_url: String,
+}
+
+/// Why a token does not count.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum TokenError {
+    /// It is none of the authorization server, is for somebody else, or has expired.
+    Invalid,
+    /// It has none of the scopes.
+    NoScope,
+    /// The keys of the authorization server cannot be fetched.
+    NoKeys,
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    sub: String,
+    /// The scopes, with spaces between them (RFC 9068).
+    scope: Option<String>,
+    /// The same, as some servers write them.
+    scp: Option<ScopeClaim>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ScopeClaim {
+    List(Vec<String>),
+    Text(String),
+}
+
+impl OAuthResource {
+    /// Reads the file: `{"resource": "https://tools.example.com/mcp", "issuer": "https://login.example.com", "jwks_uri":
+    /// "https://login.example.com/jwks", "scopes": [{"scope": "mcp", "profile": "everyone"}]}`. `resource` is the address of
+    /// the MCP endpoint as clients know it, and the audience of tokens.
+    ///
+    /// # Errors
+    ///
+    /// The file is not of this form, an address is none or neither HTTPS nor of this machine, or there is no scope.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: OAuthFile =
+            serde_json::from_str(text).map_err(|error| format!("not a file for --oauth: {error}"))?;
+        let resource = checked("resource", &file.resource)?;
+        checked("issuer", &file.issuer)?;
+        checked("jwks_uri", &file.jwks_uri)?;
+        if file.scopes.is_empty() || file.scopes.iter().any(|entry| !is_scope(&entry.scope)) {
+            return Err("\"scopes\" has no scope, or one that is empty or has spaces or quotes".to_owned());
+        }
+        jwt_signatures::install();
+        let path = resource.path().trim_end_matches('/');
+        let metadata_path = format!("{WELL_KNOWN}{path}");
+        let scheme = resource.scheme_str().unwrap_or_default();
+        let authority = resource.authority().map_or("", |authority| authority.as_str());
+        Ok(Self {
+            metadata_url: format!("{scheme}://{authority}{metadata_path}"),
+            metadata_paths: [WELL_KNOWN.to_owned(), metadata_path],
+            keys: KeySet::new(JwksSource { url: file.jwks_uri, ca_file: file.ca_file }),
+            resource: file.resource,
+            issuer: file.issuer,
+            scopes: file.scopes,
+        })
+    }
+
+    /// Returns the profiles that the scopes give.
+    pub(crate) fn profiles(&self) -> impl Iterator<Item = Profile> {
+        self.scopes.iter().map(ScopeEntry::profile)
+    }
+
+    /// Returns the metadata of the resource if the path is theirs.
+    pub(crate) fn metadata(&self, path: &str) -> Option<String> {
+        let scopes: Vec<_> = self.scopes.iter().map(|entry| &entry.scope).collect();
+        let metadata = || {
+            json!({
+                "resource": self.resource,
+                "authorization_servers": [self.issuer],
+                "scopes_supported": scopes,
+                "bearer_methods_supported": ["header"],
+            })
+        };
+        self.metadata_paths.iter().any(|own| own == path).then(|| metadata().to_string())
+    }
+
+    /// Returns the `WWW-Authenticate` for a request without a token that counts (RFC 6750, section 3).
+    pub(crate) fn challenge(&self, error: Option<&TokenError>) -> String {
+        let metadata = format!("resource_metadata=\"{}\"", self.metadata_url);
+        let scopes: Vec<_> = self.scopes.iter().map(|entry| entry.scope.as_str()).collect();
+        let scopes = scopes.join(" ");
+        match error {
+            None => format!("Bearer {metadata}, scope=\"{scopes}\""),
+            Some(TokenError::NoScope) => {
+                format!("Bearer error=\"insufficient_scope\", scope=\"{scopes}\", {metadata}")
+            }
+            Some(_) => format!("Bearer error=\"invalid_token\", {metadata}"),
+        }
+    }
+
+    /// Returns whose token it is.
+    ///
+    /// # Errors
+    ///
+    /// It does not count.
+    pub(crate) async fn principal(&self, token: &str) -> Result<Principal, TokenError> {
+        let claims = self.claims(token).await?;
+        if claims.sub.is_empty() || claims.sub.len() > MAX_SUBJECT_BYTES {
+            return Err(TokenError::Invalid);
+        }
+        let text = claims.scope.unwrap_or_default();
+        let mut granted: Vec<_> = text.split(' ').collect();
+        match &claims.scp {
+            Some(ScopeClaim::List(list)) => granted.extend(list.iter().map(String::as_str)),
+            Some(ScopeClaim::Text(text)) => granted.extend(text.split(' ')),
+            None => {}
+        }
+        let entry = self.scopes.iter().find(|entry| granted.contains(&entry.scope.as_str()));
+        let profile = entry.ok_or(TokenError::NoScope)?.profile();
+        // So that no subject has the name of a bearer token.
+        let name = format!("{} of {}", claims.sub, self.issuer);
+        Ok(Principal { name: name.into(), profile })
+    }
+
+    async fn claims(&self, token: &str) -> Result<Claims, TokenError> {
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(TokenError::Invalid);
+        }
+        let header = decode_header(token).map_err(|_| TokenError::Invalid)?;
+        // An extension that has to be understood (RFC 7515, section 4.1.11): none is.
+        if header.crit.is_some() {
+            return Err(TokenError::Invalid);
+        }
+        let key = self.keys.key(header.kid.as_deref()).await;
+        let key = key.map_err(|NoKeys| TokenError::NoKeys)?.ok_or(TokenError::Invalid)?;
+        if !is_for(&key, header.alg) {
+            return Err(TokenError::Invalid);
+        }
+        let key = DecodingKey::from_jwk(&key).map_err(|_| TokenError::Invalid)?;
+        let mut validation = Validation::new(header.alg);
+        validation.leeway = LEEWAY_SECS;
+        validation.validate_nbf = true;
+        validation.set_issuer(&[&self.issuer]);
+        validation.set_audience(&[&self.resource]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+        let decoded = decode::<Claims>(token, &key, &validation);
+        decoded.map(|token| token.claims).map_err(|error| {
+            tracing::debug!("a token does not count: {error}");
+            TokenError::Invalid
+        })
+    }
+}
+
+impl ScopeEntry {
+    fn profile(&self) -> Profile {
+        self.profile.as_deref().map(Into::into)
+    }
+}
+
+/// Returns whether a key is for this algorithm, as far as the key says.
+fn is_for(key: &Jwk, algorithm: Algorithm) -> bool {
+    let named = key.common.key_algorithm.as_ref();
+    named.is_none_or(|named| named.to_string() == format!("{algorithm:?}"))
+}
+
+/// Returns whether a text is a scope (RFC 6749, section 3.3).
+fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
+}
+
+/// # Errors
+///
+/// It is no address, or neither HTTPS nor of this machine.
+fn checked(name: &str, url: &str) -> Result<Uri, String> {
+    let parsed: Uri = url.parse().map_err(|_| format!("\"{name}\" is no address: {url:?}"))?;
+    let is_local = parsed.host().is_some_and(|host| matches!(host, "localhost" | "127.0.0.1" | "[::1]"));
+    match parsed.scheme_str() {
+        Some("https") => Ok(parsed),
+        Some("http") if is_local => Ok(parsed),
+        _ => Err(format!("\"{name}\" has to be an https:// address: {url:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(change: impl FnOnce(&mut serde_json::Value)) -> Result<OAuthResource, String> {
+        let mut file = json!({
+            "resource": "https://tools.example/team/mcp",
+            "issuer": "https://login.example",
+            "jwks_uri": "http://localhost:9/jwks",
+            "scopes": [{"scope": "admin", "profile": "all"}, {"scope": "mcp"}],
+        });
+        change(&mut file);
+        OAuthResource::parse(&file.to_string())
+    }
+
+    #[test]
+    fn the_metadata_are_where_clients_look() {
+        let resource = file(|_| ()).unwrap_or_else(|error| panic!("{error}"));
+        let path = "/.well-known/oauth-protected-resource/team/mcp";
+        let metadata = resource.metadata(path).unwrap();
+        assert_eq!(resource.metadata("/.well-known/oauth-protected-resource"), Some(metadata.clone()));
+        assert_eq!(resource.metadata("/.well-known/oauth-protected-resource/other"), None);
+        let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
+        assert_eq!(metadata["resource"], "https://tools.example/team/mcp");
+        assert_eq!(metadata["authorization_servers"], json!(["https://login.example"]));
+        assert_eq!(metadata["scopes_supported"], json!(["admin", "mcp"]));
+        let url = format!("resource_metadata=\"https://tools.example{path}\"");
+        for error in [None, Some(&TokenError::Invalid), Some(&TokenError::NoScope)] {
+            assert!(resource.challenge(error).contains(&url), "{error:?}");
+        }
+        assert_eq!(resource.profiles().collect::<Vec<_>>(), [Some("all".into()), None]);
+    }
+
+    #[test]
+    fn a_file_that_is_wrong_is_an_error() {
+        let error = |change: fn(&mut serde_json::Value)| file(change).err().unwrap();
+        assert!(error(|file| file["issuer"] = json!("http://login.example")).contains("https://"));
+        assert!(error(|file| file["jwks_uri"] = json!("ftp://localhost/")).contains("https://"));
+        assert!(error(|file| file["resource"] = json!("not an address")).contains("no address"));
+        assert!(error(|file| file["scopes"] = json!([])).contains("no scope"));
+        assert!(error(|file| file["scopes"] = json!([{"scope": "a b"}])).contains("spaces"));
+        assert!(error(|file| file["audiences"] = json!([])).contains("audiences"));
+    }
+}
