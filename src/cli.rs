@@ -308,6 +308,8 @@ impl CliCommand {
 pub enum CacheCommand {
     /// Delete everything in the cache
     Clear,
+    /// Print the cached tools and the pins of the servers of the config, for the replicas of `serve --http --catalog`
+    Export,
 }
 
 /// Prints the JSON Schema of the config file on stdout.

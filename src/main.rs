@@ -151,6 +151,7 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
         CliCommand::Serve(args) => cli::serve::serve(args, options, env).await,
         CliCommand::Schema => cli::schema(),
         CliCommand::Cache { command: CacheCommand::Clear } => cli::cache::clear(env),
+        CliCommand::Cache { command: CacheCommand::Export } => cli::cache::export(options, env),
         CliCommand::Completions(args) => cli::completions::print_script(args),
         CliCommand::Complete { words, typed } => {
             cli::completions::complete(words, typed.as_deref(), env).await

@@ -40,6 +40,9 @@ pub struct ServeArgs {
     /// Each line has 32 random bytes in base64. The first one seals, and all open.
     #[arg(long, value_name = "FILE", env = "DYNAMIC_MCP_KEYS")]
     pub keys: Option<PathBuf>,
+    /// Begin with the tools in this file, which `dynamic-mcp cache export` has written: the same file for all replicas
+    #[arg(long, value_name = "FILE")]
+    pub catalog: Option<PathBuf>,
     /// How many requests of one user may be open
     #[arg(long, value_name = "NUMBER", default_value = "512")]
     pub max_in_flight: NonZeroUsize,
@@ -65,6 +68,7 @@ pub async fn serve(args: &ServeArgs, options: &InstanceOptions, env: &Env) -> an
         tokens: args.tokens.as_ref().map(file),
         oauth: args.oauth.as_ref().map(file),
         keys: args.keys.as_ref().map(file),
+        catalog: args.catalog.as_ref().map(file),
         limits: PrincipalLimits { in_flight: args.max_in_flight.get(), per_second: args.max_rate.get() },
     };
     serve_http::serve_http(http, options.clone(), env.clone()).await?;

@@ -4,6 +4,7 @@
 //! - `eras`: both eras without a session;
 //! - `streams`: events, subscriptions, and streams that are closed;
 //! - `users`: who may ask, and what each sees;
+//! - `oauth`: access tokens of an authorization server, and attacks with them;
 //! - `carried`: what a client carries from one replica to another;
 //! - `limits`: floods and slow clients;
 //! - `operation`: probes, the end, and servers that are not for all.
@@ -19,6 +20,7 @@ mod carried;
 mod eras;
 mod limits;
 mod messages;
+mod oauth;
 mod operation;
 mod streams;
 mod users;
@@ -107,13 +109,18 @@ impl Served {
 
     /// Starts a program with this command.
     fn of(command: ProxyCommand, config: &Value, args: &[&str]) -> Self {
-        let command = command.args(&["serve", "--http", "127.0.0.1:0"]).args(args).config(config);
-        let proxy = command.start();
+        Self::started(command.config(config), args)
+    }
+
+    /// Starts a program with this command, whose config is chosen already.
+    fn started(command: ProxyCommand, args: &[&str]) -> Self {
+        let proxy = command.args(&["serve", "--http", "127.0.0.1:0"]).args(args).start();
         proxy.wait_for_log("requests are served");
         let log = proxy.log();
-        let after = log.split("address=").nth(1).unwrap();
-        let address = after.split_whitespace().next().unwrap().parse().unwrap();
-        Self { proxy, address }
+        let after = log.split("address").nth(1).unwrap();
+        let after = after.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let address: String = after.chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
+        Self { proxy, address: address.parse().unwrap() }
     }
 
     /// A new connection.

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use front::errors;
+use front::session::request_span;
 use futures_util::FutureExt;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use hyper::body::{Body, Frame as BodyFrame, SizeHint};
@@ -13,11 +14,12 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
+use tracing::Span;
 use wire::inbound::ResponseFuture;
 use wire::output::FrameQueue;
 use wire::protocol::code;
-use wire::{Frame, Raw, Reply, raw};
+use wire::{Frame, Raw, Reply, Request, raw};
 
 /// After how long an answer becomes a stream, so that nobody on the way takes the connection for dead.
 const STREAM_AFTER: Duration = Duration::from_secs(10);
@@ -79,6 +81,33 @@ pub(crate) struct Exchange {
     pub(crate) has_status_of_errors: bool,
     /// Whether the client takes streams.
     pub(crate) takes_events: bool,
+    /// Logs the end.
+    pub(crate) log: AnswerLog,
+}
+
+/// Logs when a request was answered, or that its client went away.
+pub(crate) struct AnswerLog {
+    /// The span of the request.
+    pub(crate) span: Span,
+    begun: Instant,
+    /// The status of the answer, once all of it is there.
+    status: Option<StatusCode>,
+}
+
+impl AnswerLog {
+    pub(crate) fn new(request: &Request, principal: &str) -> Self {
+        Self { span: request_span::of_principal(request, principal), begun: Instant::now(), status: None }
+    }
+}
+
+impl Drop for AnswerLog {
+    fn drop(&mut self) {
+        let ms = self.begun.elapsed().as_millis();
+        self.span.in_scope(|| match self.status {
+            Some(status) => tracing::debug!(status = status.as_u16(), ms, "answered"),
+            None => tracing::debug!(ms, "the client did not wait for the answer"),
+        });
+    }
 }
 
 /// What comes first of a request.
@@ -112,12 +141,13 @@ impl Exchange {
         }
     }
 
-    fn whole(self, reply: Reply) -> Response<ResponseBody> {
+    fn whole(mut self, reply: Reply) -> Response<ResponseBody> {
         let code = reply.as_ref().err().and_then(raw::error_code);
         let status = match code {
             Some(code) if self.has_status_of_errors => status_of(code, StatusCode::OK),
             _ => StatusCode::OK,
         };
+        self.log.status = Some(status);
         json(status, &self.id, reply)
     }
 
@@ -156,7 +186,7 @@ impl EventState {
         if let Some(frame) = self.first.take() {
             return Some(event(frame));
         }
-        let Exchange { id, answer, queue, .. } = &mut self.exchange;
+        let Exchange { answer, queue, .. } = &mut self.exchange;
         if self.reply.is_none() {
             tokio::select! {
                 biased;
@@ -169,7 +199,8 @@ impl EventState {
             return Some(event(frame));
         }
         self.is_over = true;
-        self.reply.take().map(|reply| event(Frame::response(id, reply)))
+        self.exchange.log.status = Some(StatusCode::OK);
+        self.reply.take().map(|reply| event(Frame::response(&self.exchange.id, reply)))
     }
 }
 
@@ -232,7 +263,9 @@ mod tests {
     fn exchange(answer: ResponseFuture) -> (Output, Exchange) {
         let (output, queue) = Output::queued(1 << 20);
         let id = Raw::from_static(b"\"x\"");
-        (output, Exchange { id, answer, queue, has_status_of_errors: true, takes_events: true })
+        let request = Request { id: id.clone(), method: "ping".into(), params: None };
+        let log = AnswerLog::new(&request, "ann");
+        (output, Exchange { id, answer, queue, has_status_of_errors: true, takes_events: true, log })
     }
 
     async fn parts(response: Response<ResponseBody>, count: usize) -> String {

@@ -5,7 +5,7 @@ use super::limits::RequestPermit;
 use super::mcp_headers;
 use super::oauth::TokenError;
 use super::request_body::{self, BodyError};
-use super::response::{Exchange, ResponseBody, document, json, status_of, text};
+use super::response::{AnswerLog, Exchange, ResponseBody, document, json, status_of, text};
 use super::server::{HttpFront, Readiness};
 use super::tokens::Principal;
 use front::errors;
@@ -57,7 +57,10 @@ pub(crate) async fn answer(front: &Arc<HttpFront>, request: HttpRequest<Incoming
     }
     let mut response = match checked(front, request).await {
         Ok(exchange) => exchange.respond().await,
-        Err(refused) => *refused,
+        Err(refused) => {
+            tracing::debug!(status = refused.status().as_u16(), "refused");
+            *refused
+        }
     };
     if front.readiness() == Readiness::Draining {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -190,8 +193,10 @@ async fn begin(
         return Err(refuse(StatusCode::NOT_ACCEPTABLE, "the answer is a text/event-stream\n"));
     }
     let (output, queue) = Output::queued(MAX_QUEUED_BYTES);
+    let log = AnswerLog::new(&request, &principal.name);
     let caller = Caller { principal: principal.name, keys: front.keys() };
-    let answer = server.serve(request, caller, output).map_err(|error| reject(error.into()))?;
+    let answer = log.span.in_scope(|| server.serve(request, caller, output));
+    let answer = answer.map_err(|error| reject(error.into()))?;
     let open = (permit, front.open_request());
     let answer: ResponseFuture = Box::pin(async move {
         let _open = open;
@@ -202,7 +207,7 @@ async fn begin(
         // A client of the handshake era that goes away has not cancelled its request.
         Era::Handshake => front.run_to_the_end(answer),
     };
-    Ok(Exchange { id, answer, queue, has_status_of_errors: era == Era::Stateless, takes_events })
+    Ok(Exchange { id, answer, queue, has_status_of_errors: era == Era::Stateless, takes_events, log })
 }
 
 /// Checks the headers that repeat arguments of a call of a server's tool by its own name.

@@ -11,7 +11,8 @@ use super::{Instance, InstanceOptions};
 use anyhow::{Context, bail, ensure};
 use auth::OAuthLogins;
 use base::blocking;
-use base::files::{self, MAX_CONFIG_BYTES};
+use base::files::{self, MAX_CACHED_BYTES, MAX_CONFIG_BYTES};
+use config::Config;
 use config::env::Env;
 use config::watch::ConfigWatcher;
 use front::server::request_clients::RequestClients;
@@ -32,6 +33,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use upstream::GroupManager;
+use upstream::cache::Cache;
+use upstream::cache::export::{CatalogDirs, ExportedCatalogs};
 use upstream::groups::startup_info::StartupInfo;
 
 /// How long a file of tokens or keys may take to be read.
@@ -54,6 +57,8 @@ pub struct HttpServeOptions {
     pub oauth: Option<PathBuf>,
     /// The file of keys. `None`: a random key, which only this process has.
     pub keys: Option<PathBuf>,
+    /// The file of catalogs and pins to begin with. `None`: those of this machine, if there are any.
+    pub catalog: Option<PathBuf>,
     /// The limits for each principal.
     pub limits: PrincipalLimits,
 }
@@ -62,6 +67,8 @@ pub struct HttpServeOptions {
 struct Instances {
     front: Arc<HttpFront>,
     options: InstanceOptions,
+    /// The file of catalogs.
+    catalog: Option<PathBuf>,
     env: Arc<Env>,
     /// The groups and the logins of each.
     running: Vec<(Arc<GroupManager>, Arc<OAuthLogins>)>,
@@ -106,6 +113,7 @@ pub async fn serve_http(
     let mut instances = Instances {
         front: front.clone(),
         options,
+        catalog: http.catalog.clone(),
         env: Arc::new(env),
         running: Vec::new(),
         tasks: JoinSet::new(),
@@ -176,8 +184,14 @@ impl Instances {
         if let Some(profile) = &profile {
             options.overrides.profile = Some((**profile).to_owned());
         }
-        let LoadedFiles { config, watcher, cache } = load_files(&options, &self.env).await;
+        let LoadedFiles { config, watcher, mut cache } = load_files(&options, &self.env).await;
         log_config(&config);
+        if let Some(file) = &self.catalog {
+            match install_catalog(file, &config, &options, &self.env).await {
+                Ok(installed) => cache = installed,
+                Err(error) => tracing::error!("the file of --catalog is not used: {error:#}"),
+            }
+        }
         // Users of other machines cannot read the log.
         let (env, startup) = (self.env.clone(), StartupInfo::default());
         // Nobody else uses these servers, whatever `share` says: their users are others.
@@ -210,6 +224,34 @@ impl Instances {
         join_all(running.iter().map(|(_, logins)| store_tokens(&**logins))).await;
         tasks.shutdown().await;
     }
+}
+
+/// Puts the catalogs and pins of a file into the cache and the pins of this machine, and opens the cache.
+///
+/// # Errors
+///
+/// There is no cache, or the file cannot be used.
+async fn install_catalog(
+    file: &Path,
+    config: &Config,
+    options: &InstanceOptions,
+    env: &Arc<Env>,
+) -> anyhow::Result<Cache> {
+    let (Some(cache), Some(pins)) = (options.cache_dir.clone(), options.pins_dir.clone()) else {
+        bail!("there is no cache directory: set HOME, and leave out --no-cache");
+    };
+    let (file, config, env) = (file.to_owned(), config.clone(), env.clone());
+    let install = move || -> anyhow::Result<Cache> {
+        let text = files::read(&file, MAX_CACHED_BYTES);
+        let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+        let exported = serde_json::from_slice::<ExportedCatalogs>(&text);
+        let exported = exported.with_context(|| format!("{} is no exported cache", file.display()))?;
+        let dirs = CatalogDirs { cache: cache.clone(), pins };
+        let installed = exported.install(&config, &env, &dirs).map_err(anyhow::Error::msg)?;
+        tracing::info!(servers = installed, file = %file.display(), "the tools of a file are used");
+        Ok(Cache::open(Some(cache)))
+    };
+    blocking::run(READ_TIMEOUT, install).await.map_err(|error| anyhow::anyhow!("reading it {error}"))?
 }
 
 /// Reads who may ask.

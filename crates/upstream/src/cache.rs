@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use variants::{HASH_BYTES, VariantSummary, Variants, definitions_file};
 
+pub mod export;
 mod variants;
 
 /// The version of the file format. Changes whenever the meaning of the files changes; files of another version are not
@@ -284,15 +285,28 @@ fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
     while failures.len() > MAX_SERVERS {
         failures.pop_first();
     }
-    let index_file = dir.join(INDEX);
-    let index = serde_json::to_vec(&IndexFile { version: VERSION, servers, failures });
-    let index =
-        index.map_err(|error| PrivateFileError::Io { path: index_file.clone(), error: error.into() })?;
-    replace(&index_file, &index, false)?;
+    write_index(dir, servers, failures)?;
     for file in obsolete {
         fs::remove_file(dir.join(file)).ok();
     }
     Ok(())
+}
+
+/// Replaces the index. Blocks.
+///
+/// # Errors
+///
+/// It cannot be written.
+fn write_index(
+    dir: &Path,
+    servers: BTreeMap<String, Box<RawValue>>,
+    failures: BTreeMap<String, String>,
+) -> Result<(), PrivateFileError> {
+    let index_file = dir.join(INDEX);
+    let index = serde_json::to_vec(&IndexFile { version: VERSION, servers, failures });
+    let index =
+        index.map_err(|error| PrivateFileError::Io { path: index_file.clone(), error: error.into() })?;
+    replace(&index_file, &index, false)
 }
 
 /// Drops the servers that were read longest ago if there are more than the capacity. Returns the names of the files

@@ -8,7 +8,8 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::{Served, call_params, config, for_all, stateless_message};
-use crate::support::wait_until;
+use crate::remote::{Reply, Server};
+use crate::support::{merged, wait_until};
 
 /// Two replicas with the same files, whose users are `ann` and `bob`.
 struct Replicas {
@@ -77,6 +78,35 @@ fn any_replica_takes_the_answer_to_a_question_of_its_user() {
     let answered = replicas.ask(1, "ann", "tools/call", with_answer(call("elicitation")));
     assert_eq!(answered["result"]["resultType"], "complete", "{answered}");
     assert!(answered["result"]["content"][0]["text"].as_str().unwrap().contains("accept"), "{answered}");
+}
+
+#[test]
+fn every_replica_opens_what_another_one_has_sealed() {
+    let server = Server::start(|request| {
+        let result = match request.rpc_method() {
+            "server/discover" => json!({"supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}}),
+            "tools/list" => json!({"tools": [{"name": "slow", "inputSchema": {"type": "object"}}]}),
+            "tools/call" => json!({"resultType": "task", "taskId": "t-7", "status": "working",
+                "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z", "ttlMs": 60000}),
+            "tasks/get" => json!({"taskId": request.body["params"]["taskId"], "status": "working",
+                "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z", "ttlMs": 60000}),
+            _ => return Some(Reply::text(404, "application/json", request.error_response(-32601, "no"))),
+        };
+        let complete = json!({"resultType": "complete"});
+        let result = if result["resultType"].is_null() { merged(complete, result) } else { result };
+        Some(Reply::json(request.response(result)))
+    });
+    let replicas = Replicas::start(&config([("g", json!({"url": server.url()}))]));
+    for n in 0..100 {
+        let created = replicas.ask(n % 2, "ann", "tools/call", call_params("g", "slow", json!({})));
+        let id = created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned();
+        let status = replicas.ask((n + 1) % 2, "ann", "tasks/get", json!({"taskId": id}));
+        assert_eq!((&status["result"]["status"], &status["result"]["taskId"]), (&json!("working"), &json!(id)));
+    }
+    let asked: Vec<_> = server.requests().into_iter().filter(|request| request.rpc_method() == "tasks/get").collect();
+    assert_eq!(asked.len(), 100);
+    assert!(asked.iter().all(|request| request.body["params"]["taskId"] == "t-7"), "the server's own id");
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Probes, the end, and servers that are not for all.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use super::{Served, call_params, config, for_all, post, read_head, stateless_message};
-use crate::support::{InputRecord, scripted_upstream, wait_until};
+use crate::support::{InputRecord, ProxyCommand, scripted_upstream, wait_until};
 
 const READY: &str = "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -74,4 +75,61 @@ fn the_end_waits_for_open_requests_and_ends_streams() {
     assert!(response.text().contains("\"result\""), "the open call was answered");
     let (status, _) = served.proxy.wait_for_exit();
     assert!(status.success() && begin.elapsed() < Duration::from_secs(25), "{status} {:?}", begin.elapsed());
+}
+
+/// Kubernetes mounts a ConfigMap or a Secret as links to files in a directory that is itself behind the link `..data`. A
+/// change replaces that link alone.
+#[test]
+fn what_kubernetes_mounts_is_read_again() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let write = |version: &str, servers: &[&str], token: &str| {
+        let to = dir.path().join(version);
+        fs::create_dir(&to).unwrap();
+        let mut all = config([]);
+        for server in servers {
+            all["mcpServers"][server] = for_all(&[]);
+        }
+        fs::write(to.join("servers.json"), all.to_string()).unwrap();
+        let hash: String = Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect();
+        fs::write(to.join("tokens"), json!({"tokens": [{"name": "ann", "sha256": hash}]}).to_string()).unwrap();
+        std::os::unix::fs::symlink(version, dir.path().join("..new")).unwrap();
+        fs::rename(dir.path().join("..new"), dir.path().join("..data")).unwrap();
+    };
+    write("..1", &["g"], "old");
+    for name in ["servers.json", "tokens"] {
+        std::os::unix::fs::symlink(format!("..data/{name}"), dir.path().join(name)).unwrap();
+    }
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let args = ["--config", &path("servers.json"), "--tokens", &path("tokens")];
+    let served = Served::started(ProxyCommand::new(), &args);
+    let call = |token: &str, group: &str| {
+        let authorization = format!("Bearer {token}");
+        let params = call_params(group, "echo", json!({"text": "x"}));
+        let response = served.request_with(&[("Authorization", &authorization)], "tools/call", params);
+        match response.status {
+            200 => response.json()["result"]["isError"].is_null(),
+            _ => false,
+        }
+    };
+    assert!(call("old", "g") && !call("old", "h") && !call("new", "g"));
+    write("..2", &["g", "h"], "new");
+    fs::remove_dir_all(dir.path().join("..1")).unwrap();
+    wait_until("the new files are used", || call("new", "h"));
+    assert!(!call("old", "g"));
+}
+
+#[test]
+fn the_log_is_json_with_the_request_that_each_line_belongs_to() {
+    let args = ["--log-format", "json", "--log-level", "debug"];
+    let served = Served::start(&config([("g", for_all(&[]))]), &args);
+    served.call(&[], "g", "echo", json!({"text": "x"}));
+    served.proxy.wait_for_log("answered");
+    let log = served.proxy.log();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.iter().all(|line| line["time"].is_string() && line["level"].is_string()), "{log}");
+    let answered = lines.iter().find(|line| line["message"] == "answered").unwrap();
+    assert!(answered["status"] == "200" && answered["ms"].is_string(), "{answered}");
+    let span = &answered["spans"][0];
+    assert_eq!((&span["name"], &span["method"]), (&json!("request"), &json!("tools/call")), "{answered}");
+    assert_eq!((&span["principal"], &span["tool"]), (&json!("anyone"), &json!("echo")), "{answered}");
 }

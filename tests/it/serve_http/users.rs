@@ -7,6 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::{Served, config, for_all};
+use crate::remote::Server;
 use crate::support::{base_env, output_of, wait_until};
 
 /// A file of tokens: each is its own name.
@@ -61,6 +62,26 @@ fn a_token_never_reaches_a_server_or_the_log() {
     }
     // The name is the token in these tests, and the name is never logged either.
     assert!(!served.proxy.log().contains("a-secret-token"));
+}
+
+#[test]
+fn a_token_never_reaches_a_remote_server() {
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(|_| None);
+    let entry = json!({"url": server.url(), "headers": {"X-Team": "of the config"}});
+    let args = ["--tokens", &tokens(&dir, &[("a-secret-token", None)])];
+    let served = Served::start(&config([("g", entry)]), &args);
+    let [(name, token)] = bearer("a-secret-token");
+    let headers = [(name, token.as_str()), ("Cookie", "a-secret-cookie"), ("X-Team", "of the user")];
+    let answer = served.call(&headers, "g", "echo", json!({"text": "x"}));
+    assert!(answer["result"]["content"].is_array(), "{answer}");
+    let requests = server.requests();
+    assert!(requests.iter().any(|request| request.is_tool_call()));
+    for request in requests {
+        assert_eq!(request.header("x-team"), "of the config");
+        let whole = format!("{request:?}");
+        assert!(!whole.contains("a-secret"), "{whole}");
+    }
 }
 
 #[test]

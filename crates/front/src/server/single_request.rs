@@ -96,8 +96,8 @@ impl RequestServer {
         catalog.definition(catalog.place(&tool)?).cloned()
     }
 
-    /// Returns the future that answers a request. Dropping it cancels the request. What is sent before the answer goes to
-    /// `output`. Takes the params of the request.
+    /// Returns the future that answers a request, in the span that is current now. Dropping it cancels the request. What is
+    /// sent before the answer goes to `output`. Takes the params of the request.
     ///
     /// # Errors
     ///
@@ -109,7 +109,6 @@ impl RequestServer {
         output: Output,
     ) -> Result<ResponseFuture, RpcError> {
         let era = request.era();
-        let _span = request_span::new(&request).entered();
         let method = self.check(&request, era)?;
         if let Some(answer) = self.answer_here(&request, method, era)? {
             return Ok(completed(answer, method, era, tool_list::ttl_ms(self.groups())));

@@ -15,7 +15,15 @@ const NAME: &str = "request";
 /// Creates the span of a request. It has no params, which may hold secrets.
 pub fn new(request: &Request) -> Span {
     let (method, id) = (LogText(request.method.as_bytes()), LogText(&request.id));
-    debug_span!(parent: None, NAME, %method, id = %format_args!("{id:.64}"), group = Empty, tool = Empty)
+    let id = format_args!("{id:.64}");
+    debug_span!(parent: None, NAME, %method, %id, principal = Empty, group = Empty, tool = Empty)
+}
+
+/// Creates the span of a request that a principal makes.
+pub fn of_principal(request: &Request, principal: &str) -> Span {
+    let span = new(request);
+    span.record("principal", tracing::field::display(LogText(principal.as_bytes())));
+    span
 }
 
 /// Has the future run in the span that is current now.

@@ -90,6 +90,11 @@ impl Variants {
         Some(Arc::new(catalog))
     }
 
+    /// Has all catalogs count as read at this time, in seconds since 1970.
+    pub(super) fn set_read_at(&mut self, now_s: u64) {
+        self.0.iter_mut().for_each(|variant| variant.read_at_s = now_s);
+    }
+
     /// Adds a catalog that was read under this offer. `body`: its definitions. Returns the name of the file that gets
     /// them, and the names of the files that are no longer needed: those of catalogs beyond `MAX_VARIANTS`, and of
     /// catalogs that no offer leads to any more.
