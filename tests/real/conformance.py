@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the official conformance suite's server scenarios against a stdio server.
+"""Runs the official conformance suite's server scenarios against a stdio server, or against `serve --http`.
 
-usage: conformance.py NODE SUITE PREFIX REVISION[/SCENARIO,...] CMD ARG...
+usage: conformance.py NODE SUITE PREFIX [http:]REVISION[/SCENARIO,...] CMD ARG...
 
 The last line of the output is a JSON object: the status of each check by name, for each scenario.
 """
@@ -9,6 +9,7 @@ import json, re, subprocess, sys, tempfile, threading
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from conformance_bridges import Bridge, SessionBridge, StatelessBridge
+from conformance_http import HttpRelay
 
 NODE, SUITE, Bridge.prefix, REVISION, Bridge.program = *sys.argv[1:5], sys.argv[5:]
 
@@ -28,7 +29,8 @@ def checks(directory):
 
 
 REVISION, _, only = REVISION.partition("/")
-bridge = StatelessBridge if REVISION == "2026-07-28" else SessionBridge
+over_http, REVISION = REVISION.startswith("http:"), REVISION.removeprefix("http:")
+bridge = HttpRelay if over_http else StatelessBridge if REVISION == "2026-07-28" else SessionBridge
 ThreadingHTTPServer.daemon_threads = True
 server = ThreadingHTTPServer(("127.0.0.1", 0), bridge)
 threading.Thread(target=server.serve_forever, daemon=True).start()

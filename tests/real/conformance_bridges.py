@@ -96,6 +96,14 @@ class Bridge(BaseHTTPRequestHandler):
             self.send_json_error(403, -32000, "forbidden host")
         return is_local
 
+    def is_closed(self):
+        """Whether the suite has closed the stream, which cancels the request in revision 2026-07-28."""
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        try:
+            return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
+        except OSError:
+            return True
+
 
 class Session:
     def __init__(self, bridge):
@@ -338,11 +346,3 @@ class StatelessBridge(Bridge):
                 return self.shared.cancel(id)
             if "method" not in message:
                 return
-
-    def is_closed(self):
-        """Whether the suite has closed the stream, which cancels the request."""
-        readable, _, _ = select.select([self.connection], [], [], 0)
-        try:
-            return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
-        except OSError:
-            return True

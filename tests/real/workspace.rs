@@ -23,7 +23,7 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long processes may take to exit after the client. Clients give the proxy two seconds before SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 20] = [
+const SCRIPTS: [&str; 21] = [
     "run_plan.mjs",
     "client_ts_v1.mjs",
     "client_ts_v2.mjs",
@@ -35,6 +35,7 @@ const SCRIPTS: [&str; 20] = [
     "fake_model.py",
     "conformance.py",
     "conformance_client.py",
+    "conformance_http.py",
     "conformance_bridges.py",
     "conformance_handshake.py",
     "conformance_stateless.py",

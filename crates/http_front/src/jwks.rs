@@ -78,7 +78,7 @@ impl KeySet {
         let Ok(_turn) = self.turn.acquire().await else { return Err(NoKeys) };
         let (known, is_old) = self.known(id);
         if (known.is_some() && !is_old) || !self.may_fetch() {
-            return self.state.lock().fetched.map(|_| known).ok_or(NoKeys);
+            return self.if_any(known);
         }
         match timeout(FETCH_TIMEOUT, fetch(&self.source)).await {
             Ok(Ok(keys)) => {
@@ -89,7 +89,15 @@ impl KeySet {
             Ok(Err(why)) => tracing::warn!("the keys of the authorization server cannot be fetched: {why}"),
             Err(_) => tracing::warn!("the keys of the authorization server cannot be fetched within 10 s"),
         }
-        self.state.lock().fetched.map(|_| self.known(id).0).ok_or(NoKeys)
+        let (known, _) = self.known(id);
+        self.if_any(known)
+    }
+
+    /// # Errors
+    ///
+    /// No keys were fetched yet.
+    fn if_any(&self, known: Option<Jwk>) -> Result<Option<Jwk>, NoKeys> {
+        self.state.lock().fetched.map(|_| known).ok_or(NoKeys)
     }
 
     /// Returns the key that is known, and whether all keys are old.

@@ -27,8 +27,8 @@ use wire::inbound::ResponseFuture;
 const MAX_CONNECTIONS: usize = 20_000;
 /// How long a client may take for the head of a request, and how long a connection may be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest head of a request, in bytes.
-const MAX_HEAD_BYTES: usize = 64 << 10;
+/// The longest head of a request, in bytes. hyper may read twice as much before it notices.
+pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 /// The largest number of headers.
 const MAX_HEADERS: usize = 100;
 /// How long to wait after the system refused a connection, for lack of descriptors for example.

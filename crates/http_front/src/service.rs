@@ -6,7 +6,7 @@ use super::mcp_headers;
 use super::oauth::TokenError;
 use super::request_body::{self, BodyError};
 use super::response::{AnswerLog, Exchange, ResponseBody, document, json, status_of, text};
-use super::server::{HttpFront, Readiness};
+use super::server::{HttpFront, MAX_HEAD_BYTES, Readiness};
 use super::tokens::Principal;
 use front::errors;
 use front::own_tools;
@@ -130,6 +130,10 @@ fn check_names(front: &HttpFront, request: &HttpRequest<Incoming>) -> Result<(),
             "a header is given twice, or the body has two lengths\n",
         ));
     }
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if bytes > MAX_HEAD_BYTES {
+        return Err(refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers exceed 64 kB\n"));
+    }
     front.options().names.check(headers, request.uri()).map_err(|why| {
         let error = error_object(code::INVALID_REQUEST, &why, None);
         Refused::new(json(StatusCode::FORBIDDEN, &NO_ID, Err(error)))
@@ -185,9 +189,9 @@ async fn begin(
     permit: RequestPermit,
 ) -> Result<Exchange, Refused> {
     let (id, era) = (request.id.clone(), request.era());
-    let reject = |error: Raw| refused(&id, era, error);
-    mcp_headers::check(headers, &request, server.latest_revision()).map_err(reject)?;
-    check_mirrored_arguments(server, headers, &request, era).await.map_err(reject)?;
+    let disagree = |error: Raw| bad_request(&id, error);
+    mcp_headers::check(headers, &request, server.latest_revision()).map_err(disagree)?;
+    check_mirrored_arguments(server, headers, &request, era).await.map_err(disagree)?;
     let takes_events = takes_events(headers);
     if request.method.known() == Some(Method::SubscriptionsListen) && !takes_events {
         return Err(refuse(StatusCode::NOT_ACCEPTABLE, "the answer is a text/event-stream\n"));
@@ -196,7 +200,7 @@ async fn begin(
     let log = AnswerLog::new(&request, &principal.name);
     let caller = Caller { principal: principal.name, keys: front.keys() };
     let answer = log.span.in_scope(|| server.serve(request, caller, output));
-    let answer = answer.map_err(|error| reject(error.into()))?;
+    let answer = answer.map_err(|error| refused(&id, era, error.into()))?;
     let open = (permit, front.open_request());
     let answer: ResponseFuture = Box::pin(async move {
         let _open = open;
@@ -264,7 +268,6 @@ fn notification_answer(method: &str) -> Refused {
 fn refused(id: &Raw, era: Era, error: Raw) -> Refused {
     let status = match (era, wire::raw::error_code(&error)) {
         (Era::Stateless, Some(code)) => status_of(code, StatusCode::BAD_REQUEST),
-        (_, Some(code::HEADER_MISMATCH | code::UNSUPPORTED_REVISION)) => StatusCode::BAD_REQUEST,
         // So that a client of either era falls back to a method that exists.
         _ => StatusCode::OK,
     };
