@@ -30,6 +30,8 @@ def checks(directory):
 
 REVISION, _, only = REVISION.partition("/")
 over_http, REVISION = REVISION.startswith("http:"), REVISION.removeprefix("http:")
+if over_http:
+    HttpRelay.start()
 bridge = HttpRelay if over_http else StatelessBridge if REVISION == "2026-07-28" else SessionBridge
 ThreadingHTTPServer.daemon_threads = True
 server = ThreadingHTTPServer(("127.0.0.1", 0), bridge)

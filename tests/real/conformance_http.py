@@ -8,26 +8,22 @@ HOP_HEADERS = {"content-length", "transfer-encoding", "connection", "keep-alive"
 
 
 class HttpRelay(Bridge):
-    process, port, starting = None, None, threading.Lock()
+    process, port = None, None
 
     @classmethod
     def start(cls):
-        with cls.starting:
-            if cls.process:
-                return
-            cls.process = subprocess.Popen(cls.program, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            for line in cls.process.stderr:
-                if "listening" in line:
-                    cls.port = int(re.search(r"address=[0-9.]+:(\d+)", line)[1])
-                if "requests are served" in line:
-                    break
-            threading.Thread(target=cls.process.stderr.read, daemon=True).start()
+        cls.process = subprocess.Popen(cls.program, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in cls.process.stderr:
+            if "listening" in line:
+                cls.port = int(re.search(r"address=[0-9.]+:(\d+)", line)[1])
+            if "requests are served" in line:
+                break
+        threading.Thread(target=cls.process.stderr.read, daemon=True).start()
 
     @classmethod
     def close(cls):
-        if cls.process:
-            cls.process.terminate()
-            cls.process.wait()
+        cls.process.terminate()
+        cls.process.wait()
 
     def request_headers(self, body):
         headers = [(name, value) for name, value in self.headers.items() if name.lower() != "content-length"]
@@ -47,7 +43,6 @@ class HttpRelay(Bridge):
             return value
 
     def relay(self):
-        self.start()
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = self.request_headers(body)
         try:

@@ -142,7 +142,7 @@ fn is_same_argument(given: &str, argument: &str) -> bool {
 }
 
 fn mismatch(name: &HeaderName, given: Option<&str>, in_body: Option<&str>) -> Raw {
-    let shown = |text: Option<&str>| text.map_or("nothing".to_owned(), base::text::quoted);
+    let shown = |text: Option<&str>| text.map_or_else(|| "nothing".to_owned(), base::text::quoted);
     let message =
         format!("header mismatch: {name} has {}, and the body has {}", shown(given), shown(in_body));
     error_object(code::HEADER_MISMATCH, &message, None)

@@ -172,27 +172,15 @@ impl HttpFront {
     async fn serve_connection(self: Arc<Self>, stream: TcpStream) {
         // It fails only if the client is gone already.
         drop(stream.set_nodelay(true));
-        let mut readiness = self.readiness.subscribe();
-        let comes_late = *readiness.borrow() == Readiness::Draining;
         let service = service_fn(|request| {
             let front = self.clone();
             async move { Ok::<_, Infallible>(service::answer(&front, request).await) }
         });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-        builder.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS).keep_alive(!comes_late);
-        // The guard that it returns would keep others from changing the readiness.
-        let draining =
-            async { drop(readiness.wait_for(|readiness| *readiness == Readiness::Draining).await) };
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(TimedStream::new(stream)), service));
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            // One that comes late has its first request served.
-            () = draining, if !comes_late => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        };
+        builder.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
+        // At the end, each answer closes its connection. An idle one stays open: a load balancer may just send on it.
+        let ended = builder.serve_connection(TokioIo::new(TimedStream::new(stream)), service).await;
         if let Err(error) = ended {
             tracing::debug!("a connection ended: {error}");
         }

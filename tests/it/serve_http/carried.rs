@@ -102,9 +102,13 @@ fn every_replica_opens_what_another_one_has_sealed() {
         let created = replicas.ask(n % 2, "ann", "tools/call", call_params("g", "slow", json!({})));
         let id = created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned();
         let status = replicas.ask((n + 1) % 2, "ann", "tasks/get", json!({"taskId": id}));
-        assert_eq!((&status["result"]["status"], &status["result"]["taskId"]), (&json!("working"), &json!(id)));
+        assert_eq!(
+            (&status["result"]["status"], &status["result"]["taskId"]),
+            (&json!("working"), &json!(id))
+        );
     }
-    let asked: Vec<_> = server.requests().into_iter().filter(|request| request.rpc_method() == "tasks/get").collect();
+    let asked: Vec<_> =
+        server.requests().into_iter().filter(|request| request.rpc_method() == "tasks/get").collect();
     assert_eq!(asked.len(), 100);
     assert!(asked.iter().all(|request| request.body["params"]["taskId"] == "t-7"), "the server's own id");
 }

@@ -60,7 +60,8 @@ fn now() -> u64 {
 
 /// Claims that count, with these in place of theirs; `null` leaves one out.
 fn claims(changes: Value) -> Value {
-    let mut claims = json!({"iss": ISSUER, "aud": RESOURCE, "sub": "ann", "exp": now() + 300, "scope": "mcp"});
+    let mut claims =
+        json!({"iss": ISSUER, "aud": RESOURCE, "sub": "ann", "exp": now() + 300, "scope": "mcp"});
     for (name, value) in changes.as_object().unwrap() {
         match value {
             Value::Null => drop(claims.as_object_mut().unwrap().remove(name)),
@@ -144,7 +145,8 @@ fn a_client_finds_the_authorization_server_and_its_token_counts() {
         assert_eq!(team.served.send(&foreign).status, 403);
     }
     assert_eq!(team.status(&key.token(&claims(json!({})))).0, 200);
-    let lists = claims(json!({"aud": ["https://other.example", RESOURCE], "scope": null, "scp": ["x", "mcp"]}));
+    let lists =
+        claims(json!({"aud": ["https://other.example", RESOURCE], "scope": null, "scp": ["x", "mcp"]}));
     assert_eq!(team.status(&key.token(&lists)).0, 200);
     assert_eq!(team.fetches.load(Ordering::SeqCst), 1, "the keys are kept");
 }
@@ -207,7 +209,9 @@ fn no_token_counts_that_is_for_another_or_not_signed_by_the_server() {
     team.is_refused("no signature", &format!("{signed}."));
     let other = unsigned(&json!({"alg": "ES256", "kid": "a"}), &claims(json!({"sub": "bob"})));
     team.is_refused("the signature of another token", &format!("{other}.{signature}"));
-    for header in [json!({"alg": "ES256"}), json!({"alg": "ES384", "kid": "a"}), json!({"alg": "RS256", "kid": "a"})] {
+    for header in
+        [json!({"alg": "ES256"}), json!({"alg": "ES384", "kid": "a"}), json!({"alg": "RS256", "kid": "a"})]
+    {
         team.is_refused("another header", &format!("{}.{signature}", unsigned(&header, &good)));
     }
     let critical = json!({"alg": "ES256", "kid": "a", "crit": ["x"], "x": "y"});

@@ -91,7 +91,8 @@ fn what_kubernetes_mounts_is_read_again() {
         }
         fs::write(to.join("servers.json"), all.to_string()).unwrap();
         let hash: String = Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect();
-        fs::write(to.join("tokens"), json!({"tokens": [{"name": "ann", "sha256": hash}]}).to_string()).unwrap();
+        fs::write(to.join("tokens"), json!({"tokens": [{"name": "ann", "sha256": hash}]}).to_string())
+            .unwrap();
         std::os::unix::fs::symlink(version, dir.path().join("..new")).unwrap();
         fs::rename(dir.path().join("..new"), dir.path().join("..data")).unwrap();
     };

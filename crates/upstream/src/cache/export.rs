@@ -3,7 +3,7 @@
 //! A server is identified as in the cache, so the catalog of a local server counts only where it starts in the same
 //! directory. What is put into the cache counts as read now: whoever passes the file on vouches for it.
 
-use super::variants::{Variants, VariantSummary, definitions_file};
+use super::variants::{VariantSummary, Variants, definitions_file};
 use super::{CacheKey, IndexFile, VERSION, lock, read_index, write_index};
 use crate::pins::group as pins;
 use crate::pins::record::PinRecord;

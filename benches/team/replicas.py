@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Calls through HAProxy while the replicas behind it are restarted and killed.
+
+usage: replicas.py PROGRAM SCRIPTED_UPSTREAM [CALLS]
+
+Three replicas with deploy/haproxy.cfg in front, round robin; 32 clients, half of them of 2026-07-28 and half of 2025-11-25.
+Meanwhile each replica is restarted (SIGTERM), and then one is killed (SIGKILL). Prints what failed, as JSON. Exits with 1 if
+an answer was wrong, if a request failed that was not in flight on the killed replica, or if an error does not say whether
+the call may be repeated.
+"""
+import hashlib, http.client, json, os, re, signal, subprocess, sys, tempfile, threading, time
+from pathlib import Path
+
+PROGRAM, UPSTREAM, CALLS = sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 10_000
+CLIENTS = 32
+ROOT = Path(__file__).parents[2]
+MAY_REPEAT, MAY_NOT = "may be sent again", "may have been carried out"
+
+
+def free_ports(count):
+    import socket
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+class Replica:
+    def __init__(self, directory, port):
+        self.directory, self.port = directory, port
+        self.start()
+
+    def start(self):
+        home = self.directory / f"home{self.port}"
+        home.mkdir(exist_ok=True)
+        args = [PROGRAM, "--config", self.directory / "servers.json", "serve", "--http", f"127.0.0.1:{self.port}", "--keys", self.directory / "keys", "--tokens", self.directory / "tokens.json", "--allowed-host", "tools.example.com"]
+        self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stderr=open(self.directory / f"log{self.port}", "a"), env={"HOME": str(home), "PATH": os.environ["PATH"]})
+        while not self.is_ready():
+            assert self.process.poll() is None, (self.directory / f"log{self.port}").read_text()
+            time.sleep(0.05)
+
+    def is_ready(self):
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+
+    def end(self, signal_number):
+        self.process.send_signal(signal_number)
+        self.process.wait()
+
+
+class Client(threading.Thread):
+    """Calls until `stop` is set and it has made its share. Keeps its connection, and makes a new one after an error."""
+
+    def __init__(self, number, port, stop):
+        super().__init__(daemon=True)
+        self.number, self.port, self.stop = number, port, stop
+        self.latencies, self.failures, self.wrong, self.connection = [], [], [], None
+
+    def run(self):
+        n = 0
+        while n < CALLS / CLIENTS or not self.stop.is_set():
+            self.call(f"{self.number}-{n}")
+            n += 1
+
+    def message(self, text):
+        params = {"name": "call_dynamic_tool", "arguments": {"group": "g", "name": "echo", "args": {"text": text}}}
+        headers = {"Host": "tools.example.com", "Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer ann"}
+        if self.number % 2:
+            params["_meta"] = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"}, "io.modelcontextprotocol/clientCapabilities": {}}
+            headers |= {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "call_dynamic_tool"}
+        else:
+            headers["MCP-Protocol-Version"] = "2025-11-25"
+        return json.dumps({"jsonrpc": "2.0", "id": text, "method": "tools/call", "params": params}), headers
+
+    def call(self, text):
+        begin = time.monotonic()
+        try:
+            self.connection = self.connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            self.connection.request("POST", "/mcp", *self.message(text))
+            response = self.connection.getresponse()
+            body = response.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            self.connection = None
+            self.failures.append((time.monotonic(), repr(error)))
+            return
+        if response.getheader("Connection") == "close":
+            self.connection.close()
+            self.connection = None
+        if response.status != 200:
+            self.failures.append((time.monotonic(), f"{response.status} {body.strip()}"))
+            return
+        self.latencies.append(time.monotonic() - begin)
+        if response.getheader("Mcp-Session-Id"):
+            self.wrong.append("a session id")
+        answer = json.loads(body)
+        if answer.get("id") != text or answer["result"]["content"][0]["text"] != text:
+            self.wrong.append(body)
+
+
+def haproxy_config(front, ports):
+    text = (ROOT / "deploy/haproxy.cfg").read_text().replace("bind :8080", f"bind 127.0.0.1:{front}")
+    for old, port in zip((8081, 8082, 8083), ports):
+        text = text.replace(f"127.0.0.1:{old}", f"127.0.0.1:{port}")
+    return text
+
+
+def main(directory):
+    entry = {"command": UPSTREAM, "all_users": True}
+    (directory / "servers.json").write_text(json.dumps({"mcpServers": {"g": entry}, "settings": {"lazy_startup": "eager"}}))
+    (directory / "keys").write_text("MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=\n")
+    (directory / "tokens.json").write_text(json.dumps({"tokens": [{"name": "ann", "sha256": hashlib.sha256(b"ann").hexdigest()}]}))
+    front, *ports = free_ports(4)
+    replicas = [Replica(directory, port) for port in ports]
+    (directory / "haproxy.cfg").write_text(haproxy_config(front, ports))
+    haproxy = subprocess.Popen(["haproxy", "-db", "-f", directory / "haproxy.cfg"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(3)
+        stop = threading.Event()
+        clients = [Client(number, front, stop) for number in range(CLIENTS)]
+        begin = time.monotonic()
+        [client.start() for client in clients]
+        for replica in replicas:
+            time.sleep(1)
+            replica.end(signal.SIGTERM)
+            replica.start()
+            # HAProxy looks every second.
+            time.sleep(2)
+        restarted = time.monotonic()
+        replicas[0].end(signal.SIGKILL)
+        time.sleep(3)
+        replicas[0].start()
+        time.sleep(2)
+        stop.set()
+        [client.join() for client in clients]
+        return report(clients, begin, restarted)
+    finally:
+        haproxy.kill()
+        haproxy.wait()
+        for replica in replicas:
+            replica.end(signal.SIGTERM)
+
+
+def report(clients, begin, restarted):
+    if not any(client.latencies for client in clients):
+        sys.exit(f"no call was answered: {clients[0].failures[:3]}")
+    latencies = sorted(latency for client in clients for latency in client.latencies)
+    failures = [failure for client in clients for failure in client.failures]
+    wrong = [wrong for client in clients for wrong in client.wrong]
+    # What HAProxy 2.6 does to a client that has sent a request on this connection before. It may have been carried out.
+    closed = [text for _, text in failures if "RemoteDisconnected" in text]
+    unclear = [text for _, text in failures if MAY_REPEAT not in text and MAY_NOT not in text and text not in closed]
+    early = [text for at, text in failures if at < restarted]
+    result = {
+        "calls": len(latencies) + len(failures), "answered": len(latencies), "wrong": len(wrong),
+        "failed in the rolling restart": len(early), "failed after kill -9": len(failures) - len(early),
+        "of them closed without an answer": len(closed),
+        "errors that do not say whether the call may be repeated": len(unclear),
+        "calls a second": round(len(latencies) / (time.monotonic() - begin)),
+        "p50 ms": round(latencies[len(latencies) // 2] * 1000, 1), "p99 ms": round(latencies[len(latencies) * 99 // 100] * 1000, 1),
+        "examples": sorted({text for _, text in failures} | set(wrong))[:5],
+    }
+    print(json.dumps(result, indent=2))
+    # Each client has one request in flight, and one of three replicas is killed; those of the others go on.
+    return not wrong and not unclear and not early and len(failures) <= CLIENTS
+
+
+with tempfile.TemporaryDirectory() as name:
+    sys.exit(0 if main(Path(name)) else 1)
