@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 use super::{Served, call_params, config, for_all, post, read_head, stateless_message};
 use crate::support::{InputRecord, ProxyCommand, scripted_upstream, wait_until};
