@@ -1,7 +1,7 @@
 //! Who asks: the principal of each request, by its bearer token.
 
 use super::oauth::{OAuthResource, TokenError};
-use super::tokens::{Principal, Profile, TokenTable};
+use super::tokens::{Principal, TokenTable, UserProfile};
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ const ANYONE: &str = "anyone";
 /// Who may ask: those who have one of the tokens, or an access token of the authorization server. Without either, anyone
 /// who reaches the address.
 #[derive(Default)]
-pub struct Access {
+pub struct UserAccess {
     /// The tokens of a file.
     pub tokens: Option<TokenTable>,
     /// The authorization server.
@@ -29,7 +29,7 @@ pub(crate) enum AccessError {
     Token(TokenError),
 }
 
-impl Access {
+impl UserAccess {
     /// Checks whether these users may reach an address.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Access {
     }
 
     /// Returns the profiles that a principal may have.
-    pub fn profiles(&self) -> BTreeSet<Profile> {
+    pub fn profiles(&self) -> BTreeSet<UserProfile> {
         if self.is_anyone() {
             return BTreeSet::from([None]);
         }
@@ -105,7 +105,7 @@ mod tests {
     async fn the_token_of_a_request_says_who_asks() {
         let hash = digest::of(b"secret", 32);
         let text = format!(r#"{{"tokens":[{{"name":"ann","sha256":"{hash}","profile":"p"}}]}}"#);
-        let access = Access { tokens: TokenTable::parse(&text).ok(), oauth: None };
+        let access = UserAccess { tokens: TokenTable::parse(&text).ok(), oauth: None };
         let ann = Principal { name: "ann".into(), profile: Some("p".into()) };
         let headers = |value: &str| HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
         for value in ["Bearer secret", "bearer  secret"] {
@@ -122,11 +122,11 @@ mod tests {
     #[test]
     fn only_this_machine_needs_no_token() {
         for ip in ["127.0.0.1", "::1"] {
-            assert!(Access::default().check_for(ip.parse().unwrap()).is_ok());
+            assert!(UserAccess::default().check_for(ip.parse().unwrap()).is_ok());
         }
-        let access = Access { tokens: TokenTable::parse(r#"{"tokens":[]}"#).ok(), oauth: None };
+        let access = UserAccess { tokens: TokenTable::parse(r#"{"tokens":[]}"#).ok(), oauth: None };
         for ip in ["0.0.0.0", "::", "10.0.0.1"] {
-            let refused = Access::default().check_for(ip.parse().unwrap()).unwrap_err();
+            let refused = UserAccess::default().check_for(ip.parse().unwrap()).unwrap_err();
             assert!(refused.contains("--tokens"), "{ip}");
             assert!(access.check_for(ip.parse().unwrap()).is_ok(), "{ip}");
         }

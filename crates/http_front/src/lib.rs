@@ -33,5 +33,6 @@ mod request_body;
 mod response;
 pub mod server;
 mod service;
+pub mod state;
 mod timed_stream;
 pub mod tokens;

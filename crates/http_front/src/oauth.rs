@@ -1,4 +1,4 @@
-//! Access tokens of an authorization server: dynamic-mcp is an OAuth resource server (RFC 6750, RFC 9728, and the
+//! UserAccess tokens of an authorization server: dynamic-mcp is an OAuth resource server (RFC 6750, RFC 9728, and the
 //! authorization chapter of MCP).
 //!
 //! A token is a JWT that the server has signed with one of its public keys. It counts only for the issuer and the audience
@@ -6,7 +6,7 @@
 
 use super::jwks::{JwksSource, KeySet, NoKeys};
 use super::jwt_signatures;
-use super::tokens::{Principal, Profile};
+use super::tokens::{Principal, UserProfile};
 use hyper::Uri;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
@@ -115,7 +115,7 @@ impl OAuthResource {
     }
 
     /// Returns the profiles that the scopes give.
-    pub(crate) fn profiles(&self) -> impl Iterator<Item = Profile> {
+    pub(crate) fn profiles(&self) -> impl Iterator<Item = UserProfile> {
         self.scopes.iter().map(ScopeEntry::profile)
     }
 
@@ -201,7 +201,7 @@ impl OAuthResource {
 }
 
 impl ScopeEntry {
-    fn profile(&self) -> Profile {
+    fn profile(&self) -> UserProfile {
         self.profile.as_deref().map(Into::into)
     }
 }

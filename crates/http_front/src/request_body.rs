@@ -13,7 +13,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a body cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum BodyError {
+pub(crate) enum RequestBodyError {
     /// It exceeds the limit.
     TooLong,
     /// The memory for messages is used up.
@@ -29,28 +29,28 @@ pub(crate) enum BodyError {
 ///
 /// # Errors
 ///
-/// See [`BodyError`].
-pub(crate) async fn read(body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
+/// See [`RequestBodyError`].
+pub(crate) async fn read(body: Incoming, limit: usize) -> Result<Bytes, RequestBodyError> {
     if body.size_hint().lower() > limit as u64 {
-        return Err(BodyError::TooLong);
+        return Err(RequestBodyError::TooLong);
     }
     let read = timeout(BODY_TIMEOUT, collect(body, limit)).await;
-    read.map_err(|_| BodyError::TooSlow)?
+    read.map_err(|_| RequestBodyError::TooSlow)?
 }
 
-async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
+async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, RequestBodyError> {
     let mut reservation = Reservation::default();
     let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
     loop {
         let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
         let Some(frame) = frame else { break };
-        let Ok(data) = frame.map_err(|_| BodyError::Incomplete)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|_| RequestBodyError::Incomplete)?.into_data() else { continue };
         let length = first.len() + rest.len() + data.len();
         if length > limit {
-            return Err(BodyError::TooLong);
+            return Err(RequestBodyError::TooLong);
         }
         if !reservation.reserve(length).await {
-            return Err(BodyError::OverBudget);
+            return Err(RequestBodyError::OverBudget);
         }
         match (first.is_empty(), rest.is_empty()) {
             (true, true) => first = data,

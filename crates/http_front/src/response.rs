@@ -70,7 +70,7 @@ impl Body for ResponseBody {
 }
 
 /// A request that is being answered.
-pub(crate) struct Exchange {
+pub(crate) struct PendingAnswer {
     /// The id, as the client wrote it.
     pub(crate) id: Raw,
     /// The answer. Dropping it cancels the request, if the request's era says so.
@@ -117,7 +117,7 @@ enum First {
     Silence,
 }
 
-impl Exchange {
+impl PendingAnswer {
     /// Waits for the answer, or for the first thing that has to be sent before it, for 10 s at most.
     pub(crate) async fn respond(mut self) -> Response<ResponseBody> {
         self.answer = caught(self.answer);
@@ -167,7 +167,7 @@ impl Exchange {
 
 /// A stream of events.
 struct EventState {
-    exchange: Exchange,
+    exchange: PendingAnswer,
     /// The first frame.
     first: Option<Frame>,
     /// The answer, once it is there.
@@ -186,7 +186,7 @@ impl EventState {
         if let Some(frame) = self.first.take() {
             return Some(event(frame));
         }
-        let Exchange { answer, queue, .. } = &mut self.exchange;
+        let PendingAnswer { answer, queue, .. } = &mut self.exchange;
         if self.reply.is_none() {
             tokio::select! {
                 biased;
@@ -260,12 +260,12 @@ mod tests {
     use std::future::{pending, ready};
     use wire::output::Output;
 
-    fn exchange(answer: ResponseFuture) -> (Output, Exchange) {
+    fn exchange(answer: ResponseFuture) -> (Output, PendingAnswer) {
         let (output, queue) = Output::queued(1 << 20);
         let id = Raw::from_static(b"\"x\"");
         let request = Request { id: id.clone(), method: "ping".into(), params: None };
         let log = AnswerLog::new(&request, "ann");
-        (output, Exchange { id, answer, queue, has_status_of_errors: true, takes_events: true, log })
+        (output, PendingAnswer { id, answer, queue, has_status_of_errors: true, takes_events: true, log })
     }
 
     async fn parts(response: Response<ResponseBody>, count: usize) -> String {

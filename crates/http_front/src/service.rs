@@ -1,12 +1,12 @@
 //! One request: the steps from its head to its answer.
 
-use super::authentication::{Access, AccessError};
+use super::authentication::{AccessError, UserAccess};
 use super::limits::RequestPermit;
 use super::mcp_headers;
 use super::oauth::TokenError;
-use super::request_body::{self, BodyError};
-use super::response::{AnswerLog, Exchange, ResponseBody, document, json, status_of, text};
-use super::server::{HttpFront, MAX_HEAD_BYTES, Readiness};
+use super::request_body::{self, RequestBodyError};
+use super::response::{AnswerLog, PendingAnswer, ResponseBody, document, json, status_of, text};
+use super::state::{HttpFront, MAX_HEAD_BYTES, Readiness};
 use super::tokens::Principal;
 use front::errors;
 use front::own_tools;
@@ -89,7 +89,7 @@ fn health(front: &HttpFront, request: &HttpRequest<Incoming>) -> Option<Response
 /// # Errors
 ///
 /// It is refused. The answer says why.
-async fn checked(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Result<Exchange, Refused> {
+async fn checked(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Result<PendingAnswer, Refused> {
     check_names(front, &request)?;
     let access = front.access();
     metadata(&access, &request)?;
@@ -143,7 +143,7 @@ fn check_names(front: &HttpFront, request: &HttpRequest<Incoming>) -> Result<(),
 /// # Errors
 ///
 /// The answer.
-fn metadata(access: &Access, request: &HttpRequest<Incoming>) -> Result<(), Refused> {
+fn metadata(access: &UserAccess, request: &HttpRequest<Incoming>) -> Result<(), Refused> {
     let metadata = access.oauth.as_ref().and_then(|oauth| oauth.metadata(request.uri().path()));
     match (metadata, request.method()) {
         (None, _) => Ok(()),
@@ -185,7 +185,7 @@ async fn begin(
     request: Request,
     principal: Principal,
     permit: RequestPermit,
-) -> Result<Exchange, Refused> {
+) -> Result<PendingAnswer, Refused> {
     let (id, era) = (request.id.clone(), request.era());
     let disagree = |error: Raw| bad_request(&id, error);
     mcp_headers::check(headers, &request, server.latest_revision()).map_err(disagree)?;
@@ -209,7 +209,7 @@ async fn begin(
         // A client of the handshake era that goes away has not cancelled its request.
         Era::Handshake => front.run_to_the_end(answer),
     };
-    Ok(Exchange { id, answer, queue, has_status_of_errors: era == Era::Stateless, takes_events, log })
+    Ok(PendingAnswer { id, answer, queue, has_status_of_errors: era == Era::Stateless, takes_events, log })
 }
 
 /// Checks the headers that repeat arguments of a call of a server's tool by its own name.
@@ -281,7 +281,7 @@ fn refuse(status: StatusCode, line: &'static str) -> Refused {
     Refused::new(text(status, line))
 }
 
-fn unauthorized(access: &Access, error: &AccessError) -> Refused {
+fn unauthorized(access: &UserAccess, error: &AccessError) -> Refused {
     let (status, line) = match error {
         AccessError::NoToken => (StatusCode::UNAUTHORIZED, "a bearer token is needed\n"),
         AccessError::Token(TokenError::Invalid) => {
@@ -312,17 +312,17 @@ fn retry_later(status: StatusCode, wait: Duration, line: &'static str) -> Refuse
     response
 }
 
-fn unreadable(error: &BodyError) -> Refused {
+fn unreadable(error: &RequestBodyError) -> Refused {
     match error {
-        BodyError::TooLong => {
+        RequestBodyError::TooLong => {
             refuse(StatusCode::PAYLOAD_TOO_LARGE, "the message exceeds settings.max_message_bytes\n")
         }
-        BodyError::OverBudget => retry_later(
+        RequestBodyError::OverBudget => retry_later(
             StatusCode::SERVICE_UNAVAILABLE,
             ROOM_RETRY,
             "too many large messages are being handled\n",
         ),
-        BodyError::TooSlow => refuse(StatusCode::REQUEST_TIMEOUT, "the body did not come in time\n"),
-        BodyError::Incomplete => refuse(StatusCode::BAD_REQUEST, "the body is not complete\n"),
+        RequestBodyError::TooSlow => refuse(StatusCode::REQUEST_TIMEOUT, "the body did not come in time\n"),
+        RequestBodyError::Incomplete => refuse(StatusCode::BAD_REQUEST, "the body is not complete\n"),
     }
 }

@@ -11,7 +11,7 @@ const HASH_DIGITS: usize = 64;
 const MAX_PROFILES: usize = 32;
 
 /// A profile of the config; `None`: that of the command line, if it names one.
-pub type Profile = Option<Arc<str>>;
+pub type UserProfile = Option<Arc<str>>;
 
 /// Who makes a request, and what they see.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Principal {
     /// The name.
     pub name: Arc<str>,
     /// What they see.
-    pub profile: Profile,
+    pub profile: UserProfile,
 }
 
 /// The bearer tokens that count, by the hash of the token in hex digits.
@@ -75,7 +75,7 @@ impl TokenTable {
     }
 
     /// Returns the profiles that a principal may have.
-    pub(crate) fn profiles(&self) -> impl Iterator<Item = Profile> {
+    pub(crate) fn profiles(&self) -> impl Iterator<Item = UserProfile> {
         self.0.values().map(|principal| principal.profile.clone())
     }
 

@@ -20,11 +20,11 @@ use front::server::single_request::RequestServer;
 use front::session::sealed::KeyRing;
 use futures_util::future::join_all;
 use http_front::access::AllowedNames;
-use http_front::authentication::Access;
+use http_front::authentication::UserAccess;
 use http_front::limits::PrincipalLimits;
 use http_front::oauth::OAuthResource;
-use http_front::server::{HttpFront, HttpOptions};
-use http_front::tokens::{Profile, TokenTable};
+use http_front::state::{HttpFront, HttpOptions};
+use http_front::tokens::{TokenTable, UserProfile};
 use process::launch::ANCESTORS_VAR;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -139,7 +139,7 @@ impl Instances {
     /// Starts an instance for each profile, and follows the files of tokens and keys. Never completes.
     async fn run(
         &mut self,
-        profiles: impl IntoIterator<Item = Profile>,
+        profiles: impl IntoIterator<Item = UserProfile>,
         http: &HttpServeOptions,
         watcher: Option<ConfigWatcher>,
     ) {
@@ -176,7 +176,7 @@ impl Instances {
     }
 
     /// Starts an instance for a profile, if there is none.
-    async fn start(&mut self, profile: Profile) {
+    async fn start(&mut self, profile: UserProfile) {
         if self.front.has_server(&profile) {
             return;
         }
@@ -259,8 +259,8 @@ async fn install_catalog(
 /// # Errors
 ///
 /// A file cannot be used; or there is none, and others reach the address.
-async fn access(http: &HttpServeOptions) -> anyhow::Result<Access> {
-    let mut access = Access::default();
+async fn access(http: &HttpServeOptions) -> anyhow::Result<UserAccess> {
+    let mut access = UserAccess::default();
     if let Some(file) = &http.tokens {
         access.tokens = Some(parsed(file, TokenTable::parse).await?);
     }

@@ -38,6 +38,7 @@ pub mod canonical;
 pub mod changes;
 pub mod compare;
 pub mod definition;
+pub(crate) mod exported;
 mod files;
 pub mod group;
 mod members;

@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::Write;
+use std::process::Command;
 use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Served, call_params, config, for_all, post, read_head, stateless_message};
-use crate::support::{InputRecord, ProxyCommand, scripted_upstream, wait_until};
+use crate::remote::Server;
+use crate::support::{InputRecord, ProxyCommand, base_env, output_of, scripted_upstream, wait_until};
 
 const READY: &str = "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -134,4 +136,35 @@ fn the_log_is_json_with_the_request_that_each_line_belongs_to() {
     let span = &answered["spans"][0];
     assert_eq!((&span["name"], &span["method"]), (&json!("request"), &json!("tools/call")), "{answered}");
     assert_eq!((&span["principal"], &span["tool"]), (&json!("anyone"), &json!("echo")), "{answered}");
+}
+
+#[test]
+fn a_replica_begins_with_the_tools_that_another_machine_has_exported() {
+    let server = Server::start(|_| None);
+    let config = config([("g", json!({"url": server.url()}))]);
+    let dir = tempfile::TempDir::new().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    fs::write(file("servers.json"), config.to_string()).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+        command.env_clear().envs(base_env(dir.path())).current_dir(dir.path());
+        output_of(command.args(["--config", &file("servers.json")]).args(args))
+    };
+    let early = run(&["cache", "export"]);
+    let text = String::from_utf8_lossy(&early.stderr).into_owned();
+    assert!(!early.status.success() && text.contains("not known"), "{text}");
+    assert!(run(&["check"]).status.success());
+    let exported = run(&["cache", "export"]);
+    assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+    fs::write(file("catalog.json"), &exported.stdout).unwrap();
+    let asked = server.requests().len();
+    let served = Served::start(&config, &["--catalog", &file("catalog.json")]);
+    let search = json!({"name": "search_dynamic_tools", "arguments": {"query": "echo"}});
+    let found = served.request("tools/call", search).json();
+    assert!(found["result"]["content"][0]["text"].as_str().unwrap().contains("g / echo"), "{found}");
+    assert_eq!(server.requests().len(), asked, "the server was not asked");
+    assert_eq!(served.call(&[], "g", "echo", json!({"text": "x"}))["result"]["isError"], Value::Null);
+    fs::write(file("wrong.json"), "{}").unwrap();
+    let served = Served::start(&config, &["--catalog", &file("wrong.json")]);
+    assert!(served.proxy.log().contains("the file of --catalog is not used"), "{}", served.proxy.log());
 }

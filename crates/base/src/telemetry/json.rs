@@ -53,7 +53,7 @@ where
 
 impl<'w> FormatFields<'w> for JsonFields {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut members = Members { writer, outcome: Ok(()) };
+        let mut members = FieldMembers { writer, outcome: Ok(()) };
         fields.record(&mut members);
         members.outcome
     }
@@ -68,12 +68,12 @@ impl<'w> FormatFields<'w> for JsonFields {
     }
 }
 
-struct Members<'w> {
+struct FieldMembers<'w> {
     writer: Writer<'w>,
     outcome: fmt::Result,
 }
 
-impl Visit for Members<'_> {
+impl Visit for FieldMembers<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.record_debug(field, &format_args!("{value}"));
     }

@@ -5,7 +5,7 @@
 
 use super::variants::{VariantSummary, Variants, definitions_file};
 use super::{CacheKey, IndexFile, VERSION, lock, read_index, write_index};
-use crate::pins::group as pins;
+use crate::pins::exported as pins;
 use crate::pins::record::PinRecord;
 use base::clock::unix_time_s;
 use base::private_files::{private_dir, read_private, replace_one_of_many};

@@ -89,34 +89,6 @@ pub fn remembered_tools(dir: &Path, group: &GroupName, server: &ServerConfig) ->
     record.map(|record| record.tool_names()).unwrap_or_default()
 }
 
-/// Reads what is remembered of a group's server. `None` if nothing is, or it cannot be read. Blocks.
-pub(crate) fn record_of(dir: &Path, group: &GroupName, server: &ServerConfig) -> Option<PinRecord> {
-    let pins = GroupPins::new(group, server, Arc::default());
-    let record = files::read(&pins.path(dir)).ok().flatten();
-    record.filter(|record| record.is_about(pins.target()))
-}
-
-/// Writes what another machine remembers of a group's server, in place of what is remembered here. Does nothing if the
-/// record is about another server. Blocks.
-///
-/// # Errors
-///
-/// It cannot be written. The text names the file.
-pub(crate) fn install_record(
-    dir: &Path,
-    group: &GroupName,
-    server: &ServerConfig,
-    mut record: PinRecord,
-) -> Result<(), String> {
-    let pins = GroupPins::new(group, server, Arc::default());
-    if !record.is_about(pins.target()) {
-        return Ok(());
-    }
-    record.config.clone_from(&pins.target().config);
-    let _lock = files::lock(dir)?;
-    files::write(dir, &pins.path(dir), &record)
-}
-
 impl PinTarget {
     /// The group and server of an entry of the config.
     pub(super) fn of(group: &GroupName, origin: &ServerOrigin) -> Self {
@@ -155,7 +127,7 @@ impl GroupPins {
         dir.join(format!("{}.json", digest::of_parts([&target.config, &target.group], HASH_BYTES)))
     }
 
-    fn target(&self) -> &PinTarget {
+    pub(super) fn target(&self) -> &PinTarget {
         self.target.get_or_init(|| PinTarget::of(&self.name, &self.origin))
     }
 

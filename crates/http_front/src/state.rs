@@ -1,0 +1,153 @@
+//! What all requests share: the options, who may ask, the keys, the servers, and the number of open requests.
+
+use super::access::AllowedNames;
+use super::authentication::UserAccess;
+use super::limits::{PrincipalLimits, RequestCounter};
+use super::tokens::UserProfile;
+use front::server::single_request::RequestServer;
+use front::session::sealed::KeyRing;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use wire::inbound::ResponseFuture;
+
+/// The longest head of a request, in bytes. hyper may read twice as much before it notices.
+pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
+
+/// The options of the front.
+#[derive(Clone, Debug)]
+pub struct HttpOptions {
+    /// The path of the MCP endpoint.
+    pub path: String,
+    /// The hosts and origins that requests may name.
+    pub names: AllowedNames,
+    /// The limits for each principal.
+    pub limits: PrincipalLimits,
+}
+
+/// Whether requests should be sent here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Not yet: the first lists of the servers are being read.
+    Starting,
+    /// Yes.
+    Ready,
+    /// No more: the process ends.
+    Draining,
+}
+
+/// The HTTP server in front.
+pub struct HttpFront {
+    options: HttpOptions,
+    /// Who may ask. It is replaced when the file of tokens changes.
+    access: Mutex<Arc<UserAccess>>,
+    /// The keys for what clients carry. They are replaced when their file changes.
+    keys: Mutex<Arc<KeyRing>>,
+    /// The servers of requests, by profile.
+    pub(super) servers: Mutex<HashMap<UserProfile, Arc<RequestServer>>>,
+    /// What each principal uses.
+    counter: Arc<RequestCounter>,
+    pub(super) readiness: watch::Sender<Readiness>,
+    /// The number of open requests.
+    pub(super) open: watch::Sender<usize>,
+    /// The requests that end by themselves, whether or not their clients wait.
+    running: Mutex<JoinSet<()>>,
+}
+
+/// Counts an open request until it is dropped.
+pub(crate) struct OpenRequestGuard(watch::Sender<usize>);
+
+impl Drop for OpenRequestGuard {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
+    }
+}
+
+impl HttpFront {
+    /// Creates a front that has no servers yet.
+    pub fn new(options: HttpOptions, access: UserAccess, keys: KeyRing) -> Arc<Self> {
+        Arc::new(Self {
+            counter: RequestCounter::new(options.limits),
+            options,
+            access: Mutex::new(Arc::new(access)),
+            keys: Mutex::new(Arc::new(keys)),
+            servers: Mutex::default(),
+            readiness: watch::Sender::new(Readiness::Starting),
+            open: watch::Sender::new(0),
+            running: Mutex::default(),
+        })
+    }
+
+    /// Sets the server of requests whose principals have a profile.
+    pub fn set_server(&self, profile: UserProfile, server: Arc<RequestServer>) {
+        self.servers.lock().insert(profile, server);
+    }
+
+    /// Returns whether there is a server of requests for a profile.
+    pub fn has_server(&self, profile: &UserProfile) -> bool {
+        self.server(profile).is_some()
+    }
+
+    /// Replaces who may ask.
+    pub fn set_access(&self, access: UserAccess) {
+        *self.access.lock() = Arc::new(access);
+    }
+
+    /// Replaces the keys.
+    pub fn set_keys(&self, keys: KeyRing) {
+        *self.keys.lock() = Arc::new(keys);
+    }
+
+    /// Notes that requests may be sent here. Does nothing once the process ends.
+    pub fn set_ready(&self) {
+        self.readiness.send_if_modified(|readiness| {
+            let starts = *readiness == Readiness::Starting;
+            if starts {
+                *readiness = Readiness::Ready;
+            }
+            starts
+        });
+    }
+
+    pub(crate) fn options(&self) -> &HttpOptions {
+        &self.options
+    }
+
+    pub(crate) fn access(&self) -> Arc<UserAccess> {
+        self.access.lock().clone()
+    }
+
+    pub(crate) fn keys(&self) -> Arc<KeyRing> {
+        self.keys.lock().clone()
+    }
+
+    pub(crate) fn counter(&self) -> &Arc<RequestCounter> {
+        &self.counter
+    }
+
+    pub(crate) fn readiness(&self) -> Readiness {
+        *self.readiness.borrow()
+    }
+
+    pub(crate) fn server(&self, profile: &UserProfile) -> Option<Arc<RequestServer>> {
+        self.servers.lock().get(profile).cloned()
+    }
+
+    /// Counts an open request until the guard is dropped.
+    pub(crate) fn open_request(&self) -> OpenRequestGuard {
+        self.open.send_modify(|open| *open += 1);
+        OpenRequestGuard(self.open.clone())
+    }
+
+    /// Returns a future for the answer. The request itself goes on if that is dropped.
+    pub(crate) fn run_to_the_end(&self, answer: ResponseFuture) -> ResponseFuture {
+        let (sender, receiver) = oneshot::channel();
+        let mut running = self.running.lock();
+        while running.try_join_next().is_some() {}
+        running.spawn(async move { drop(sender.send(answer.await)) });
+        // The task is dropped only if the request panics or the process ends.
+        Box::pin(async move { receiver.await.unwrap_or_else(|_| Err(front::errors::internal().into())) })
+    }
+}
