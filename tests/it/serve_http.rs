@@ -7,7 +7,8 @@
 //! - `oauth`: access tokens of an authorization server, and attacks with them;
 //! - `carried`: what a client carries from one replica to another;
 //! - `limits`: floods and slow clients;
-//! - `operation`: probes, the end, and servers that are not for all.
+//! - `operation`: probes, the end, and servers that are not for all;
+//! - `replicas`: three of them behind HAProxy.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ mod limits;
 mod messages;
 mod oauth;
 mod operation;
+#[cfg(not(target_os = "macos"))]
+mod replicas;
 mod streams;
 mod users;
 

@@ -70,7 +70,8 @@ impl HttpFront {
         drop(stream.set_nodelay(true));
         let service = service_fn(|request| {
             let front = self.clone();
-            async move { Ok::<_, Infallible>(service::answer(&front, request).await) }
+            // Boxed, so that a connection is small while it is idle.
+            Box::pin(async move { Ok::<_, Infallible>(service::answer(&front, request).await) })
         });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
