@@ -23,6 +23,7 @@ mod limits;
 mod messages;
 mod oauth;
 mod operation;
+// HAProxy and /usr/bin of Linux.
 #[cfg(not(target_os = "macos"))]
 mod replicas;
 mod streams;

@@ -9,16 +9,18 @@
 
 use super::Frame;
 pub use crate::output::pollable_fd::PollableFd;
+use batch::{advance, try_write};
 use coalesce::Flush;
 use futures_util::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, Semaphore};
 
+mod batch;
 pub mod coalesce;
 pub mod frame;
 #[cfg(unix)]
@@ -28,8 +30,6 @@ pub mod pollable_fd;
 /// The number of queued bytes above which `ready` waits: some hundred small messages. An answer waits behind everything
 /// that is queued, so this is no more than keeps a pipe busy.
 const HIGH_WATER: usize = 64 << 10;
-/// The largest number of parts of frames in one write: `IOV_MAX` of Linux and macOS.
-const MAX_PARTS_PER_WRITE: usize = 1024;
 /// Sends frames. Cheap to clone.
 #[derive(Clone)]
 pub struct Output(Arc<Shared>);
@@ -384,33 +384,6 @@ async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: 
         }
     }
     Ok(())
-}
-
-/// Removes what was written from the frames.
-fn advance(batch: &mut VecDeque<Frame>, written: usize) {
-    let mut left = written;
-    while let Some(frame) = batch.front_mut() {
-        left = frame.advance(left);
-        if !frame.is_empty() {
-            break;
-        }
-        batch.pop_front();
-    }
-}
-
-/// Writes as many frames as the descriptor takes, without waiting. Returns the number of bytes that were written.
-///
-/// # Errors
-///
-/// `WouldBlock` if it takes nothing now, else as writing fails.
-fn try_write(direct: &PollableFd, batch: &VecDeque<Frame>) -> io::Result<usize> {
-    if let [frame] = batch.as_slices().0
-        && let Some(text) = frame.one_piece()
-    {
-        return direct.try_write(&[IoSlice::new(text)]);
-    }
-    let slices: Vec<_> = batch.iter().flat_map(Frame::slices).take(MAX_PARTS_PER_WRITE).collect();
-    direct.try_write(&slices)
 }
 
 #[cfg(test)]
