@@ -113,7 +113,7 @@ impl RequestServer {
         if let Some(answer) = self.answer_here(&request, method, era)? {
             return Ok(completed(answer, method, era, tool_list::ttl_ms(self.groups())));
         }
-        let client = Client::new(Peer::new(output).0, Attribution::new(self.groups()));
+        let client = Client::new(Peer::new(output).0, Attribution::new(self.groups()), None);
         if era == Era::Stateless {
             client.add_capabilities(&RequestMeta::of(&request).capabilities());
         }
