@@ -54,12 +54,14 @@ fn checks_of_the_skills_extension_pass_through_the_proxy() {
 }
 
 /// The scenarios of 2025-11-25 that need a session, which `serve --http` does not have. docs/protocol.md has the reasons.
-const NEED_A_SESSION: [&str; 8] = [
+const NEED_A_SESSION: [&str; 10] = [
     "elicitation-sep1034-defaults",
     "elicitation-sep1330-enums",
     "logging-set-level",
     "resources-subscribe",
     "resources-unsubscribe",
+    "server-session-lifecycle",
+    "server-sse-multiple-streams",
     "tools-call-elicitation",
     "tools-call-sampling",
     "tools-call-with-logging",
