@@ -124,7 +124,8 @@ def main(directory):
         clients = [Client(number, front, stop) for number in range(CLIENTS)]
         begin = time.monotonic()
         [client.start() for client in clients]
-        for replica in replicas:
+        # A short run restarts one.
+        for replica in replicas if CALLS >= 10_000 else replicas[1:2]:
             time.sleep(1)
             replica.end(signal.SIGTERM)
             replica.start()
@@ -142,7 +143,7 @@ def main(directory):
         haproxy.kill()
         haproxy.wait()
         for replica in replicas:
-            replica.end(signal.SIGTERM)
+            replica.end(signal.SIGKILL)
 
 
 def report(clients, begin, restarted):
