@@ -49,10 +49,13 @@ fn of_failure(word: &str, snapshot: &Snapshot, error: &UpstreamError) -> Vec<Val
                 again("Then connect", word),
             ]
         }
-        _ if is_remote => vec![check("This tries it, step by step"), again("Connect again", word)],
+        _ if is_remote => {
+            vec![check("Correct its entry. This tries it, step by step"), again("Then connect", word)]
+        }
         _ => vec![
             remedy("Read all that it printed", format!("dynamic-mcp logs {word} --all")),
-            again("When the cause is gone, connect again", word),
+            check("Correct the cause, in its entry or outside. This tries it"),
+            again("Then connect", word),
         ],
     }
 }
