@@ -243,6 +243,9 @@ pub enum CliCommand {
     /// Search the tools of all servers
     Search(shell::SearchArgs),
     /// Call a tool
+    ///
+    /// The text of the result goes to stdout. The exit code is 5 if the tool reports an error. A call that has to be
+    /// confirmed (`tools.ask` in the config) asks at the terminal; without one it is refused.
     Call(shell::CallArgs),
     /// List the resources of all servers, or of one
     Resources(shell::ListArgs),

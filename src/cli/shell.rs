@@ -75,9 +75,6 @@ pub struct SearchArgs {
 }
 
 /// Call a tool
-///
-/// The text of the result goes to stdout. The exit code is 5 if the tool reports an error. A call that has to be
-/// confirmed (`tools.ask` in the config) asks at the terminal; without one it is refused.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  dynamic-mcp call files read_file '{\"path\": \"notes.txt\"}'\n  dynamic-mcp call files list '{}' --select '.entries[].name'"

@@ -11,7 +11,7 @@
 use crate::client::Client;
 use crate::client::attribution::Attribution;
 use crate::errors::{self, RpcError};
-use crate::notify::list_changes::{ListChanges, ListContents};
+use crate::notify::list_changes::ListChanges;
 use crate::session::context::SessionState;
 use crate::session::request_span;
 use crate::status_page::InstanceReports;
@@ -278,20 +278,6 @@ impl ClientSession {
         }
         self.tool_list = self.instance.tool_list(self.options.first_list_wait).of_client(&self.client);
         self.list_changes = answer_tools_list::changes(&self.tool_list, &self.groups, true);
-    }
-
-    /// Tells the client which lists changed, if it may be told already.
-    fn notify_list_changes(&mut self, contents: ListContents) {
-        let is_operating = self.phase == SessionPhase::Operation;
-        if !is_operating && !self.client.notifications.has_listeners() {
-            return;
-        }
-        for method in self.list_changes.update(contents) {
-            if is_operating {
-                self.peer.notify(method, None);
-            }
-            self.client.notifications.list_changed(method);
-        }
     }
 
     /// Serves a request: here if it is about the session itself or its list of tools, else through the dispatcher.

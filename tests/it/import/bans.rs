@@ -380,3 +380,16 @@ fn a_server_that_claude_code_turns_off_in_a_project_is_named() {
         "Not carried over: Claude Code: in /p, gh is off; import that project too, with --project=/p\n";
     assert!(printed.contains(line), "{printed}");
 }
+
+#[test]
+fn no_import_lets_all_users_use_a_server() {
+    for name in ["all_users", "allUsers"] {
+        let home = Home::of(&[(
+            ".cursor/mcp.json",
+            json!({"mcpServers": {"gh": {"command": "github", name: true}}}),
+        )]);
+        let printed = home.imported(&["--yes"]);
+        assert_eq!(home.servers()["gh"].get("all_users"), None);
+        assert!(printed.contains("`all_users` is not taken over"), "{printed}");
+    }
+}

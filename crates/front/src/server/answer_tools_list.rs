@@ -1,8 +1,9 @@
 //! `tools/list`, and the lists as the client knows them.
 
+use super::phase::SessionPhase;
 use super::{ClientSession, stateless};
 use crate::errors::{self, RpcError};
-use crate::notify::list_changes::{ListChanges, ReadLists};
+use crate::notify::list_changes::{ListChanges, ListContents, ReadLists};
 use crate::session::request_span;
 use crate::tools::protocol_extensions;
 use crate::tools::tool_list::{self, ToolList};
@@ -38,6 +39,20 @@ impl ClientSession {
                 };
                 self.requests.start(request.id, request_span::continued(Box::pin(complete)));
             }
+        }
+    }
+
+    /// Tells the client which lists changed, if it may be told already.
+    pub(super) fn notify_list_changes(&mut self, contents: ListContents) {
+        let is_operating = self.phase == SessionPhase::Operation;
+        if !is_operating && !self.client.notifications.has_listeners() {
+            return;
+        }
+        for method in self.list_changes.update(contents) {
+            if is_operating {
+                self.peer.notify(method, None);
+            }
+            self.client.notifications.list_changed(method);
         }
     }
 }

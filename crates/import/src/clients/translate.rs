@@ -251,6 +251,12 @@ impl Translation<'_> {
         }
         shape::check_destination(&self.out.entry)?;
         let is_local = has("command");
+        if self.out.entry.shift_remove("all_users").is_some() {
+            self.note(
+                "`all_users` is not taken over: write it in servers.json if all users may use the server"
+                    .to_owned(),
+            );
+        }
         let mut rules = into_members(self.out.entry.shift_remove("tools"));
         for (name, globs) in [("allow", &self.allow), ("deny", &self.deny)] {
             if !globs.is_empty() {
