@@ -250,7 +250,7 @@ def chart(top, title, unit, samples, columns):
 def draw(samples):
     lines = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 490" width="760" role="img">',
-        "<title>An hour with three windows and ten servers: processes and memory, without and with dynamic-mcp</title>",
+        "<title>An hour with three windows of clients and ten servers: processes and memory, without and with dynamic-mcp</title>",
         "<style>",
         "text { font: 14px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif; fill: #1f2328 }",
         ".title { font-weight: 600; font-size: 15px } .small { font-size: 12px; fill: #59636e }",
