@@ -26,7 +26,7 @@ pub struct ServeArgs {
     /// A name by which clients reach it, without a port; may be given several times
     #[arg(long, value_name = "NAME")]
     pub allowed_host: Vec<String>,
-    /// An origin whose web pages may use it, such as https://app.example; may be given several times
+    /// An origin whose web pages may use it, such as `https://app.example`; may be given several times
     #[arg(long, value_name = "ORIGIN")]
     pub allowed_origin: Vec<String>,
     /// Serve only those who have one of the bearer tokens in this file, which has their names, hashes and profiles
