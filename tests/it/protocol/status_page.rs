@@ -89,9 +89,12 @@ fn the_result_of_show_status_is_complete_without_the_page() {
     let bad =
         instances[0]["groups"].as_array().unwrap().iter().find(|group| group["group"] == "bad").unwrap();
     assert_eq!(bad["brief"], "its process ends");
-    let commands: Vec<_> =
-        bad["remedies"].as_array().unwrap().iter().map(|remedy| &remedy["command"]).collect();
-    assert_eq!(commands, ["dynamic-mcp logs bad --all", "dynamic-mcp reconnect bad --all"]);
+    let remedies = bad["remedies"].as_array().unwrap();
+    let commands: Vec<_> = remedies.iter().map(|remedy| remedy["command"].as_str().unwrap()).collect();
+    let begins =
+        ["dynamic-mcp logs bad --all", "dynamic-mcp check bad --config ", "dynamic-mcp reconnect bad --all"];
+    assert!(commands.iter().zip(begins).all(|(command, begin)| command.starts_with(begin)), "{commands:?}");
+    assert_eq!(commands.len(), begins.len());
     // It may have been tried again.
     let stderr = bad["stderr"].as_array().unwrap();
     assert!(!stderr.is_empty() && stderr.iter().all(|line| line == "</script><b>no</b>"), "{stderr:?}");
