@@ -154,7 +154,7 @@ impl PendingAnswer {
     /// The stream of what is sent before the answer, and the answer. `first`: what was taken from the queue already;
     /// `reply`: the answer, if it is there.
     fn events(self, first: Option<Frame>, reply: Option<Reply>) -> Response<ResponseBody> {
-        let state = EventState { exchange: self, first, reply, is_over: false };
+        let state = EventState { pending: self, first, reply, is_over: false };
         let events = stream::unfold(state, |mut state| async move { Some((state.next().await?, state)) });
         let mut response = Response::new(ResponseBody::Events(events.boxed()));
         let headers = response.headers_mut();
@@ -167,7 +167,8 @@ impl PendingAnswer {
 
 /// A stream of events.
 struct EventState {
-    exchange: PendingAnswer,
+    /// The request.
+    pending: PendingAnswer,
     /// The first frame.
     first: Option<Frame>,
     /// The answer, once it is there.
@@ -186,7 +187,7 @@ impl EventState {
         if let Some(frame) = self.first.take() {
             return Some(event(frame));
         }
-        let PendingAnswer { answer, queue, .. } = &mut self.exchange;
+        let PendingAnswer { answer, queue, .. } = &mut self.pending;
         if self.reply.is_none() {
             tokio::select! {
                 biased;
@@ -199,8 +200,8 @@ impl EventState {
             return Some(event(frame));
         }
         self.is_over = true;
-        self.exchange.log.status = Some(StatusCode::OK);
-        self.reply.take().map(|reply| event(Frame::response(&self.exchange.id, reply)))
+        self.pending.log.status = Some(StatusCode::OK);
+        self.reply.take().map(|reply| event(Frame::response(&self.pending.id, reply)))
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) async fn answer(front: &Arc<HttpFront>, request: HttpRequest<Incoming
     // hyper hides a `Content-Length` beside it. Whoever reads that one instead must not find another request after it.
     let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
     let mut response = match checked(front, request).await {
-        Ok(exchange) => exchange.respond().await,
+        Ok(pending) => pending.respond().await,
         Err(refused) => {
             tracing::debug!(status = refused.status().as_u16(), "refused");
             *refused

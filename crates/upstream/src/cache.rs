@@ -24,8 +24,10 @@ use base::files::MAX_CACHED_BYTES;
 use base::private_files::{
     PrivateFileError, lock_within, private_dir, read_private, replace, replace_one_of_many,
 };
+use config::env::Env;
 use config::{Endpoint, ServerConfig};
 use parking_lot::Mutex;
+use process::launch;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::BTreeMap;
@@ -65,6 +67,15 @@ pub struct CacheKey {
 }
 
 impl CacheKey {
+    /// The key of a server that is started with the environment `env`. `offered`: the client capabilities.
+    pub(crate) fn of_server(server: &ServerConfig, env: &Env, offered: &[u8]) -> Self {
+        let cwd = match &server.endpoint {
+            Endpoint::Stdio(stdio) => launch::working_dir(stdio, env),
+            Endpoint::Http(_) => PathBuf::new(),
+        };
+        Self::new(server, &cwd, offered)
+    }
+
     /// Hashes everything that a server's catalog depends on: the fields of its entry that `config::fields` marks as
     /// part of the key, the directory `cwd` in which it is started, and the client capabilities `offered` to it.
     pub fn new(server: &ServerConfig, cwd: &Path, offered: &[u8]) -> Self {

@@ -144,6 +144,7 @@ impl Output {
         let shared = Shared::new(direct, usize::MAX);
         (Self(shared.clone()), Writer { shared, sink })
     }
+
     /// Queues a frame, without waiting. Returns false if the output is closed; the frame is dropped then. Closes the
     /// output if more bytes are queued than `set_limit` allows.
     pub fn send(&self, frame: Frame) -> bool {

@@ -46,6 +46,7 @@ pub(crate) struct ToolList {
     incomplete: Arc<OnceLock<bool>>,
     /// The client, if it decides whether the list has the tools of the status page. Without one it has none.
     client: Option<Arc<Client>>,
+    /// The last result.
     last: Arc<Mutex<LastList>>,
 }
 

@@ -10,8 +10,7 @@ use crate::pins::record::PinRecord;
 use base::clock::unix_time_s;
 use base::private_files::{private_dir, read_private, replace_one_of_many};
 use config::env::Env;
-use config::{Config, Endpoint, GroupName, ServerConfig};
-use process::launch;
+use config::{Config, GroupName, ServerConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,11 +112,7 @@ fn servers(config: &Config) -> impl Iterator<Item = (&GroupName, &ServerConfig)>
 }
 
 fn launch_of(server: &ServerConfig, env: &Env) -> String {
-    let cwd = match &server.endpoint {
-        Endpoint::Stdio(stdio) => launch::working_dir(stdio, env),
-        Endpoint::Http(_) => PathBuf::new(),
-    };
-    CacheKey::new(server, &cwd, &[]).launch
+    CacheKey::of_server(server, env, &[]).launch
 }
 
 /// The names of the files with the definitions of an entry.

@@ -367,12 +367,9 @@ impl GroupManager {
     /// Returns the key under which the cache has the server's catalog. `offered`: the capabilities of the clients when
     /// it was read; `None`: those of now.
     pub(super) fn cache_key(&self, server: &ServerConfig, offered: Option<&Raw>) -> CacheKey {
-        let cwd = match &server.endpoint {
-            Endpoint::Stdio(stdio) => launch::working_dir(stdio, &self.environment.transport.process_env),
-            Endpoint::Http(_) => PathBuf::new(),
-        };
         let now = || self.environment.clients.offered_capabilities();
-        CacheKey::new(server, &cwd, &offered.cloned().unwrap_or_else(now))
+        let offered = offered.cloned().unwrap_or_else(now);
+        CacheKey::of_server(server, &self.environment.transport.process_env, &offered)
     }
 
     /// Announces that a list may have changed, if it `changed`.
