@@ -79,11 +79,13 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
     let mut args: Vec<OsString> = args.into_iter().collect();
     let command = Cli::command();
     let mut errors: Vec<UsageError> = misspelled_variables(&command, std::env::vars_os()).collect();
-    let mut command = shown_variables(without_empty_variables(command));
     let misspelled = errors.len();
+    let mut command = with_usable_variables(command);
+    let mut wrong_variables = Vec::new();
     loop {
         // Each round removes an argument or a variable.
-        let parsed = command.clone().try_get_matches_from(&args).and_then(|m| Cli::from_arg_matches(&m));
+        let parsed = command.try_get_matches_from_mut(&args);
+        let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
         let error = match parsed {
             Ok(mut cli) => {
                 // A variable has no effect beside the profile that is named.
@@ -96,6 +98,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
             }
             Err(error) => error,
         };
+        // Parsing has changed the command. A copy for each start would cost more than a new one after an error.
+        command = without_variables(with_usable_variables(Cli::command()), &wrong_variables);
         let is_about_profile = is_about(&error, "--profile");
         if let Some(at) = wrong_argument(&error, &args) {
             let message = describe(&error, &args[at]);
@@ -115,8 +119,19 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
         let is_about_profile = is_about_profile || id == "profile";
         let message = format!("the environment variable {variable}: {what}");
         errors.push(UsageError { is_about_profile, ..UsageError::new(message) });
-        command = command.mut_arg(id, |arg| arg.env(None::<&'static str>));
+        wrong_variables.push(id);
+        command = without_variables(command, &wrong_variables);
     }
+}
+
+/// Leaves variables that are empty out of the command line, and values that are not visible out of its help.
+fn with_usable_variables(command: Command) -> Command {
+    shown_variables(without_empty_variables(command))
+}
+
+/// Makes the options with these ids not read their variables.
+fn without_variables(command: Command, ids: &[String]) -> Command {
+    ids.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.env(None::<&'static str>)))
 }
 
 /// Makes variables that are empty count as not set.
