@@ -60,7 +60,9 @@ pub(crate) async fn answer(front: &Arc<HttpFront>, request: HttpRequest<Incoming
     let mut response = match checked(front, request).await {
         Ok(pending) => pending.respond().await,
         Err(refused) => {
-            tracing::debug!(status = refused.status().as_u16(), "refused");
+            if !refused.status().is_success() {
+                tracing::debug!(status = refused.status().as_u16(), "refused");
+            }
             *refused
         }
     };
@@ -96,7 +98,14 @@ async fn checked(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Resu
     check_head(front, &request)?;
     let principal = access.principal(request.headers()).await;
     let principal = principal.map_err(|error| unauthorized(&access, &error))?;
-    let permit = front.counter().begin(&principal.name).map_err(too_many)?;
+    let permit = match front.counter().begin(&principal.name) {
+        Ok(permit) => permit,
+        Err(wait) => {
+            // A client that sends again at once, over and over, would take the time of the others.
+            front.pause(wait).await;
+            return Err(too_many(wait));
+        }
+    };
     let Some(server) = front.server(&principal.profile) else {
         return Err(refuse(
             StatusCode::SERVICE_UNAVAILABLE,

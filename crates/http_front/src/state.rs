@@ -9,8 +9,10 @@ use front::session::sealed::KeyRing;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use wire::inbound::ResponseFuture;
 
 /// The longest head of a request, in bytes. hyper may read twice as much before it notices.
@@ -129,6 +131,14 @@ impl HttpFront {
 
     pub(crate) fn readiness(&self) -> Readiness {
         *self.readiness.borrow()
+    }
+
+    /// Waits for this long, or until the process ends.
+    pub(crate) async fn pause(&self, wait: Duration) {
+        let mut readiness = self.readiness.subscribe();
+        let ends = readiness.wait_for(|readiness| *readiness == Readiness::Draining);
+        // Either outcome is the end of the wait.
+        drop(timeout(wait, ends).await);
     }
 
     pub(crate) fn server(&self, profile: &UserProfile) -> Option<Arc<RequestServer>> {
