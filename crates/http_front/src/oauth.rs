@@ -1,4 +1,4 @@
-//! UserAccess tokens of an authorization server: dynamic-mcp is an OAuth resource server (RFC 6750, RFC 9728, and the
+//! Access tokens of an authorization server: dynamic-mcp is an OAuth resource server (RFC 6750, RFC 9728, and the
 //! authorization chapter of MCP).
 //!
 //! A token is a JWT that the server has signed with one of its public keys. It counts only for the issuer and the audience

@@ -1,7 +1,7 @@
 //! Reads the body of a request: within a limit, a deadline, and the memory for messages of the whole process.
 
 use bytes::{Bytes, BytesMut};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::time::Duration;
@@ -30,7 +30,10 @@ pub(crate) enum RequestBodyError {
 /// # Errors
 ///
 /// See [`RequestBodyError`].
-pub(crate) async fn read(body: Incoming, limit: usize) -> Result<Bytes, RequestBodyError> {
+pub(crate) async fn read(
+    body: impl Body<Data = Bytes> + Unpin,
+    limit: usize,
+) -> Result<Bytes, RequestBodyError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(RequestBodyError::TooLong);
     }
@@ -38,7 +41,7 @@ pub(crate) async fn read(body: Incoming, limit: usize) -> Result<Bytes, RequestB
     read.map_err(|_| RequestBodyError::TooSlow)?
 }
 
-async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, RequestBodyError> {
+async fn collect(mut body: impl Body<Data = Bytes> + Unpin, limit: usize) -> Result<Bytes, RequestBodyError> {
     let mut reservation = Reservation::default();
     let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
     loop {
@@ -77,6 +80,38 @@ fn in_one_line(body: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::body::Frame;
+    use std::convert::Infallible;
+    use std::task::{Context, Poll};
+    use tokio::time::{Instant, Interval, interval};
+
+    /// A body without end, of which a byte comes at each interval.
+    struct Trickle(Interval);
+
+    impl Body for Trickle {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.0.poll_tick(context).map(|_| Some(Ok(Frame::data(Bytes::from_static(b" ")))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_body_is_given_up() {
+        let begin = Instant::now();
+        let read = read(Trickle(interval(Duration::from_secs(1))), 1000).await;
+        assert_eq!((read, begin.elapsed()), (Err(RequestBodyError::TooSlow), BODY_TIMEOUT));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_a_limit() {
+        let body = Trickle(interval(Duration::from_millis(1)));
+        assert_eq!(read(body, 1000).await, Err(RequestBodyError::TooLong));
+    }
 
     #[test]
     fn a_message_is_one_line() {

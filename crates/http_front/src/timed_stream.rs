@@ -5,23 +5,22 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// How long a write may wait for the other side.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection with a deadline for each write.
-pub(crate) struct TimedStream {
-    stream: TcpStream,
+pub(crate) struct TimedStream<S> {
+    stream: S,
     /// Ends the wait. Made at the first write that has to wait, which few connections have.
     deadline: Option<Pin<Box<Sleep>>>,
     /// Whether a write waits.
     waits: bool,
 }
 
-impl TimedStream {
-    pub(crate) fn new(stream: TcpStream) -> Self {
+impl<S> TimedStream<S> {
+    pub(crate) fn new(stream: S) -> Self {
         Self { stream, deadline: None, waits: false }
     }
 
@@ -44,7 +43,7 @@ impl TimedStream {
     }
 }
 
-impl AsyncRead for TimedStream {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -54,7 +53,7 @@ impl AsyncRead for TimedStream {
     }
 }
 
-impl AsyncWrite for TimedStream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -83,5 +82,36 @@ impl AsyncWrite for TimedStream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_fails_if_nothing_is_read_for_a_while() {
+        let (near, far) = duplex(4);
+        let begin = Instant::now();
+        let written = TimedStream::new(near).write_all(b"more than fits").await;
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(begin.elapsed(), WRITE_TIMEOUT);
+        drop(far);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_reader_gets_everything() {
+        let (near, mut far) = duplex(4);
+        let writer = tokio::spawn(async move { TimedStream::new(near).write_all(b"more than fits").await });
+        let mut read = Vec::new();
+        while read.len() < 14 {
+            sleep(WRITE_TIMEOUT - Duration::from_secs(1)).await;
+            let mut part = [0; 4];
+            let length = far.read(&mut part).await.unwrap();
+            read.extend_from_slice(&part[..length]);
+        }
+        assert_eq!(read, b"more than fits");
+        assert!(writer.await.unwrap().is_ok());
     }
 }
