@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """The anonymous memory of `serve --http` with idle connections, each of which has made a request.
 
-usage: idle.py PROGRAM [CONNECTIONS...]
+usage: idle.py PROGRAM [--silent] [CONNECTIONS...]
+
+With --silent, the connections have sent nothing. At the end another client asks.
 """
 import os, re, resource, socket, subprocess, sys, tempfile
 
-PROGRAM, COUNTS = sys.argv[1], [int(count) for count in sys.argv[2:]] or [0, 1000, 10_000]
+SILENT = "--silent" in sys.argv
+PROGRAM, COUNTS = sys.argv[1], [int(count) for count in sys.argv[2:] if count != "--silent"] or [0, 1000, 10_000]
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
 REQUEST = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
 
@@ -28,8 +31,9 @@ with tempfile.TemporaryDirectory() as home:
     for count in COUNTS:
         while len(connections) < count:
             connection = socket.create_connection(("127.0.0.1", port), timeout=30)
-            connection.sendall(REQUEST)
-            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+            if not SILENT:
+                connection.sendall(REQUEST)
+                assert connection.recv(65536).startswith(b"HTTP/1.1 200")
             connections.append(connection)
         print(f"{count} connections: {anonymous_kb(program.pid) / 1000:.1f} MB anonymous")
     last = socket.create_connection(("127.0.0.1", port), timeout=30)

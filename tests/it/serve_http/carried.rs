@@ -46,38 +46,56 @@ fn write_keys(dir: &TempDir, keys: &[u8]) {
     fs::write(dir.path().join("keys"), lines.join("\n")).unwrap();
 }
 
-#[test]
-fn any_replica_takes_the_answer_to_a_question_of_its_user() {
-    let replicas = Replicas::start(&config([("g", for_all(&["--protocol", "--stateless"]))]));
-    let call = |kinds: &str| call_params("g", "asks", json!({"kinds": kinds}));
-    let asked = replicas.ask(0, "ann", "tools/call", call("elicitation"))["result"].take();
-    assert_eq!(asked["resultType"], "input_required", "{asked}");
+/// A call that asks its user.
+fn asking_call(kinds: &str) -> Value {
+    call_params("g", "asks", json!({"kinds": kinds}))
+}
+
+/// Adds the state of a question and an answer to the params of a call.
+fn with_answer(mut params: Value, asked: &Value) -> Value {
     let requests = asked["inputRequests"].as_object().unwrap();
     let answers: serde_json::Map<_, _> = requests
         .keys()
         .map(|key| (key.clone(), json!({"action": "accept", "content": {"name": "x"}})))
         .collect();
-    let with_answer = |mut params: Value| {
-        params["requestState"] = asked["requestState"].clone();
-        params["inputResponses"] = json!(answers);
-        params
-    };
+    params["requestState"] = asked["requestState"].clone();
+    params["inputResponses"] = json!(answers);
+    params
+}
+
+#[test]
+fn any_replica_takes_the_answer_to_a_question_of_its_user() {
+    let replicas = Replicas::start(&config([("g", for_all(&["--protocol", "--stateless"]))]));
+    for n in 0..100 {
+        let asked = replicas.ask(n % 2, "ann", "tools/call", asking_call("elicitation"))["result"].take();
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        let params = with_answer(asking_call("elicitation"), &asked);
+        let answered = replicas.ask((n + 1) % 2, "ann", "tools/call", params);
+        assert_eq!(answered["result"]["resultType"], "complete", "{answered}");
+        assert!(answered["result"]["content"][0]["text"].as_str().unwrap().contains("accept"), "{answered}");
+    }
+}
+
+#[test]
+fn an_answer_counts_only_for_its_user_and_its_call() {
+    let replicas = Replicas::start(&config([("g", for_all(&["--protocol", "--stateless"]))]));
+    let asked = replicas.ask(0, "ann", "tools/call", asking_call("elicitation"))["result"].take();
+    let with_answer = |params| with_answer(params, &asked);
     // Another user, another call, and no state of ours.
     for (user, params) in [
-        ("bob", with_answer(call("elicitation"))),
-        ("ann", with_answer(call("elicitation,roots"))),
+        ("bob", with_answer(asking_call("elicitation"))),
+        ("ann", with_answer(asking_call("elicitation,roots"))),
         ("ann", with_answer(call_params("g", "echo", json!({"text": "x"})))),
         (
             "ann",
-            json!({"requestState": "made up", "name": "call_dynamic_tool", "arguments": call("elicitation")["arguments"]}),
+            json!({"requestState": "made up", "name": "call_dynamic_tool", "arguments": asking_call("elicitation")["arguments"]}),
         ),
     ] {
         let refused = replicas.ask(1, user, "tools/call", params);
         assert_eq!(refused["error"]["code"], -32602, "{refused}");
     }
-    let answered = replicas.ask(1, "ann", "tools/call", with_answer(call("elicitation")));
+    let answered = replicas.ask(1, "ann", "tools/call", with_answer(asking_call("elicitation")));
     assert_eq!(answered["result"]["resultType"], "complete", "{answered}");
-    assert!(answered["result"]["content"][0]["text"].as_str().unwrap().contains("accept"), "{answered}");
 }
 
 #[test]

@@ -2,10 +2,14 @@
 
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Read, Write};
+use std::path::Path;
+use std::process::Command;
 use std::thread;
+use std::time::Duration;
+use tokio::time::Instant;
 
 use super::{Served, call_params, config, for_all, post, read_head, stateless_message};
-use crate::support::InputRecord;
+use crate::support::{InputRecord, are_installed, output_of};
 
 #[test]
 fn a_user_has_a_number_of_open_requests() {
@@ -31,9 +35,19 @@ fn a_user_has_a_number_of_open_requests() {
 #[test]
 fn a_user_has_a_rate() {
     let served = Served::start(&config([("g", for_all(&[]))]), &["--max-rate", "3"]);
-    let statuses: Vec<_> = (0..30).map(|_| served.request("tools/list", json!({})).status).collect();
-    assert!(statuses[..3].iter().all(|status| *status == 200), "{statuses:?}");
-    assert!(statuses.contains(&429), "{statuses:?}");
+    let ask = || served.request("tools/list", json!({})).status;
+    let statuses = [ask(), ask(), ask()];
+    assert_eq!(statuses, [200; 3]);
+    let (refused, took) = std::iter::repeat_with(|| (Instant::now(), ask()))
+        .map(|(begin, status)| (status, begin.elapsed()))
+        .take(8)
+        .find(|(status, _)| *status != 200)
+        .expect("the fourth request in a second");
+    assert_eq!(refused, 429);
+    assert!(
+        took >= Duration::from_secs(1),
+        "it is refused after {took:?}, so that sending it again at once is no use"
+    );
 }
 
 #[test]
@@ -109,4 +123,66 @@ fn a_request_that_is_no_http_is_answered_or_cut_off() {
         }
     }
     assert_eq!(served.request("tools/list", json!({})).status, 200);
+}
+
+#[test]
+fn clients_that_read_no_answer_hold_up_nobody() {
+    let record = InputRecord::new();
+    let served = Served::start(&config([("g", record.attached_to(for_all(&[])))]), &[]);
+    let params = call_params("g", "big", json!({"bytes": 5_000_000}));
+    let (headers, body) = stateless_message(&json!({}), "tools/call", params);
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let slow: Vec<_> = (0..4)
+        .map(|_| {
+            let mut stream = served.connect();
+            stream.write_all(post(&headers, &body).as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    record.wait_for("tools/call", slow.len() - 1);
+    let answer = served.call(&[], "g", "echo", json!({"text": "x"}));
+    assert_eq!(answer["result"]["content"][0]["text"], "x");
+    // One of them reads after all.
+    let mut response = read_head(slow.into_iter().next().unwrap());
+    assert!(response.text().len() > 5_000_000);
+}
+
+#[test]
+fn a_user_who_floods_takes_nothing_from_another() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let tokens = super::users::tokens(&dir, &[("ann", None), ("bob", None)]);
+    let served = Served::start(&config([("g", for_all(&[]))]), &["--tokens", &tokens, "--max-rate", "50"]);
+    let params = call_params("g", "echo", json!({"text": "x"}));
+    let (headers, body) = stateless_message(&json!({}), "tools/call", params);
+    let mut headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    headers.push(("Authorization", "Bearer bob"));
+    let flood: Vec<_> = (0..400)
+        .map(|_| {
+            let mut stream = served.connect();
+            stream.write_all(post(&headers, &body).as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    for n in 0..20 {
+        let text = format!("ann-{n}");
+        let answer = served.call(&[("Authorization", "Bearer ann")], "g", "echo", json!({"text": text}));
+        assert_eq!(answer["result"]["content"][0]["text"], text);
+    }
+    let statuses: Vec<_> = flood.into_iter().map(|stream| read_head(stream).status).collect();
+    assert!(statuses.contains(&429) && statuses.contains(&200), "{statuses:?}");
+}
+
+/// `benches/team/idle.py` makes them, and then another client asks.
+#[test]
+#[cfg(target_os = "linux")]
+fn ten_thousand_idle_connections_hold_up_nobody() {
+    if !are_installed(&["python3"]) {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/team/idle.py");
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg(script).args([env!("CARGO_BIN_EXE_dynamic-mcp"), "--silent", "10000"]);
+    let output = output_of(&mut command);
+    let text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
 }

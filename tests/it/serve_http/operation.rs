@@ -1,5 +1,7 @@
 //! Probes, the end, and servers that are not for all.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -85,41 +87,55 @@ fn the_end_waits_for_open_requests_and_ends_streams() {
 #[test]
 fn what_kubernetes_mounts_is_read_again() {
     let dir = tempfile::TempDir::new().unwrap();
-    let write = |version: &str, servers: &[&str], token: &str| {
+    let write = |version: &str, servers: &[&str], token: &str, key: u8| {
         let to = dir.path().join(version);
         fs::create_dir(&to).unwrap();
         let mut all = config([]);
         for server in servers {
-            all["mcpServers"][server] = for_all(&[]);
+            all["mcpServers"][server] = for_all(&["--protocol", "--stateless", "--tasks"]);
         }
         fs::write(to.join("servers.json"), all.to_string()).unwrap();
         let hash: String = Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect();
         fs::write(to.join("tokens"), json!({"tokens": [{"name": "ann", "sha256": hash}]}).to_string())
             .unwrap();
+        fs::write(to.join("keys"), STANDARD.encode([key; 32])).unwrap();
         std::os::unix::fs::symlink(version, dir.path().join("..new")).unwrap();
         fs::rename(dir.path().join("..new"), dir.path().join("..data")).unwrap();
     };
-    write("..1", &["g"], "old");
-    for name in ["servers.json", "tokens"] {
+    write("..1", &["g"], "old", 1);
+    for name in ["servers.json", "tokens", "keys"] {
         std::os::unix::fs::symlink(format!("..data/{name}"), dir.path().join(name)).unwrap();
     }
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let args = ["--config", &path("servers.json"), "--tokens", &path("tokens")];
+    let args = ["--config", &path("servers.json"), "--tokens", &path("tokens"), "--keys", &path("keys")];
     let served = Served::started(ProxyCommand::new(), &args);
-    let call = |token: &str, group: &str| {
-        let authorization = format!("Bearer {token}");
-        let params = call_params(group, "echo", json!({"text": "x"}));
-        let response = served.request_with(&[("Authorization", &authorization)], "tools/call", params);
-        match response.status {
-            200 => response.json()["result"]["isError"].is_null(),
-            _ => false,
-        }
+    let ask = |token: &str, method: &str, params: Value| {
+        let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        let (mut headers, body) = stateless_message(&capabilities, method, params);
+        headers.push(("Authorization", format!("Bearer {token}")));
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let response = served.post(&headers, &body);
+        if response.status == 200 { response.json()["result"].take() } else { Value::Null }
     };
+    let call = |token: &str, group: &str| {
+        let result = ask(token, "tools/call", call_params(group, "echo", json!({"text": "x"})));
+        result["content"].is_array() && result["isError"].is_null()
+    };
+    let task = |token: &str| {
+        let created = ask(token, "tools/call", call_params("g", "task_optional", json!({"hold": true})));
+        created["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned()
+    };
+    let is_known =
+        |token: &str, id: &str| ask(token, "tasks/get", json!({"taskId": id}))["status"] == "working";
     assert!(call("old", "g") && !call("old", "h") && !call("new", "g"));
-    write("..2", &["g", "h"], "new");
+    let old_task = task("old");
+    assert!(is_known("old", &old_task));
+    write("..2", &["g", "h"], "new", 2);
     fs::remove_dir_all(dir.path().join("..1")).unwrap();
     wait_until("the new files are used", || call("new", "h"));
     assert!(!call("old", "g"));
+    wait_until("the new key is used", || !is_known("new", &old_task));
+    assert!(is_known("new", &task("new")));
 }
 
 #[test]

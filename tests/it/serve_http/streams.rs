@@ -105,3 +105,13 @@ fn one_request_after_another_is_a_stream_or_json_on_one_connection() {
         assert_eq!(messages.last().unwrap()["id"], 1);
     }
 }
+
+/// A load balancer closes a connection on which nothing comes.
+#[test]
+fn a_stream_that_has_nothing_to_say_has_comments() {
+    let served = Served::start(&config([("g", for_all(&[]))]), &[]);
+    let mut listener =
+        served.request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    assert_eq!(listener.event().unwrap()["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(listener.body.chunk().as_deref(), Some(":\n\n"));
+}

@@ -11,7 +11,7 @@ use crate::remote::Server;
 use crate::support::{base_env, output_of, wait_until};
 
 /// A file of tokens.
-fn tokens(dir: &TempDir, users: &[(&str, Option<&str>)]) -> String {
+pub(super) fn tokens(dir: &TempDir, users: &[(&str, Option<&str>)]) -> String {
     let entries = users.iter().enumerate().map(|(n, (token, profile))| {
         let hash: String = Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect();
         json!({"name": format!("user {n}"), "sha256": hash, "profile": profile})
