@@ -21,6 +21,8 @@ use crate::support::{config_of, merged, scripted_upstream};
 const SECRET: &str = "ghp_s3cret0123456789";
 /// No command makes so many calls that change a file.
 const MAX_CALLS: usize = 1000;
+/// How many runs there are at a time where they share nothing.
+const WORKERS: usize = 4;
 
 /// What happens at a call that changes a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,32 +144,47 @@ fn run_with_fault(mut command: Command, fault: Fault, at: usize) -> (Output, boo
     (output, happened)
 }
 
-/// Has every call fail that changes a file, one after the other and in each way, in a command for what `prepare` made.
-/// `check` looks at that afterwards.
+/// Has every call fail that changes a file, each in a run of its own and in each way, in a command for what `prepare` made.
+/// `check` looks at that afterwards. So many `workers` share the runs.
 fn at_every_write<T>(
-    prepare: impl Fn() -> T,
-    command: impl Fn(&T) -> Command,
-    check: impl Fn(&T, &Output, &str),
+    workers: usize,
+    prepare: impl Fn() -> T + Sync,
+    command: impl Fn(&T) -> Command + Sync,
+    check: impl Fn(&T, &Output, &str) + Sync,
 ) {
-    for fault in faults() {
+    let runs = |fault, first: usize| {
         let mut calls = 0;
-        for at in 1..=MAX_CALLS {
+        for at in (first..=MAX_CALLS).step_by(workers) {
             let prepared = prepare();
             let (output, happened) = run_with_fault(command(&prepared), fault, at);
             let what = format!("{fault:?} at call {at}");
             if !happened {
                 break;
             }
-            calls = at;
+            calls += 1;
             check(&prepared, &output, &what);
         }
+        calls
+    };
+    for fault in faults() {
+        let calls: usize = std::thread::scope(|scope| {
+            let runs = &runs;
+            let workers: Vec<_> =
+                (1..=workers).map(|first| scope.spawn(move || runs(fault, first))).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+        });
         assert!(calls > 3, "only {calls} calls change a file");
     }
 }
 
 /// The same for a command in a home directory, where no secret may become readable and no file of ours broken.
-fn at_every_write_of(disk: impl Fn() -> Disk, args: &[&str], check: impl Fn(&Disk, &Output, &str)) {
+fn at_every_write_of(
+    disk: impl Fn() -> Disk + Sync,
+    args: &[&str],
+    check: impl Fn(&Disk, &Output, &str) + Sync,
+) {
     at_every_write(
+        WORKERS,
         disk,
         |disk| disk.command(args),
         |disk, output, what| {
@@ -374,7 +391,7 @@ fn a_refresh_that_is_interrupted_leaves_a_whole_login() {
         fixture
     };
     let call = |fixture: &Fixture| fixture.command(&["call", "g", "echo", r#"{"text":"a"}"#]);
-    at_every_write(logged_in, call, |fixture, output, what| {
+    at_every_write(WORKERS, logged_in, call, |fixture, output, what| {
         if output.status.signal().is_none() && !output.status.success() {
             // Without the lock, the refresh token could be used twice.
             let said = String::from_utf8_lossy(&output.stderr);
@@ -413,7 +430,9 @@ fn a_secret_that_is_stored_can_be_listed_or_stored_again() {
         command
     };
     let set = ["secret", "set", "TOKEN"];
+    // All share one keyring.
     at_every_write(
+        1,
         || Disk::with(&[]),
         |disk| command(disk, &set),
         |disk, output, what| {
