@@ -12,6 +12,12 @@ from contextlib import asynccontextmanager
 import mcp
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+try:
+    from mcp.client.streamable_http import streamablehttp_client
+except ImportError:
+    # 2.x has it in its `Client`.
+    pass
+
 McpError = getattr(mcp, "MCPError", None) or mcp.McpError
 
 
@@ -55,13 +61,16 @@ def handlers(plan):
 @asynccontextmanager
 async def connect(plan):
     """A connected client with its revision, and the server's info and instructions."""
-    command, *args = plan["command"]
-    server = StdioServerParameters(command=command, args=args)
+    server = plan.get("url")
+    if not server:
+        command, *args = plan["command"]
+        server = StdioServerParameters(command=command, args=args)
     if hasattr(mcp, "Client"):
         async with mcp.Client(server, mode=plan["mode"], **handlers(plan)) as client:
             yield client, (client.protocol_version, client.server_info, client.instructions)
     else:
-        async with stdio_client(server) as streams, mcp.ClientSession(*streams, **handlers(plan)) as client:
+        transport = streamablehttp_client(server) if "url" in plan else stdio_client(server)
+        async with transport as (read, write, *_), mcp.ClientSession(read, write, **handlers(plan)) as client:
             result = await client.initialize()
             yield client, (result.protocolVersion, result.serverInfo, result.instructions)
 

@@ -1,11 +1,10 @@
 // A client with the TypeScript SDK 2.x: node client_ts_v2.mjs PLAN.json. With "auto" as the plan's "mode" it
-// tries server/discover first, in a separate process.
-import { Client } from "@modelcontextprotocol/client";
+// tries server/discover first, on stdio in a separate process.
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { capabilities, elicit, listRoots, readPlan, runPlan, sample } from "./run_plan.mjs";
 
 const plan = readPlan();
-const [command, ...args] = plan.command;
 const probing = plan.mode === "auto" ? { versionNegotiation: { mode: "auto" } } : {};
 const options = { ...probing, capabilities: capabilities(plan) };
 const client = new Client({ name: "real-ts-v2", version: "1" }, options);
@@ -14,6 +13,7 @@ if (plan.sampling_and_roots) {
   client.setRequestHandler("sampling/createMessage", sample);
   client.setRequestHandler("roots/list", listRoots);
 }
-await client.connect(new StdioClientTransport({ command, args }));
+const [command, ...args] = plan.command ?? [];
+await client.connect(plan.url ? new StreamableHTTPClientTransport(new URL(plan.url)) : new StdioClientTransport({ command, args }));
 const version = client.getNegotiatedProtocolVersion();
 await runPlan(client, plan, version, (request, options) => client.callTool(request, options));

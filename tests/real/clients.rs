@@ -1,6 +1,6 @@
 //! The clients of the official SDKs, and of FastMCP. Each is a script that runs a plan and prints a report.
 //!
-//! A plan has the server's `command`, the `mode` of the client and the `calls` to make; `run_plan.mjs` describes it.
+//! A plan has the server's `command` or `url`, the `mode` of the client and the `calls` to make; `run_plan.mjs` describes it.
 
 use serde_json::{Value, json};
 
@@ -32,6 +32,9 @@ pub(crate) const PY_V2: Client =
     Client { program: "python2/bin/python", script: "client_py.py", mode: "legacy" };
 pub(crate) const PY_V2_PROBING: Client =
     Client { program: "python2/bin/python", script: "client_py.py", mode: "auto" };
+/// It logs in before it calls.
+pub(crate) const TS_LOGIN: Client =
+    Client { program: "bin/node", script: "client_ts_login.mjs", mode: "auto" };
 /// FastMCP's client, whose messages of the server reach its log handler.
 pub(crate) const FASTMCP: Client =
     Client { program: "python2/bin/python", script: "client_fastmcp.py", mode: "legacy" };

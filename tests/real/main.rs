@@ -10,6 +10,7 @@
 //! - `agents`: OpenCode, Codex, Gemini CLI and Copilot CLI, with the model `fake_model`;
 //! - `broken_servers`: all of these clients, FastMCP and MCP Inspector, where four of eight servers are broken;
 //! - `conformance`, `client_conformance`: the official conformance suite, with dynamic-mcp as the server and as the client;
+//! - `serve_http`: the official SDKs' clients of `dynamic-mcp serve --http`, and an authorization server;
 //! - `status_page`: the status page, in Chromium and in the host side of MCP Apps.
 //!
 //! Each test runs in a `workspace`.
@@ -31,5 +32,6 @@ mod reference_server_tasks;
 mod reference_servers;
 mod sdk_servers_http;
 mod sdk_servers_stdio;
+mod serve_http;
 mod status_page;
 mod workspace;

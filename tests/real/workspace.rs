@@ -23,8 +23,10 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long processes may take to exit after the client. Clients give the proxy two seconds before SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 21] = [
+const SCRIPTS: [&str; 23] = [
+    "authorization_server.mjs",
     "run_plan.mjs",
+    "client_ts_login.mjs",
     "client_ts_v1.mjs",
     "client_ts_v2.mjs",
     "client_py.py",
