@@ -51,7 +51,7 @@ fn the_tables_of_the_configuration_page_are_made_from_the_schema() {
         let (before, after) = rest.split_once(BEGIN).unwrap();
         let (marker, after) = after.split_once(" -->\n").unwrap();
         let (_, after) = after.split_once(END).unwrap();
-        let rows: String = names.iter().map(|name| row(&schema, type_name, name, &all[*name])).collect();
+        let rows = rows(&schema, type_name, &names, all);
         rendered += &format!(
             "{before}{BEGIN}{marker} -->\n| field | type | default | |\n| --- | --- | --- | --- |\n{rows}{END}"
         );
@@ -83,14 +83,24 @@ fn the_tables_of_the_configuration_page_are_made_from_the_schema() {
     }
 }
 
-/// A line of a table. One of a setting that is the default of a server's field refers to that field.
-fn row(schema: &Value, type_name: &str, name: &str, field: &Value) -> String {
-    let default = field.get("default").map(|value| format!("`{value}`")).unwrap_or_default();
-    if type_name == "SettingsEntry" && fields(schema, "ServerEntry").get(name) == Some(field) {
-        let text = "As in [a server's entry](#all-servers).";
-        return format!("| `{name}` | {} | {default} | {text} |\n", type_of(schema, field))
-            .replace("|  |", "| |");
+/// The lines of a table. The settings that are defaults of a server's fields share the last one.
+fn rows(schema: &Value, type_name: &str, names: &[&str], all: &Map<String, Value>) -> String {
+    let is_default = |name: &&str| {
+        type_name == "SettingsEntry" && fields(schema, "ServerEntry").get(*name) == all.get(*name)
+    };
+    let (defaults, own): (Vec<&str>, Vec<&str>) = names.iter().copied().partition(is_default);
+    let mut rows: String = own.iter().map(|name| row(schema, name, &all[*name])).collect();
+    if !defaults.is_empty() {
+        let defaults: Vec<_> = defaults.iter().map(|name| format!("`{name}`")).collect();
+        let text = "As in [a server's entry](#all-servers), for all servers.";
+        rows += &format!("| {} | | | {text} |\n", defaults.join(", "));
     }
+    rows
+}
+
+/// A line of a table.
+fn row(schema: &Value, name: &str, field: &Value) -> String {
+    let default = field.get("default").map(|value| format!("`{value}`")).unwrap_or_default();
     let mut text = field["description"].as_str().unwrap().replace('\n', " ");
     let examples: Vec<String> = field["examples"]
         .as_array()
