@@ -8,14 +8,30 @@ use tokio::time::Instant;
 
 /// How many principals are remembered before those that ask for nothing are forgotten.
 const MAX_IDLE_PRINCIPALS: usize = 1024;
+/// How many requests may begin at once, whatever the rate.
+const MIN_BURST: u32 = 16;
+/// How long a request may wait for its turn.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+/// How long a request that is refused has to wait, at least.
+const REFUSED_WAIT: Duration = Duration::from_secs(1);
+/// How many waits there are, each 1 ms longer than the one before. Requests that were refused at once do not come back at
+/// once.
+const REFUSED_WAITS: u32 = 1000;
 
 /// The limits for each principal.
 #[derive(Clone, Copy, Debug)]
 pub struct PrincipalLimits {
     /// How many requests may be open.
     pub in_flight: usize,
-    /// How many requests may begin in a second. As many may begin at once after a pause.
+    /// How many requests may begin in a second.
     pub per_second: u32,
+}
+
+impl PrincipalLimits {
+    /// Returns how many requests may begin at once after a pause: those of 50 ms, but at least 16. Further ones wait.
+    fn burst(&self) -> f64 {
+        f64::from(self.per_second.min(MIN_BURST.max(self.per_second / 20)))
+    }
 }
 
 impl Default for PrincipalLimits {
@@ -32,10 +48,12 @@ pub(crate) struct RequestCounter {
 
 struct PrincipalCount {
     in_flight: usize,
-    /// How many requests may begin now.
+    /// How many requests may begin now; below 0, how many wait for their turn.
     allowance: f64,
     /// When that was so.
     at: Instant,
+    /// How many requests were refused.
+    refused: u32,
 }
 
 /// A request that counts until it is dropped.
@@ -57,13 +75,17 @@ impl RequestCounter {
         Arc::new(Self { limits, principals: Mutex::default() })
     }
 
-    /// Counts a request of a principal.
+    /// Counts a request of a principal. Returns also how long it has to wait for its turn, at most 1 s: requests begin at
+    /// the principal's rate, so that a burst delays nobody else.
     ///
     /// # Errors
     ///
-    /// A limit is reached. Returns how long to wait.
-    pub(crate) fn begin(self: &Arc<Self>, principal: &Arc<str>) -> Result<RequestPermit, Duration> {
-        let (now, full) = (Instant::now(), f64::from(self.limits.per_second));
+    /// A limit is reached. Returns how long to wait before the answer that says so: 1 to 2 s.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        principal: &Arc<str>,
+    ) -> Result<(RequestPermit, Duration), Duration> {
+        let (now, full, rate) = (Instant::now(), self.limits.burst(), f64::from(self.limits.per_second));
         let mut principals = self.principals.lock();
         if principals.len() >= MAX_IDLE_PRINCIPALS && !principals.contains_key(principal) {
             let second = Duration::from_secs(1);
@@ -74,15 +96,18 @@ impl RequestCounter {
             in_flight: 0,
             allowance: full,
             at: now,
+            refused: 0,
         });
-        let earned = now.duration_since(used.at).as_secs_f64() * full;
+        let earned = now.duration_since(used.at).as_secs_f64() * rate;
         (used.allowance, used.at) = ((used.allowance + earned).min(full), now);
-        if used.in_flight >= self.limits.in_flight || used.allowance < 1.0 {
-            return Err(Duration::from_secs(1));
+        let wait = Duration::from_secs_f64((1.0 - used.allowance).max(0.0) / rate);
+        if used.in_flight >= self.limits.in_flight || wait > MAX_WAIT {
+            used.refused = (used.refused + 1) % REFUSED_WAITS;
+            return Err(REFUSED_WAIT + Duration::from_millis(used.refused.into()));
         }
         used.allowance -= 1.0;
         used.in_flight += 1;
-        Ok(RequestPermit { usage: self.clone(), principal: principal.clone() })
+        Ok((RequestPermit { usage: self.clone(), principal: principal.clone() }, wait))
     }
 }
 
@@ -104,12 +129,31 @@ mod tests {
     async fn requests_begin_at_a_rate() {
         let usage = RequestCounter::new(PrincipalLimits { in_flight: 1000, per_second: 10 });
         let ann = "ann".into();
-        let begun = || (0..100).filter(|_| usage.begin(&ann).is_ok()).count();
-        assert_eq!(begun(), 10);
+        let waits = || (0..100).map_while(|_| usage.begin(&ann).ok()).map(|(_, wait)| wait.as_millis());
+        let at_once = [0; 10];
+        let later = [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000];
+        assert_eq!(waits().collect::<Vec<_>>(), [at_once, later].concat());
         tokio::time::advance(Duration::from_millis(300)).await;
-        assert_eq!(begun(), 3);
+        assert_eq!(waits().collect::<Vec<_>>(), [800, 900, 1000]);
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(begun(), 10, "no more than those of a second are saved");
+        assert_eq!(waits().count(), 20, "no more than a burst is saved");
+    }
+
+    #[test]
+    fn a_burst_is_small_beside_a_high_rate() {
+        let bursts =
+            [1, 10, 100, 2000].map(|per_second| PrincipalLimits { in_flight: 1, per_second }.burst());
+        assert_eq!(bursts, [1.0, 10.0, 16.0, 100.0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refused_requests_do_not_come_back_together() {
+        let usage = RequestCounter::new(PrincipalLimits { in_flight: 1, per_second: 1000 });
+        let (_open, _) = usage.begin(&"ann".into()).unwrap();
+        let waits: Vec<_> = (0..REFUSED_WAITS).map(|_| usage.begin(&"ann".into()).err().unwrap()).collect();
+        let distinct: std::collections::BTreeSet<_> = waits.iter().collect();
+        assert_eq!(distinct.len(), waits.len());
+        assert!(waits.iter().all(|wait| (1..2).contains(&wait.as_secs())), "{waits:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -99,7 +99,12 @@ async fn checked(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Resu
     let principal = access.principal(request.headers()).await;
     let principal = principal.map_err(|error| unauthorized(&access, &error))?;
     let permit = match front.counter().begin(&principal.name) {
-        Ok(permit) => permit,
+        Ok((permit, wait)) => {
+            if !wait.is_zero() {
+                front.pause(wait).await;
+            }
+            permit
+        }
         Err(wait) => {
             // A client that sends again at once, over and over, would take the time of the others.
             front.pause(wait).await;
