@@ -22,6 +22,11 @@ impl BenchClient {
         Self { stream, headers: headers.to_owned(), request: Vec::new(), response: Vec::new() }
     }
 
+    /// The headers of each request.
+    pub(crate) fn headers(&self) -> &str {
+        &self.headers
+    }
+
     /// Performs the handshake. Keeps the session that the server begins.
     pub(crate) async fn initialize(&mut self) {
         let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;

@@ -21,7 +21,7 @@ with tempfile.TemporaryDirectory() as home:
     config = os.path.join(home, "servers.json")
     open(config, "w").write('{"mcpServers": {}}')
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    program = subprocess.Popen([PROGRAM, "--config", config, "serve", "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True, env={"HOME": home, "PATH": "/usr/bin:/bin"})
+    program = subprocess.Popen([PROGRAM, "--config", config, "serve", "--http", "127.0.0.1:0", "--max-rate", "1000000"], stderr=subprocess.PIPE, text=True, env={"HOME": home, "PATH": "/usr/bin:/bin"})
     for line in program.stderr:
         if "listening" in line:
             port = int(re.search(r"address=[0-9.]+:(\d+)", line)[1])

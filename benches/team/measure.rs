@@ -7,26 +7,35 @@ use super::process;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 const ROUND: Duration = Duration::from_secs(2);
+const WARM_UP: Duration = Duration::from_millis(300);
 /// How many calls are in flight, each on a connection of its own.
 const DEPTHS: [usize; 3] = [1, 64, 512];
 /// The idle connections of the figures of memory.
 const IDLE: usize = 1000;
 
-pub(crate) fn run() {
+/// Measures everything, or `only` a part.
+pub(crate) fn run(only: Option<&str>) {
+    let is_wanted = |part: &str| only.is_none_or(|only| only == part);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     runtime.block_on(async {
         let contestants = contestants::start_all(folder.path());
-        let names: Vec<_> = contestants.iter().map(|contestant| contestant.name).collect();
-        println!("| in flight | | {} |", names.join(" | "));
-        println!("| --- | --- |{}", " --- |".repeat(names.len()));
-        for depth in DEPTHS {
-            calls(&contestants, depth).await;
+        if is_wanted("memory") {
+            idle_memory(&contestants).await;
         }
-        idle_memory(&contestants).await;
-        flood::measure(folder.path(), contestants[0].port).await;
+        if is_wanted("calls") {
+            let names: Vec<_> = contestants.iter().map(|contestant| contestant.name).collect();
+            println!("\n| in flight | | {} |", names.join(" | "));
+            println!("| --- | --- |{}", " --- |".repeat(names.len()));
+            for depth in DEPTHS {
+                calls(&contestants, depth).await;
+            }
+        }
+        if is_wanted("flood") {
+            flood::measure(folder.path(), contestants[0].port).await;
+        }
     });
 }
 
@@ -42,21 +51,17 @@ struct Figures {
 }
 
 async fn calls(contestants: &[Contestant], depth: usize) {
-    let mut clients = Vec::new();
-    for contestant in contestants {
-        clients.push(connect(contestant, depth).await);
-    }
     let mut figures: Vec<_> = contestants.iter().map(|_| Figures::default()).collect();
-    for n in 0..=ROUNDS {
-        for (clients, figures) in clients.iter_mut().zip(&mut figures) {
-            let round = round(clients, ROUND).await;
-            // The first round only warms up.
-            if n > 0 {
-                figures.p50.push(round.percentile(50));
-                figures.p99.push(round.percentile(99));
-                figures.rate.push(round.millis.len() as f64 / ROUND.as_secs_f64());
-                figures.failed += round.failed;
-            }
+    for _ in 0..ROUNDS {
+        for (contestant, figures) in contestants.iter().zip(&mut figures) {
+            // Some close a connection that is idle while others have their turn.
+            let mut clients = connect(contestant, depth).await;
+            round(&mut clients, WARM_UP).await;
+            let round = round(&mut clients, ROUND).await;
+            figures.p50.push(round.percentile(50));
+            figures.p99.push(round.percentile(99));
+            figures.rate.push(round.millis.len() as f64 / ROUND.as_secs_f64());
+            figures.failed += round.failed;
         }
     }
     let row = |what: &str, digits: usize, of: fn(&Figures) -> &Vec<f64>| {
@@ -73,16 +78,19 @@ async fn calls(contestants: &[Contestant], depth: usize) {
     }
 }
 
-/// Makes so many connections that are ready to call.
+/// Makes so many connections that are ready to call. One of them performs the handshake for all.
 async fn connect(contestant: &Contestant, count: usize) -> Vec<BenchClient> {
-    let mut clients = Vec::new();
-    for _ in 0..count {
-        let mut client = BenchClient::connect(contestant.port, contestant.headers).await;
-        if contestant.has_handshake {
-            client.initialize().await;
-        }
+    let mut first = BenchClient::connect(contestant.port, contestant.headers).await;
+    if contestant.has_handshake {
+        first.initialize().await;
+    }
+    let headers = first.headers().to_owned();
+    let mut clients = vec![first];
+    for _ in 1..count {
+        clients.push(BenchClient::connect(contestant.port, &headers).await);
+    }
+    for client in &mut clients {
         client.prepare("tools/call", &contestant.call);
-        clients.push(client);
     }
     let begin = Instant::now();
     while let Some(client) = clients.first_mut()
