@@ -32,6 +32,7 @@ pub(crate) use proxy_process::unix::{NOBODY, copy_program};
 #[cfg(unix)]
 pub(crate) use proxy_process::{DISABLED_DBUS, ORPHANS_LOCK};
 pub(crate) use proxy_process::{Proxy, ProxyCommand, base_env};
+pub(crate) use turn::Turn;
 
 mod config;
 mod input_record;
@@ -46,6 +47,8 @@ mod proxy_process;
 #[cfg(not(any(target_os = "macos", windows)))]
 pub(crate) mod session_bus;
 pub(crate) mod stateless;
+#[path = "../helpers/turn.rs"]
+mod turn;
 
 /// The deadline for everything that takes milliseconds, on a loaded machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);

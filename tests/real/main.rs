@@ -10,6 +10,7 @@
 //! - `agents`: OpenCode, Codex, Gemini CLI and Copilot CLI, with the model `fake_model`;
 //! - `broken_servers`: all of these clients, FastMCP and MCP Inspector, where four of eight servers are broken;
 //! - `conformance`, `client_conformance`: the official conformance suite, with dynamic-mcp as the server and as the client;
+//! - `deployment`: the manifest for Kubernetes;
 //! - `serve_http`: the official SDKs' clients of `dynamic-mcp serve --http`, and an authorization server;
 //! - `status_page`: the status page, in Chromium and in the host side of MCP Apps.
 //!
@@ -23,6 +24,7 @@ mod client_conformance;
 mod client_server_pairs;
 mod clients;
 mod conformance;
+mod deployment;
 mod fake_model;
 // It reads /proc.
 #[cfg(target_os = "linux")]
@@ -34,4 +36,6 @@ mod sdk_servers_http;
 mod sdk_servers_stdio;
 mod serve_http;
 mod status_page;
+#[path = "../helpers/turn.rs"]
+mod turn;
 mod workspace;

@@ -3,12 +3,10 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::num::NonZero;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,12 +16,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
+use crate::turn::Turn;
+
 /// The deadline for a whole run of a client, on a loaded machine.
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long processes may take to exit after the client. Clients give the proxy two seconds before SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 23] = [
+const SCRIPTS: [&str; 24] = [
     "authorization_server.mjs",
     "run_plan.mjs",
     "client_ts_login.mjs",
@@ -43,6 +43,7 @@ const SCRIPTS: [&str; 23] = [
     "conformance_stateless.py",
     "conformance_skills.py",
     "conformance_login.py",
+    "deployment.py",
     "status_page.mjs",
     "status_page_checks.mjs",
     "status_page_host.mjs",
@@ -67,31 +68,6 @@ pub(crate) fn skip(remedy: &str) {
     // Not `eprintln`, because the output of tests that pass is not shown.
     #[expect(clippy::disallowed_methods, reason = "it is shown also if the test passes")]
     drop(writeln!(std::io::stderr(), "SKIPPED: {test}: {remedy}"));
-}
-
-/// The number of tests that run programs at the moment.
-static RUNNING: Mutex<usize> = Mutex::new(0);
-static ENDED: Condvar = Condvar::new();
-
-/// Lets as many tests run at a time as there are cores. Unlike the tests of `tests/it`, these work more than they wait, and
-/// real clients have short deadlines of their own.
-struct Turn;
-
-impl Turn {
-    fn take() -> Self {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = ENDED.wait_while(running, |running| *running >= cores);
-        *running.unwrap_or_else(PoisonError::into_inner) += 1;
-        Self
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        ENDED.notify_one();
-    }
 }
 
 pub(crate) struct Workspace {

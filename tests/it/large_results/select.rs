@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{block, config, id_in, note, read, read_text, recorded, select, text_result};
 use crate::shell::Shell;
-use crate::support::{Proxy, text_of};
+use crate::support::{Proxy, Turn, text_of};
 
 /// The outputs and the note of a derived result.
 fn outputs(result: &Value) -> (&str, &str) {
@@ -124,6 +124,7 @@ fn a_result_without_json_is_described_and_read_as_text() {
 
 #[test]
 fn a_program_that_loops_or_allocates_without_end_is_ended_and_the_session_goes_on() {
+    let _turn = Turn::take();
     let mut proxy = Proxy::new(&config(json!({})));
     let result = json!({"content": [], "structuredContent": {"a": 1}});
     for (program, why) in [
@@ -143,6 +144,7 @@ fn a_program_that_loops_or_allocates_without_end_is_ended_and_the_session_goes_o
 
 #[test]
 fn a_result_of_10_mb_is_selected_from() {
+    let _turn = Turn::take();
     let mut proxy = Proxy::new(&config(json!({})));
     let arguments = json!({"group": "g", "name": "big", "args": {"bytes": 10_000_000, "kind": "rows"}, "select": ".rows | length, .[-1].id"});
     let got = proxy.call_meta_tool("call_dynamic_tool", arguments);

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::{ShutdownCause, assert_clean_exit};
 use crate::support::{
-    Processes, Proxy, TEST_TIMEOUT, pure_config, scripted_config, scripted_upstream, text_of, wait_until,
+    Processes, Proxy, TEST_TIMEOUT, Turn, pure_config, scripted_config, scripted_upstream, text_of,
+    wait_until,
 };
 use nix::sys::signal::Signal;
 
@@ -73,6 +74,7 @@ fn a_client_that_does_not_read_can_end_the_program() {
 
 #[test]
 fn a_flood_of_notifications_uses_bounded_memory_and_does_not_affect_other_groups() {
+    let _turn = Turn::take();
     let mut proxy = Proxy::new(&pure_config([
         ("floods", scripted_upstream(&["--flood"])),
         ("g", scripted_upstream(&[])),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::support::{Message, Proxy, ProxyCommand, merged, pure_config, scripted_upstream};
+use crate::support::{Message, Proxy, ProxyCommand, Turn, merged, pure_config, scripted_upstream};
 
 /// A call that waits for work on these lists takes longer.
 const PROMPT: Duration = Duration::from_millis(1500);
@@ -123,6 +123,7 @@ fn left_off(proxy: &mut Proxy) -> String {
 
 #[test]
 fn a_definition_of_too_many_levels_or_bytes_is_left_off_and_stays_callable() {
+    let _turn = Turn::take();
     let definitions = [
         definition("deep", &nested(35_000, 0)),
         definition("around", &nested(1500, 4 << 20)),
@@ -152,6 +153,7 @@ fn a_definition_of_too_many_levels_or_bytes_is_left_off_and_stays_callable() {
 
 #[test]
 fn the_first_ten_thousand_tools_are_listed_and_rules_by_name_hold_for_the_others() {
+    let _turn = Turn::take();
     let rules = json!({"tools": {
         "deny": ["t10001"],
         "read_only": ["t10002"],
@@ -192,6 +194,7 @@ fn a_tool_that_is_left_off_is_refused_if_the_group_is_pinned() {
 
 #[test]
 fn a_description_of_a_group_delays_no_other_group() {
+    let _turn = Turn::take();
     let tools: Vec<_> = (0..4).map(|n| definition(&format!("t{n}"), &nested(250, 900_000))).collect();
     let mut proxy = start(&tools.join(","), json!({}));
     for arguments in [json!({"lazy": false}), json!({"detail": "signature"}), json!({"tools": ["t0", "T-1"]})]
@@ -204,6 +207,7 @@ fn a_description_of_a_group_delays_no_other_group() {
 
 #[test]
 fn the_list_of_tools_a_search_and_a_call_in_another_spelling_delay_no_other_group() {
+    let _turn = Turn::take();
     // As many terms as fit, all different.
     let words = |n: usize| (0..60).map(|m| format!("w{}x", n * 60 + m)).collect::<Vec<_>>().join(" ");
     let long = |n: usize| {
@@ -233,6 +237,7 @@ fn the_list_of_tools_a_search_and_a_call_in_another_spelling_delay_no_other_grou
 
 #[test]
 fn the_owner_of_a_uri_among_many_templates_and_apps_is_found_beside_other_requests() {
+    let _turn = Turn::take();
     let templates: Vec<_> =
         (0..60_000).map(|n| format!(r#"{{"uriTemplate":"{{+a}}y{n}","name":"n"}}"#)).collect();
     let mut proxy = start_with_list("resourceTemplates", &templates);

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::remote::server::{Reply, Request, Server};
-use crate::support::{Proxy, ProxyCommand, pure_config, scripted_upstream};
+use crate::support::{Proxy, ProxyCommand, Turn, pure_config, scripted_upstream};
 
 /// The number of groups; each answers with `ANSWER_BYTES`. Together they exceed the budget of 256 MB.
 const GROUPS: usize = 14;
@@ -21,6 +21,7 @@ fn memory(pid: u32, name: &str) -> u64 {
 /// Calls a tool of `GROUPS` servers, each of which answers with `ANSWER_BYTES`, and reads only when the memory is used
 /// up. Asserts that some answers are complete, and that the others are errors that say why.
 fn assert_some_give_way(server: impl Fn(usize) -> Value, tool: &str) {
+    let _turn = Turn::take();
     let servers: serde_json::Map<String, Value> = (0..GROUPS).map(|n| (format!("g{n}"), server(n))).collect();
     let mut proxy = Proxy::new(&json!({"settings": {"lazy_startup": "pure"}, "mcpServers": servers}));
     let args = json!({"bytes": ANSWER_BYTES});
@@ -86,6 +87,7 @@ done
 
 #[test]
 fn a_list_without_end_is_cut_off() {
+    let _turn = Turn::take();
     let command = ProxyCommand::new();
     let script = command.home().join("server");
     fs::write(&script, ENDLESS).unwrap();

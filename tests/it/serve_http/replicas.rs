@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::scripted;
-use crate::support::{are_installed, output_of};
+use crate::support::{Turn, are_installed, output_of};
 
 #[test]
 fn replicas_are_restarted_and_killed_without_a_lost_call() {
+    let _turn = Turn::take();
     if !are_installed(&["python3", "../sbin/haproxy"]) {
         return;
     }

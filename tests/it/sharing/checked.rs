@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::shell::Shell;
-use crate::support::{config_of, wait_for_child};
+use crate::support::{Turn, config_of, wait_for_child};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -34,6 +34,7 @@ done"#;
 
 /// Returns the report of each server.
 fn reports(shell: &Shell, args: &[&str]) -> (i32, Vec<Value>) {
+    let _turn = Turn::take();
     let (code, stdout, stderr) = shell.run(&[&["check", "--share", "--json"], args].concat());
     let report: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}{stderr}"));
     (code, report["servers"].as_array().unwrap().clone())
