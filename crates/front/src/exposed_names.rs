@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-/// The longest exposed name. With the prefix that clients add, a name must have less than 64 characters.
-const MAX_LENGTH: usize = 46;
+/// The longest exposed name, in bytes. With the prefix that clients add, a name must have less than 64.
+pub const MAX_LENGTH: usize = 46;
 
 /// The table of exposed names.
 #[derive(Debug, Default)]

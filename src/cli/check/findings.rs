@@ -3,13 +3,14 @@
 use base::text::{joined_up_to, quoted, shorten, visible};
 use config::secrets::SecretSource;
 use front::changed_tools;
+use front::exposed_names::MAX_LENGTH;
 use serde_json::Value;
 use upstream::catalog::claims::app_of;
 use upstream::{Tool, Upstream};
 use wire::Raw;
 
-/// The limit of most clients and model providers for the name of a tool.
-const MAX_NAME: usize = 64;
+/// How many characters of a tool's name a finding shows.
+const MAX_SHOWN: usize = 64;
 /// How many tools a finding names.
 const MAX_NAMED: usize = 5;
 
@@ -57,7 +58,7 @@ fn of_definitions(group: &str, config: &str, definitions: &[(&str, Value)]) -> V
         definition["description"].as_str().is_none_or(|text| text.trim().is_empty())
     });
     let vague = select(|_, _, definition| says_nothing(&definition["inputSchema"]));
-    let long = select(|group, name, _| group.len() + "__".len() + name.len() > MAX_NAME);
+    let long = select(|group, name, _| group.len() + "__".len() + name.len() > MAX_LENGTH);
     let hidden = select(|_, _, definition| has_invisible_characters(definition));
     let found = [
         finding_about(silent, |tools| {
@@ -66,8 +67,8 @@ fn of_definitions(group: &str, config: &str, definitions: &[(&str, Value)]) -> V
         finding_about(vague, |tools| format!("an input schema that does not say what to pass: {tools}")),
         finding_about(long, |tools| {
             format!(
-                "longer than {MAX_NAME} characters with the server's name before it, so clients see a shortened name: \
-                 {tools}; give the server a shorter name in the config"
+                "longer than {MAX_LENGTH} characters with the server's name before it, so clients see a shortened name where \
+                 they list it: {tools}; give the server a shorter name in the config"
             )
         }),
         finding_about(hidden, |tools| {
@@ -85,7 +86,7 @@ fn finding_about<'t>(
     tools: impl Iterator<Item = &'t str>,
     text: impl FnOnce(&str) -> String,
 ) -> Option<String> {
-    let shown = joined_up_to(MAX_NAMED, tools.map(|tool| quoted(&shorten(tool, MAX_NAME))));
+    let shown = joined_up_to(MAX_NAMED, tools.map(|tool| quoted(&shorten(tool, MAX_SHOWN))));
     (!shown.is_empty()).then(|| text(&shown))
 }
 
@@ -136,7 +137,7 @@ mod tests {
             (with("description", json!(" ")), "without a description"),
             (with("inputSchema", json!({"type": "object"})), "does not say what to pass"),
             (with("inputSchema", json!({"properties": {"x": {}}})), "does not say what to pass"),
-            (with("name", json!("n".repeat(62))), "longer than 64 characters"),
+            (with("name", json!("n".repeat(62))), "longer than 46 characters"),
             (with("description", json!("Reads.\u{202e}")), "people do not see"),
             (with("annotations", json!({"title": "\u{e0041}"})), "people do not see"),
         ] {
