@@ -4,6 +4,9 @@ import { generateKeyPairSync } from "node:crypto";
 import { createServer } from "node:http";
 import Provider from "oidc-provider";
 
+// What oidc-provider says is no part of the output, which nobody reads after the port.
+console.info = console.warn = console.error;
+
 const algorithm = process.argv[2];
 const kinds = {
   RS256: ["rsa", { modulusLength: 2048 }],

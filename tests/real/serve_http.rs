@@ -152,7 +152,7 @@ fn free_port() -> u16 {
 fn start_authorization_server(workspace: &Workspace, algorithm: &str) -> (HttpServer, String) {
     let mut command = workspace.command(workspace.install_dir.join("bin/node"));
     command.arg(workspace.path("authorization_server.mjs")).arg(algorithm);
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(File::create(workspace.path("authorization_server.log")).unwrap());
     let mut server = HttpServer(command.spawn().unwrap());
     let mut port = String::new();
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut port).unwrap();
