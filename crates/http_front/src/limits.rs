@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// How many principals are remembered before those that ask for nothing are forgotten.
 const MAX_IDLE_PRINCIPALS: usize = 1024;
-/// How many requests may begin at once, whatever the rate.
+/// How many requests may begin at once if the rate is low, but no more than those of a second.
 const MIN_BURST: u32 = 16;
 /// How long a request may wait for its turn.
 const MAX_WAIT: Duration = Duration::from_secs(1);
@@ -88,9 +88,8 @@ impl RequestCounter {
         let (now, full, rate) = (Instant::now(), self.limits.burst(), f64::from(self.limits.per_second));
         let mut principals = self.principals.lock();
         if principals.len() >= MAX_IDLE_PRINCIPALS && !principals.contains_key(principal) {
-            let second = Duration::from_secs(1);
-            // After a second, the allowance is full again.
-            principals.retain(|_, used| used.in_flight > 0 || now.duration_since(used.at) < second);
+            // After that, no request waits for its turn.
+            principals.retain(|_, used| used.in_flight > 0 || now.duration_since(used.at) < MAX_WAIT);
         }
         let used = principals.entry(principal.clone()).or_insert(PrincipalCount {
             in_flight: 0,

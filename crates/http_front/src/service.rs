@@ -98,19 +98,11 @@ async fn checked(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Resu
     check_head(front, &request)?;
     let principal = access.principal(request.headers()).await;
     let principal = principal.map_err(|error| unauthorized(&access, &error))?;
-    let permit = match front.counter().begin(&principal.name) {
-        Ok((permit, wait)) => {
-            if !wait.is_zero() {
-                front.pause(wait).await;
-            }
-            permit
-        }
-        Err(wait) => {
-            // A client that sends again at once, over and over, would take the time of the others.
-            front.pause(wait).await;
-            return Err(too_many(wait));
-        }
-    };
+    let begun = front.counter().begin(&principal.name);
+    let (Ok((_, wait)) | Err(wait)) = begun;
+    // A refusal waits, too: a client that sends again at once, over and over, would take the time of the others.
+    front.pause(wait).await;
+    let (permit, _) = begun.map_err(too_many)?;
     let Some(server) = front.server(&principal.profile) else {
         return Err(refuse(
             StatusCode::SERVICE_UNAVAILABLE,

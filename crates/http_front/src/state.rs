@@ -135,6 +135,9 @@ impl HttpFront {
 
     /// Waits for this long, or until the process ends.
     pub(crate) async fn pause(&self, wait: Duration) {
+        if wait.is_zero() {
+            return;
+        }
         let mut readiness = self.readiness.subscribe();
         let ends = readiness.wait_for(|readiness| *readiness == Readiness::Draining);
         // Either outcome is the end of the wait.
