@@ -81,7 +81,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
     let mut errors: Vec<UsageError> = misspelled_variables(&command, std::env::vars_os()).collect();
     let misspelled = errors.len();
     let mut command = with_usable_variables(command);
-    let mut wrong_variables = Vec::new();
+    // The ids of their options.
+    let mut wrong_variables: Vec<String> = Vec::new();
     loop {
         // Each round removes an argument or a variable.
         let parsed = command.try_get_matches_from_mut(&args);
@@ -99,7 +100,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
             Err(error) => error,
         };
         // Parsing has changed the command. A copy for each start would cost more than a new one after an error.
-        command = without_variables(with_usable_variables(Cli::command()), &wrong_variables);
+        command = wrong_variables.iter().fold(with_usable_variables(Cli::command()), without_variable);
         let is_about_profile = is_about(&error, "--profile");
         if let Some(at) = wrong_argument(&error, &args) {
             let message = describe(&error, &args[at]);
@@ -119,8 +120,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
         let is_about_profile = is_about_profile || id == "profile";
         let message = format!("the environment variable {variable}: {what}");
         errors.push(UsageError { is_about_profile, ..UsageError::new(message) });
+        command = without_variable(command, &id);
         wrong_variables.push(id);
-        command = without_variables(command, &wrong_variables);
     }
 }
 
@@ -129,9 +130,9 @@ fn with_usable_variables(command: Command) -> Command {
     shown_variables(without_empty_variables(command))
 }
 
-/// Makes the options with these ids not read their variables.
-fn without_variables(command: Command, ids: &[String]) -> Command {
-    ids.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.env(None::<&'static str>)))
+/// Makes the option with this id not read its variable.
+fn without_variable(command: Command, id: &String) -> Command {
+    command.mut_arg(id, |arg| arg.env(None::<&'static str>))
 }
 
 /// Makes variables that are empty count as not set.
