@@ -1,5 +1,6 @@
 //! A client of a server on stdin and stdout. It blocks, reads one line at a time and parses no JSON.
 
+use super::process;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -20,10 +21,7 @@ impl BenchClient {
     /// Starts a server: a program and its arguments. If `DYNAMIC_MCP_BENCH_CORE` names a core, the server runs on it, and
     /// so does everything that it starts.
     pub(crate) fn start(command: &[String]) -> Self {
-        let mut command = command.to_vec();
-        if let Ok(core) = std::env::var("DYNAMIC_MCP_BENCH_CORE") {
-            command.splice(..0, ["taskset".to_owned(), "-c".to_owned(), core]);
-        }
+        let command = process::on_bench_core(command);
         let mut child = Command::new(&command[0])
             .args(&command[1..])
             .stdin(Stdio::piped())

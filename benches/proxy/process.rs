@@ -2,6 +2,16 @@
 
 use std::fs;
 
+/// Returns a command that runs on the core that `DYNAMIC_MCP_BENCH_CORE` names, with everything that it starts. Without the
+/// variable, on any core.
+pub(crate) fn on_bench_core(command: &[String]) -> Vec<String> {
+    let mut command = command.to_vec();
+    if let Ok(core) = std::env::var("DYNAMIC_MCP_BENCH_CORE") {
+        command.splice(..0, ["taskset".to_owned(), "-c".to_owned(), core]);
+    }
+    command
+}
+
 /// The CPU time that the process has used so far, in microseconds.
 pub(crate) fn cpu_micros(pid: u32) -> f64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();

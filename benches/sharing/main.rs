@@ -9,6 +9,11 @@
 #![cfg_attr(target_os = "linux", expect(clippy::disallowed_types, reason = "no clock is paused here"))]
 
 #[cfg(target_os = "linux")]
+#[path = "../proxy/process.rs"]
+#[allow(dead_code, reason = "the bench `proxy` uses the rest")]
+mod process;
+
+#[cfg(target_os = "linux")]
 #[path = "../proxy/client.rs"]
 #[expect(dead_code, reason = "the bench of the proxy measures more")]
 mod client;

@@ -1,5 +1,6 @@
 //! What is measured: the server itself, a bare proxy, dynamic-mcp, and other proxies that are installed.
 
+use super::process;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -36,10 +37,7 @@ impl Process {
     /// Starts a program that listens at a port. If `DYNAMIC_MCP_BENCH_CORE` names a core, it runs there. Waits until it
     /// listens.
     pub(crate) fn start(command: &[String], port: u16) -> Self {
-        let mut command = command.to_vec();
-        if let Ok(core) = std::env::var("DYNAMIC_MCP_BENCH_CORE") {
-            command.splice(..0, ["taskset".to_owned(), "-c".to_owned(), core]);
-        }
+        let command = process::on_bench_core(command);
         let mut started = Command::new(&command[0]);
         started.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = Self(started.spawn().unwrap());

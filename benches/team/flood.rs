@@ -53,11 +53,7 @@ async fn paced(client: &mut BenchClient) -> Round {
     let end = Instant::now() + ROUND;
     let mut round = Round::default();
     while Instant::now() < end {
-        let begin = Instant::now();
-        match client.call().await {
-            200 => round.millis.push(begin.elapsed().as_secs_f64() * 1e3),
-            _ => round.failed += 1,
-        }
+        round.call(client).await;
         tokio::time::sleep(PAUSE).await;
     }
     round.millis.sort_by(f64::total_cmp);

@@ -111,6 +111,15 @@ pub(crate) struct Round {
 }
 
 impl Round {
+    /// Makes a call and adds it.
+    pub(crate) async fn call(&mut self, client: &mut BenchClient) {
+        let begin = Instant::now();
+        match client.call().await {
+            200 => self.millis.push(begin.elapsed().as_secs_f64() * 1e3),
+            _ => self.failed += 1,
+        }
+    }
+
     /// Returns how long a call took that only so many percent of all exceed.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
         self.millis.get(self.millis.len() * percent / 100).copied().unwrap_or(f64::NAN)
@@ -125,11 +134,7 @@ pub(crate) async fn round(clients: &mut Vec<BenchClient>, length: Duration) -> R
         running.spawn(async move {
             let mut round = Round::default();
             while Instant::now() < end {
-                let begin = Instant::now();
-                match client.call().await {
-                    200 => round.millis.push(begin.elapsed().as_secs_f64() * 1e3),
-                    _ => round.failed += 1,
-                }
+                round.call(&mut client).await;
             }
             (client, round)
         });
