@@ -135,11 +135,16 @@ impl Served {
         stream
     }
 
-    /// Sends these bytes on a new connection and reads the head of the response.
-    fn send(&self, request: &str) -> Response {
+    /// Sends these bytes on a new connection, and reads nothing.
+    fn begin(&self, request: &str) -> TcpStream {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).unwrap();
-        read_head(stream)
+        stream
+    }
+
+    /// Sends these bytes on a new connection and reads the head of the response.
+    fn send(&self, request: &str) -> Response {
+        read_head(self.begin(request))
     }
 
     /// Sends a message with these headers beside those that each one has. A header without a value is left out.
@@ -149,9 +154,7 @@ impl Served {
 
     /// Sends a request of the stateless era, with the headers that it has to have and these.
     fn request_with(&self, headers: &[(&str, &str)], method: &str, params: Value) -> Response {
-        let (mirrored, body) = stateless_message(&json!({}), method, params);
-        let mirrored: Vec<_> = mirrored.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        self.post(&[&mirrored, headers].concat(), &body)
+        self.send(&stateless_post(headers, method, params))
     }
 
     /// Sends a request of the stateless era.
@@ -192,6 +195,13 @@ fn stateless_message(
     let name = if method == "resources/read" { &params["uri"] } else { &params["name"] };
     headers.extend(name.as_str().map(|name| ("Mcp-Name", name.to_owned())));
     (headers, json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string())
+}
+
+/// The text of a POST of the stateless era, with the headers that it has to have and these.
+fn stateless_post(headers: &[(&str, &str)], method: &str, params: Value) -> String {
+    let (mirrored, body) = stateless_message(&json!({}), method, params);
+    let mirrored: Vec<_> = mirrored.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    post(&[&mirrored, headers].concat(), &body)
 }
 
 /// The text of a POST. A header that is given takes the place of the usual one; an empty one leaves that out.

@@ -1,7 +1,8 @@
 //! A reference server over HTTP, with both of its transports: results through dynamic-mcp equal its results on stdio.
 
+use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::json;
@@ -17,6 +18,21 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server that is killed when it is dropped.
 pub(crate) struct HttpServer(pub(crate) Child);
+
+impl HttpServer {
+    /// Starts a program that prints the port at which it listens. Returns it and its origin.
+    pub(crate) fn start(mut command: Command) -> (Self, String) {
+        let mut server = Self(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut port = String::new();
+        BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut port).unwrap();
+        (server, format!("http://127.0.0.1:{}", port.trim()))
+    }
+}
+
+/// A port of this machine that is free.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
 
 impl Drop for HttpServer {
     fn drop(&mut self) {
@@ -44,7 +60,7 @@ fn check_transport(transport: &str, path: &str) {
     let plan: Vec<_> = server.calls.iter().map(|call| tool_call(call.tool, &call.arguments)).collect();
     let direct = run_calls(&workspace, &TS_V1, "legacy", &server.command, &plan);
 
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let mut command = workspace.command(&server.command[0]);
     command.args([&server.command[1], transport]).env("PORT", port.to_string());
     let http_server = HttpServer(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());

@@ -1,7 +1,6 @@
 //! Servers made with the official SDKs, over HTTP with every transport and setting that the SDKs have: results through
 //! dynamic-mcp equal those of the same server on stdio. One process serves all endpoints of an SDK.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -152,11 +151,8 @@ fn check_endpoints(client: &Client, script: &str, endpoints: &[Endpoint]) {
 /// Starts the server. Returns it and its origin.
 fn start_server(workspace: &Workspace, program: &Path, script: &Path) -> (HttpServer, String) {
     let mut command = workspace.command(program);
-    command.arg(script).arg("http").stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut server = HttpServer(command.spawn().unwrap());
-    let mut port = String::new();
-    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut port).unwrap();
-    (server, format!("http://127.0.0.1:{}", port.trim()))
+    command.arg(script).arg("http").stderr(Stdio::null());
+    HttpServer::start(command)
 }
 
 fn assert_step(what: &str, expected: &str, mut direct: Value, mut proxied: Value, unsupported: &[&str]) {

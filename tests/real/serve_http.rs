@@ -2,8 +2,6 @@
 //! finds the server, registers itself, logs in, and calls tools with its token.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -15,7 +13,7 @@ use crate::clients::{
     Client, PY_V1, PY_V2_PROBING, TS_LOGIN, TS_V1, TS_V2, TS_V2_PROBING, proxied_call, run_calls, run_plan,
     tool_call,
 };
-use crate::reference_server_http::HttpServer;
+use crate::reference_server_http::{HttpServer, free_port};
 use crate::reference_servers;
 use crate::workspace::{Workspace, path_string};
 
@@ -144,17 +142,10 @@ impl Served {
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// Starts an authorization server that signs access tokens with this algorithm. Returns it and its issuer.
 fn start_authorization_server(workspace: &Workspace, algorithm: &str) -> (HttpServer, String) {
     let mut command = workspace.command(workspace.install_dir.join("bin/node"));
     command.arg(workspace.path("authorization_server.mjs")).arg(algorithm);
-    command.stdout(Stdio::piped()).stderr(File::create(workspace.path("authorization_server.log")).unwrap());
-    let mut server = HttpServer(command.spawn().unwrap());
-    let mut port = String::new();
-    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut port).unwrap();
-    (server, format!("http://127.0.0.1:{}", port.trim()))
+    command.stderr(File::create(workspace.path("authorization_server.log")).unwrap());
+    HttpServer::start(command)
 }

@@ -8,23 +8,15 @@ use std::thread;
 use std::time::Duration;
 use tokio::time::Instant;
 
-use super::{Served, call_params, config, for_all, post, read_head, stateless_message};
+use super::{Served, call_params, config, for_all, read_head, stateless_post};
 use crate::support::{InputRecord, Turn, are_installed, output_of};
 
 #[test]
 fn a_user_has_a_number_of_open_requests() {
     let record = InputRecord::new();
     let served = Served::start(&config([("g", record.attached_to(for_all(&[])))]), &["--max-in-flight", "2"]);
-    let (headers, body) =
-        stateless_message(&json!({}), "tools/call", call_params("g", "sleep", json!({"ms": 60_000})));
-    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let mut open: Vec<_> = (0..2)
-        .map(|_| {
-            let mut stream = served.connect();
-            stream.write_all(post(&headers, &body).as_bytes()).unwrap();
-            stream
-        })
-        .collect();
+    let sleep = stateless_post(&[], "tools/call", call_params("g", "sleep", json!({"ms": 60_000})));
+    let mut open: Vec<_> = (0..2).map(|_| served.begin(&sleep)).collect();
     record.wait_for("tools/call", 1);
     let refused = served.request("tools/list", json!({}));
     assert_eq!((refused.status, refused.header("retry-after")), (429, "1"));
@@ -35,16 +27,9 @@ fn a_user_has_a_number_of_open_requests() {
 #[test]
 fn a_user_has_a_rate() {
     let served = Served::start(&config([("g", for_all(&[]))]), &["--max-rate", "3"]);
-    let (headers, body) = stateless_message(&json!({}), "tools/list", json!({}));
-    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let list = stateless_post(&[], "tools/list", json!({}));
     let begin = Instant::now();
-    let open: Vec<_> = (0..20)
-        .map(|_| {
-            let mut stream = served.connect();
-            stream.write_all(post(&headers, &body).as_bytes()).unwrap();
-            stream
-        })
-        .collect();
+    let open: Vec<_> = (0..20).map(|_| served.begin(&list)).collect();
     let statuses: Vec<_> = open.into_iter().map(|stream| read_head(stream).status).collect();
     let count = |status| statuses.iter().filter(|got| **got == status).count();
     // Three at once, and those whose turn comes within a second.
@@ -100,10 +85,7 @@ fn many_users_of_one_connection_get_their_own_answers() {
                 for n in 0..20 {
                     let text = format!("{client}-{n}");
                     let params = call_params("g", "echo", json!({"text": text}));
-                    let (headers, body) = stateless_message(&json!({}), "tools/call", params);
-                    let headers: Vec<_> =
-                        headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-                    stream.write_all(post(&headers, &body).as_bytes()).unwrap();
+                    stream.write_all(stateless_post(&[], "tools/call", params).as_bytes()).unwrap();
                     let answer: Value = read_head(stream.try_clone().unwrap()).json();
                     assert_eq!(answer["result"]["content"][0]["text"], text);
                 }
@@ -135,16 +117,8 @@ fn clients_that_read_no_answer_hold_up_nobody() {
     let _turn = Turn::take();
     let record = InputRecord::new();
     let served = Served::start(&config([("g", record.attached_to(for_all(&[])))]), &[]);
-    let params = call_params("g", "big", json!({"bytes": 5_000_000}));
-    let (headers, body) = stateless_message(&json!({}), "tools/call", params);
-    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let slow: Vec<_> = (0..4)
-        .map(|_| {
-            let mut stream = served.connect();
-            stream.write_all(post(&headers, &body).as_bytes()).unwrap();
-            stream
-        })
-        .collect();
+    let big = stateless_post(&[], "tools/call", call_params("g", "big", json!({"bytes": 5_000_000})));
+    let slow: Vec<_> = (0..4).map(|_| served.begin(&big)).collect();
     record.wait_for("tools/call", slow.len() - 1);
     let answer = served.call(&[], "g", "echo", json!({"text": "x"}));
     assert_eq!(answer["result"]["content"][0]["text"], "x");
@@ -159,16 +133,8 @@ fn a_user_who_floods_takes_nothing_from_another() {
     let tokens = super::users::tokens(&dir, &[("ann", None), ("bob", None)]);
     let served = Served::start(&config([("g", for_all(&[]))]), &["--tokens", &tokens, "--max-rate", "50"]);
     let params = call_params("g", "echo", json!({"text": "x"}));
-    let (headers, body) = stateless_message(&json!({}), "tools/call", params);
-    let mut headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    headers.push(("Authorization", "Bearer bob"));
-    let flood: Vec<_> = (0..400)
-        .map(|_| {
-            let mut stream = served.connect();
-            stream.write_all(post(&headers, &body).as_bytes()).unwrap();
-            stream
-        })
-        .collect();
+    let of_bob = stateless_post(&[("Authorization", "Bearer bob")], "tools/call", params);
+    let flood: Vec<_> = (0..400).map(|_| served.begin(&of_bob)).collect();
     for n in 0..20 {
         let text = format!("ann-{n}");
         let answer = served.call(&[("Authorization", "Bearer ann")], "g", "echo", json!({"text": text}));

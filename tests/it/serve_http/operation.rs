@@ -5,12 +5,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 use tokio::time::Instant;
 
-use super::{Served, call_params, config, for_all, post, read_head, stateless_message};
+use super::{Served, call_params, config, for_all, read_head, stateless_message, stateless_post};
 use crate::remote::Server;
 use crate::support::{InputRecord, ProxyCommand, base_env, output_of, scripted_upstream, wait_until};
 
@@ -59,11 +58,8 @@ fn the_end_waits_for_open_requests_and_ends_streams() {
     let mut listener =
         served.request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     listener.event().unwrap();
-    let (headers, body) =
-        stateless_message(&json!({}), "tools/call", call_params("g", "sleep", json!({"ms": 2000})));
-    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let mut open = served.connect();
-    open.write_all(post(&headers, &body).as_bytes()).unwrap();
+    let sleep = call_params("g", "sleep", json!({"ms": 2000}));
+    let open = served.begin(&stateless_post(&[], "tools/call", sleep));
     record.wait_for("tools/call", 0);
     let begin = Instant::now();
     let pid = nix::unistd::Pid::from_raw(served.proxy.pid().try_into().unwrap());

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::net::Shutdown;
 
-use super::{Served, call_params, config, for_all, post, read_head, stateless_message};
+use super::{Served, call_params, config, for_all, post, read_head, stateless_post};
 use crate::support::InputRecord;
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -63,18 +63,14 @@ fn a_closed_stream_cancels_only_in_the_modern_era() {
     let record = InputRecord::new();
     let served = Served::start(&config([("g", record.attached_to(for_all(&[])))]), &[]);
     let sleep = call_params("g", "sleep", json!({"ms": 1500}));
-    let (headers, body) = stateless_message(&json!({}), "tools/call", sleep.clone());
-    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let mut stream = served.connect();
-    stream.write_all(post(&headers, &body).as_bytes()).unwrap();
+    let stream = served.begin(&stateless_post(&[], "tools/call", sleep.clone()));
     let sent = record.wait_for("tools/call", 0).json();
     stream.shutdown(Shutdown::Both).unwrap();
     let cancelled = record.wait_for("notifications/cancelled", 0).json();
     assert_eq!(cancelled["params"]["requestId"], sent["id"]);
 
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": sleep}).to_string();
-    let mut stream = served.connect();
-    stream.write_all(post(&[], &body).as_bytes()).unwrap();
+    let stream = served.begin(&post(&[], &body));
     record.wait_for("tools/call", 1);
     stream.shutdown(Shutdown::Both).unwrap();
     // The server has answered this one only after the other one, so the connection was read meanwhile.
@@ -95,11 +91,10 @@ fn one_request_after_another_is_a_stream_or_json_on_one_connection() {
     let served = Served::start(&config([("g", for_all(&[]))]), &[]);
     let mut params = call_params("g", "progress", json!({"n": 2}));
     params["_meta"] = json!({"progressToken": 1});
-    let (headers, body) = stateless_message(&json!({}), "tools/call", params);
-    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let request = stateless_post(&[], "tools/call", params);
     let mut stream = served.connect();
     for _ in 0..2 {
-        stream.write_all(post(&headers, &body).as_bytes()).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
         let mut response = read_head(stream.try_clone().unwrap());
         let messages: Vec<Value> = std::iter::from_fn(|| response.event()).collect();
         assert_eq!(messages.last().unwrap()["id"], 1);
