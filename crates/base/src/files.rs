@@ -6,7 +6,7 @@
 //! only this program writes. All have a limit on the size. They block for as long as the file system does, so they are
 //! called through [`crate::blocking`].
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 #[cfg(unix)]
@@ -45,17 +45,22 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Reads a regular file of at most `limit` bytes.
+/// Reads a regular file of at most `limit` bytes. Opens nothing else: the writer of a FIFO waits until it is opened, and
+/// what it then writes would be lost.
 ///
 /// # Errors
 ///
 /// Fails if it is anything else, is too large, or cannot be read.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = open(path)?;
-    match FileKind::of(&file.metadata()?) {
-        FileKind::Regular => read_to_limit(file, limit),
+    let check = |metadata: Metadata| match FileKind::of(&metadata) {
+        FileKind::Regular => Ok(()),
         kind => Err(io::Error::other(format!("{kind}, not a regular file"))),
-    }
+    };
+    check(path.metadata()?)?;
+    let file = open(path)?;
+    // The path may name another file by now.
+    check(file.metadata()?)?;
+    read_to_limit(file, limit)
 }
 
 /// Reads an open regular file of at most `limit` bytes.
@@ -103,7 +108,7 @@ enum FileKind {
 }
 
 impl FileKind {
-    fn of(metadata: &std::fs::Metadata) -> Self {
+    fn of(metadata: &Metadata) -> Self {
         let kind = metadata.file_type();
         if kind.is_file() {
             return Self::Regular;
@@ -242,6 +247,21 @@ mod tests {
         });
         assert_eq!(read(&path, MAX_NAMED_BYTES).unwrap(), vec![b'x'; 400_000]);
         writer.join().unwrap();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no FIFOs")]
+    fn the_writer_of_a_fifo_waits_for_who_reads_it() {
+        let (_dir, path) = fifo();
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            move || OpenOptions::new().write(true).open(path).unwrap().write_all(b"secret")
+        });
+        for _ in 0..1000 {
+            assert!(read_regular(&path, 100).is_err() && !writer.is_finished());
+        }
+        assert_eq!(read(&path, 100).unwrap(), b"secret");
+        writer.join().unwrap().unwrap();
     }
 
     #[test]
