@@ -30,6 +30,8 @@ use wire::{Message, Raw, Request, error_object};
 const MAX_QUEUED_BYTES: usize = 1 << 20;
 /// How long to wait before a request that found no room is sent again.
 const ROOM_RETRY: Duration = Duration::from_secs(5);
+/// How long to wait for the servers of a profile.
+const SERVERS_RETRY: Duration = Duration::from_secs(1);
 /// How long to wait for the keys of the authorization server.
 const KEYS_RETRY: Duration = Duration::from_secs(30);
 /// The headers that two components could read in two ways if they were given twice.
@@ -104,10 +106,8 @@ async fn checked(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Resu
     front.pause(wait).await;
     let (permit, _) = begun.map_err(too_many)?;
     let Some(server) = front.server(&principal.profile) else {
-        return Err(refuse(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the servers of this profile are not loaded yet\n",
-        ));
+        let line = "the servers of this profile are not loaded yet: the request may be sent again\n";
+        return Err(retry_later(StatusCode::SERVICE_UNAVAILABLE, SERVERS_RETRY, line));
     };
     let (head, body) = request.into_parts();
     let limit = server.groups().config().settings.max_message_bytes;
