@@ -23,6 +23,8 @@ pub(crate) use config::{
 };
 pub(crate) use input_record::InputRecord;
 pub(crate) use message::{Message, text_of};
+#[cfg(unix)]
+pub(crate) use pipes::wait_readable;
 pub(crate) use pipes::{PipeReader, output_of, wait_for_child, write_all};
 pub(crate) use processes::{Processes, is_alive, kill};
 #[cfg(unix)]

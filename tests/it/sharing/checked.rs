@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::shell::Shell;
-use crate::support::{Turn, config_of, wait_for_child};
+use crate::support::{PipeReader, Turn, config_of, wait_for_child, wait_readable};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::io::Read;
 
 /// A server with a read-only tool without arguments, which runs `call` and returns `$text`.
 fn sh_server(call: &str) -> Value {
@@ -32,11 +33,30 @@ done"#;
     json!({"command": "sh", "args": ["-c", script], "env": {"PICKY": "no such client"}})
 }
 
+/// Returns the exit code and what stdout got. A test takes as long as its thousands of requests do: the deadline is for each
+/// of the steps that stderr, which is a terminal, shows.
+fn check(shell: &Shell, args: &[&str]) -> (i32, String) {
+    let _turn = Turn::take();
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut command = shell.command(&[&["check", "--share"], args].concat());
+    let mut child = command.stderr(terminal.slave).spawn().unwrap();
+    drop(command);
+    let (mut steps, mut shown) = (fs::File::from(terminal.master), [0; 4096]);
+    loop {
+        wait_readable(&steps).unwrap();
+        // The terminal is gone at the end, which is an error.
+        if steps.read(&mut shown).is_err() {
+            break;
+        }
+    }
+    let stdout = PipeReader::new(child.stdout.take().unwrap()).read_to_end();
+    (wait_for_child(&mut child).code().unwrap(), String::from_utf8(stdout).unwrap())
+}
+
 /// Returns the report of each server.
 fn reports(shell: &Shell, args: &[&str]) -> (i32, Vec<Value>) {
-    let _turn = Turn::take();
-    let (code, stdout, stderr) = shell.run(&[&["check", "--share", "--json"], args].concat());
-    let report: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}{stderr}"));
+    let (code, stdout) = check(shell, &[&["--json"], args].concat());
+    let report: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}"));
     (code, report["servers"].as_array().unwrap().clone())
 }
 
@@ -48,11 +68,11 @@ fn servers_that_keep_nothing_are_proposed() {
         ("echo", upstream(json!({"allow": ["read_only_echo"]}))),
         ("cwd", upstream(json!({"allow": ["cwd"], "read_only": ["cwd"]}))),
     ]));
-    let (code, found) = reports(&shell, &[]);
-    let shares: Vec<_> = found.iter().map(|report| (&report["verdict"], &report["share"])).collect();
-    let (yes, user, directory) = (&json!("shareable"), &json!("user"), &json!("directory"));
-    assert_eq!((code, shares), (0, vec![(yes, user), (yes, user), (yes, directory)]), "{found:?}");
-    assert!(found[1]["answers"].as_u64().unwrap() > 1000, "{found:?}");
+    for (name, share, answers) in [("plain", "user", 1), ("echo", "user", 1000), ("cwd", "directory", 1)] {
+        let (code, found) = reports(&shell, &[name]);
+        assert_eq!((code, &found[0]["verdict"], &found[0]["share"]), (0, &json!("shareable"), &json!(share)));
+        assert!(found[0]["answers"].as_u64().unwrap() > answers, "{found:?}");
+    }
 }
 
 #[test]
@@ -94,12 +114,13 @@ fn what_a_server_keeps_is_found() {
     let shell = Shell::new(&config_of(cases.clone().map(|(name, entry, _)| {
         (name, merged(entry, json!({"tools": {"allow": ["t", "read_only_echo"]}})))
     })));
-    let (code, found) = reports(&shell, &[]);
-    for ((name, _, text), report) in cases.iter().zip(&found) {
+    for (name, _, text) in &cases {
+        let (code, found) = reports(&shell, &[name]);
+        let report = &found[0];
         assert!(report["name"] == *name && report["verdict"] == "private", "{report}");
         assert!(report["reasons"][0].as_str().unwrap().contains(text), "{text}: {report}");
+        assert_eq!(code, 0, "it was tested to an end: {report}");
     }
-    assert_eq!((code, found.len()), (0, cases.len()), "each was tested to an end");
 }
 
 #[test]
@@ -112,8 +133,13 @@ fn what_was_not_tested_is_named() {
         ("remote", json!({"url": "http://127.0.0.1:1/mcp"})),
         ("stateful", merged(scripted_upstream(&[]), json!({"stateful": true}))),
     ]));
-    let (code, stdout, _) = shell.run(&["check", "--share"]);
-    assert_eq!(code, 1, "{stdout}");
+    let (mut codes, mut told) = (Vec::new(), String::new());
+    for names in [&["writes"][..], &["fails"], &["broken", "remote", "stateful"]] {
+        let (code, stdout) = check(&shell, names);
+        codes.push(code);
+        told.push_str(&stdout);
+    }
+    assert_eq!(codes, [1, 1, 1], "{told}");
     for part in [
         "writes: not tested completely, so it stays private\n    these tools are not read-only and were not called: \"echo\"; \
          `--all-tools` calls them\n",
@@ -123,7 +149,7 @@ fn what_was_not_tested_is_named() {
         "remote: must stay private\n    it is a remote server",
         "stateful: must stay private\n    its entry says `stateful`\n",
     ] {
-        assert!(stdout.contains(part), "{part:?}: {stdout}");
+        assert!(told.contains(part), "{part:?}: {told}");
     }
     let (code, found) = reports(&shell, &["writes", "--all-tools"]);
     assert!(code == 1 && found[0]["verdict"] == "incomplete", "nobody is there to answer: {found:?}");

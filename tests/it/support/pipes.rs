@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use tokio::time::Instant;
 
-pub(super) use self::readiness::wait_readable;
+pub(crate) use self::readiness::wait_readable;
 use self::readiness::{Pipe, wait_writable};
 use super::{TEST_TIMEOUT, wait_until};
 
