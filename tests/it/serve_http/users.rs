@@ -7,6 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::{Served, config, for_all};
+use crate::oauth::auth_server::MockAuthServer;
 use crate::remote::Server;
 use crate::support::{base_env, output_of, wait_until};
 
@@ -85,6 +86,29 @@ fn a_token_never_reaches_a_remote_server() {
         let whole = format!("{request:?}");
         assert!(!whole.contains("a-secret"), "{whole}");
     }
+}
+
+#[test]
+fn all_users_use_the_login_of_the_config() {
+    let (dir, server) = (TempDir::new().unwrap(), MockAuthServer::start());
+    // The server knows the client by this secret.
+    let oauth = json!({"flow": "client_credentials", "client_id": "team", "client_secret": "s3cret-word"});
+    let mut config = config([("g", json!({"url": server.url(), "oauth": oauth}))]);
+    config["settings"]["keyring"] = json!(false);
+    let args = ["--tokens", &tokens(&dir, &[("of-ann", None), ("of-bob", None)]), "--log-level", "trace"];
+    let served = Served::start(&config, &args);
+    let call = |user: &str| {
+        let [(name, token)] = bearer(user);
+        served.call(&[(name, token.as_str())], "g", "echo", json!({"text": user}))
+    };
+    for user in ["of-ann", "of-bob", "of-ann"] {
+        let answer = call(user);
+        assert_eq!(answer["result"]["content"][0]["text"], user, "{answer}");
+    }
+    assert_eq!(server.grants("client_credentials").len(), 1, "one login for all");
+    let calls = server.http.requests_of("tools/call");
+    assert!(calls.iter().all(|call| call.header("authorization").starts_with("Bearer s3cret-access")));
+    assert!(!served.proxy.log().contains("s3cret-"), "{}", served.proxy.log());
 }
 
 #[test]
