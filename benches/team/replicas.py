@@ -4,9 +4,10 @@
 usage: replicas.py PROGRAM SCRIPTED_UPSTREAM [CALLS]
 
 Three replicas with deploy/haproxy.cfg in front, round robin; 32 clients, half of them of 2026-07-28 and half of 2025-11-25.
-Meanwhile each replica is restarted (SIGTERM), and then one is killed (SIGKILL). Prints what failed, as JSON. Exits with 1 if
-an answer was wrong, if a request failed that was not in flight on the killed replica, or if an error does not say whether
-the call may be repeated.
+Meanwhile each replica is restarted (SIGTERM), and then one is killed (SIGKILL). At the end a client of 2026-07-28 closes its
+connection during a call. Prints what failed, as JSON. Exits with 1 if an answer was wrong, if a request failed that was not
+in flight on the killed replica, if an error does not say whether the call may be repeated, or if the closed connection does
+not cancel the call.
 """
 import hashlib, http.client, json, os, re, signal, subprocess, sys, tempfile, threading, time
 from pathlib import Path
@@ -67,8 +68,8 @@ class Client(threading.Thread):
             self.call(f"{self.number}-{n}")
             n += 1
 
-    def message(self, text):
-        params = {"name": "call_dynamic_tool", "arguments": {"group": "g", "name": "echo", "args": {"text": text}}}
+    def message(self, text, group="g", tool="echo", args=None):
+        params = {"name": "call_dynamic_tool", "arguments": {"group": group, "name": tool, "args": args or {"text": text}}}
         headers = {"Host": "tools.example.com", "Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer ann"}
         if self.number % 2:
             params["_meta"] = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"}, "io.modelcontextprotocol/clientCapabilities": {}}
@@ -102,6 +103,23 @@ class Client(threading.Thread):
             self.wrong.append(body)
 
 
+def closed_connection_cancels(port, record):
+    client = Client(1, port, None)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", "/mcp", *client.message("sleeps", "recorded", "sleep", {"ms": 60_000}))
+    wait_for(record, "tools/call")
+    connection.close()
+    return wait_for(record, "notifications/cancelled")
+
+
+def wait_for(record, text):
+    for _ in range(100):
+        if text in record.read_text():
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def haproxy_config(front, ports):
     text = (ROOT / "deploy/haproxy.cfg").read_text().replace("bind :8080", f"bind 127.0.0.1:{front}")
     for old, port in zip((8081, 8082, 8083), ports):
@@ -111,8 +129,9 @@ def haproxy_config(front, ports):
 
 
 def main(directory):
-    entry = {"command": UPSTREAM, "all_users": True}
-    (directory / "servers.json").write_text(json.dumps({"mcpServers": {"g": entry}, "settings": {"lazy_startup": "eager"}}))
+    entry, record = {"command": UPSTREAM, "all_users": True}, directory / "record"
+    servers = {"g": entry, "recorded": entry | {"args": ["--record", str(record)]}}
+    (directory / "servers.json").write_text(json.dumps({"mcpServers": servers, "settings": {"lazy_startup": "eager"}}))
     (directory / "keys").write_text("MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=\n")
     (directory / "tokens.json").write_text(json.dumps({"tokens": [{"name": "ann", "sha256": hashlib.sha256(b"ann").hexdigest()}]}))
     front, *ports = free_ports(4)
@@ -140,7 +159,7 @@ def main(directory):
         time.sleep(2)
         stop.set()
         [client.join() for client in clients]
-        return report(clients, begin, restarted, gone)
+        return report(clients, begin, restarted, gone, closed_connection_cancels(front, record))
     finally:
         haproxy.kill()
         haproxy.wait()
@@ -148,7 +167,7 @@ def main(directory):
             replica.end(signal.SIGKILL)
 
 
-def report(clients, begin, restarted, gone):
+def report(clients, begin, restarted, gone, cancels):
     """`restarted` is when the rolling restart had ended, a while before the kill, and `gone` when nothing of the killed
     replica was left."""
     if not any(client.latencies for client in clients):
@@ -164,12 +183,12 @@ def report(clients, begin, restarted, gone):
         "calls": len(latencies) + len(failures), "answered": len(latencies), "wrong": len(wrong),
         "failed": len(failures), "of them in flight on the killed replica": len(in_flight),
         "errors that do not say whether the call may be repeated": len(unclear),
-        "calls a second": round(len(latencies) / (time.monotonic() - begin)),
+        "a closed connection cancels its call": cancels, "calls a second": round(len(latencies) / (time.monotonic() - begin)),
         "p50 ms": round(latencies[len(latencies) // 2] * 1000, 1), "p99 ms": round(latencies[len(latencies) * 99 // 100] * 1000, 1),
         "examples": sorted({text for _, text in failures} | set(wrong))[:5],
     }
     print(json.dumps(result, indent=2))
-    return not wrong and not unclear and len(failures) == len(in_flight)
+    return not wrong and not unclear and cancels and len(failures) == len(in_flight)
 
 
 with tempfile.TemporaryDirectory() as name:
