@@ -2,7 +2,7 @@
 
 use super::budget::{Reservation, UNCOUNTED_BYTES};
 use super::{MessageError, Raw};
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use memchr::{memchr, memmem};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -18,6 +18,8 @@ const MIN_ROOM: usize = 2 << 10;
 const LARGE: usize = 64 << 10;
 /// The length in bytes above which no line is expected, because room that is not filled yet is not counted.
 const MAX_EXPECTED: usize = 4 << 20;
+/// How many bytes are read before there is room for them in the budget of all messages.
+const MAX_READ: usize = 256 << 10;
 /// How many bytes of each end of an oversized message are kept, to find its id in them.
 const KEPT_ENDS: usize = 4 << 10;
 /// How many bytes are read ahead while the owner takes no lines, to notice the end of the stream.
@@ -118,7 +120,8 @@ impl LineReader {
                 self.skip(true);
             }
             self.make_room();
-            if self.reader.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
+            let mut room = (&mut self.buffer).limit(MAX_READ);
+            if self.reader.read_buf(&mut room).await.unwrap_or(0) == 0 {
                 let last = self.buffer.split().freeze();
                 self.searched = 0;
                 self.at_end = true;
@@ -291,86 +294,4 @@ pub(super) fn scalar(text: &[u8]) -> Option<(Raw, &[u8])> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::io::Cursor;
-
-    async fn read_lines(input: Vec<u8>, limit: usize) -> Vec<Result<Bytes, MessageError>> {
-        let mut lines = LineReader::new(Box::new(Cursor::new(input)), limit);
-        let mut out = Vec::new();
-        while let Some(line) = lines.next().await {
-            out.push(line);
-        }
-        out
-    }
-
-    #[tokio::test]
-    async fn blank_lines_and_byte_order_marks_are_skipped() {
-        let lines = read_lines(b"\n\r\n \t\n\xef\xbb\xbf{}\r\nlast".to_vec(), 100).await;
-        assert_eq!(lines, [Ok("{}\r".into()), Ok("last".into())]);
-    }
-
-    #[tokio::test]
-    async fn an_oversized_line_is_reported_with_its_id_and_the_next_one_is_read() {
-        let filler = "x".repeat(50_000);
-        for message in [
-            format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"t":"{filler}"}}}}"#),
-            format!(r#"{{"result":{{"t":"{filler}","id":3}},"jsonrpc":"2.0","id":7}}"#),
-            format!(r#"{{"result":{{"t":"{filler}"}},"id" : 7 ,"jsonrpc":"2.0"}}"#),
-        ] {
-            let bytes = message.len() as u64;
-            let lines = read_lines(format!("{message}\n{{}}\n").into_bytes(), 10_000).await;
-            let id = Some(Bytes::from("7"));
-            assert_eq!(lines, [Err(MessageError::TooLong { id, bytes, limit: 10_000 }), Ok("{}".into())]);
-        }
-    }
-
-    #[tokio::test]
-    async fn the_buffer_shrinks_after_a_large_message() {
-        let (mut tx, rx) = tokio::io::duplex(4096);
-        let mut lines = LineReader::new(Box::new(rx), 1 << 20);
-        let writing = tokio::spawn(async move {
-            let large = format!("{}\n{{\"half", "x".repeat(500_000));
-            tokio::io::AsyncWriteExt::write_all(&mut tx, large.as_bytes()).await.unwrap();
-            tx
-        });
-        assert_eq!(lines.next().await.unwrap().unwrap().len(), 500_000);
-        let _open = writing.await.unwrap();
-        let more = tokio::time::timeout(std::time::Duration::from_millis(20), lines.next()).await;
-        assert!(more.is_err());
-        assert_eq!(lines.buffer, &b"{\"half"[..]);
-        assert!(lines.buffer.capacity() <= 2 * MIN_BUFFER, "{}", lines.buffer.capacity());
-    }
-
-    #[tokio::test]
-    async fn an_id_inside_a_body_is_not_taken_for_the_message_id() {
-        let filler = "x".repeat(50_000);
-        let lines = read_lines(format!(r#"{{"result":{{"id":3,"t":"{filler}"}}}}"#).into_bytes(), 1000).await;
-        assert!(matches!(&lines[..], [Err(MessageError::TooLong { id: None, .. })]), "{lines:?}");
-    }
-
-    proptest! {
-        #[test]
-        fn lines_do_not_depend_on_the_chunks_of_the_stream(text in "[a-c\n]{0,60}", cut in 1usize..7) {
-            let expected: Vec<_> = text.split('\n').filter(|l| !l.is_empty()).map(String::from).collect();
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            let got = runtime.block_on(async {
-                let (mut tx, rx) = tokio::io::duplex(cut);
-                let writer = async move {
-                    tokio::io::AsyncWriteExt::write_all(&mut tx, text.as_bytes()).await.unwrap();
-                };
-                let reader = async {
-                    let mut lines = LineReader::new(Box::new(rx), 1000);
-                    let mut out = Vec::new();
-                    while let Some(line) = lines.next().await {
-                        out.push(String::from_utf8(line.unwrap().to_vec()).unwrap());
-                    }
-                    out
-                };
-                tokio::join!(writer, reader).1
-            });
-            prop_assert_eq!(got, expected);
-        }
-    }
-}
+mod tests;
