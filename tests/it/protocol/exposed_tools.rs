@@ -66,17 +66,21 @@ fn if_the_cache_knows_every_group_only_get_status_of_our_own_tools_is_listed() {
     assert!(tool_names[..tool_names.len() - 1].iter().all(|name| name.starts_with("g__")), "{tool_names:?}");
 }
 
-/// The files of the cache that have the definitions.
-fn definition_files(cache: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
+/// The files of the cache: the index, which is written last, and those with the definitions.
+fn cache_files(cache: &std::path::Path) -> (bool, Vec<std::path::PathBuf>) {
+    let (mut has_index, mut definitions) = (false, Vec::new());
     for entry in std::fs::read_dir(cache).into_iter().flatten().map(|entry| entry.unwrap().path()) {
-        match entry.is_dir() {
-            true => found.extend(definition_files(&entry)),
-            false if entry.ends_with("index.json") || entry.extension().is_none_or(|ext| ext != "json") => {}
-            false => found.push(entry),
+        if entry.is_dir() {
+            let found = cache_files(&entry);
+            has_index |= found.0;
+            definitions.extend(found.1);
+        } else if entry.ends_with("index.json") {
+            has_index = true;
+        } else if entry.extension().is_some_and(|extension| extension == "json") {
+            definitions.push(entry);
         }
     }
-    found
+    (has_index, definitions)
 }
 
 #[test]
@@ -92,12 +96,12 @@ fn exposed_tools_whose_cached_definitions_are_lost_are_read_again() {
         };
         let mut first = start();
         first.connect(["g"]);
-        wait_until("the cache is written", || !definition_files(cache.path()).is_empty());
+        wait_until("the cache is written", || cache_files(cache.path()).0);
         first.close_stdin();
         first.wait_for_exit();
         let lists_echo = |proxy: &mut Proxy| tool_names(proxy).contains(&"g__echo".to_owned());
         assert!(lists_echo(&mut start()), "{mode}: from the cache");
-        for file in definition_files(cache.path()) {
+        for file in cache_files(cache.path()).1 {
             match loss {
                 None => std::fs::remove_file(file).unwrap(),
                 Some(text) => std::fs::write(file, text).unwrap(),
