@@ -198,6 +198,10 @@ impl LineReader {
         let mut line = self.buffer.split_to(end + 1);
         line.truncate(end);
         self.searched = 0;
+        if end > MAX_EXPECTED {
+            // The rest of the buffer would keep all of it, uncounted, when the line is dropped.
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
         match end > LARGE {
             true => self.last_large = end.min(MAX_EXPECTED),
             false => self.last = end,

@@ -66,6 +66,14 @@ async fn little_is_read_before_it_is_reserved() {
 }
 
 #[tokio::test]
+async fn the_memory_of_a_long_line_is_its_own() {
+    let text = format!("{}\n{{\"half", "x".repeat(5 << 20));
+    let mut lines = LineReader::new(Box::new(Cursor::new(text)), 8 << 20);
+    assert_eq!(lines.next().await.unwrap().unwrap().len(), 5 << 20);
+    assert!(lines.buffer.capacity() <= MAX_READ, "{}", lines.buffer.capacity());
+}
+
+#[tokio::test]
 async fn the_buffer_shrinks_after_a_large_message() {
     let (mut tx, rx) = tokio::io::duplex(4096);
     let mut lines = LineReader::new(Box::new(rx), 1 << 20);
