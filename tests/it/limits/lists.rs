@@ -90,24 +90,24 @@ fn start_with_list(member: &str, entries: &[String]) -> Proxy {
     proxy
 }
 
-/// Sends a request whose answer takes work on lists, and a call of `good` after it. Asserts that the call is answered
-/// first, and returns the answer of the request.
-fn assert_good_is_first(proxy: &mut Proxy, method: &str, params: &Value) -> Message {
-    let id = proxy.send_request(method, params.clone());
-    let call = proxy.send_call("good", "echo", json!({"text": "x"})).to_string();
+/// Sends a request whose answer takes work on lists, and a ping. Asserts that the ping is answered first, and returns the
+/// answer of the request. One write has both, and the ping waits for no server, so their order does not depend on how busy
+/// the machine is.
+fn assert_ping_is_first(proxy: &mut Proxy, method: &str, params: &Value) -> Message {
+    let [id, ping] = proxy.send_both([(method, params), ("ping", &json!({}))]);
     loop {
         let message = proxy.next_message().expect("an answer");
         match message.id() {
-            Some(first) if first == call => return proxy.response(id),
+            Some(first) if first == ping.to_string() => return proxy.response(id),
             Some(first) => {
-                assert_ne!(first, id.to_string(), "{method} {params} delays a call of another server");
+                assert_ne!(first, id.to_string(), "{method} {params} delays other requests");
             }
             None => {}
         }
     }
 }
 
-/// The same for a request that `evil` itself answers.
+/// Sends a request that `evil` itself answers, and a call of `good`. Asserts that the call is answered soon.
 fn assert_good_is_prompt(proxy: &mut Proxy, method: &str, params: &Value) {
     let id = proxy.send_request(method, params.clone());
     let begin = Instant::now();
@@ -201,7 +201,7 @@ fn a_description_of_a_group_delays_no_other_group() {
     {
         let arguments = merged(json!({"group": "evil"}), arguments);
         let params = json!({"name": "get_dynamic_tools", "arguments": arguments});
-        assert_good_is_first(&mut proxy, "tools/call", &params);
+        assert_ping_is_first(&mut proxy, "tools/call", &params);
     }
 }
 
@@ -224,7 +224,7 @@ fn the_list_of_tools_a_search_and_a_call_in_another_spelling_delay_no_other_grou
         ("tools/call", ours("search_dynamic_tools", json!({"query": "waxx"}))),
         ("tools/call", ours("call_dynamic_tool", json!({"name": "unknown tool", "args": {}}))),
     ] {
-        assert_good_is_first(&mut proxy, method, &params);
+        assert_ping_is_first(&mut proxy, method, &params);
     }
     let call = ours("call_dynamic_tool", json!({"group": "evil", "name": "T-7", "args": {}}));
     assert_good_is_prompt(&mut proxy, "tools/call", &call);
@@ -250,7 +250,7 @@ fn the_owner_of_a_uri_among_many_templates_and_apps_is_found_beside_other_reques
         )
     };
     let mut proxy = start_with_list("tools", &(0..11_000).map(app).collect::<Vec<_>>());
-    assert_good_is_first(&mut proxy, "tools/list", &json!({"lazy": false}));
+    assert_ping_is_first(&mut proxy, "tools/list", &json!({"lazy": false}));
     assert_good_is_prompt(&mut proxy, "resources/read", &read);
 }
 

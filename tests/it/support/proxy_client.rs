@@ -35,10 +35,22 @@ impl Proxy {
 
     /// Sends a request with these bytes as its params, and returns its id.
     pub(crate) fn send_raw_request(&mut self, method: &str, params: &str) -> u64 {
+        let line = self.next_request(method, params);
+        self.write_line(&line);
+        self.last_id
+    }
+
+    /// Sends two requests with one write, and returns their ids.
+    pub(crate) fn send_both(&mut self, requests: [(&str, &Value); 2]) -> [u64; 2] {
+        let lines = requests.map(|(method, params)| self.next_request(method, &params.to_string()));
+        self.write_line(&lines.join("\n"));
+        [self.last_id - 1, self.last_id]
+    }
+
+    fn next_request(&mut self, method: &str, params: &str) -> String {
         self.last_id += 1;
         let id = self.last_id;
-        self.write_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#));
-        id
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
     }
 
     /// Sends a call of an upstream's tool and returns the id of the request.
