@@ -66,21 +66,21 @@ fn if_the_cache_knows_every_group_only_get_status_of_our_own_tools_is_listed() {
     assert!(tool_names[..tool_names.len() - 1].iter().all(|name| name.starts_with("g__")), "{tool_names:?}");
 }
 
-/// The files of the cache: the index, which is written last, and those with the definitions.
-fn cache_files(cache: &std::path::Path) -> (bool, Vec<std::path::PathBuf>) {
-    let (mut has_index, mut definitions) = (false, Vec::new());
+/// The JSON files of the cache: the index, which is written last, and those with the definitions.
+fn cache_files(cache: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
     for entry in std::fs::read_dir(cache).into_iter().flatten().map(|entry| entry.unwrap().path()) {
-        if entry.is_dir() {
-            let found = cache_files(&entry);
-            has_index |= found.0;
-            definitions.extend(found.1);
-        } else if entry.ends_with("index.json") {
-            has_index = true;
-        } else if entry.extension().is_some_and(|extension| extension == "json") {
-            definitions.push(entry);
+        match entry.is_dir() {
+            true => found.extend(cache_files(&entry)),
+            false if entry.extension().is_some_and(|extension| extension == "json") => found.push(entry),
+            false => {}
         }
     }
-    (has_index, definitions)
+    found
+}
+
+fn is_index(file: &std::path::Path) -> bool {
+    file.ends_with("index.json")
 }
 
 #[test]
@@ -96,12 +96,12 @@ fn exposed_tools_whose_cached_definitions_are_lost_are_read_again() {
         };
         let mut first = start();
         first.connect(["g"]);
-        wait_until("the cache is written", || cache_files(cache.path()).0);
+        wait_until("the cache is written", || cache_files(cache.path()).iter().any(|file| is_index(file)));
         first.close_stdin();
         first.wait_for_exit();
         let lists_echo = |proxy: &mut Proxy| tool_names(proxy).contains(&"g__echo".to_owned());
         assert!(lists_echo(&mut start()), "{mode}: from the cache");
-        for file in cache_files(cache.path()).1 {
+        for file in cache_files(cache.path()).into_iter().filter(|file| !is_index(file)) {
             match loss {
                 None => std::fs::remove_file(file).unwrap(),
                 Some(text) => std::fs::write(file, text).unwrap(),
