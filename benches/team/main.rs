@@ -5,7 +5,8 @@
 //!
 //! The clients run on core 0, the servers and proxies on core 1. `DYNAMIC_MCP_BENCH_PROGRAM` measures another binary,
 //! `DYNAMIC_MCP_BENCH_PEERS` also the proxies that `benches/team/peers` has installed in that folder. Each figure is the
-//! median of rounds, and the contestants take turns. `-- calls`, `-- memory` and `-- flood` measure only that. docs/benchmarks.md has the figures of a run.
+//! median of rounds, and the contestants take turns. `-- calls`, `-- memory` and `-- flood` measure only that.
+//! docs/benchmarks.md has the figures of a run.
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 #![allow(clippy::unwrap_used, reason = "a bench may panic")]
 #![cfg_attr(target_os = "linux", expect(clippy::disallowed_types, reason = "no clock is paused here"))]

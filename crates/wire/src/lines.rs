@@ -18,7 +18,7 @@ const MIN_ROOM: usize = 2 << 10;
 const LARGE: usize = 64 << 10;
 /// The length in bytes above which no line is expected, because room that is not filled yet is not counted.
 const MAX_EXPECTED: usize = 4 << 20;
-/// How many bytes are read before there is room for them in the budget of all messages.
+/// How many bytes one read takes at most: so many may be there before they are reserved in the budget of all messages.
 const MAX_READ: usize = 256 << 10;
 /// How many bytes of each end of an oversized message are kept, to find its id in them.
 const KEPT_ENDS: usize = 4 << 10;
