@@ -13,6 +13,9 @@ use std::path::PathBuf;
 /// More than exec accepts as arguments and environment, 6 MB (execve(2)), and than the other files have.
 const MAX_BYTES: u64 = 16 << 20;
 
+/// The flag of a process that is exiting, see include/linux/sched.h of Linux.
+const PF_EXITING: u32 = 4;
+
 /// Executes the file that our process was started from, even if another file has taken its place since.
 pub const OWN_EXE: &str = "/proc/self/exe";
 
@@ -31,6 +34,8 @@ pub struct ProcStat {
     pub starttime: u64,
     /// Whether a signal or a debugger has stopped it.
     pub is_stopped: bool,
+    /// Whether it is about to exit (PF_EXITING) or has exited.
+    pub is_exiting: bool,
     /// Whether it has exited and was not reaped.
     pub is_zombie: bool,
 }
@@ -38,7 +43,16 @@ pub struct ProcStat {
 impl ProcStat {
     /// Creates the record of a process that is only known to lead a session of its own.
     pub fn session_leader(pid: i32) -> Self {
-        Self { pid, ppid: 0, pgrp: pid, session: pid, starttime: 0, is_stopped: false, is_zombie: false }
+        Self {
+            pid,
+            ppid: 0,
+            pgrp: pid,
+            session: pid,
+            starttime: 0,
+            is_stopped: false,
+            is_exiting: false,
+            is_zombie: false,
+        }
     }
 
     /// Returns whether the process of this pid and start time runs. One that has exited and was not reaped does not.
@@ -59,6 +73,7 @@ impl ProcStat {
             ppid: number(1)?,
             pgrp: number(2)?,
             session: number(3)?,
+            is_exiting: fields.get(6)?.parse::<u32>().ok()? & PF_EXITING != 0,
             starttime: fields.get(19)?.parse().ok()?,
         })
     }
@@ -67,6 +82,12 @@ impl ProcStat {
 /// Returns /proc/PID/stat; `None` once the process was reaped, and without a /proc.
 pub fn stat(pid: i32) -> Option<ProcStat> {
     ProcStat::parse(pid, &read(pid, "stat").ok()?)
+}
+
+/// Returns whether a process is exiting or has exited, so that its files are closed or about to be, although its parent
+/// may not know yet. `false` on a system without such a /proc.
+pub fn is_exiting(pid: i32) -> bool {
+    cfg!(target_os = "linux") && stat(pid).is_none_or(|process| process.is_exiting)
 }
 
 /// Returns every process, including zombies.
@@ -336,7 +357,9 @@ mod tests {
         let text = b"7 (a) Z 1 2\xff(b) T 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 99 22";
         let stat = ProcStat::parse(7, text).unwrap();
         assert_eq!((stat.pid, stat.ppid, stat.pgrp, stat.session, stat.starttime), (7, 3, 4, 5, 99));
-        assert!(stat.is_stopped && !stat.is_zombie);
+        assert!(stat.is_stopped && !stat.is_zombie && !stat.is_exiting);
+        let exiting = b"7 (b) R 3 4 5 6 7 4194316 9 10 11 12 13 14 15 16 17 18 19 20 99 22";
+        assert!(ProcStat::parse(7, exiting).unwrap().is_exiting);
         assert!(ProcStat::parse(7, b"7 (a) S 1 2").is_none());
         assert!(ProcStat::parse(7, b"7 (a").is_none());
     }
@@ -383,6 +406,7 @@ mod tests {
     fn our_own_process_is_read() {
         let pid = std::process::id().cast_signed();
         let own = stat(pid).unwrap();
+        assert!(!is_exiting(pid) && is_exiting(0));
         assert!(ProcStat::is_running(pid, own.starttime) && !ProcStat::is_running(pid, own.starttime + 1));
         assert!(processes().any(|process| process.pid == pid));
         assert!(own.ppid == 0 || !kernel_lists_children() || children(own.ppid).contains(&pid));

@@ -5,6 +5,7 @@ use super::launch::{self, Launch};
 use super::server_log::ServerLog;
 use super::stderr::StderrTail;
 use super::warden::{Exit, ProcessHandle, SpawnError, SpawnedProcess, StopTimeouts, Warden};
+use base::{blocking, procfs};
 use config::env::Env;
 use config::{GroupName, StdioConfig};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use wire::output::{Output, PollableFd, Writer};
 
 /// How long the last output of a process may come after its exit, or its exit after the end of its output.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long the exit of a process that is exiting may take, and our hearing of it. More than a busy system needs.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Lines of stderr that an error message shows.
 pub const STDERR_TAIL_LINES: usize = 20;
 
@@ -132,11 +135,11 @@ impl ChildTransport {
         drained(&self.0.process).await;
     }
 
-    /// Returns how the process ended, or that only the connection did: waits 100 ms for its exit. To be called after
-    /// the end of its stdout.
+    /// Returns how the process ended, or that only the connection did, see [`end_of_output`]. To be called after the end
+    /// of its stdout.
     pub async fn connection_end(&self) -> ProcessEnd {
-        let ChildInner { process, process_env, group, stdio, .. } = &*self.0;
-        let (exit, how) = end_of_output(process).await;
+        let ChildInner { process, pid, process_env, group, stdio, .. } = &*self.0;
+        let (exit, how) = end_of_output(*pid, process).await;
         let stderr = self.stderr_tail();
         let withheld = match exit {
             Some(Exit::Code(0)) => Vec::new(),
@@ -158,13 +161,24 @@ pub async fn drained(process: &ProcessHandle) {
     sleep(DRAIN_TIMEOUT).await;
 }
 
-/// Returns how a process ended whose output has ended, and what to say about it. `None` if it has not exited within
-/// 100 ms.
-pub async fn end_of_output(process: &ProcessHandle) -> (Option<Exit>, String) {
-    match timeout(DRAIN_TIMEOUT, process.exited()).await {
-        Ok(exit) => (Some(exit), format!("its process {exit}")),
-        Err(_) => (None, "it closed its stdout".to_owned()),
+/// Returns how a process ended whose output has ended, and what to say about it. `None` if it goes on without its output:
+/// after 100 ms it is not exiting, or 2 s later it has not exited.
+pub async fn end_of_output(pid: u32, process: &ProcessHandle) -> (Option<Exit>, String) {
+    let mut exit = timeout(DRAIN_TIMEOUT, process.exited()).await.ok();
+    if exit.is_none() && is_exiting(pid).await {
+        exit = timeout(EXIT_TIMEOUT, process.exited()).await.ok();
     }
+    let how = match exit {
+        Some(exit) => format!("its process {exit}"),
+        None => "it closed its stdout".to_owned(),
+    };
+    (exit, how)
+}
+
+/// Returns whether a process is exiting or has exited, as far as the system tells without its parent.
+async fn is_exiting(pid: u32) -> bool {
+    // If another process has got the pid by now, the answer only makes the message less exact.
+    blocking::run(EXIT_TIMEOUT, move || procfs::is_exiting(pid.cast_signed())).await.unwrap_or(false)
 }
 
 /// Spawns a process. If a direct start fails, forgets it and spawns what the config says.

@@ -1,4 +1,5 @@
-//! A warden that is stopped (SIGSTOP) when its owner ends does not stay, nor do its upstreams.
+//! A warden that is stopped (SIGSTOP) when its owner ends does not stay, nor do its upstreams. One that goes on still tells
+//! how an upstream ended.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +8,13 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
+use process::child::end_of_output;
+use process::warden::{Exit, SpawnedProcess};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::io::AsyncReadExt;
+use tokio::time::{Instant, sleep};
 
-use super::send_signal;
+use super::{run, send_signal, sh, warden};
 use crate::support::namespaces::{NamespaceRun, OWN_PIDS, run_again_in};
 use crate::support::{
     Processes, Proxy, ProxyCommand, config_of, is_alive, merged, pure_config, scripted_upstream, wait_until,
@@ -18,6 +22,31 @@ use crate::support::{
 
 /// How long an ordered exit may take, on a machine that does nothing else.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(1500);
+
+#[test]
+fn an_exit_that_is_reported_late_is_not_taken_for_a_closed_stdout() {
+    run(async {
+        let warden = warden();
+        let end_of = async |script: &str, meanwhile: &dyn Fn()| {
+            let SpawnedProcess { pid, stdin, mut stdout, handle, .. } =
+                warden.spawn(sh(script)).await.unwrap();
+            meanwhile();
+            drop(stdin);
+            stdout.read_to_end(&mut Vec::new()).await.unwrap();
+            end_of_output(pid, &handle).await
+        };
+        let pid_of_warden = || warden.pid().unwrap();
+        let stop = || send_signal(pid_of_warden(), Signal::SIGSTOP);
+        let resume = async {
+            sleep(Duration::from_millis(500)).await;
+            send_signal(pid_of_warden(), Signal::SIGCONT);
+        };
+        let ((exit, how), ()) = tokio::join!(end_of("read line; exit 7", &stop), resume);
+        assert_eq!((exit, &*how), (Some(Exit::Code(7)), "its process exited with code 7"));
+        let (exit, how) = end_of("read line; exec >&-; exec sleep 60", &|| ()).await;
+        assert_eq!((exit, &*how), (None, "it closed its stdout"));
+    });
+}
 
 /// Stops a warden again and again until it has ended or `is_done`.
 fn keep_stopped(warden: u32, is_done: &AtomicBool) {

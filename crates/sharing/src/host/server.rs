@@ -117,7 +117,7 @@ impl SharedServer {
             Some(has_ended) = ended.next() => has_ended,
         };
         if has_ended {
-            let (_, how) = end_of_output(&handle).await;
+            let (_, how) = end_of_output(self.pid, &handle).await;
             self.end_sessions(&how, &tail.last_lines(STDERR_TAIL_LINES));
         }
         self.peer.end();
