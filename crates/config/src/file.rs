@@ -74,7 +74,7 @@ config_object! {
         env: Option<BTreeMap<String, String>> [stdio().also(&["environment"])],
         /// A file with more environment variables; `env` overrides it. A relative path starts at the config file's
         /// directory, and `~` is the home directory. The file may be a FIFO of a password manager, which is read for
-        /// 2 s, up to 1 MB. The config file and the files of `{file:…}` may be FIFOs, too.
+        /// 2 s, up to 1 MiB. The config file and the files of `{file:…}` may be FIFOs, too.
         #[schemars(extend("examples" = ["github.env"]))]
         env_file: Option<String> [stdio()],
         /// The program's working directory. A relative path starts at the config file's directory, and `~` is the home

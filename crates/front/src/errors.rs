@@ -264,7 +264,7 @@ pub fn malformed(error: &MessageError) -> RpcError {
             code::INTERNAL_ERROR,
             format!(
                 "a message of {bytes} bytes was dropped because too many large messages wait to be read: they share \
-                 {} MB. Read the answers, then send it again",
+                 {} MiB. Read the answers, then send it again",
                 BUDGET_BYTES >> 20
             ),
         ),

@@ -136,7 +136,7 @@ fn check_names(front: &HttpFront, request: &HttpRequest<Incoming>) -> Result<(),
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if bytes > MAX_HEAD_BYTES {
-        return Err(refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers exceed 64 kB\n"));
+        return Err(refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers exceed 64 KiB\n"));
     }
     front.options().names.check(headers, request.uri()).map_err(|why| {
         let error = error_object(code::INVALID_REQUEST, &why, None);

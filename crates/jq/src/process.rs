@@ -41,7 +41,7 @@ pub enum JqError {
     #[error("the program ran for more than {} s", CPU_TIME.as_secs())]
     TimedOut,
     /// The process ended without an answer: only its memory and its stack can be the reason.
-    #[error("the program needs more than {} MB of memory, or recurses too deep", MEMORY_BYTES >> 20)]
+    #[error("the program needs more than {} MiB of memory, or recurses too deep", MEMORY_BYTES >> 20)]
     OutOfMemory,
     /// The interpreter panicked, which is a mistake of its own.
     #[error("jq cannot run the program; write it in another way")]

@@ -130,10 +130,13 @@ fn a_program_that_loops_or_allocates_without_end_is_ended_and_the_session_goes_o
     for (program, why) in [
         ("def f: f; f", "the program ran for more than 2 s"),
         ("[limit(1; repeat(empty))]", "the program ran for more than 2 s"),
-        ("\"x\" | until(false; . + .)", "the program needs more than 256 MB of memory, or recurses too deep"),
+        (
+            "\"x\" | until(false; . + .)",
+            "the program needs more than 256 MiB of memory, or recurses too deep",
+        ),
         // Numbers in a list would take most of the time that a program has, in a build without optimizations.
-        ("[\"x\"] | until(false; [.[0] + .[0]])", "the program needs more than 256 MB of memory"),
-        ("def f: 1 + f; f", "the program needs more than 256 MB of memory, or recurses too deep"),
+        ("[\"x\"] | until(false; [.[0] + .[0]])", "the program needs more than 256 MiB of memory"),
+        ("def f: 1 + f; f", "the program needs more than 256 MiB of memory, or recurses too deep"),
     ] {
         let got = select(&mut proxy, &result, program);
         let text = failure(&got);

@@ -137,7 +137,7 @@ fn a_definition_of_too_many_levels_or_bytes_is_left_off_and_stays_callable() {
     let status = left_off(&mut proxy);
     for part in [
         r#"1 tools with a definition of more than 256 levels (\"deep\")"#,
-        r#"2 tools with a definition of more than 1 MB (\"around\", \"long\")"#,
+        r#"2 tools with a definition of more than 1 MiB (\"around\", \"long\")"#,
     ] {
         assert!(status.contains(part), "{status}");
     }

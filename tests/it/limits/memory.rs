@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::remote::server::{Reply, Request, Server};
 use crate::support::{Proxy, ProxyCommand, Turn, pure_config, scripted_upstream};
 
-/// The number of groups; each answers with `ANSWER_BYTES`. Together they exceed the budget of 256 MB.
+/// The number of groups; each answers with `ANSWER_BYTES`. Together they exceed the budget of 256 MiB.
 const GROUPS: usize = 14;
 const ANSWER_BYTES: usize = 25 << 20;
 
@@ -35,7 +35,7 @@ fn assert_some_give_way(server: impl Fn(usize) -> Value, tool: &str) {
             continue;
         }
         refused += 1;
-        assert!(response.line.contains("they share 256 MB"), "{}", response.line);
+        assert!(response.line.contains("they share 256 MiB"), "{}", response.line);
     }
     let peak = memory(proxy.pid(), "VmHWM");
     eprintln!("{complete} complete, {refused} refused, peak {} MB", peak >> 20);

@@ -83,7 +83,7 @@ config_keys! {
     #[schemars(extend("default" = 600))]
     names_budget: usize => usize = 600,
     /// The size limit of one message in bytes (32 MiB); above 0. A call with a longer answer fails. All messages
-    /// together have 256 MB.
+    /// together have 256 MiB.
     #[schemars(extend("default" = 33_554_432))]
     max_message_bytes: NonZeroUsize => usize = 32 << 20,
     /// Which hybrid servers are started at the start of dynamic-mcp to list their tools: only those whose tools were

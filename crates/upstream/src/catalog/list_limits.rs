@@ -107,9 +107,9 @@ impl LeftOffReason {
     fn text(self) -> String {
         match self {
             Self::Count => "after the first 10,000".to_owned(),
-            Self::Size => format!("with a definition of more than {} MB", MAX_DEFINITION_BYTES >> 20),
+            Self::Size => format!("with a definition of more than {} MiB", MAX_DEFINITION_BYTES >> 20),
             Self::Depth => format!("with a definition of more than {MAX_DEPTH} levels"),
-            Self::Total => format!("after the first {} MB of definitions", MAX_LIST_BYTES >> 20),
+            Self::Total => format!("after the first {} MiB of definitions", MAX_LIST_BYTES >> 20),
             Self::Pages => "of further pages".to_owned(),
             Self::Nameless => "without a name".to_owned(),
         }

@@ -255,7 +255,7 @@ mod tests {
         let (tools, left_off, _) = read([page(&many, None)]).await;
         let bytes: usize = tools.iter().map(|(_, definition)| definition.len()).sum();
         assert!(bytes <= MAX_LIST_BYTES && tools.len() == 16, "{bytes}");
-        assert!(left_off.texts()[0].starts_with("4 tools after the first 16 MB"), "{left_off:?}");
+        assert!(left_off.texts()[0].starts_with("4 tools after the first 16 MiB"), "{left_off:?}");
     }
 
     #[tokio::test]

@@ -62,7 +62,7 @@ pub enum CallError {
     AnswerRefused(String),
     /// The answer was dropped because the memory for messages is used up.
     #[error(
-        "the answer ({bytes} bytes) was dropped because too many large answers wait to be read: they share {} MB",
+        "the answer ({bytes} bytes) was dropped because too many large answers wait to be read: they share {} MiB",
         BUDGET_BYTES >> 20
     )]
     OverBudget {
