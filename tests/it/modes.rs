@@ -155,16 +155,7 @@ fn discovery_changes_the_list_once_and_calls_do_not_change_it() {
     let config =
         config_of([("a", scripted_upstream(&["--name", "Server A"])), ("b", scripted_upstream(&[]))]);
     let mut proxy = ProxyCommand::new().config(&config).start();
-    // One write has all three, so no server has answered before the list is read, however busy the machine is.
-    let client = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "e", "version": "1"}});
-    let messages = [
-        json!({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": client}),
-        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-        json!({"jsonrpc": "2.0", "id": "list", "method": "tools/list"}),
-    ];
-    proxy.write_line(&messages.map(|message| message.to_string()).join("\n"));
-    assert_eq!(proxy.next_message().unwrap().id(), Some("\"i\""));
-    let before = proxy.next_message().unwrap().json()["result"].to_string();
+    let before = proxy.handshake_and_list(json!({})).to_string();
     assert!(before.contains("call_dynamic_tool") && !before.contains("echo"), "{before}");
     let notification = proxy.next_message().unwrap();
     assert_eq!(notification.method(), Some("notifications/tools/list_changed"));

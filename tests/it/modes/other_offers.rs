@@ -25,9 +25,12 @@ fn config(mode: &str) -> Value {
     config_of([("g", server)])
 }
 
+fn command(config: &Value, cache: &TempDir, flags: &[&str]) -> ProxyCommand {
+    ProxyCommand::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap()).args(flags).config(config)
+}
+
 fn start(config: &Value, cache: &TempDir, flags: &[&str], capabilities: Value) -> Proxy {
-    let command = ProxyCommand::new().env("XDG_CACHE_HOME", cache.path().to_str().unwrap());
-    let mut proxy = command.args(flags).config(config).start();
+    let mut proxy = command(config, cache, flags).start();
     proxy.handshake_with(capabilities);
     proxy
 }
@@ -39,7 +42,12 @@ fn end(mut proxy: Proxy) {
 
 /// Returns whether the flat list has the tool `echo`, and the one that is listed only for clients with sampling.
 fn listed(proxy: &mut Proxy) -> (bool, bool) {
-    let list = proxy.request("tools/list", json!({}))["result"].to_string();
+    has_tools(&proxy.request("tools/list", json!({}))["result"])
+}
+
+/// The same for a result of `tools/list`.
+fn has_tools(result: &Value) -> (bool, bool) {
+    let list = result.to_string();
     (list.contains("\"g__echo\""), list.contains("\"g__extra\""))
 }
 
@@ -52,8 +60,9 @@ fn the_flat_list_is_there_at_once_and_becomes_the_servers_own() {
     first.wait_for_state("g", "discovered");
     end(first);
 
-    let mut second = flat(json!({"sampling": {}}));
-    assert_eq!(listed(&mut second), (true, false), "as the first client knows it");
+    let mut second = command(&config, &cache, &["--surface", "flat"]).start();
+    let at_once = second.handshake_and_list(json!({"sampling": {}}));
+    assert_eq!(has_tools(&at_once), (true, false), "as the first client knows it");
     let changed = second.next_server_message();
     assert_eq!(changed.method(), Some("notifications/tools/list_changed"));
     assert_eq!(listed(&mut second), (true, true), "as the server lists it for this client");

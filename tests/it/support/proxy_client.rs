@@ -7,6 +7,15 @@ use serde_json::{Value, json};
 use super::pipes::wait_readable;
 use super::{Message, Proxy, text_of, wait_until};
 
+fn initialize_params(capabilities: Value) -> Value {
+    let info = json!({"name": "e2e", "version": "1"});
+    json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info})
+}
+
+fn notification(method: &str, params: Value) -> String {
+    json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
+}
+
 /// Requests and notifications of the client.
 impl Proxy {
     /// Makes the handshake of a client without capabilities. Returns the response to `initialize`.
@@ -16,16 +25,23 @@ impl Proxy {
 
     /// The same for a client that declares these capabilities.
     pub(crate) fn handshake_with(&mut self, capabilities: Value) -> Value {
-        let info = json!({"name": "e2e", "version": "1"});
-        let params =
-            json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info});
-        let response = self.request("initialize", params);
+        let response = self.request("initialize", initialize_params(capabilities));
         self.notify("notifications/initialized", json!({}));
         response
     }
 
+    /// Makes the handshake and reads the list of tools with one write, so that no server has answered before, however
+    /// busy the machine is. Returns the result of `tools/list`.
+    pub(crate) fn handshake_and_list(&mut self, capabilities: Value) -> Value {
+        let initialize = self.next_request("initialize", &initialize_params(capabilities).to_string());
+        let list = self.next_request("tools/list", "{}");
+        self.write_line(&[initialize, notification("notifications/initialized", json!({})), list].join("\n"));
+        self.response(self.last_id - 1);
+        self.response(self.last_id).json()["result"].take()
+    }
+
     pub(crate) fn notify(&mut self, method: &str, params: Value) {
-        self.write_line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+        self.write_line(&notification(method, params));
     }
 
     /// Sends a request and returns its id.
