@@ -17,7 +17,7 @@ use wire::output::{Output, PollableFd, Writer};
 
 /// How long the last output of a process may come after its exit, or its exit after the end of its output.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
-/// How long the exit of a process that is exiting may take, and our hearing of it. More than a busy system needs.
+/// How long a process that is exiting may take to exit, and the warden to report that, on a busy system.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Lines of stderr that an error message shows.
 pub const STDERR_TAIL_LINES: usize = 20;

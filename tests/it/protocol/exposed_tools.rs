@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::members_of;
 use crate::support::{
-    Proxy, ProxyCommand, config_of, merged, pure_config, scripted_upstream, text_of, wait_until,
+    Proxy, ProxyCommand, cache_dir_in, config_of, merged, pure_config, scripted_upstream, text_of, wait_until,
 };
 
 /// A session with this surface in which discovery is finished.
@@ -68,15 +68,9 @@ fn if_the_cache_knows_every_group_only_get_status_of_our_own_tools_is_listed() {
 
 /// The JSON files of the cache: the index, which is written last, and those with the definitions.
 fn cache_files(cache: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(cache).into_iter().flatten().map(|entry| entry.unwrap().path()) {
-        match entry.is_dir() {
-            true => found.extend(cache_files(&entry)),
-            false if entry.extension().is_some_and(|extension| extension == "json") => found.push(entry),
-            false => {}
-        }
-    }
-    found
+    let entries = std::fs::read_dir(cache_dir_in(cache)).into_iter().flatten();
+    let files = entries.map(|entry| entry.unwrap().path());
+    files.filter(|file| file.extension().is_some_and(|extension| extension == "json")).collect()
 }
 
 fn is_index(file: &std::path::Path) -> bool {
