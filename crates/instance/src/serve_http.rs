@@ -26,11 +26,12 @@ use http_front::oauth::OAuthResource;
 use http_front::state::{HttpFront, HttpOptions};
 use http_front::tokens::{TokenTable, UserProfile};
 use process::launch::ANCESTORS_VAR;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use upstream::GroupManager;
 use upstream::cache::Cache;
@@ -39,6 +40,10 @@ use upstream::groups::startup_info::StartupInfo;
 
 /// How long a file of tokens or keys may take to be read.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
+/// How many connections may wait to be accepted, if the system allows as many (Linux: `net.core.somaxconn`). One that
+/// comes when the queue is full is delayed by a second or more: its client has to ask again. The default, 128, is too few
+/// for all clients of a team that connect at once.
+const BACKLOG: u32 = 4096;
 
 /// What `dynamic-mcp serve --http` is started with.
 #[derive(Clone, Debug)]
@@ -104,8 +109,7 @@ pub async fn serve_http(
         "{} does not say by which names clients reach it: name them with --allowed-host",
         http.address.ip()
     );
-    let listener = TcpListener::bind(http.address);
-    let listener = listener.await.with_context(|| format!("cannot listen at {}", http.address))?;
+    let listener = listen(http.address).with_context(|| format!("cannot listen at {}", http.address))?;
     let profiles = access.profiles();
     let names = AllowedNames::new(http.address, &http.allowed_hosts, &http.allowed_origins);
     let front_options = HttpOptions { path: http.path.clone(), names, limits: http.limits };
@@ -224,6 +228,19 @@ impl Instances {
         join_all(running.iter().map(|(_, logins)| store_tokens(&**logins))).await;
         tasks.shutdown().await;
     }
+}
+
+/// Listens at an address.
+///
+/// # Errors
+///
+/// The system refuses the address.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // Another instance may listen here again at once. On Windows this would let others take the address.
+    socket.set_reuseaddr(cfg!(not(windows)))?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Puts the catalogs and pins of a file into the cache and the pins of this machine, and opens the cache.
