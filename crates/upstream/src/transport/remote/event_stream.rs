@@ -18,6 +18,8 @@ use wire::budget::Reservation;
 
 /// How long to wait before a lost stream is opened again, where the server sets no `retry`.
 const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// A shorter `retry` counts as this: a server that is down, or ends each stream at once, is not asked without a pause.
+const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The wait doubles with each failure in a row, this many times at most.
 const MAX_BACKOFF_DOUBLINGS: u32 = 5;
 
@@ -144,7 +146,7 @@ impl EventStream {
 pub(crate) struct ReconnectState {
     /// The id of the last event, for `Last-Event-ID`.
     pub(crate) last_event_id: Option<HeaderValue>,
-    /// The interval that the server set with `retry`.
+    /// The interval that the server set with `retry`, at least `MIN_RETRY_INTERVAL`.
     retry_interval: Option<Duration>,
 }
 
@@ -156,7 +158,7 @@ impl ReconnectState {
             self.last_event_id = HeaderValue::try_from(id.as_str()).ok().filter(|id| !id.is_empty());
         }
         if let Some(retry) = event.retry {
-            self.retry_interval = Some(Duration::from_millis(retry));
+            self.retry_interval = Some(Duration::from_millis(retry).max(MIN_RETRY_INTERVAL));
         }
     }
 
@@ -166,5 +168,24 @@ impl ReconnectState {
     pub(crate) async fn wait(&self, failures: u32) {
         let interval = self.retry_interval.unwrap_or(DEFAULT_RETRY_INTERVAL);
         tokio::time::sleep(interval.saturating_mul(1 << failures.min(MAX_BACKOFF_DOUBLINGS))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_sets_no_interval_is_not_asked_without_a_pause() {
+        let mut state = ReconnectState::default();
+        for (retry, waits_ms) in [(None, [1000, 2000]), (Some(300), [300, 600]), (Some(0), [100, 200])] {
+            state.record(&ServerSentEvent { name: None, data: Raw::new(), id: None, retry });
+            for (failures, wait_ms) in (0..).zip(waits_ms) {
+                let started = Instant::now();
+                state.wait(failures).await;
+                assert_eq!(started.elapsed(), Duration::from_millis(wait_ms), "retry {retry:?}");
+            }
+        }
     }
 }
