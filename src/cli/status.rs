@@ -261,7 +261,7 @@ fn shared_with(pids: &[Value]) -> String {
 }
 
 fn megabytes(bytes: &Value) -> String {
-    bytes.as_u64().map_or_else(|| "-".to_owned(), |bytes| format!("{} MB", bytes.div_ceil(1 << 20)))
+    bytes.as_u64().map_or_else(|| "-".to_owned(), |bytes| format!("{} MB", bytes.div_ceil(1_000_000)))
 }
 
 #[cfg(test)]
@@ -273,7 +273,7 @@ mod tests {
     fn the_table_says_what_is_shared_and_what_that_saves() {
         let group = json!({
             "group": "docs", "state": "connected", "mode": "hybrid", "pid": 7, "shared": true,
-            "sharedWith": [3], "memoryBytes": 45 << 20, "calls": 2, "errors": 1, "p50Ms": 1.5, "p95Ms": 75_001.66, "idleMs": 20_400,
+            "sharedWith": [3], "memoryBytes": 45_000_000, "calls": 2, "errors": 1, "p50Ms": 1.5, "p95Ms": 75_001.66, "idleMs": 20_400,
             "closesInMs": 39_600, "inFlight": 2, "inFlightMs": 130_000, "findings": ["it works, but"],
         });
         let slow = json!({"group": "slow", "state": "failed", "connecting": true, "connectingMs": 12_000, "startupLine": "\"loading\""});
@@ -284,8 +284,8 @@ mod tests {
                 "memoryBytes": 1, "error": null, "profile": "profile work leaves out 1 of 3 servers", "groups": [group, slow, failed],
             }],
             "notRunning": 1,
-            "savedByLaziness": {"processes": 1, "bytes": 30 << 20},
-            "savedBySharing": {"processes": 1, "bytes": 45 << 20},
+            "savedByLaziness": {"processes": 1, "bytes": 30_000_000},
+            "savedBySharing": {"processes": 1, "bytes": 45_000_000},
         });
         let expected = "\
 dynamic-mcp 1.0.0 (pid 5), started by code 10 min ago in /p, 1 MB with its servers, config /c.json

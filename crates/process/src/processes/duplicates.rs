@@ -116,7 +116,7 @@ impl DuplicateServer {
         let start = format!(
             "runs {} times for your instances ({} MB)",
             self.pids.len(),
-            self.memory.div_ceil(1 << 20)
+            self.memory.div_ceil(1_000_000)
         );
         let server = shell_word(&self.group).unwrap_or_default();
         let advice = format!(
@@ -172,7 +172,7 @@ mod tests {
         let duplicate = |is_configured, variables: &[&str]| DuplicateServer {
             group: "docs".to_owned(),
             pids: vec![7, 9],
-            memory: 45 << 20,
+            memory: 45_000_000,
             directories_differ: true,
             variables: variables.iter().map(|name| (*name).to_owned()).collect(),
             is_configured,
