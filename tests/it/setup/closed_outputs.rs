@@ -6,11 +6,14 @@ use std::process::Stdio;
 use serde_json::json;
 
 use crate::shell::Shell;
-use crate::support::{config_of, output_of, scripted_upstream, wait_for_child};
+use crate::support::{config_of, output_of, scripted_upstream, wait_for_child, wait_until_unread};
 
 /// A pipe that nobody reads.
 fn unread() -> Stdio {
-    pipe().unwrap().1.into()
+    let (reading_end, writing_end) = pipe().unwrap();
+    drop(reading_end);
+    wait_until_unread(&writing_end).unwrap();
+    writing_end.into()
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use tokio::time::Instant;
 
-pub(crate) use self::readiness::wait_readable;
 use self::readiness::{Pipe, wait_writable};
+pub(crate) use self::readiness::{wait_readable, wait_until_unread};
 use super::{TEST_TIMEOUT, wait_until};
 
 #[cfg_attr(windows, path = "pipes/windows.rs")]

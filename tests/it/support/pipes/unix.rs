@@ -28,6 +28,17 @@ pub(super) fn wait_writable(pipe: &impl Pipe) -> io::Result<()> {
     wait_for_events(pipe, PollFlags::POLLOUT)
 }
 
+/// Waits until no process can read the pipe whose writing end this is. The processes that other tests start have a copy
+/// of every descriptor until they run their program.
+///
+/// # Errors
+///
+/// One still can after `TEST_TIMEOUT`.
+pub(crate) fn wait_until_unread(pipe: &impl Pipe) -> io::Result<()> {
+    // POLLERR is reported without being asked for.
+    wait_for_events(pipe, PollFlags::empty())
+}
+
 fn wait_for_events(fd: &impl Pipe, events: PollFlags) -> io::Result<()> {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {

@@ -1,6 +1,6 @@
 //! What a test can do with processes on Unix only: other users, launchers, process groups and signals.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use nix::unistd::{Pid, geteuid};
 use tempfile::TempDir;
 
 use super::{Proxy, ProxyCommand};
+use crate::support::wait_until_unread;
 
 /// The user that has no rights.
 pub(crate) const NOBODY: u32 = 65534;
@@ -113,8 +114,11 @@ impl ProxyCommand {
 }
 
 impl Proxy {
+    /// Returns once nobody can read it any more: else the program could still write to it, and not see that.
     pub(crate) fn close_stdout(&mut self) {
+        let writing_end = File::options().write(true).open(format!("/proc/{}/fd/1", self.pid())).unwrap();
         self.stdout = None;
+        wait_until_unread(&writing_end).unwrap();
     }
 
     pub(crate) fn send_signal(&self, signal: Signal) {
