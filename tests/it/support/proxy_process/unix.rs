@@ -1,6 +1,7 @@
 //! What a test can do with processes on Unix only: other users, launchers, process groups and signals.
 
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -116,8 +117,10 @@ impl ProxyCommand {
 impl Proxy {
     /// Returns once nobody can read it any more: else the program could still write to it, and not see that.
     pub(crate) fn close_stdout(&mut self) {
-        let writing_end = File::options().write(true).open(format!("/proc/{}/fd/1", self.pid())).unwrap();
-        self.stdout = None;
+        let stdout = self.stdout.take().unwrap();
+        let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());
+        let writing_end = File::options().write(true).open(path).unwrap();
+        drop(stdout);
         wait_until_unread(&writing_end).unwrap();
     }
 
