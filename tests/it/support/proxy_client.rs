@@ -57,6 +57,7 @@ impl Proxy {
     }
 
     /// Sends two requests with one write, and returns their ids.
+    #[cfg(unix)]
     pub(crate) fn send_both(&mut self, requests: [(&str, &Value); 2]) -> [u64; 2] {
         let lines = requests.map(|(method, params)| self.next_request(method, &params.to_string()));
         self.write_line(&lines.join("\n"));
