@@ -25,7 +25,7 @@ pub(crate) use input_record::InputRecord;
 pub(crate) use message::{Message, text_of};
 #[cfg(unix)]
 pub(crate) use pipes::wait_readable;
-pub(crate) use pipes::{PipeReader, output_of, wait_for_child, wait_until_unread, write_all};
+pub(crate) use pipes::{PipeReader, output_of, wait_for_child, wait_until_closed, write_all};
 pub(crate) use processes::{Processes, is_alive, kill};
 #[cfg(unix)]
 pub(crate) use proxy_process::unix::ProgramsForAll;

@@ -40,9 +40,9 @@ use upstream::groups::startup_info::StartupInfo;
 
 /// How long a file of tokens or keys may take to be read.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
-/// How many connections may wait to be accepted, if the system allows as many (Linux: `net.core.somaxconn`). One that
-/// comes when the queue is full is delayed by a second or more: its client has to ask again. The default, 128, is too few
-/// for all clients of a team that connect at once.
+/// How many connections may wait to be accepted, if the system allows as many (Linux: `net.core.somaxconn`). When the
+/// queue is full, a client connects a second later or more, with its next SYN. The default of Tokio, 128, is too few if all
+/// clients of a team connect at once.
 const BACKLOG: u32 = 4096;
 
 /// What `dynamic-mcp serve --http` is started with.
@@ -237,7 +237,7 @@ impl Instances {
 /// The system refuses the address.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // Another instance may listen here again at once. On Windows this would let others take the address.
+    // Lets the next instance listen at this address at once. On Windows, it would let other programs take the address.
     socket.set_reuseaddr(cfg!(not(windows)))?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

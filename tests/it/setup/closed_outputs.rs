@@ -6,13 +6,13 @@ use std::process::Stdio;
 use serde_json::json;
 
 use crate::shell::Shell;
-use crate::support::{config_of, output_of, scripted_upstream, wait_for_child, wait_until_unread};
+use crate::support::{config_of, output_of, scripted_upstream, wait_for_child, wait_until_closed};
 
 /// A pipe that nobody reads.
 fn unread() -> Stdio {
     let (reading_end, writing_end) = pipe().unwrap();
     drop(reading_end);
-    wait_until_unread(&writing_end).unwrap();
+    wait_until_closed(&writing_end).unwrap();
     writing_end.into()
 }
 

@@ -1,9 +1,8 @@
 //! What a session can do to the others of its server: nothing.
 
 use super::*;
-use crate::support::InputRecord;
+use crate::support::{InputRecord, wait_until_closed};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
@@ -11,7 +10,7 @@ use sharing::attach::{AttachRequest, ServerIdentity};
 use sharing::challenge;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, IoSlice, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -93,11 +92,7 @@ impl RawSession {
 
     /// Waits until the host has ended the session. Reads nothing.
     fn wait_for_end_unread(&self) {
-        wait_until("the host ends the session", || {
-            let mut ends = [PollFd::new(self.input.as_fd(), PollFlags::empty())];
-            poll(&mut ends, PollTimeout::ZERO).unwrap();
-            ends[0].revents().is_some_and(|events| events.contains(PollFlags::POLLHUP))
-        });
+        wait_until_closed(&self.input).unwrap();
     }
 
     /// Waits until the host has ended the session. Drops what it has sent.

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use tokio::time::Instant;
 
 use self::readiness::{Pipe, wait_writable};
-pub(crate) use self::readiness::{wait_readable, wait_until_unread};
+pub(crate) use self::readiness::{wait_readable, wait_until_closed};
 use super::{TEST_TIMEOUT, wait_until};
 
 #[cfg_attr(windows, path = "pipes/windows.rs")]

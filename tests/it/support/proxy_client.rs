@@ -30,7 +30,7 @@ impl Proxy {
         response
     }
 
-    /// Makes the handshake and reads the list of tools with one write, so that no server has answered before, however
+    /// Sends the handshake and `tools/list` in one write, so that the list is made before any server answers, however
     /// busy the machine is. Returns the result of `tools/list`.
     pub(crate) fn handshake_and_list(&mut self, capabilities: Value) -> Value {
         let initialize = self.next_request("initialize", &initialize_params(capabilities).to_string());

@@ -28,14 +28,14 @@ pub(super) fn wait_writable(pipe: &impl Pipe) -> io::Result<()> {
     wait_for_events(pipe, PollFlags::POLLOUT)
 }
 
-/// Waits until no process can read the pipe whose writing end this is. The processes that other tests start have a copy
-/// of every descriptor until they run their program.
+/// Waits until no process has the other end of this pipe open. A process that another test starts has a copy of every
+/// descriptor until it runs its program.
 ///
 /// # Errors
 ///
-/// One still can after `TEST_TIMEOUT`.
-pub(crate) fn wait_until_unread(pipe: &impl Pipe) -> io::Result<()> {
-    // POLLERR is reported without being asked for.
+/// One still has it after `TEST_TIMEOUT`.
+pub(crate) fn wait_until_closed(pipe: &impl Pipe) -> io::Result<()> {
+    // POLLERR and POLLHUP are reported without being asked for.
     wait_for_events(pipe, PollFlags::empty())
 }
 

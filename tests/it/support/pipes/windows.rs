@@ -49,11 +49,11 @@ pub(super) fn wait_writable(_pipe: &impl Pipe) -> io::Result<()> {
     Ok(())
 }
 
-/// Does not wait: the processes that other tests start have no copies.
+/// Does not wait: a process that another test starts has no copy of a pipe.
 ///
 /// # Errors
 ///
 /// None.
-pub(crate) fn wait_until_unread(_pipe: &impl Pipe) -> io::Result<()> {
+pub(crate) fn wait_until_closed(_pipe: &impl Pipe) -> io::Result<()> {
     Ok(())
 }

@@ -12,7 +12,7 @@ use nix::unistd::{Pid, geteuid};
 use tempfile::TempDir;
 
 use super::{Proxy, ProxyCommand};
-use crate::support::wait_until_unread;
+use crate::support::wait_until_closed;
 
 /// The user that has no rights.
 pub(crate) const NOBODY: u32 = 65534;
@@ -115,13 +115,13 @@ impl ProxyCommand {
 }
 
 impl Proxy {
-    /// Returns once nobody can read it any more: else the program could still write to it, and not see that.
+    /// Returns once no process can read it: until then, the program could write to it without an error.
     pub(crate) fn close_stdout(&mut self) {
         let stdout = self.stdout.take().unwrap();
         let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());
         let writing_end = File::options().write(true).open(path).unwrap();
         drop(stdout);
-        wait_until_unread(&writing_end).unwrap();
+        wait_until_closed(&writing_end).unwrap();
     }
 
     pub(crate) fn send_signal(&self, signal: Signal) {

@@ -18,7 +18,8 @@ use wire::budget::Reservation;
 
 /// How long to wait before a lost stream is opened again, where the server sets no `retry`.
 const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// A shorter `retry` counts as this: a server that is down, or ends each stream at once, is not asked without a pause.
+/// The shortest interval, even if the server sets a shorter `retry`. It keeps a server that is down, or ends each stream at
+/// once, from being asked in a busy loop.
 const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The wait doubles with each failure in a row, this many times at most.
 const MAX_BACKOFF_DOUBLINGS: u32 = 5;
@@ -177,7 +178,7 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_sets_no_interval_is_not_asked_without_a_pause() {
+    async fn the_wait_follows_retry_doubles_and_is_never_zero() {
         let mut state = ReconnectState::default();
         for (retry, waits_ms) in [(None, [1000, 2000]), (Some(300), [300, 600]), (Some(0), [100, 200])] {
             state.record(&ServerSentEvent { name: None, data: Raw::new(), id: None, retry });
