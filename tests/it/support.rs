@@ -23,14 +23,14 @@ pub(crate) use config::{
 };
 pub(crate) use input_record::InputRecord;
 pub(crate) use message::{Message, text_of};
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub(crate) use pipes::wait_readable;
 pub(crate) use pipes::{PipeReader, output_of, wait_for_child, wait_until_closed, write_all};
 pub(crate) use processes::{Processes, is_alive, kill};
-#[cfg(unix)]
-pub(crate) use proxy_process::unix::ProgramsForAll;
 #[cfg(target_os = "linux")]
-pub(crate) use proxy_process::unix::{NOBODY, copy_program};
+pub(crate) use proxy_process::unix::copy_program;
+#[cfg(unix)]
+pub(crate) use proxy_process::unix::{NOBODY, ProgramsForAll};
 #[cfg(unix)]
 pub(crate) use proxy_process::{DISABLED_DBUS, ORPHANS_LOCK};
 pub(crate) use proxy_process::{Proxy, ProxyCommand, base_env};

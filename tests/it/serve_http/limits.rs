@@ -2,14 +2,12 @@
 
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Read, Write};
-use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Served, call_params, config, for_all, read_head, stateless_post};
-use crate::support::{InputRecord, Turn, are_installed, output_of};
+use crate::support::{InputRecord, Turn};
 
 #[test]
 fn a_user_has_a_number_of_open_requests() {
@@ -149,13 +147,13 @@ fn a_user_who_floods_takes_nothing_from_another() {
 #[cfg(target_os = "linux")]
 fn ten_thousand_idle_connections_hold_up_nobody() {
     let _turn = Turn::take();
-    if !are_installed(&["python3"]) {
+    if !crate::support::are_installed(&["python3"]) {
         return;
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/team/idle.py");
-    let mut command = Command::new("/usr/bin/python3");
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/team/idle.py");
+    let mut command = std::process::Command::new("/usr/bin/python3");
     command.arg(script).args([env!("CARGO_BIN_EXE_dynamic-mcp"), "--silent", "10000"]);
-    let output = output_of(&mut command);
+    let output = crate::support::output_of(&mut command);
     let text = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
 }

@@ -65,8 +65,7 @@ impl ProxyCommand {
         Self::of(&program, home).into_nobody()
     }
 
-    /// A copy of the program, as a user that is not root. For shared servers.
-    #[cfg(target_os = "linux")]
+    /// A copy of the program, as a user that is not root.
     pub(crate) fn unprivileged_copy(program: &Path) -> Option<Self> {
         Self::of(program, TempDir::new().unwrap()).into_nobody()
     }
