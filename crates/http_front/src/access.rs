@@ -57,16 +57,18 @@ impl AllowedNames {
     }
 }
 
-/// Returns a header as text. One that is no visible ASCII is an empty text, which is no name.
+/// Returns a header as text. One that is no visible ASCII, or that occurs twice, is an empty text, which is no name.
 fn header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    headers.get(name).map(|value| value.to_str().unwrap_or_default().to_owned())
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().unwrap_or_default();
+    Some(if values.next().is_some() { String::new() } else { value.to_owned() })
 }
 
+/// Returns a host without its port. Text behind the colon that is no port belongs to the host, which is no allowed one then.
 fn without_port(host: &str) -> &str {
-    let end_of_address = host.rfind(']').map_or(0, |end| end + 1);
-    match host[end_of_address..].rfind(':') {
-        Some(colon) => &host[..end_of_address + colon],
-        None => host,
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
     }
 }
 
@@ -89,13 +91,36 @@ mod tests {
         for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:8080", "tools.example:443"] {
             assert!(check(&local, host, None), "{host}");
         }
-        for host in ["evil.example", "localhost.evil.example", "", "10.0.0.1", "[::2]:80", "localhost:80:80"]
-        {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "",
+            "10.0.0.1",
+            "[::2]:80",
+            "::1",
+            "localhost:80:80",
+            "localhost:80, evil.example",
+            "localhost:80,evil.example:80",
+        ] {
             assert!(!check(&local, host, None), "{host}");
         }
         let all = AllowedNames::new("0.0.0.0:80".parse().unwrap(), &[], &[]);
         assert!(!check(&all, "localhost", None), "the address says nothing about names");
         assert!(local.check(&HeaderMap::new(), &Uri::from_static("/mcp")).is_err());
+    }
+
+    #[test]
+    fn a_header_that_occurs_twice_names_nothing() {
+        let local = AllowedNames::new("127.0.0.1:80".parse().unwrap(), &[], &[]);
+        for name in [HOST, ORIGIN] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, "localhost".parse().unwrap());
+            headers.insert(ORIGIN, "http://localhost".parse().unwrap());
+            assert!(local.check(&headers, &Uri::from_static("/mcp")).is_ok());
+            let same = headers[&name].clone();
+            headers.append(&name, same);
+            assert!(local.check(&headers, &Uri::from_static("/mcp")).is_err(), "{name}");
+        }
     }
 
     #[test]
