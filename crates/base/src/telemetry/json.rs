@@ -2,7 +2,8 @@
 //!
 //! `{"time":"…","level":"INFO","target":"…","message":"…","FIELD":"…","spans":[{"name":"request","id":"…"}]}`: the fields of
 //! the event beside its message, and the spans that it is in, the outermost first, each with its own fields. Every value is
-//! a string, because most hold text of upstreams.
+//! a string, because most hold text of upstreams. A name occurs once in an object: the values of a field that a span
+//! recorded several times are joined, and a field with a name of ours gets a `_`.
 
 use crate::text::is_hidden;
 use std::fmt::{self, Debug, Write};
@@ -58,14 +59,64 @@ impl<'w> FormatFields<'w> for JsonFields {
         members.outcome
     }
 
-    /// The same as at first, without the space that the default puts in between.
     fn add_fields(
         &self,
         current: &'w mut FormattedFields<Self>,
         fields: &tracing::span::Record<'_>,
     ) -> fmt::Result {
-        self.format_fields(current.as_writer(), fields)
+        let mut added = AddedFields(&mut current.fields);
+        fields.record(&mut added);
+        Ok(())
     }
+}
+
+/// The names of the members that are no fields.
+const OWN_NAMES: [&str; 5] = ["time", "level", "target", "spans", "name"];
+
+/// Adds fields to those that a span already has.
+struct AddedFields<'a>(&'a mut String);
+
+impl Visit for AddedFields<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let Self(fields) = self;
+        let mut member = String::new();
+        if write_member(&mut member, field, value).is_err() {
+            return;
+        }
+        // A quotation mark inside a value is escaped, so these bytes are no part of one.
+        let value_at = member.find("\":\"").map_or(0, |end| end + "\":\"".len());
+        let Some(found) = fields.find(&member[..value_at]) else { return fields.push_str(&member) };
+        let begin = found + value_at;
+        let end = begin + length_of_text(&fields[begin..]);
+        let value = &member[value_at..member.len() - 1];
+        if !fields[begin..end].split(", ").any(|known| known == value) {
+            let value = format!(", {value}");
+            fields.insert_str(end, &value);
+        }
+    }
+}
+
+/// Returns how long a JSON string is, up to its quotation mark.
+fn length_of_text(text: &str) -> usize {
+    let mut is_escaped = false;
+    let is_end = |byte| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    };
+    text.bytes().position(is_end).unwrap_or(text.len())
+}
+
+/// Writes a field as a member of an object, with a comma before it.
+fn write_member(mut to: impl Write, field: &Field, value: &dyn Debug) -> fmt::Result {
+    let suffix = if OWN_NAMES.contains(&field.name()) { "_" } else { "" };
+    write!(to, ",\"{}{suffix}\":\"", field.name())?;
+    write!(JsonText(&mut to), "{value:?}")?;
+    to.write_char('"')
 }
 
 struct FieldMembers<'w> {
@@ -79,12 +130,7 @@ impl Visit for FieldMembers<'_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let mut write = || {
-            write!(self.writer, ",\"{}\":\"", field.name())?;
-            write!(JsonText(&mut self.writer), "{value:?}")?;
-            self.writer.write_char('"')
-        };
-        let written = write();
+        let written = write_member(&mut self.writer, field, value);
         self.outcome = self.outcome.and(written);
     }
 }

@@ -79,6 +79,26 @@ fn a_line_of_json_has_the_fields_of_the_event_and_of_its_spans() {
 }
 
 #[test]
+fn a_line_of_json_has_each_name_once() {
+    let files = [(); 2].map(|()| tempfile::NamedTempFile::new().unwrap());
+    let [first, second] = [0, 1].map(|n| Mutex::new(files[n].as_file().try_clone().unwrap()));
+    let subscriber =
+        tracing_subscriber::registry().with(Some(json_layer(first))).with(Some(json_layer(second)));
+    tracing::subscriber::with_default(subscriber, || {
+        let span = info_span!("request", name = "n", group = tracing::field::Empty).entered();
+        for group in ["a\"\\", "b", "a\"\\", "b"] {
+            span.record("group", group);
+        }
+        info!(level = "l", time = "t", "sent");
+    });
+    let expected = r#""level":"INFO","target":"dynamic_mcp_base::telemetry::tests","message":"sent","level_":"l","time_":"t","spans":[{"name":"request","name_":"n","group":"a\"\\, b"}]}"#;
+    for file in &files {
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.ends_with(&format!("{expected}\n")), "{text}");
+    }
+}
+
+#[test]
 fn a_plain_level_applies_to_us_and_our_upstreams() {
     let events = || {
         debug!("ours");
