@@ -1,5 +1,6 @@
 //! `dynamic-mcp status --html`: the status as a page in the browser.
 
+use anyhow::ensure;
 use auth::browser;
 use base::private_files;
 use base::text;
@@ -26,7 +27,7 @@ pub(super) struct PageArgs {
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be written.
+/// Fails if the file cannot be written, or exists and is not a regular file: a device, a FIFO or a link would be replaced.
 pub(super) fn write(
     report: &Value,
     file: Option<&Path>,
@@ -37,6 +38,11 @@ pub(super) fn write(
     let file = match file {
         Some(file) => {
             let file = env.cwd().join(file);
+            ensure!(
+                file.symlink_metadata().map_or(true, |metadata| metadata.is_file()),
+                "{} is not a regular file, so no page is written to it; name another file",
+                text::path(&file)
+            );
             private_files::replace_one_of_many(&file, page.as_bytes(), false)?;
             file
         }

@@ -260,11 +260,12 @@ fn the_page_is_a_private_file_with_the_report_inside() {
     let browser = user.host_dir().join("browser");
     fs::write(&browser, format!("#!/bin/sh\necho \"$1\" > {}\n", opened.display())).unwrap();
     fs::set_permissions(&browser, fs::Permissions::from_mode(0o700)).unwrap();
-    let write = |args: &[&str]| {
+    let run = |args: &[&str]| {
         let mut command = user.program_command();
         let command = command.args(["status", "--html"]).args(args).env("BROWSER", &browser);
-        PathBuf::from(stdout(output_of(command.current_dir(user.home.path()))).trim_end())
+        output_of(command.current_dir(user.home.path()))
     };
+    let write = |args: &[&str]| PathBuf::from(stdout(run(args)).trim_end());
     let file = write(&["--no-open"]);
     assert_eq!(file, user.host_dir().join("status.html"));
     assert!(!opened.exists());
@@ -279,6 +280,12 @@ fn the_page_is_a_private_file_with_the_report_inside() {
     assert_eq!(fs::metadata(&named).unwrap().permissions().mode() & 0o777, 0o600);
     wait_until("the browser is started", || fs::read_to_string(&opened).is_ok_and(|url| url.ends_with('\n')));
     assert_eq!(fs::read_to_string(&opened).unwrap().trim_end(), format!("file://{}", named.display()));
+    std::os::unix::fs::symlink(&named, user.home.path().join("link.html")).unwrap();
+    for refused in ["link.html", "/dev/null"] {
+        let output = run(&[refused, "--no-open"]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains("is not a regular file, so no page"), "{error}");
+    }
 }
 
 #[test]
