@@ -39,6 +39,7 @@ const SWITCHES: &[&str] = &[
 
 /// Flags with a value.
 const OPTIONS: &[&str] = &[
+    "--asks-roots",
     "--crash-at-start",
     "--definitions",
     "--definitions-file",

@@ -1,9 +1,11 @@
 //! All methods but `tools/call`.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -36,6 +38,8 @@ pub(crate) struct Server {
     /// The requests to the client by id, each with the channel for the line that answers it.
     client_requests: Mutex<HashMap<String, Sender<String>>>,
     last_id: AtomicU64,
+    /// Whether the answer to `--asks-roots` is in use.
+    has_roots: AtomicBool,
     /// The calls that wait to be cancelled, by id.
     cancellable_calls: Mutex<HashMap<String, Sender<()>>>,
 }
@@ -53,6 +57,7 @@ impl Server {
             together_calls: Mutex::default(),
             client_requests: Mutex::default(),
             last_id: AtomicU64::default(),
+            has_roots: AtomicBool::default(),
             cancellable_calls: Mutex::default(),
         }
     }
@@ -75,8 +80,13 @@ impl Server {
     }
 
     fn dispatch(self: &Arc<Self>, id: &str, method: &str, params: Option<&RawValue>) {
+        let lacks_roots =
+            self.flags.number("--asks-roots").is_some() && !self.has_roots.load(Ordering::Acquire);
         match method {
             "ping" => self.wire.result(id, "{}"),
+            "tools/call" | "resources/read" | "prompts/get" if lacks_roots => {
+                self.wire.error(id, r#"{"code":-32000,"message":"Access denied: no roots"}"#);
+            }
             "tools/list" => self.list_tools(id, &to_value(params)),
             "tools/call" if tasks::handle_call(self, id, params.map_or("", RawValue::get)) => (),
             "tools/call" => tools::handle_call(self, id, params),
@@ -102,6 +112,18 @@ impl Server {
                 loop {
                     server.wire.notify("notifications/message", r#"{"level":"info","data":"and so on"}"#);
                 }
+            });
+        }
+        if method == "notifications/initialized"
+            && let Some(delay) = self.flags.number("--asks-roots")
+        {
+            let server = self.clone();
+            std::thread::spawn(move || {
+                sleep(Duration::from_millis(delay));
+                let answer = server.request_client("roots/list", "{}");
+                // It takes the roots in while it handles other requests.
+                sleep(Duration::from_millis(50));
+                server.has_roots.store(answer.contains(r#""roots""#), Ordering::Release);
             });
         }
         if method == "notifications/initialized" && self.flags.has("--chatty") {
@@ -266,7 +288,7 @@ impl Server {
         if self.flags.text("--hang") == Some("list") {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(self.flags.number("--slow-list").unwrap_or(0)));
+        sleep(Duration::from_millis(self.flags.number("--slow-list").unwrap_or(0)));
         let tools = self.tools();
         let page = self.flags.number("--page").map_or(tools.len(), |page| page.max(1) as usize);
         let start = match params["cursor"].as_str() {

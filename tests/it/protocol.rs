@@ -21,6 +21,7 @@ mod prompts;
 mod resource_lists;
 mod resource_reads;
 mod resource_subscriptions;
+mod roots;
 mod server_requests;
 mod skills;
 mod stateless;

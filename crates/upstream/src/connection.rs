@@ -9,7 +9,8 @@
 //! Callers use the connection through a `lease`, which keeps it open. `reader` reads what the server sends until the
 //! connection ends: answers go to their calls, requests and notifications to the clients. `translate` adapts messages
 //! to the era of their receiver, `task_ids` renames MCP tasks, and `malformed_lines` handles lines that are no
-//! messages. `list_subscription` asks a stateless server to report changes of its lists.
+//! messages. `list_subscription` asks a stateless server to report changes of its lists. `roots` delays the first
+//! request until the server has the client's roots.
 //!
 //! `startup_output` watches what a process prints before it answers, so that callers learn why they wait.
 
@@ -27,6 +28,7 @@ pub mod lease;
 pub mod list_subscription;
 pub mod malformed_lines;
 pub mod reader;
+pub mod roots;
 mod session;
 pub mod startup_output;
 pub mod task_ids;

@@ -207,7 +207,7 @@ fn a_request_is_refused_while_it_may_belong_to_several_calls() {
     // It keeps running while the other call asks.
     let params = call_params("late", json!({}));
     let other = proxy.send_stateless_request(&all_capabilities(), "tools/call", params);
-    let asking = call_params("ask", json!({"method": "roots/list"}));
+    let asking = call_params("ask", json!({"method": "sampling/createMessage"}));
     let refused = stateless_call(&mut proxy, asking.clone());
     assert!(
         text_of(&refused).contains("-32603") && text_of(&refused).contains("several calls are open"),

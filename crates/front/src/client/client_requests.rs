@@ -19,6 +19,9 @@ use wire::{Raw, Reply, error_object, raw};
 
 /// The limit for an answer. A person may have to give it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
+/// How long a request for roots waits for a call of a stateless client. A server asks at its start, before the call that
+/// it was started for.
+const CALL_WAIT: Duration = Duration::from_secs(1);
 
 /// Sends a request of an upstream to the client, and waits for the answer for an hour at most. `channel`: the call of a
 /// stateless client that the request belongs to, if it is known. A question to the user first waits while too many are
@@ -64,6 +67,11 @@ pub async fn deliver(client: &Arc<Client>, channel: Option<&InputChannel>, reque
     let requests = match channel {
         Some(channel) => Some(channel.requests.clone()),
         None if is_stateless => {
+            if needed == capability::ROOTS && client.capabilities.get(needed).is_some() {
+                let opened = client.input_channels.opened(&request.group);
+                // Without a call, the server learns below that it cannot ask.
+                drop(timeout(CALL_WAIT, opened).await);
+            }
             let requests = client.input_channels.find(&request.group, &call_hint(&request), needed);
             Some(requests.map_err(|why| match why {
                 NoInputChannel::Unsupported => unsupported(&request.method),

@@ -2,14 +2,16 @@
 //!
 //! A server of the handshake era does not say during which call it asks. A related task tells the call, and so does the
 //! stream of a remote server. Otherwise the request belongs to the only call that is open at the group. If several are
-//! open, the request is refused, because the question of one call must not appear in another one.
+//! open, the request is refused, because the question of one call must not appear in another one. Roots are not a
+//! question of one call, so any call can carry that request.
 
 use config::GroupName;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
+use wire::protocol::capability;
 use wire::{Raw, Reply, raw};
 
 /// An open call of a stateless client through which the client can be asked for input.
@@ -53,7 +55,11 @@ pub(crate) enum NoInputChannel {
 
 /// The input channels of one client.
 #[derive(Default)]
-pub(crate) struct InputChannels(Mutex<ChannelsByNumber>);
+pub(crate) struct InputChannels {
+    state: Mutex<ChannelsByNumber>,
+    /// Notified when a call is registered.
+    registered: Notify,
+}
 
 #[derive(Default)]
 struct ChannelsByNumber {
@@ -79,7 +85,7 @@ pub(crate) struct InputChannelGuard {
 
 impl Drop for InputChannelGuard {
     fn drop(&mut self) {
-        self.channels.0.lock().channels.remove(&self.number);
+        self.channels.state.lock().channels.remove(&self.number);
     }
 }
 
@@ -91,16 +97,29 @@ impl InputChannels {
         task: Option<String>,
         channel: InputChannel,
     ) -> InputChannelGuard {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.last_number += 1;
         let number = state.last_number;
         state.channels.insert(number, RegisteredChannel { group: group.clone(), task, channel });
+        self.registered.notify_waiters();
         InputChannelGuard { channels: self.clone(), number }
     }
 
+    /// Waits until a call is open at `group`. Cancel-safe.
+    pub(crate) async fn opened(&self, group: &GroupName) {
+        loop {
+            let registered = self.registered.notified();
+            if self.state.lock().channels.values().any(|call| call.group == *group) {
+                return;
+            }
+            registered.await;
+        }
+    }
+
     /// Finds the call that a request of `group` belongs to: the one that waits for the hint's task, else the one with
-    /// the hint's number. A hint without either means the only call that is open at the group. Calls that are suspended
-    /// wait for an answer already, so they count only if no other is open.
+    /// the hint's number. A hint without either means the only call that is open at the group, or any of them if
+    /// `capability` is that of roots. Calls that are suspended wait for an answer already, so they count only if no other
+    /// is open.
     ///
     /// # Errors
     ///
@@ -111,24 +130,28 @@ impl InputChannels {
         hint: &CallHint,
         capability: &str,
     ) -> Result<mpsc::Sender<PendingInput>, NoInputChannel> {
-        let state = self.0.lock();
+        let state = self.state.lock();
         let at_group: Vec<_> = state.channels.iter().filter(|(_, call)| call.group == *group).collect();
         let of_task = |task: &String| at_group.iter().find(|(_, call)| call.task.as_ref() == Some(task));
+        let is_able = |call: &RegisteredChannel| raw::get(&call.channel.capabilities, capability).is_some();
         let found = match (hint.task.as_ref().and_then(of_task), hint.number) {
             (Some(found), _) => Some(found),
             (None, Some(number)) => at_group.iter().find(|(known, _)| **known == number),
             (None, None) => {
                 let is_suspended = |call: &RegisteredChannel| call.channel.suspended.load(Ordering::Relaxed);
-                let (suspended, running): (Vec<_>, Vec<_>) =
+                let (suspended, running): (Vec<&_>, Vec<&_>) =
                     at_group.iter().partition(|(_, call)| is_suspended(call));
                 match (&running[..], &suspended[..]) {
                     ([only], _) | ([], [only]) => Some(*only),
                     ([], []) => None,
+                    _ if capability == capability::ROOTS => {
+                        running.iter().chain(&suspended).find(|(_, call)| is_able(call)).copied()
+                    }
                     _ => return Err(NoInputChannel::Ambiguous),
                 }
             }
         };
-        let able = found.filter(|(_, call)| raw::get(&call.channel.capabilities, capability).is_some());
+        let able = found.filter(|(_, call)| is_able(call));
         able.map(|(_, call)| call.channel.requests.clone()).ok_or(NoInputChannel::Unsupported)
     }
 }
@@ -136,6 +159,7 @@ impl InputChannels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
 
     struct Calls {
         channels: Arc<InputChannels>,
@@ -151,7 +175,7 @@ mod tests {
             for task in tasks {
                 let (requests, receiver) = mpsc::channel(1);
                 let suspended = Arc::<AtomicBool>::default();
-                let capabilities = Raw::from_static(br#"{"elicitation":{}}"#);
+                let capabilities = Raw::from_static(br#"{"elicitation":{},"roots":{}}"#);
                 let channel = InputChannel { capabilities, requests, suspended: suspended.clone() };
                 guards.push(channels.register(&GroupName::new("g"), task.map(str::to_owned), channel));
                 open.push((receiver, suspended));
@@ -162,7 +186,11 @@ mod tests {
         /// The index of the call that is found.
         fn find(&mut self, number: Option<u64>, task: Option<&str>) -> Result<usize, NoInputChannel> {
             let hint = CallHint { number, task: task.map(str::to_owned) };
-            let sender = self.channels.find(&GroupName::new("g"), &hint, "elicitation")?;
+            self.find_by(&hint, capability::ELICITATION)
+        }
+
+        fn find_by(&mut self, hint: &CallHint, capability: &str) -> Result<usize, NoInputChannel> {
+            let sender = self.channels.find(&GroupName::new("g"), hint, capability)?;
             let (answer, _answered) = oneshot::channel();
             assert!(sender.try_send(PendingInput { method: String::new(), params: None, answer }).is_ok());
             Ok(self.open.iter_mut().position(|(receiver, _)| receiver.try_recv().is_ok()).unwrap())
@@ -193,5 +221,30 @@ mod tests {
         assert_eq!(calls.find(None, None), Ok(0));
         calls.guards.clear();
         assert_eq!(calls.find(None, None), Err(NoInputChannel::Unsupported));
+    }
+
+    #[test]
+    fn any_call_carries_a_request_for_roots() {
+        let mut calls = Calls::open(&[None, None]);
+        let find = |calls: &mut Calls| calls.find_by(&CallHint::default(), capability::ROOTS);
+        assert_eq!(find(&mut calls), Ok(0));
+        calls.open[0].1.store(true, Ordering::Relaxed);
+        assert_eq!(find(&mut calls), Ok(1), "the other one waits for an answer already");
+        calls.open[1].1.store(true, Ordering::Relaxed);
+        assert_eq!(find(&mut calls), Ok(0));
+    }
+
+    #[test]
+    fn the_first_call_of_a_group_is_awaited() {
+        let (g, h) = (GroupName::new("g"), GroupName::new("h"));
+        let mut calls = Calls::open(&[]);
+        let (requests, _receiver) = mpsc::channel(1);
+        let channel = InputChannel { capabilities: Raw::default(), requests, suspended: Arc::default() };
+        let channels = calls.channels.clone();
+        let mut opened = std::pin::pin!(channels.opened(&g));
+        calls.guards.push(channels.register(&h, None, channel.clone()));
+        assert!(opened.as_mut().now_or_never().is_none());
+        calls.guards.push(channels.register(&g, None, channel));
+        assert!(opened.now_or_never().is_some() && channels.opened(&g).now_or_never().is_some());
     }
 }

@@ -217,7 +217,7 @@ impl RequestContext {
             }
             match (self.era, lease.era()) {
                 (Era::Handshake, Era::Handshake) => {
-                    lease.peer().call_with(method.name(), Some(params), &options).await
+                    lease.call_with(method.name(), Some(params), &options).await
                 }
                 // Boxed, so that the future of most calls is small.
                 _ => {

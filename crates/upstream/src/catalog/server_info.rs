@@ -1,4 +1,4 @@
-//! What a server says of itself in the handshake.
+//! What a server says of itself in the handshake, and what it asks right after it.
 
 use base::text::shorten;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,9 @@ pub struct ServerInfo {
     pub version: Option<String>,
     /// `instructions`, unless blank.
     pub instructions: Option<String>,
+    /// Whether the server asked for roots at its last start, if that is known.
+    #[serde(default)]
+    pub asks_for_roots: Option<bool>,
 }
 
 impl ServerInfo {
@@ -51,6 +54,7 @@ impl ServerInfo {
             title: text("title").or_else(|| text("name")),
             version: text("version"),
             instructions: instructions.map(|text| shorten(&text, MAX_INSTRUCTIONS)),
+            asks_for_roots: None,
         }
     }
 

@@ -7,6 +7,7 @@ use super::handshake::{self, EraError, OtherEra, PROBE_TIMEOUT};
 use super::lease::LiveConnection;
 use super::list_subscription::keep_subscribed;
 use super::reader::{Reader, ReaderContext};
+use super::roots::{AsksAtStart, RootsExchange};
 use super::session::Session;
 use super::startup_output::StartupOutput;
 use super::{AttemptError, AttemptResult, Connect, Connection, Grace};
@@ -26,10 +27,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::Instrument;
-use wire::Raw;
 use wire::lines::LineReader;
 use wire::peer::Peer;
-use wire::protocol::{Era, is_stateless};
+use wire::protocol::{Era, capability, is_stateless};
+use wire::{Raw, raw};
 
 /// Connects one group.
 #[derive(Clone)]
@@ -44,6 +45,8 @@ pub(crate) struct Connector {
     pub(crate) max_message: usize,
     /// What is known of the server's era.
     pub era: Arc<KnownEra>,
+    /// Whether the server asked for roots at its last start.
+    pub(crate) asks_for_roots: AsksAtStart,
     /// Whether the next attempt is private, because the shared process did not answer the last one in time.
     pub(crate) private_next: Arc<AtomicBool>,
     /// The transport of the attempt in progress, so that it can be ended if the attempt is dropped.
@@ -269,7 +272,9 @@ impl Connector {
         *self.attempt.lock() = Some(handle.clone());
         let lists_changed = Arc::new(Notify::new());
         let can = self.clients.offered_capabilities();
-        let live = LiveConnection::new(peer.clone(), era, handle.process(), &can);
+        let may_ask = raw::get(&offered, capability::ROOTS).is_some();
+        let roots = RootsExchange::new(self.asks_for_roots.clone(), may_ask, lists_changed.clone());
+        let live = LiveConnection::new(peer.clone(), era, handle.process(), &can, roots);
         let reader = Reader::new(ReaderContext {
             group: self.group.clone(),
             peer: peer.clone(),

@@ -90,6 +90,7 @@ impl Session {
         }
         warn_about(&answer, &info);
         self.live.peer.notify(notification::INITIALIZED, None);
+        self.live.roots.begin();
         let logs = info.declares(capability::LOGGING);
         let level = clients.log_level().filter(|_| logs);
         self.set_level(level.as_deref()).await;

@@ -1,6 +1,7 @@
 //! The live connection of a group, and the leases that keep it open.
 
 use super::malformed_lines::{SkippedText, UnreadableMessages};
+use super::roots::RootsExchange;
 use super::translate;
 use crate::error::UpstreamError;
 use crate::lifecycle::Usage;
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 use wire::body::Body;
 use wire::peer::{CallError, CallOptions, Peer};
 use wire::protocol::{Era, capability};
-use wire::{Raw, Reply, raw};
+use wire::{CallReply, Raw, Reply, raw};
 
 /// The right to use a connection. The connection is not closed for being idle while a lease exists.
 pub struct Lease(Arc<LiveConnection>);
@@ -35,7 +36,24 @@ impl Lease {
         self.0.era
     }
 
-    /// Sends a request that was made in the era `from`, translated into the server's era.
+    /// Sends a request of a client to a server of the same era. Returns also what members the answer may have. The first
+    /// request on the connection waits until the server has the roots that it asked for.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`call`](Self::call).
+    pub async fn call_with(
+        &self,
+        method: &str,
+        params: Option<&Body>,
+        options: &CallOptions,
+    ) -> Result<CallReply, CallError> {
+        self.exchange_roots().await;
+        self.0.peer.call_with(method, params, options).await
+    }
+
+    /// Sends a request of a client that was made in the era `from`, translated into the server's era. The first request
+    /// on the connection waits until the server has the roots that it asked for.
     ///
     /// # Errors
     ///
@@ -47,6 +65,7 @@ impl Lease {
         from: Era,
         options: &CallOptions,
     ) -> Result<Reply, CallError> {
+        self.exchange_roots().await;
         let peer = &self.0.peer;
         let sent = match (from, self.0.era) {
             (Era::Handshake, Era::Handshake) => peer.send_call(method, params, options).await?,
@@ -58,6 +77,13 @@ impl Lease {
             }
         };
         Ok(sent.outcome().await?.reply)
+    }
+
+    async fn exchange_roots(&self) {
+        if !self.0.roots.is_over() {
+            // Boxed, so that the future of a call that need not wait is small.
+            Box::pin(self.0.roots.over()).await;
+        }
     }
 
     /// Resolves when the connection has ended, or will end as soon as no lease is left.
@@ -93,6 +119,8 @@ pub struct LiveConnection {
     pub(crate) offered: Raw,
     /// What of them requests declare to a stateless server, unless a request declares its own.
     pub(crate) stateless_offer: Raw,
+    /// Whether the server has the client's roots, if it asks for them.
+    pub(super) roots: Arc<RootsExchange>,
     /// The server's process, if it is one on this machine.
     process: Option<ServerProcess>,
     /// What `"launcher": "direct"` did for the process, if the config has it.
@@ -120,13 +148,20 @@ const READ_LOG_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl LiveConnection {
     /// Makes a connection without leases. `offered`: the capabilities of the clients.
-    pub(crate) fn new(peer: Arc<Peer>, era: Era, process: Option<ServerProcess>, offered: &Raw) -> Arc<Self> {
+    pub(crate) fn new(
+        peer: Arc<Peer>,
+        era: Era,
+        process: Option<ServerProcess>,
+        offered: &Raw,
+        roots: Arc<RootsExchange>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             peer,
             era,
             offered: offered.clone(),
             // A stateless server knows tasks as an extension.
             stateless_offer: raw::remove(offered, capability::TASKS),
+            roots,
             process,
             launcher: OnceLock::new(),
             leases: UseCount::default(),
@@ -221,6 +256,7 @@ impl LiveConnection {
     pub(crate) fn lose(&self, error: UpstreamError) {
         drop(self.lost.set(Arc::new(error)));
         self.close();
+        self.roots.end();
     }
 }
 
@@ -239,9 +275,14 @@ mod tests {
     use wire::lines::LineReader;
     use wire::output::Output;
 
+    fn new_connection(peer: Arc<Peer>, era: Era, process: Option<ServerProcess>) -> Arc<LiveConnection> {
+        let roots = RootsExchange::new(Arc::default(), false, Arc::default());
+        LiveConnection::new(peer, era, process, &Raw::from_static(b"{}"), roots)
+    }
+
     fn connection() -> Arc<LiveConnection> {
         let (output, _writer) = Output::any(tokio::io::sink());
-        LiveConnection::new(Peer::new(output).0, Era::Handshake, None, &Raw::from_static(b"{}"))
+        new_connection(Peer::new(output).0, Era::Handshake, None)
     }
 
     fn was_notified(connection: &LiveConnection) -> bool {
@@ -312,8 +353,7 @@ mod tests {
     fn what_is_known_of_the_server_is_kept() {
         let (output, _writer) = Output::any(tokio::io::sink());
         let process = Some(ServerProcess { pid: 7, is_shared: false });
-        let offered = Raw::from_static(b"{}");
-        let connection = LiveConnection::new(Peer::new(output).0, Era::Stateless, process, &offered);
+        let connection = new_connection(Peer::new(output).0, Era::Stateless, process);
         assert_eq!(connection.process(), process);
         assert!(connection.launcher().is_none());
         connection.set_launcher(LauncherUse::LeftOut);
@@ -336,7 +376,7 @@ mod tests {
             let mut lines = LineReader::new(Box::new(read), 1 << 16);
             while reader.receive(&mut lines).await.is_some() {}
         });
-        let connection = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"));
+        let connection = new_connection(peer, Era::Handshake, None);
         let server = ServerLog::default();
         server.push("a line".to_owned());
         let page = server.after(None);
@@ -357,8 +397,7 @@ mod tests {
     #[tokio::test]
     async fn the_requests_of_clients_are_counted() {
         let (output, _writer) = Output::any(tokio::io::sink());
-        let offered = Raw::from_static(b"{}");
-        let connection = LiveConnection::new(Peer::new(output).0, Era::Handshake, None, &offered);
+        let connection = new_connection(Peer::new(output).0, Era::Handshake, None);
         assert_eq!(connection.calls_in_flight(), (0, None));
         let options = CallOptions { origin: Some(1), ..CallOptions::within(Duration::from_secs(9)) };
         let mut call = std::pin::pin!(connection.peer.call("tools/call", None::<Raw>, options));

@@ -163,6 +163,9 @@ impl Reader {
         self.asked.drain(..excess);
         let call = self.context.handle.call_of(&request.id).and_then(|call| peer.origin(&call));
         let group = self.context.group.clone();
+        // A question that comes on the stream of a call belongs to the call.
+        let is_for_roots = request.method.known() == Some(Method::RootsList) && call.is_none();
+        let roots = is_for_roots.then(|| self.context.live.roots.asked(peer.calls_in_flight().0 > 0));
         let answer = self.context.clients.request(ClientRequest {
             params: request.params.map(|params| task_ids::expose_related(&group, &params)),
             group,
@@ -170,7 +173,17 @@ impl Reader {
             call,
             progress,
         });
-        self.requests.start(request.id, answer);
+        self.requests.start(
+            request.id,
+            match roots {
+                None => answer,
+                Some(open) => Box::pin(async move {
+                    let reply = answer.await;
+                    drop(open);
+                    reply
+                }),
+            },
+        );
     }
 
     fn notification(&mut self, method: &str, params: Option<Raw>) {

@@ -83,6 +83,7 @@ impl Session {
             self.protocol_error(Method::ToolsList.name(), format!("reading the lists {error}"))
         });
         let mut catalog = made?;
+        catalog.info.asks_for_roots = self.live.roots.lists_read();
         catalog.offered = Some(self.live.offered.clone());
         catalog.findings.extend(self.handle.finding());
         if has_tools && catalog.tools.is_empty() {

@@ -350,6 +350,7 @@ impl GroupManager {
             clients: self.environment.clients.clone(),
             max_message: self.config().settings.max_message_bytes,
             era: KnownEra::new(cached.as_ref().map(|catalog| &catalog.info)),
+            asks_for_roots: Arc::new(cached.as_ref().and_then(|known| known.info.asks_for_roots).into()),
             private_next: Arc::default(),
             attempt: Arc::default(),
         };

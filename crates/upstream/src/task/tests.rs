@@ -4,6 +4,7 @@ use super::*;
 use crate::catalog::list_limits::LeftOff;
 use crate::catalog::{OtherLists, ServerInfo};
 use crate::connection::lease::LiveConnection;
+use crate::connection::roots::RootsExchange;
 use crate::handle::AcquireError;
 use crate::pins::group::GroupPins;
 use config::tool_rules::ToolRules;
@@ -56,7 +57,8 @@ impl FakeConnector {
     }
     fn connection(&self) -> Connection {
         let peer = Peer::new(Output::any(tokio::io::sink()).0).0;
-        let live = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"));
+        let roots = RootsExchange::new(Arc::default(), false, Arc::default());
+        let live = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"), roots);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
         let refuses_lists = self.refuses_lists.clone();
         let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
