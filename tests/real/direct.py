@@ -14,6 +14,10 @@ names; `launcher`, started by npx or uvx with `"launcher": "direct"`, at the sec
 once. Definitions, lists, contents, results and errors must be equal as JSON. What differs between two direct sessions is
 not compared. In `meta` and `flat` each tool is also called with generated arguments, fit and unfit.
 
+In these sessions the server is connected all the time, and the client has no roots. In `lazy` it has, and each of a few
+requests is the first one after an idle close. Directly, that is the first request of a session whose server has had time
+to learn the roots. A server that asks for roots has this session without its arguments, too.
+
 The differences that dynamic-mcp makes on purpose are in DECIDED. Any other one is printed, and the exit code is then 1.
 """
 
@@ -37,6 +41,8 @@ CALL_TIMEOUT_S = 8
 # No more generated calls are planned after this time in the first direct session of a server.
 GENERATED_S = 40
 MAX_TOOLS_GENERATED = 30
+# How long a server that was started directly gets to learn the roots.
+ROOTS_S = 0.5
 # Tools that end processes, delete what others made, or wait for a person or a browser. They are listed and described,
 # not called.
 NOT_CALLED = re.compile(r"kill|terminate|shutdown|restart|cleanup|install|feedback|sleep|wait|subscribe", re.I)
@@ -296,12 +302,15 @@ class Comparison:
         direct = [each[index] for each in self.direct if len(each) > index]
         verdict = self.verdict(surface, step, direct, answer)
         if not dry:
-            if verdict in DECIDED:
-                self.decided[verdict] += 1
-            elif verdict != "equal":
-                self.differences.append(f"{way} {step.method} {dump(step.params)} ({step.kind or 'by hand'}): {verdict}: "
-                                        f"{dump(direct[-1])[:700]} became {dump(answer)[:700]}")
+            self.count(way, step, direct, verdict, answer)
         return verdict == "equal" or verdict in DECIDED
+
+    def count(self, way, step, direct, verdict, answer):
+        if verdict in DECIDED:
+            self.decided[verdict] += 1
+        elif verdict != "equal":
+            self.differences.append(f"{way} {step.method} {dump(step.params)} ({step.kind or 'by hand'}): {verdict}: "
+                                    f"{dump(direct[-1])[:700]} became {dump(answer)[:700]}")
 
     def verdict(self, surface, step, direct, answer):
         if matches(direct, answer):
@@ -388,7 +397,44 @@ class Comparison:
             gone(client.group["pid"])
         results += self.run_shared()
         self.settle(results)
+        self.run_lazy()
         return self
+
+    def run_lazy(self):
+        """Compares the first requests after a start, for a client with roots."""
+        steps = [step for step in self.steps if not step.generated and step.params.get("name") != "no_such_tool"]
+        steps = [step for method, most in (("tools/call", 2), ("resources/read", 1), ("prompts/get", 1))
+                 for step in [step for step in steps if step.method == method][:most]]
+        arguments = self.server.arguments()
+        asks = self.compare_lazy("lazy", steps, arguments)
+        if asks and arguments:
+            self.compare_lazy("lazy without arguments", steps, [])
+
+    def compare_lazy(self, way, steps, args):
+        """Returns whether the server asked for roots."""
+        direct = [self.first_answers(steps, args) for _ in range(2)]
+        self.server.fresh()
+        client = self.server.lazy(args)
+        for index, step in enumerate(steps):
+            self.server.wait_for("discovered", client)
+            answer = Session("meta", client).ask(step)
+            self.ran += 1
+            self.count(way, step, [each[index] for each in direct], self.verdict(
+                "meta", step, [each[index] for each in direct], answer), answer)
+        client.close()
+        return client.was_asked_for_roots
+
+    def first_answers(self, steps, args):
+        """Asks each step of a server that was started for it."""
+        self.server.fresh()
+        answers = []
+        for step in steps:
+            client = self.server.direct(args, self.server.roots())
+            client.list_all("tools/list", "tools")
+            time.sleep(ROOTS_S)
+            answers.append(Session("direct", client).ask(step))
+            client.close()
+        return answers
 
     def run_shared(self):
         """Two clients at once at one process. The second one only reads if calls change what others see."""

@@ -38,9 +38,10 @@ def dump(value):
 
 
 class Client:
-    """An MCP client of a program, on its stdin and stdout."""
+    """An MCP client of a program, on its stdin and stdout. It has roots if directories are given for that."""
 
-    def __init__(self, command, env, cwd):
+    def __init__(self, command, env, cwd, roots=None):
+        self.roots, self.was_asked_for_roots = roots, False
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, env=env, cwd=cwd, start_new_session=True)
         self.messages, self.last_id, self.hello = queue.Queue(), 0, None
@@ -53,10 +54,17 @@ class Client:
             except ValueError:
                 continue
             if isinstance(message, dict) and "method" in message and "id" in message:
-                self.write({"jsonrpc": "2.0", "id": message["id"], "result": {}} if message["method"] == "ping" else {
-                    "jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "not offered"}})
+                self.write({"jsonrpc": "2.0", "id": message["id"], **self.answer(message["method"])})
             self.messages.put(message)
         self.messages.put(None)
+
+    def answer(self, method):
+        if method == "ping":
+            return {"result": {}}
+        if method == "roots/list" and self.roots is not None:
+            self.was_asked_for_roots = True
+            return {"result": {"roots": [{"uri": Path(root).as_uri()} for root in self.roots]}}
+        return {"error": {"code": -32601, "message": "not offered"}}
 
     def write(self, message):
         try:
@@ -82,7 +90,8 @@ class Client:
                 return {key: message[key] for key in ("result", "error") if key in message}
 
     def initialize(self):
-        answer = self.request("initialize", {"protocolVersion": REVISION, "capabilities": {},
+        capabilities = {} if self.roots is None else {"roots": {"listChanged": True}}
+        answer = self.request("initialize", {"protocolVersion": REVISION, "capabilities": capabilities,
                                              "clientInfo": {"name": "direct", "version": "1"}}, START_TIMEOUT_S)
         if answer is None or "result" not in answer:
             raise Failed(f"no handshake: {dump(answer)[:200]}")
@@ -170,13 +179,19 @@ class Server:
     def own_environment(self):
         return {"HOME": str(self.base / "home"), "TMPDIR": str(self.base / "tmp"), **self.fill(self.entry.get("env", {}))}
 
-    def direct(self):
-        """Starts the server itself."""
-        return self.client([self.install(), *self.fill(self.entry.get("args", []))],
-                           {**self.environment(), **self.own_environment()}, self.files)
+    def arguments(self):
+        return self.fill(self.entry.get("args", []))
 
-    def client(self, command, env, cwd):
-        client = Client(command, env, cwd)
+    def roots(self):
+        return [self.files / "folder"]
+
+    def direct(self, args=None, roots=None):
+        """Starts the server itself."""
+        return self.client([self.install(), *(self.arguments() if args is None else args)],
+                           {**self.environment(), **self.own_environment()}, self.files, roots)
+
+    def client(self, command, env, cwd, roots=None):
+        client = Client(command, env, cwd, roots)
         self.clients.append(client)
         return client.initialize()
 
@@ -188,23 +203,33 @@ class Server:
 
     def proxied(self, surface, launcher=False, share="client"):
         """Starts dynamic-mcp with the server, and waits until that is connected."""
-        command = self.launch if launcher else [self.install()]
-        entry = {"command": command, "args": self.fill(self.entry.get("args", [])), "env": self.own_environment(),
-                 "cwd": str(self.files), "share": share, "lazy_startup": "eager",
-                 "launcher": "direct" if launcher else "keep"}
-        config = self.base / f"{share}-{launcher}.json"
+        entry = {"command": self.launch if launcher else [self.install()], "args": self.arguments(), "share": share,
+                 "lazy_startup": "eager", "launcher": "direct" if launcher else "keep"}
+        return self.wait_for("connected", self.start(surface, entry))
+
+    def lazy(self, args):
+        """Starts dynamic-mcp with the server, which is closed after each request, for a client with roots."""
+        entry = {"command": [self.install()], "args": args, "lazy_startup": "hybrid", "idle_timeout": "100ms"}
+        return self.start("meta", entry, self.roots())
+
+    def start(self, surface, entry, roots=None):
+        config = self.base / "config.json"
+        entry = {**entry, "env": self.own_environment(), "cwd": str(self.files)}
         config.write_text(json.dumps({"mcpServers": {GROUP: entry}}))
-        client = self.client([self.program, "--config", str(config), "--surface", surface, "--log-level", "debug"],
-                             self.environment(), self.base)
+        return self.client([self.program, "--config", str(config), "--surface", surface, "--log-level", "debug"],
+                           self.environment(), self.base, roots)
+
+    def wait_for(self, state, client):
+        """Waits until the server is in this state. Returns the client."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             status = client.request("tools/call", {"name": "get_status", "arguments": {}})
             client.group = status["result"]["structuredContent"]["groups"][0] if status else {}
-            if client.group.get("state") == "connected":
+            if client.group.get("state") == state:
                 return client
             time.sleep(0.2)
         client.close()
-        raise Failed(f"not connected: {client.group.get('error')}")
+        raise Failed(f"not {state}: {client.group.get('error')}")
 
 
 def path():

@@ -11,6 +11,7 @@
 //! - `broken_servers`: all of these clients, FastMCP and MCP Inspector, where four of eight servers are broken;
 //! - `conformance`, `client_conformance`: the official conformance suite, with dynamic-mcp as the server and as the client;
 //! - `deployment`: the manifest for Kubernetes;
+//! - `roots`: a server that asks for roots at its start;
 //! - `serve_http`: the official SDKs' clients of `dynamic-mcp serve --http`, and an authorization server;
 //! - `status_page`: the status page, in Chromium and in the host side of MCP Apps.
 //!
@@ -32,6 +33,7 @@ mod launchers;
 mod reference_server_http;
 mod reference_server_tasks;
 mod reference_servers;
+mod roots;
 mod sdk_servers_http;
 mod sdk_servers_stdio;
 mod serve_http;
