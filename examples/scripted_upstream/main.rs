@@ -32,13 +32,15 @@
 //! | `--garbage` | writes lines that are no messages around every message, and CRLF; `--bom`: a byte order mark before the first |
 //! | `--no-newline-flush` | writes the newline of a message 20 ms after it |
 //! | `--ignore-eof`, `--ignore-term` | does not end on these |
+//! | `--save FILE` | at EOF, or with `--ignore-eof` at SIGTERM, writes to stdout and stderr for 1.5 s, then FILE, and exits |
+//! | `--lock FILE` | exits with 4 if another process has locked FILE, and locks it until it has ended |
 //! | `--grandchild` | starts itself as a child that ignores both and holds stdout open, for 60 s; `--grandchild-escapes`: in a session of its own |
 //! | `--exit-after N` | exits after N answered calls |
 //! | `--crash-at-start TEXT` | writes TEXT to stderr and exits with 3 |
 //! | `--record FILE` | appends every line it reads to FILE |
 //! | `--live SECONDS` | exits after this long, not 120 s |
 //! | `--setsid` | starts a session of its own |
-#![allow(clippy::print_stderr, reason = "a test that reads it keeps it open")]
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "a test that reads it keeps it open")]
 #![allow(clippy::exit, reason = "a server that crashes on demand")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests may panic")]
 
@@ -86,9 +88,10 @@ fn main() {
         #[cfg(unix)]
         nix::unistd::setsid().unwrap();
     }
-    if flags.has("--ignore-term") {
-        ignore_term();
+    if flags.has("--ignore-term") || flags.has("--ignore-eof") && flags.text("--save").is_some() {
+        block_term();
     }
+    let _lock = flags.text("--lock").map(lock);
     let lifetime = Duration::from_secs(flags.number("--live").unwrap_or(MAX_LIFETIME_SECONDS));
     spawn(move || {
         sleep(lifetime);
@@ -122,9 +125,12 @@ fn serve(server: &Arc<Server>) {
         handle_line(server, &line);
         line.clear();
     }
+    let saved = server.flags.text("--save");
     if server.flags.has("--ignore-eof") {
+        saved.into_iter().for_each(|file| save_at_term(file.to_owned()));
         park_forever();
     }
+    saved.into_iter().for_each(|file| save(file));
     // Exit at once, whatever the threads of pending calls do.
     exit(0);
 }
@@ -153,8 +159,47 @@ fn open_for_appending(path: &str) -> File {
     OpenOptions::new().create(true).append(true).open(path).unwrap()
 }
 
+/// Locks a file until the process has ended.
+fn lock(path: &str) -> File {
+    let file = open_for_appending(path);
+    if file.try_lock().is_err() {
+        eprintln!("another process has locked {path}");
+        exit(4);
+    }
+    file
+}
+
+/// How long saving takes, what it writes to stdout and stderr each time, and how often. It is more than pipes hold.
+const SAVING_TIME: Duration = Duration::from_millis(1500);
+const SAVING_BYTES: usize = 10_000;
+const SAVING_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Saves, and exits. A pipe that nobody reads keeps it from doing so, or ends it.
+fn save(file: &str) -> ! {
+    let (start, line) = (tokio::time::Instant::now(), "x".repeat(SAVING_BYTES));
+    while start.elapsed() < SAVING_TIME {
+        eprintln!("saving {line}");
+        println!("saving {line}");
+        sleep(SAVING_INTERVAL);
+    }
+    std::fs::write(file, "saved").unwrap();
+    exit(0)
+}
+
+/// Saves at SIGTERM, which must be blocked.
+fn save_at_term(file: String) {
+    #[cfg(unix)]
+    spawn(move || {
+        use nix::sys::signal::{SigSet, Signal};
+        SigSet::from(Signal::SIGTERM).wait().unwrap();
+        save(&file)
+    });
+    #[cfg(windows)]
+    drop(file);
+}
+
 /// Blocks the signals instead of ignoring them, which would need unsafe code. There must be no other thread yet.
-fn ignore_term() {
+fn block_term() {
     #[cfg(unix)]
     {
         use nix::sys::signal::{SigSet, Signal};

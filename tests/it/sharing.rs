@@ -111,6 +111,11 @@ impl User {
         self.command(config).start_initialized()
     }
 
+    /// The home directory.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
     /// The directory of the host's socket.
     pub(crate) fn host_dir(&self) -> PathBuf {
         self.runtime.path().join("dynamic-mcp")

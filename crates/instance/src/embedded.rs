@@ -142,7 +142,7 @@ impl EmbeddedInstance {
     pub async fn close(mut self) {
         self.peer.output().close();
         if timeout(CLOSE_TIMEOUT, &mut self.serving).await.is_err() {
-            tracing::warn!("the servers did not end in time; the rest is killed");
+            tracing::warn!("the servers did not end in time");
         }
         drop(timeout(CLOSE_TIMEOUT, self.logins.flush()).await);
         self.tasks.shutdown().await;

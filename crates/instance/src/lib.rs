@@ -128,7 +128,7 @@ impl<C: Clients + Default + 'static> Instance<C> {
     ) -> Self {
         let logins = stores::token_store(options, &env, &config.settings, false);
         let logins = Arc::new(OAuthLogins::new(logins));
-        let warden = Warden::new();
+        let warden = warden(&env);
         let launchers = options.cache_dir.as_ref().map(|dir| dir.join("launchers"));
         let direct = DirectLaunches::new(launchers);
         let transport = Transport {
@@ -151,6 +151,23 @@ impl<C: Clients + Default + 'static> Instance<C> {
         let config = self.groups.config();
         tokio::join!(self.groups.load_pins(&config), self.groups.check_commands(&config));
     }
+}
+
+/// Returns the warden of this instance. Without a runtime directory, its servers do not wait for those of instances that
+/// have just ended.
+fn warden(env: &Env) -> Warden {
+    #[cfg(unix)]
+    {
+        use process::{ending_servers::EndingServers, runtime_dir::RuntimeDir};
+        let base = env.get_non_empty("XDG_RUNTIME_DIR").map(std::path::Path::new);
+        match RuntimeDir::open(base).and_then(|dir| EndingServers::open(&dir)) {
+            Ok(ending) => return Warden::with_ending_servers(ending),
+            Err(error) => tracing::debug!(%error, "no server waits for its predecessor"),
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = env;
+    Warden::new()
 }
 
 /// Attaches to servers that other instances use as well. Only Linux has a host for them.

@@ -191,11 +191,14 @@ async fn spawn(
     launch: Launch,
     start: &mut Option<StartRecord>,
 ) -> Result<SpawnedProcess, SpawnError> {
-    let spawned = warden.spawn(launch).await;
+    // With and without its launcher, it is the same server.
+    let server =
+        start.as_ref().map_or_else(|| launch.server_id(), |start| start.configured_launch().server_id());
+    let spawned = warden.spawn_server(launch, Some(server)).await;
     let Some(start) = start.as_mut().filter(|start| start.is_direct && spawned.is_err()) else {
         return spawned;
     };
     start.forget().await;
     start.is_direct = false;
-    warden.spawn(start.configured_launch()).await
+    warden.spawn_server(start.configured_launch(), Some(server)).await
 }

@@ -60,8 +60,8 @@ pub async fn send(socket: &UnixStream, mut bytes: &[u8], descriptors: &[OwnedFd]
     Ok(())
 }
 
-/// The most descriptors that come together: stdin, stdout and stderr of an upstream.
-pub const MAX_DESCRIPTORS: usize = 3;
+/// The most descriptors that come together: stdin, stdout and stderr of an upstream, and our ends of the last two.
+pub const MAX_DESCRIPTORS: usize = 5;
 
 /// Receives into `chunk`. Returns the number of bytes, and the descriptors that came with them. No bytes: the other side
 /// closed the connection.

@@ -11,7 +11,8 @@
 //! [`own_program`] runs this program in one of its other modes. [`processes`] reads the trees of the user's processes,
 //! to show their memory. `descriptors` closes and passes descriptors. `held_process` refers to a process by a pidfd, so
 //! that a reused pid is never taken for it.
-//! [`stop_timeouts`] says how long the end of a process may take. `runtime_dir` is the directory of our sockets.
+//! [`stop_timeouts`] says how long the end of a process may take. `ending_servers` tells all instances which servers are
+//! being ended, and [`server_id`] which launches start the same server. `runtime_dir` is the directory of our sockets.
 //!
 //! # Invariants
 //!
@@ -32,6 +33,8 @@ pub mod child;
 #[cfg(unix)]
 pub mod descriptors;
 #[cfg(unix)]
+pub mod ending_servers;
+#[cfg(unix)]
 pub mod held_process;
 pub mod launch;
 pub mod own_program;
@@ -39,6 +42,7 @@ pub mod processes;
 #[cfg(unix)]
 pub mod runtime_dir;
 pub mod secrets;
+pub mod server_id;
 pub mod server_log;
 pub mod stderr;
 pub mod stop_timeouts;
@@ -50,7 +54,7 @@ pub mod windows_jobs;
 /// Starts and ends processes on Windows.
 #[cfg(windows)]
 pub mod warden {
-    pub use super::stop_timeouts::StopTimeouts;
+    pub use super::stop_timeouts::{StopTimeouts, exit_wait};
     pub use super::windows_jobs::{
         JobError as SpawnError, JobExit as Exit, JobHandle as ProcessHandle, JobProcess as SpawnedProcess,
         Jobs as Warden,

@@ -78,9 +78,22 @@ impl RuntimeDir {
     ///
     /// Fails if the file cannot be opened or created.
     pub fn lock_file(&self) -> io::Result<File> {
+        self.file_to_lock("lock")
+    }
+
+    /// Opens the file with the locks of [`EndingServers`](super::ending_servers::EndingServers), and creates it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be opened or created.
+    pub(crate) fn ending_file(&self) -> io::Result<File> {
+        self.file_to_lock("ending")
+    }
+
+    fn file_to_lock(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        options.open(self.0.join("lock"))
+        options.create(true).truncate(false).read(true).write(true).mode(0o600);
+        options.custom_flags(libc::O_NOFOLLOW).open(self.0.join(name))
     }
 
     /// Returns the file that marks a server as one that must not be shared. `program` and `args` identify the server.

@@ -4,7 +4,8 @@
 //!
 //! Every upstream process is spawned, signalled and reaped by the *warden*: a second process that runs our own program.
 //! A socket connects it to us. When the socket closes, however our process died, the warden ends every upstream and
-//! exits.
+//! exits. It gives each the same time to save as any stop does ([`StopTimeouts::ORDINARY`]), and reads its output
+//! meanwhile. We do not wait for that, but a new process of the same server does ([`Warden::predecessor_ended`]).
 //!
 //! ```text
 //! client ──▶ dynamic-mcp ──socket──▶ warden ──▶ upstream (own session) ──▶ …
@@ -13,7 +14,7 @@
 //!
 //! - In our process: [`Warden`] starts the warden process on the first spawn, and again after it was killed. `pool` has
 //!   the warden processes, two of them only if one was silent. `client` is the task that owns our end of a socket.
-//!   `handle` is the handle of one upstream.
+//!   `handle` is the handle of one upstream, `upstream_pipes` makes its pipes. `shutdown` ends everything.
 //! - `protocol` defines the messages on the socket.
 //! - In the warden process: `supervisor` is its loop, `setup` prepares its descriptors and signals, `ipc` is its end of
 //!   the socket, `waiting` waits, `spawn` starts an upstream, `supervised` is one, `descendants` finds and signals
@@ -28,28 +29,27 @@ use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::net::unix::pipe::{self, Receiver, Sender};
+use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::time::{sleep, timeout};
 
-use super::held_process::HeldProcess;
+use super::ending_servers::EndingServers;
 use super::launch::Launch;
 use super::own_program::own_program;
-pub use super::stop_timeouts::StopTimeouts;
-use base::blocking;
+use super::server_id::ServerId;
+pub use super::stop_timeouts::{StopTimeouts, exit_wait};
 use client::WardenClient;
 use handle::ClientCommand;
-use owner_mark::OwnerId;
 use pool::{BothSilent, WardenPool};
 use protocol::{MAX_FRAME_BYTES, WardenMessage, WardenRequest};
-use wire::output::pipe_size::grow;
+use upstream_pipes::open_pipes;
 
 mod client;
 mod descendants;
@@ -68,11 +68,13 @@ mod protocol;
 #[cfg(target_os = "linux")]
 mod rlimit_mark;
 mod setup;
+mod shutdown;
 mod spawn;
 mod spawn_error;
 mod stopped_wardens;
 mod supervised;
 mod supervisor;
+mod upstream_pipes;
 mod waiting;
 
 /// Other systems have no such limit, or no way to read another process's limit.
@@ -99,10 +101,9 @@ pub const MODE_ARG: &str = "__warden";
 /// A warden process begins a spawn within a millisecond. One that takes longer than this is stopped or stuck. An exec
 /// that takes longer hangs on a file system.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long our shutdown waits after its SIGKILL before it ends warden processes that are stopped.
-const STOPPED_SLACK: Duration = Duration::from_millis(100);
-/// How long our shutdown waits after its SIGKILL. Clients do not wait longer; the warden process continues without us.
-const SHUTDOWN_SLACK: Duration = Duration::from_millis(400);
+/// How long the start of a server waits for the end of its last process. SIGKILL comes earlier.
+const PREDECESSOR_TIMEOUT: Duration = Duration::from_secs(5);
+const PREDECESSOR_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A running upstream and our ends of its pipes, which are non-blocking.
 #[derive(Debug)]
@@ -135,6 +136,8 @@ struct WardenInner {
     args: Vec<OsString>,
     /// How long a warden process may be silent, and an exec may take.
     reply_timeout: Duration,
+    /// Which servers are being ended; `None` if that is not known.
+    ending: Option<EndingServers>,
     pool: Mutex<WardenPool>,
 }
 
@@ -145,9 +148,14 @@ impl Default for Warden {
 }
 
 impl Warden {
-    /// Uses our own program.
+    /// Uses our own program. No server waits for its predecessor.
     pub fn new() -> Self {
         Self::with_program(own_program(), vec![MODE_ARG.into()])
+    }
+
+    /// Uses our own program. Servers wait for predecessors that `ending` knows.
+    pub fn with_ending_servers(ending: EndingServers) -> Self {
+        Self::of(own_program(), vec![MODE_ARG.into()], REPLY_TIMEOUT, Some(ending))
     }
 
     /// Uses `program` with `args`. For tests, which are another program than ours.
@@ -157,7 +165,16 @@ impl Warden {
 
     /// Creates a warden whose processes may be silent for `reply_timeout`. An exec may take as long.
     pub fn with_reply_timeout(program: PathBuf, args: Vec<OsString>, reply_timeout: Duration) -> Self {
-        Self(Arc::new(WardenInner { program, args, reply_timeout, pool: Mutex::default() }))
+        Self::of(program, args, reply_timeout, None)
+    }
+
+    fn of(
+        program: PathBuf,
+        args: Vec<OsString>,
+        reply_timeout: Duration,
+        ending: Option<EndingServers>,
+    ) -> Self {
+        Self(Arc::new(WardenInner { program, args, reply_timeout, ending, pool: Mutex::default() }))
     }
 
     /// Starts the warden process before the first spawn does, unless one runs. Returns its pid, or `None` if it cannot
@@ -175,30 +192,62 @@ impl Warden {
     ///
     /// See [`SpawnError`].
     pub async fn spawn(&self, launch: Launch) -> Result<SpawnedProcess, SpawnError> {
+        self.spawn_server(launch, None).await
+    }
+
+    /// Waits while any process of the user ends an earlier process of the same server: it may hold a port or a file that
+    /// the next one needs. Waits for `PREDECESSOR_TIMEOUT` at most.
+    pub async fn predecessor_ended(&self, server: ServerId) {
+        let Some(ending) = self.0.ending.as_ref().filter(|ending| ending.is_ending(server)) else { return };
+        tracing::info!("waiting for the end of the server's last process");
+        // It first continues wardens that are stopped and whose instance was killed.
+        self.start();
+        let ended = async {
+            while ending.is_ending(server) {
+                sleep(PREDECESSOR_POLL_INTERVAL).await;
+            }
+        };
+        timeout(PREDECESSOR_TIMEOUT, ended).await.ok();
+    }
+
+    /// Starts an upstream as [`spawn`](Self::spawn) does. While it is being ended, the next process of `server` waits.
+    ///
+    /// # Errors
+    ///
+    /// See [`SpawnError`].
+    pub async fn spawn_server(
+        &self,
+        launch: Launch,
+        server: Option<ServerId>,
+    ) -> Result<SpawnedProcess, SpawnError> {
         // The warden process may have been killed before we noticed. Every process that it spawned was killed with it,
         // so a second attempt does not start the upstream twice. Or it was silent: if it ever begins this spawn, the
         // client task stops the upstream.
-        match self.try_spawn(&launch).await {
+        match self.try_spawn(&launch, server).await {
             Err(failed) if failed.may_retry => {}
             spawned => return spawned.map_err(|failed| failed.error),
         }
-        self.try_spawn(&launch).await.map_err(|failed| failed.error)
+        self.try_spawn(&launch, server).await.map_err(|failed| failed.error)
     }
 
-    async fn try_spawn(&self, launch: &Launch) -> Result<SpawnedProcess, SpawnAttemptError> {
+    async fn try_spawn(
+        &self,
+        launch: &Launch,
+        server: Option<ServerId>,
+    ) -> Result<SpawnedProcess, SpawnAttemptError> {
         let reply_timeout = self.0.reply_timeout;
         let (commands, id) = self.0.commands_and_next_id()?;
-        let frame = WardenRequest::Spawn { id, launch: Cow::Borrowed(launch) }.encode();
+        let frame = WardenRequest::Spawn { id, server, launch: Cow::Borrowed(launch) }.encode();
         if frame.len() > MAX_FRAME_BYTES {
             // The error that execve(2) would return. The warden process must not see this frame: it takes it for
             // malformed and ends every upstream.
             return Err(SpawnError::Exec { path: launch.program.clone(), errno: Errno::E2BIG }.into());
         }
-        let (ours, stdio) = open_pipes().map_err(SpawnError::Pipe)?;
+        let (ours, descriptors) = open_pipes().map_err(SpawnError::Pipe)?;
         let (forked, begun) = oneshot::channel();
         let (reply, result) = oneshot::channel();
         let died = || SpawnAttemptError { error: SpawnError::warden_died(), may_retry: true };
-        commands.send(ClientCommand::Spawn { id, frame, stdio, forked, reply }).map_err(|_| died())?;
+        commands.send(ClientCommand::Spawn { id, frame, descriptors, forked, reply }).map_err(|_| died())?;
         // It is dropped if there is a result without a fork, or if the warden process is gone.
         if timeout(reply_timeout, begun).await.is_err() {
             let may_retry = self.0.retire(&commands).is_ok();
@@ -219,29 +268,6 @@ impl Warden {
         }
     }
 
-    /// Ends every upstream and every warden process. Every later spawn fails. Idempotent. Returns when all are ended,
-    /// at the latest 400 ms after `sigkill_after`; the warden processes then go on without us.
-    ///
-    /// The owner of each upstream closes its stdin at the same time.
-    pub async fn shutdown(&self, timeouts: StopTimeouts) {
-        let (all, processes) = self.0.pool.lock().shut_down();
-        stopped_wardens::resume(processes.iter().map(|(_, process)| process));
-        for commands in &all {
-            commands.send(ClientCommand::Shutdown { timeouts }).ok();
-        }
-        let closed = async {
-            for commands in &all {
-                commands.closed().await;
-            }
-        };
-        let ended = async {
-            if timeout(timeouts.sigkill_after + STOPPED_SLACK, closed).await.is_err() {
-                end_stopped(processes).await;
-            }
-        };
-        timeout(timeouts.sigkill_after + SHUTDOWN_SLACK, ended).await.ok();
-    }
-
     /// Returns the pid of the warden process that was started last, for diagnostics; `None` if none runs.
     pub fn pid(&self) -> Option<u32> {
         self.pids().last().copied()
@@ -251,20 +277,6 @@ impl Warden {
     pub fn pids(&self) -> Vec<u32> {
         self.0.pool.lock().pids()
     }
-}
-
-/// Kills our warden processes that are stopped (SIGSTOP), and ends the processes that they leave behind. Takes
-/// [`SHUTDOWN_SLACK`] at most. The others go on without us.
-async fn end_stopped(mut processes: Vec<(u32, HeldProcess)>) {
-    processes.retain(|(pid, process)| stopped_wardens::is_stopped(*pid, process));
-    if processes.is_empty() {
-        return;
-    }
-    tracing::warn!("the warden process was stopped; ending its servers without it");
-    let wardens: Vec<HeldProcess> = processes.into_iter().map(|(_, process)| process).collect();
-    let owner = OwnerId::of_process(std::process::id().cast_signed());
-    let end = move || stopped_wardens::kill(&wardens, &owner, Instant::now() + SHUTDOWN_SLACK);
-    blocking::run(SHUTDOWN_SLACK, end).await.ok();
 }
 
 /// Why one attempt to spawn failed.
@@ -333,6 +345,8 @@ impl WardenInner {
         pool: &mut WardenPool,
         orphaned_pids: Vec<u32>,
     ) -> io::Result<mpsc::UnboundedSender<ClientCommand>> {
+        let ending_file = self.ending.as_ref().map(|ending| ending.file().as_fd().try_clone_to_owned());
+        let ending_file = ending_file.transpose()?;
         let (commands, receiver) = mpsc::unbounded_channel();
         let (client, child) = WardenClient::start(&self.program, &self.args, receiver, commands.downgrade())?;
         let hello = WardenRequest::Hello {
@@ -340,13 +354,14 @@ impl WardenInner {
             owner_pid: std::process::id(),
             nofile: raise_nofile(),
             retired_warden: pool.retired_pid(),
+            has_ending_file: self.ending.is_some(),
         };
         let end_orphans = WardenRequest::EndOrphans(pool.lost(orphaned_pids));
         pool.add(commands.clone(), child.id());
         let inner = Arc::downgrade(self);
         tokio::spawn(async move {
             client
-                .run([hello.encode(), end_orphans.encode()].concat(), child, |orphaned_pids| {
+                .run(([hello.encode(), end_orphans.encode()].concat(), ending_file), child, |orphaned_pids| {
                     if let Some(inner) = inner.upgrade() {
                         inner.end_orphans(orphaned_pids);
                     }
@@ -372,24 +387,4 @@ pub fn raise_nofile() -> u64 {
         }
         soft
     })
-}
-
-/// Creates the pipes of an upstream: our ends, and its blocking ends in the order of their descriptors. Fails as
-/// pipe(2): we have too many open files, for example.
-fn open_pipes() -> io::Result<((Sender, Receiver, Receiver), [OwnedFd; 3])> {
-    let (stdin, child_stdin) = large_pipe()?;
-    let (child_stdout, stdout) = large_pipe()?;
-    // Not grown, because the total size of a user's pipes is limited.
-    let (child_stderr, stderr) = pipe::pipe()?;
-    let stdio =
-        [child_stdin.into_blocking_fd()?, child_stdout.into_blocking_fd()?, child_stderr.into_blocking_fd()?];
-    Ok(((stdin, stdout, stderr), stdio))
-}
-
-/// Creates a pipe with a larger buffer, where the system allows it. Fails as pipe(2). A pipe that does not get larger
-/// is no error.
-fn large_pipe() -> io::Result<(Sender, Receiver)> {
-    let (sender, receiver) = pipe::pipe()?;
-    grow(&sender);
-    Ok((sender, receiver))
 }

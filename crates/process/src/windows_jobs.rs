@@ -19,6 +19,7 @@
 //! the job.
 
 use super::launch::{Launch, windows_command};
+use super::server_id::ServerId;
 use super::stop_timeouts::StopTimeouts;
 use parking_lot::Mutex;
 use pipes::StdioPipes;
@@ -112,6 +113,18 @@ impl Jobs {
     ///
     /// See [`JobError`].
     pub async fn spawn(&self, launch: Launch) -> Result<JobProcess, JobError> {
+        self.spawn_server(launch, None).await
+    }
+
+    /// Returns at once: the processes of an instance end with it.
+    pub async fn predecessor_ended(&self, _: ServerId) {}
+
+    /// Starts an upstream as [`spawn`](Self::spawn) does.
+    ///
+    /// # Errors
+    ///
+    /// See [`JobError`].
+    pub async fn spawn_server(&self, launch: Launch, _: Option<ServerId>) -> Result<JobProcess, JobError> {
         if self.0.lock().is_shut_down {
             return Err(JobError::ShuttingDown);
         }

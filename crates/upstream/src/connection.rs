@@ -22,6 +22,8 @@ use lease::LiveConnection;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
+pub use crate::transport::Grace;
+
 pub mod connector;
 pub(crate) mod handshake;
 pub mod lease;
@@ -98,13 +100,4 @@ impl From<UpstreamError> for AttemptError {
     fn from(error: UpstreamError) -> Self {
         Self { error, closing: None }
     }
-}
-
-/// How much time a process gets to end after its stdin was closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grace {
-    /// One upstream stops while the proxy continues: 2 s before SIGTERM.
-    Ordinary,
-    /// The proxy itself ends. Clients wait two seconds at most, so the grace period is shorter.
-    Shutdown,
 }

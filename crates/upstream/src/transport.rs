@@ -43,6 +43,20 @@ pub mod shared;
 
 pub use open_transport::{FailedRequest, OpenTransport, RequestFailures, ServerProcess};
 
+/// How long the end of a remote session may take.
+const REMOTE_END_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same when the proxy itself ends.
+const REMOTE_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// How much time the end of a connection may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grace {
+    /// One upstream stops while the proxy continues.
+    Ordinary,
+    /// The proxy itself ends. A client does not wait for that, but the warden gives processes their time.
+    Shutdown,
+}
+
 /// The upstream's side of an open transport. Clones share it; the connection ends when the last one is dropped.
 #[derive(Clone)]
 pub enum TransportHandle {
@@ -145,13 +159,16 @@ impl TransportHandle {
         }
     }
 
-    /// Ends the upstream process with its descendants, or the remote session within `timeouts.sigterm_after`. Returns
-    /// when that is done. Does nothing for a shared process, whose host ends the session. The caller closes the output
-    /// first.
-    pub async fn stop(&self, timeouts: StopTimeouts) {
+    /// Ends the upstream process with its descendants, or the remote session. Returns when that is done. Does nothing for a
+    /// shared process, whose host ends the session. The caller closes the output first.
+    pub async fn stop(&self, grace: Grace) {
+        let (timeouts, remote_timeout) = match grace {
+            Grace::Ordinary => (StopTimeouts::ORDINARY, REMOTE_END_TIMEOUT),
+            Grace::Shutdown => (StopTimeouts::SHUTDOWN, REMOTE_SHUTDOWN_TIMEOUT),
+        };
         match self {
             Self::Child(child) => child.stop(timeouts).await,
-            Self::Remote(remote) => remote.stop(timeouts.sigterm_after).await,
+            Self::Remote(remote) => remote.stop(remote_timeout).await,
             // The host ends the session when the output is closed. The server keeps running while others use it.
             Self::Shared(_) => {}
             Self::InMemory(server) => server.stop().await,
@@ -200,7 +217,7 @@ impl Transport {
 
     /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each message of a remote
     /// server; for a process, the reader of the lines has to limit them. `log` gets what a process writes to stderr.
-    /// Starting a process may take `timeout.connect`. Nothing is sent to a remote server yet.
+    /// Starting a process may take `timeout.connect`, once its predecessor has ended. Nothing is sent to a remote server yet.
     ///
     /// # Errors
     ///
@@ -223,6 +240,7 @@ impl Transport {
         match &server.endpoint {
             Endpoint::Stdio(stdio) => {
                 let written = process::launch::prepare(stdio, &self.process_env).await?;
+                self.warden.predecessor_ended(written.server_id()).await;
                 let start = self.direct.choose(server.common.launcher, stdio, written).await;
                 let env = &self.process_env;
                 let opening = ChildTransport::open(&self.warden, env, group, stdio, start, log);

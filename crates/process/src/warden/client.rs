@@ -22,9 +22,11 @@ use super::handle::{ClientCommand, Exit, ProcessHandle, ProcessState, SpawnReply
 use super::owner_mark::{OwnerId, WARDEN_NAME};
 use super::protocol::{SpawnStep, VERSION, WardenEvent, WardenMessage, WardenRequest, next_frame};
 use crate::descriptors;
+use crate::stop_timeouts::StopTimeouts;
 
-/// How long a warden process may take to exit, once its socket is closed, before it is killed.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a warden process may take to exit, once its socket is closed, before it is killed: it ends its upstreams
+/// before, and kills for 3 s.
+const EXIT_TIMEOUT: Duration = StopTimeouts::ORDINARY.sigkill_after.saturating_add(Duration::from_secs(4));
 
 /// Why the client task ends.
 enum Disconnect {
@@ -100,16 +102,17 @@ impl WardenClient {
 
     /// Serves the connection until the warden process is gone or speaks another version, until the last
     /// [`Warden`](super::Warden) is dropped, or until this one is retired and has no upstream left. Then waits for the
-    /// end of the warden process, and kills it after [`EXIT_TIMEOUT`]. `hello` are the first frames to send.
+    /// end of the warden process, and kills it after [`EXIT_TIMEOUT`]. `hello` are the first frames to send, and
+    /// `ending_file` comes with them.
     ///
     /// If the warden process dies while it has upstreams, calls `on_lost` with their pids.
     pub(super) async fn run(
         mut self,
-        hello: Vec<u8>,
+        (hello, ending_file): (Vec<u8>, Option<OwnedFd>),
         mut warden: process::Child,
         on_lost: impl FnOnce(Vec<u32>),
     ) {
-        let disconnect = self.serve(hello).await;
+        let disconnect = self.serve(&hello, ending_file).await;
         match disconnect {
             Disconnect::Requested => drop(self),
             Disconnect::VersionMismatch => self.reject_all(),
@@ -135,8 +138,8 @@ impl WardenClient {
         warden.wait().await.ok();
     }
 
-    async fn serve(&mut self, hello: Vec<u8>) -> Disconnect {
-        if let Err(error) = descriptors::send(&self.socket, &hello, &[]).await {
+    async fn serve(&mut self, hello: &[u8], ending_file: Option<OwnedFd>) -> Disconnect {
+        if let Err(error) = descriptors::send(&self.socket, hello, ending_file.as_slice()).await {
             return Disconnect::Lost(error);
         }
         loop {
@@ -168,14 +171,14 @@ impl WardenClient {
     /// Fails if the warden process has died.
     async fn execute(&mut self, command: ClientCommand) -> io::Result<()> {
         let request = match command {
-            ClientCommand::Spawn { id, frame, stdio, forked, reply } => {
+            ClientCommand::Spawn { id, frame, descriptors, forked, reply } => {
                 if self.is_retired {
                     return Ok(());
                 }
                 let (forked, reply) = (Some(forked), Some(reply));
                 let process = TrackedProcess { pid: None, forked, reply, state: watch::Sender::default() };
                 self.processes.insert(id, process);
-                return descriptors::send(&self.socket, &frame, &stdio).await;
+                return descriptors::send(&self.socket, &frame, &descriptors).await;
             }
             ClientCommand::Stop { id, timeouts } => WardenRequest::Stop { id, timeouts },
             ClientCommand::EndOrphans(lost) => WardenRequest::EndOrphans(lost),

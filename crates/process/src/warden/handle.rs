@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::protocol::{LostUpstreams, SpawnStep};
+use super::protocol::{LostUpstreams, SPAWN_DESCRIPTORS, SpawnStep};
 use crate::stop_timeouts::StopTimeouts;
 
 /// How long a caller waits for a stop after its SIGKILL. The warden process gives up 3 s after its first SIGKILL.
@@ -23,8 +23,8 @@ pub(super) enum ClientCommand {
         id: u64,
         /// The encoded request.
         frame: Vec<u8>,
-        /// The upstream's stdin, stdout and stderr. We close them once they are sent.
-        stdio: [OwnedFd; 3],
+        /// Its descriptors. We close them once they are sent.
+        descriptors: [OwnedFd; SPAWN_DESCRIPTORS],
         /// Notified when its first process exists. Dropped if there is a result without that.
         forked: oneshot::Sender<()>,
         /// Where the result goes. Dropped if another warden process has to be asked.
@@ -62,8 +62,8 @@ pub(super) enum SpawnReplyError {
 
 /// Owns one upstream process.
 ///
-/// If it is dropped before [`stop`](Self::stop) is done, the upstream is stopped by [`StopTimeouts::FAST`], so that no
-/// process outlives a caller that is cancelled or fails.
+/// If it is dropped before [`stop`](Self::stop) is done, the upstream is stopped by [`StopTimeouts::ORDINARY`], so that
+/// no process outlives a caller that is cancelled or fails.
 #[derive(Debug)]
 pub struct ProcessHandle {
     /// The number of the process, which the warden knows it by.
@@ -121,7 +121,7 @@ impl Drop for ProcessHandle {
             && let Some(commands) = self.commands.upgrade()
         {
             // Fails only if the client task has ended. Then the warden process ends the upstream.
-            commands.send(ClientCommand::Stop { id: self.id, timeouts: StopTimeouts::FAST }).ok();
+            commands.send(ClientCommand::Stop { id: self.id, timeouts: StopTimeouts::ORDINARY }).ok();
         }
     }
 }

@@ -38,9 +38,9 @@ impl WardenSocket {
         }
     }
 
-    /// Returns the descriptor, to wait for with poll(2).
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    /// Returns the descriptor, to wait for with poll(2). `None`: nothing more will come.
+    pub(super) fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.is_closed).then(|| self.socket.as_fd())
     }
 
     /// Returns whether the other end was closed.
@@ -80,10 +80,24 @@ impl WardenSocket {
         next_frame(&mut self.input)
     }
 
-    /// Returns the descriptors that came with the last frame, which must be a `Spawn`; `None` if there were fewer.
-    pub(super) fn take_stdio(&mut self) -> Option<[OwnedFd; 3]> {
-        let mut next = || self.descriptors.pop_front();
-        Some([next()?, next()?, next()?])
+    /// Returns the `N` descriptors that came with the last frame; `None` if there were fewer.
+    pub(super) fn take_descriptors<const N: usize>(&mut self) -> Option<[OwnedFd; N]> {
+        let count = self.descriptors.len().min(N);
+        self.descriptors.drain(..count).collect::<Vec<_>>().try_into().ok()
+    }
+
+    /// Receives what is available and drops it. Notices the end of the connection.
+    pub(super) fn skip_input(&mut self) {
+        if !self.is_closed && self.receive().is_err() {
+            self.is_closed = true;
+        }
+        self.input.clear();
+        self.descriptors.clear();
+    }
+
+    /// Gives up the connection.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
     }
 
     /// Queues an event, which `flush` writes.

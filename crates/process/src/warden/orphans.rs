@@ -2,7 +2,8 @@
 //!
 //! A process is orphaned if it survived a SIGKILL of a dynamic-mcp and its warden at the same moment, or a SIGKILL of
 //! the previous warden of our own dynamic-mcp. On Linux it is found by its owner mark. A warden that was stopped when
-//! its dynamic-mcp was killed is found by its own.
+//! its dynamic-mcp was killed is found by its own. The processes of a dead dynamic-mcp whose warden lives are no orphans:
+//! that warden is ending them.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use base::procfs::ProcStat;
 
 /// The time from SIGTERM to SIGKILL. It is short, because the stdin of these processes was closed long ago.
 const SIGKILL_AFTER: Duration = Duration::from_millis(250);
-/// The time in which a warden of a dead owner that was stopped ends its upstreams and itself, once it is continued.
+/// A warden of a dead owner that is stopped again after this time is killed. One that works ends its upstreams and itself.
 const STOPPED_WARDEN_TIMEOUT: Duration = Duration::from_millis(500);
 /// The time between two scans of all processes.
 const SCAN_INTERVAL: Duration = Duration::from_millis(10);
@@ -34,7 +35,7 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_secs(2);
 enum OrphanScope<'a> {
     /// Those of dead owners, and those of `owner` whose upstream was lost.
     Lost(&'a LostUpstreams),
-    /// All of `owner`, and no others. They have had their time.
+    /// All of `owner` that have no warden, and no others.
     Owned,
 }
 
@@ -44,7 +45,7 @@ pub(super) fn end_orphans(owner: &OwnerId, lost: &LostUpstreams) {
     end(owner, OrphanScope::Lost(lost));
 }
 
-/// Ends every process of `owner` that is left, whichever warden started it. Blocks until none is left, for
+/// Ends every process of `owner` whose warden has died. Blocks until none is left, for
 /// [`CLEANUP_TIMEOUT`] at most.
 pub(super) fn end_owned(owner: &OwnerId) {
     end(owner, OrphanScope::Owned);
@@ -54,17 +55,13 @@ fn end(owner: &OwnerId, scope: OrphanScope<'_>) {
     let start = Instant::now();
     let sigkill_after = if matches!(scope, OrphanScope::Owned) { Duration::ZERO } else { SIGKILL_AFTER };
     let (mut sigterm_sent, mut empty_scans) = (false, 0);
-    let mut wardens = Vec::new();
     while start.elapsed() < CLEANUP_TIMEOUT {
         let Orphans { processes: orphans, stopped_wardens } = find(owner, scope);
         // They know best what to end.
-        stopped_wardens.iter().for_each(|warden| drop(warden.signal(Signal::SIGCONT)));
-        wardens.extend(stopped_wardens);
-        wardens.retain(HeldProcess::is_running);
-        if start.elapsed() >= STOPPED_WARDEN_TIMEOUT {
-            wardens.iter().for_each(|warden| drop(warden.signal(Signal::SIGKILL)));
-        }
-        let is_empty = orphans.is_empty() && wardens.is_empty();
+        let is_late = start.elapsed() >= STOPPED_WARDEN_TIMEOUT;
+        let signal = if is_late { Signal::SIGKILL } else { Signal::SIGCONT };
+        stopped_wardens.iter().for_each(|warden| drop(warden.signal(signal)));
+        let is_empty = orphans.is_empty() && stopped_wardens.is_empty();
         empty_scans = if is_empty { empty_scans + 1 } else { 0 };
         // Usually there are no orphans. Then a single scan is enough, because nothing was signalled that could fork.
         if empty_scans == EMPTY_SCANS || empty_scans > 0 && !sigterm_sent {
@@ -129,22 +126,35 @@ fn hold_abandoned_warden(process: &ProcStat, owner: &OwnerId, protected: &Protec
 fn is_orphan(process: &ProcStat, owner: &OwnerId, scope: OrphanScope<'_>, protected: &Protected) -> bool {
     let is_lost = |id: u64| match scope {
         OrphanScope::Lost(lost) => lost.contains(id),
-        OrphanScope::Owned => true,
+        OrphanScope::Owned => !has_warden(process, owner.pid),
     };
     let ends_dead_owners = matches!(scope, OrphanScope::Lost(_));
     match OwnerMark::read(process.pid) {
         None => false,
         Some(OwnerMark::Env(marked, id)) if marked == *owner => is_lost(id),
         Some(OwnerMark::Env(marked, _)) => {
-            ends_dead_owners && !protected.owners.contains(&marked.pid) && marked.is_dead(owner)
+            ends_dead_owners
+                && !protected.owners.contains(&marked.pid)
+                && marked.is_dead(owner)
+                && !has_warden(process, marked.pid)
         }
         // This mark does not name the owner's pid namespace, so only processes of our own namespace are judged.
         Some(OwnerMark::Rlimit(pid, id)) => {
             !protected.owners.contains(&pid)
                 && owner.shares_namespace_with(process.pid)
-                && (pid == owner.pid && is_lost(id) || ends_dead_owners && started_after(pid, process))
+                && (pid == owner.pid && is_lost(id)
+                    || ends_dead_owners && started_after(pid, process) && !has_warden(process, pid))
         }
     }
+}
+
+/// Returns whether `process` descends from a living warden of the owner that had the pid `owner`. A warden is a subreaper,
+/// so what its upstreams have started stays below it.
+#[cfg(target_os = "linux")]
+fn has_warden(process: &ProcStat, owner: i32) -> bool {
+    let parent = |process: &ProcStat| procfs::stat(process.ppid).filter(|parent| parent.pid > 1);
+    let mut ancestors = std::iter::successors(parent(process), parent);
+    ancestors.any(|ancestor| OwnerId::of_warden(ancestor.pid).is_some_and(|marked| marked.pid == owner))
 }
 
 /// Returns whether the process that has this pid now started after `process`, and thus cannot be its owner. Also true

@@ -92,15 +92,17 @@ impl WardenPool {
         LostUpstreams { below: self.next_id, spared, pids }
     }
 
-    /// Makes every later spawn fail. Returns the commands of the warden processes, and at the first call the processes
-    /// with their pids.
+    /// Makes every later spawn fail. Hands over the warden processes: their commands, and the processes with their pids.
     pub(super) fn shut_down(
         &mut self,
     ) -> (Vec<mpsc::UnboundedSender<ClientCommand>>, Vec<(u32, HeldProcess)>) {
         self.is_shut_down = true;
-        let commands = self.processes().map(|process| process.commands.clone()).collect();
-        let processes = self.retired.iter_mut().chain(&mut self.current);
-        (commands, processes.filter_map(|process| process.pid.zip(process.held.take())).collect())
+        let (mut commands, mut held) = (Vec::new(), Vec::new());
+        for process in self.retired.take().into_iter().chain(self.current.take()) {
+            commands.push(process.commands);
+            held.extend(process.pid.zip(process.held));
+        }
+        (commands, held)
     }
 
     /// Returns the pids of the warden processes, the retired one first.

@@ -1,7 +1,7 @@
 //! The protocol between us and the warden process: frames on a stream socket.
 //!
-//! A frame is its length (`u32`, little endian) and a message in the format of `postcard`. The three descriptors of a
-//! [`WardenRequest::Spawn`] accompany its first bytes (`SCM_RIGHTS`).
+//! A frame is its length (`u32`, little endian) and a message in the format of `postcard`. The descriptors of a message
+//! accompany its first bytes (`SCM_RIGHTS`).
 //!
 //! Both ends are the same program, so no other version has to be supported. Each end only compares the versions,
 //! because an upgrade may have replaced our executable before the warden process was started.
@@ -13,15 +13,20 @@ use bytes::{Buf, Bytes, BytesMut};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::descriptors::MAX_DESCRIPTORS;
 use crate::launch::Launch;
+use crate::server_id::ServerId;
 use crate::stop_timeouts::StopTimeouts;
 
 /// Changes with every change of a message. The first message in each direction is a `Hello`, which begins with a zero byte
 /// and four bytes of this number in every version.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// Far above what exec accepts (6 MB on Linux), and small enough to keep in memory.
 pub(super) const MAX_FRAME_BYTES: usize = 16 << 20;
+
+/// The descriptors of a `Spawn`: the upstream's stdin, stdout and stderr, and our ends of the last two.
+pub(super) const SPAWN_DESCRIPTORS: usize = MAX_DESCRIPTORS;
 
 /// The step of a spawn that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,13 +70,18 @@ pub(super) enum WardenRequest<'a> {
         nofile: u64,
         /// The pid of our other warden process. It was silent for too long, but keeps its upstreams.
         retired_warden: Option<u32>,
+        /// Whether the file of [`EndingServers`](crate::ending_servers::EndingServers) comes with it.
+        has_ending_file: bool,
     },
     /// Ends what dead dynamic-mcp processes and killed warden processes of ours left behind. Not answered.
     EndOrphans(LostUpstreams),
     /// Starts an upstream; answered by `Forked` at once, then by `Spawned` or `SpawnFailed`; or by `SpawnFailed` alone.
+    /// [`SPAWN_DESCRIPTORS`] come with it.
     Spawn {
         /// The id of the upstream.
         id: u64,
+        /// The server whose end it is when this one is ended. `None`: it is no server.
+        server: Option<ServerId>,
         /// What to execute.
         launch: Cow<'a, Launch>,
     },
@@ -188,7 +198,7 @@ pub(super) trait WardenMessage: Serialize + DeserializeOwned {
 
 impl WardenMessage for WardenRequest<'_> {
     fn other_hello(version: u32) -> Self {
-        Self::Hello { version, owner_pid: 0, nofile: 0, retired_warden: None }
+        Self::Hello { version, owner_pid: 0, nofile: 0, retired_warden: None, has_ending_file: false }
     }
 }
 
@@ -222,19 +232,22 @@ mod tests {
 
     #[test]
     fn a_spawn_request_is_decoded_however_its_bytes_are_split() {
-        let frame = WardenRequest::Spawn { id: 7, launch: Cow::Owned(launch()) }.encode();
+        let frame =
+            WardenRequest::Spawn { id: 7, server: Some(launch().server_id()), launch: Cow::Owned(launch()) }
+                .encode();
         let mut input = BytesMut::new();
         for byte in &frame[..frame.len() - 1] {
             input.extend_from_slice(&[*byte]);
             assert!(next_frame(&mut input).unwrap().is_none());
         }
         input.extend_from_slice(&frame[frame.len() - 1..]);
-        let WardenRequest::Spawn { id: 7, launch: decoded } =
+        let WardenRequest::Spawn { id: 7, server, launch: decoded } =
             WardenRequest::decode(&next_frame(&mut input).unwrap().unwrap()).unwrap()
         else {
             panic!("not the Spawn that was sent")
         };
         let expected = launch();
+        assert_eq!(server, Some(expected.server_id()));
         assert_eq!(
             (&decoded.program, &decoded.args, &decoded.env, &decoded.cwd),
             (&expected.program, &expected.args, &expected.env, &expected.cwd)
@@ -274,7 +287,9 @@ mod tests {
 
     #[test]
     fn malformed_frames_are_errors() {
-        let frame = WardenRequest::Spawn { id: 7, launch: Cow::Owned(launch()) }.encode();
+        let frame =
+            WardenRequest::Spawn { id: 7, server: Some(launch().server_id()), launch: Cow::Owned(launch()) }
+                .encode();
         for end in 4..frame.len() {
             assert!(WardenRequest::decode(&frame[4..end]).is_err());
         }

@@ -1,5 +1,8 @@
 //! One upstream in the warden process, and the timetable of its stop.
 
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -7,6 +10,7 @@ use tokio::time::Instant;
 
 use super::spawn::SpawnReport;
 use super::waiting::from_now;
+use crate::server_id::ServerId;
 use crate::stop_timeouts::StopTimeouts;
 
 /// How long killing may take after the first SIGKILL. A process that is left then belongs to another user, or is in
@@ -18,6 +22,10 @@ const FAST_SCAN_INTERVAL: Duration = Duration::from_millis(1);
 const SLOW_SCAN_INTERVAL: Duration = Duration::from_millis(10);
 const FAST_SCAN_PERIOD: Duration = Duration::from_millis(100);
 
+/// The bytes that one read of the output takes, and the reads in a row, so that a flood keeps nothing else waiting.
+const DRAIN_SIZE: usize = 64 << 10;
+const MAX_DRAIN_READS: usize = 16;
+
 /// One upstream, from its fork until its stop has finished.
 pub(super) struct SupervisedUpstream {
     /// Its first process, which leads its session.
@@ -28,6 +36,10 @@ pub(super) struct SupervisedUpstream {
     pub(super) report: Option<SpawnReport>,
     /// The stop in progress.
     pub(super) stop: Option<PendingStop>,
+    /// The server that it is; `None` if it is none.
+    pub(super) server: Option<ServerId>,
+    /// The ends of its stdout and stderr that our process reads. Non-blocking.
+    pub(super) output: Vec<File>,
 }
 
 /// A stop that is under way.
@@ -80,12 +92,36 @@ impl PendingStop {
 
 impl SupervisedUpstream {
     /// Creates an upstream that was just forked.
-    pub(super) fn new(pid: i32, report: SpawnReport) -> Self {
-        Self { pid, has_exited: false, report: Some(report), stop: None }
+    pub(super) fn new(
+        pid: i32,
+        report: SpawnReport,
+        server: Option<ServerId>,
+        output: impl IntoIterator<Item = OwnedFd>,
+    ) -> Self {
+        let output = output.into_iter().map(File::from).collect();
+        Self { pid, has_exited: false, report: Some(report), stop: None, server, output }
+    }
+
+    /// Reads and drops its output, without waiting.
+    pub(super) fn drain(&mut self) {
+        self.output.retain_mut(|pipe| !drain(pipe));
     }
 
     /// Returns whether its stop needs a scan now. While its first process lives and no signal is due, it needs none.
     pub(super) fn needs_scan(&self, now: Instant) -> bool {
         self.stop.as_ref().is_some_and(|stop| self.has_exited || now >= stop.next_signal_at())
     }
+}
+
+/// Reads and drops what a pipe holds. Returns whether it has ended.
+fn drain(pipe: &mut File) -> bool {
+    let mut chunk = vec![0; DRAIN_SIZE];
+    for _ in 0..MAX_DRAIN_READS {
+        match pipe.read(&mut chunk) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
+    }
+    false
 }

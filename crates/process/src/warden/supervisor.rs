@@ -6,8 +6,11 @@
 //!                             │ ╰──▶ Stop: wait, SIGTERM, SIGKILL, eight empty scans ──▶ Stopped
 //!                             │
 //!                             └─▶ Shutdown, or the socket closed, or a malformed frame:
-//!                                 SIGTERM, SIGKILL until waitpid reports ECHILD; the same for a retired warden
+//!                                 Stop of all, until waitpid reports ECHILD; the same for a retired warden
 //! ```
+//!
+//! Our process reads the output of the upstreams. Once it is gone, the warden process reads it, so that an upstream that
+//! logs while it saves is neither killed by SIGPIPE nor blocked by a full pipe.
 //!
 //! A warden process that was silent for too long keeps its upstreams beside this one. When our process ends, this one ends
 //! those too, because the other may still be stopped.
@@ -16,9 +19,9 @@
 //! of /proc.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
@@ -26,18 +29,15 @@ use tokio::time::Instant;
 use super::descendants::{self, Descendant, EMPTY_SCANS};
 use super::ipc::WardenSocket;
 use super::owner_mark::OwnerId;
-use super::protocol::{VERSION, WardenEvent, WardenMessage, WardenRequest};
+use super::protocol::{SPAWN_DESCRIPTORS, VERSION, WardenEvent, WardenMessage, WardenRequest};
 use super::spawn::{SpawnContext, SpawnReport};
 use super::supervised::{PendingStop, SupervisedUpstream};
-use super::waiting::{WaitResult, from_now, wait_any, wait_for, wait_for_signal};
+use super::waiting::{WaitResult, from_now, wait_any, wait_for};
 use super::{orphans, setup, stopped_wardens};
+use crate::ending_servers::EndingServers;
 use crate::held_process::HeldProcess;
 use crate::stop_timeouts::StopTimeouts;
 use base::procfs::ProcStat;
-
-/// When our process has died, no client waits for answers of the upstreams.
-const OWNER_LOST_TIMEOUTS: StopTimeouts =
-    StopTimeouts { sigterm_after: Duration::ZERO, sigkill_after: Duration::from_millis(250) };
 
 /// Runs the warden process. `main` calls this before anything else. Returns when every upstream is ended, or has
 /// survived SIGKILL for 3 s; at once, with code 2, if stdin is not the socket.
@@ -52,6 +52,7 @@ pub fn run() -> ExitCode {
         upstreams: BTreeMap::new(),
         needs_scan: false,
         retired_warden: None,
+        ending: None,
     };
     supervisor.run();
     ExitCode::SUCCESS
@@ -77,6 +78,8 @@ struct Supervisor {
     needs_scan: bool,
     /// The other warden process of our process, which was silent.
     retired_warden: Option<HeldProcess>,
+    /// Where the servers are marked that are being ended.
+    ending: Option<EndingServers>,
 }
 
 impl Supervisor {
@@ -94,7 +97,10 @@ impl Supervisor {
             }
         };
         let (timeouts, is_owner_ending) = match reason {
-            ShutdownReason::OwnerLost => (OWNER_LOST_TIMEOUTS, false),
+            ShutdownReason::OwnerLost => {
+                self.socket.close();
+                (StopTimeouts::ORDINARY, false)
+            }
             ShutdownReason::Requested(timeouts) => (timeouts, true),
         };
         let sigkill_at = from_now(timeouts.sigkill_after);
@@ -107,11 +113,14 @@ impl Supervisor {
         }
     }
 
-    /// Waits for a signal, for the socket, for the report of a spawn, or until `deadline`. SIGCHLD is delivered in here
-    /// only (`setup`), so none is lost between `reap` and this call.
+    /// Waits for a signal, for the socket, for the report of a spawn, for output that has to be read, or until `deadline`.
+    /// SIGCHLD is delivered in here only (`setup`), so none is lost between `reap` and this call.
     fn wait(&self, deadline: Option<Instant>) {
-        let reports = self.upstreams.values().filter_map(|upstream| Some(upstream.report.as_ref()?.as_fd()));
-        wait_for(self.socket.as_fd(), self.socket.has_output(), reports, deadline);
+        let upstreams = || self.upstreams.values();
+        let reports = upstreams().filter_map(|upstream| Some(upstream.report.as_ref()?.as_fd()));
+        let outputs = upstreams().filter(|_| self.socket.is_closed()).flat_map(|upstream| &upstream.output);
+        let pipes = reports.chain(outputs.map(AsFd::as_fd));
+        wait_for(self.socket.as_fd(), self.socket.has_output(), pipes, deadline);
     }
 
     fn receive(&mut self) -> Result<(), ShutdownReason> {
@@ -124,7 +133,7 @@ impl Supervisor {
 
     fn handle(&mut self, request: WardenRequest) -> Result<(), ShutdownReason> {
         match (request, &self.context) {
-            (WardenRequest::Hello { version, owner_pid, nofile, retired_warden }, None) => {
+            (WardenRequest::Hello { version, owner_pid, nofile, retired_warden, has_ending_file }, None) => {
                 self.socket.send(&WardenEvent::Hello { version: VERSION });
                 if version != VERSION {
                     return Ok(());
@@ -133,13 +142,20 @@ impl Supervisor {
                 self.context = Some(SpawnContext { owner: OwnerId::of_process(owner_pid), nofile });
                 self.retired_warden =
                     retired_warden.and_then(|pid| HeldProcess::open(pid.cast_signed()).ok());
+                if has_ending_file {
+                    let [file] = self.socket.take_descriptors().ok_or(ShutdownReason::OwnerLost)?;
+                    self.ending = Some(EndingServers::from_file(File::from(file)));
+                }
             }
             (WardenRequest::EndOrphans(lost), Some(context)) => orphans::end_orphans(&context.owner, &lost),
-            (WardenRequest::Spawn { id, launch }, Some(context)) => {
-                let stdio: [OwnedFd; 3] = self.socket.take_stdio().ok_or(ShutdownReason::OwnerLost)?;
-                match context.spawn(id, &launch, &stdio) {
+            (WardenRequest::Spawn { id, server, launch }, Some(context)) => {
+                let descriptors: [OwnedFd; SPAWN_DESCRIPTORS] =
+                    self.socket.take_descriptors().ok_or(ShutdownReason::OwnerLost)?;
+                let [stdin, stdout, stderr, output @ ..] = descriptors;
+                match context.spawn(id, &launch, &[stdin, stdout, stderr]) {
                     Ok((pid, report)) => {
-                        self.upstreams.insert(id, SupervisedUpstream::new(pid.cast_signed(), report));
+                        let upstream = SupervisedUpstream::new(pid.cast_signed(), report, server, output);
+                        self.upstreams.insert(id, upstream);
                         self.socket.send(&WardenEvent::Forked { id, pid });
                     }
                     Err((step, errno)) => {
@@ -174,7 +190,7 @@ impl Supervisor {
         match outcome {
             Ok(()) => self.socket.send(&WardenEvent::Spawned { id }),
             Err((step, errno)) => {
-                self.upstreams.remove(&id);
+                self.forget(id);
                 self.socket.send(&WardenEvent::SpawnFailed { id, step, errno });
             }
         }
@@ -193,6 +209,20 @@ impl Supervisor {
                 stop.sigkill_at = stop.sigkill_at.min(requested.sigkill_at);
             }
             None => upstream.stop = Some(requested),
+        }
+        if let (Some(ending), Some(server)) = (&self.ending, upstream.server) {
+            ending.mark(server);
+        }
+    }
+
+    /// Forgets an upstream that was not started, or whose stop has finished.
+    fn forget(&mut self, id: u64) {
+        let server = self.upstreams.remove(&id).and_then(|upstream| upstream.server);
+        let is_ending = |server| {
+            self.upstreams.values().any(|upstream| upstream.stop.is_some() && upstream.server == Some(server))
+        };
+        if let (Some(ending), Some(server)) = (&self.ending, server.filter(|server| !is_ending(*server))) {
+            ending.unmark(server);
         }
     }
 
@@ -218,7 +248,8 @@ impl Supervisor {
         let is_empty = upstream.has_exited && living.is_empty();
         stop.empty_scans = if is_empty { stop.empty_scans + 1 } else { 0 };
         if stop.empty_scans >= EMPTY_SCANS || stop.is_given_up(now) {
-            self.upstreams.remove(&id);
+            // First, so that who is told that it is stopped finds no mark.
+            self.forget(id);
             let survivors = u32::try_from(living.len()).unwrap_or(u32::MAX);
             return self.socket.send(&WardenEvent::Stopped { id, survivors });
         }
@@ -290,23 +321,35 @@ impl Supervisor {
         }
     }
 
-    /// Ends every descendant. Gives up `KILL_TIMEOUT` after the first SIGKILL. Handles no more requests, and still
-    /// sends events.
+    /// Stops every upstream, and with them the descendants that belong to none. Gives up `KILL_TIMEOUT` after the first
+    /// SIGKILL. Handles no more requests, and still sends events.
     fn end_all(&mut self, timeouts: StopTimeouts) {
+        self.ids(|_| true).into_iter().for_each(|id| self.begin_stop(id, timeouts));
         let mut stop = PendingStop::new(timeouts);
         loop {
-            let is_done = self.reap();
-            // Fails if our process is dead.
-            self.socket.flush().ok();
+            let has_no_child = self.reap();
+            self.report_spawns();
+            let next_stop = self.advance_stops();
+            if self.socket.is_closed() {
+                self.upstreams.values_mut().for_each(SupervisedUpstream::drain);
+            } else if self.socket.flush().is_err() {
+                self.socket.close();
+            }
             let now = Instant::now();
+            // Without a subreaper, processes of an upstream may be left that are not our children.
+            let is_done = has_no_child && (cfg!(target_os = "linux") || self.upstreams.is_empty());
             if is_done || stop.is_given_up(now) {
                 return;
             }
             if let Some(signal) = stop.due_signal(now) {
-                let descendants = self.scan(|_| true);
-                descendants::signal_groups(descendants.iter().map(|found| &found.process), signal);
+                let others = self.scan(|_| true);
+                let others = others
+                    .iter()
+                    .filter(|found| !found.upstream.is_some_and(|id| self.upstreams.contains_key(&id)));
+                descendants::signal_groups(others.map(|found| &found.process), signal);
             }
-            wait_for_signal(stop.next_deadline(now));
+            self.wait(next_stop.into_iter().chain([stop.next_deadline(now)]).min());
+            self.socket.skip_input();
         }
     }
 }

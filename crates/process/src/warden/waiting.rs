@@ -3,7 +3,6 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use nix::sys::select::pselect;
 use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;
 use tokio::time::Instant;
@@ -17,16 +16,11 @@ fn time_until(deadline: Instant) -> TimeSpec {
     TimeSpec::from_duration(deadline.saturating_duration_since(Instant::now()))
 }
 
-/// Waits for a signal, or until `deadline`.
-pub(super) fn wait_for_signal(deadline: Instant) {
-    pselect(None, None, None, None, &time_until(deadline), &SigSet::empty()).ok();
-}
-
 /// Waits for a signal, for input from `socket` or `pipes`, for room in `socket` if there is output for it, or until
 /// `deadline`. The result does not matter: the caller tries everything after each wait.
 #[cfg(target_os = "linux")]
 pub(super) fn wait_for<'a>(
-    socket: BorrowedFd<'a>,
+    socket: Option<BorrowedFd<'a>>,
     has_output: bool,
     pipes: impl Iterator<Item = BorrowedFd<'a>>,
     deadline: Option<Instant>,
@@ -34,25 +28,28 @@ pub(super) fn wait_for<'a>(
     use nix::poll::{PollFd, PollFlags, ppoll};
 
     let writable = if has_output { PollFlags::POLLOUT } else { PollFlags::empty() };
-    let mut descriptors = vec![PollFd::new(socket, PollFlags::POLLIN | writable)];
-    descriptors.extend(pipes.map(|pipe| PollFd::new(pipe, PollFlags::POLLIN)));
+    let socket = socket.map(|socket| PollFd::new(socket, PollFlags::POLLIN | writable));
+    let pipes = pipes.map(|pipe| PollFd::new(pipe, PollFlags::POLLIN));
+    let mut descriptors: Vec<PollFd<'_>> = socket.into_iter().chain(pipes).collect();
     ppoll(&mut descriptors, deadline.map(time_until), Some(SigSet::empty())).ok();
 }
 
 /// Waits as on Linux. Other systems have no ppoll(2), and select(2) supports 1024 descriptors, so pipes are polled.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn wait_for<'a>(
-    socket: BorrowedFd<'a>,
+    socket: Option<BorrowedFd<'a>>,
     has_output: bool,
     mut pipes: impl Iterator<Item = BorrowedFd<'a>>,
     deadline: Option<Instant>,
 ) {
-    use nix::sys::select::FdSet;
+    use nix::sys::select::{FdSet, pselect};
 
     let (mut readable, mut writable) = (FdSet::new(), FdSet::new());
-    readable.insert(socket);
-    if has_output {
-        writable.insert(socket);
+    if let Some(socket) = socket {
+        readable.insert(socket);
+        if has_output {
+            writable.insert(socket);
+        }
     }
     let next_poll = pipes.next().map(|_| from_now(Duration::from_millis(1)));
     let timeout = deadline.into_iter().chain(next_poll).min().map(time_until);

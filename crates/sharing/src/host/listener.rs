@@ -4,6 +4,7 @@ use super::registry::Registry;
 use super::session;
 use super::systemd_scope;
 use crate::confinement::Confinement;
+use process::ending_servers::EndingServers;
 use process::runtime_dir::RuntimeDir;
 use process::warden::{self, StopTimeouts, Warden};
 use std::fs::{self, File};
@@ -57,12 +58,12 @@ impl HostSocket {
     ///
     /// # Errors
     ///
-    /// Fails if it cannot be read what confines this process, or signals cannot be handled.
+    /// Fails if it cannot be read what confines this process, signals cannot be handled, or a file cannot be opened.
     pub(super) async fn serve(mut self) -> io::Result<()> {
         warden::raise_nofile();
         let own = Confinement::read_own().map_err(io::Error::other)?;
         let own = Arc::new(own);
-        let warden = Warden::new();
+        let warden = Warden::with_ending_servers(EndingServers::open(&self.dir)?);
         let (new_servers, mut added_servers) = mpsc::unbounded_channel();
         let registry = Registry::new(warden.clone(), self.dir.clone(), new_servers);
         // Before a server is started, so that the servers are in the scope as well.
@@ -104,7 +105,7 @@ impl HostSocket {
         if self.is_at_its_path() {
             fs::remove_file(&self.path).ok();
         }
-        warden.shutdown(StopTimeouts::FAST).await;
+        warden.shutdown(StopTimeouts::SHUTDOWN).await;
         Ok(())
     }
 

@@ -158,12 +158,16 @@ impl Registry {
         identity: &ServerIdentity,
         direct: Option<Launch>,
     ) -> Result<(SpawnedProcess, bool), SpawnError> {
+        let launch = identity.launch();
+        let server = launch.server_id();
+        // Of another host that was killed, or of an instance.
+        self.warden.predecessor_ended(server).await;
         if let Some(direct) = direct
-            && let Ok(process) = self.warden.spawn(direct).await
+            && let Ok(process) = self.warden.spawn_server(direct, Some(server)).await
         {
             return Ok((process, true));
         }
-        self.warden.spawn(identity.launch()).await.map(|process| (process, false))
+        self.warden.spawn_server(launch, Some(server)).await.map(|process| (process, false))
     }
 
     /// Remembers that a request of the process `instance` waited for another session of the server.

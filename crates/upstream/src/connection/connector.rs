@@ -19,7 +19,6 @@ use config::{GroupName, ServerConfig};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use process::server_log::ServerLog;
-use process::warden::StopTimeouts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -86,7 +85,7 @@ impl Connect for Connector {
 
     fn abandon(&self, grace: Grace) -> Option<BoxFuture<'static, ()>> {
         let handle = self.attempt.lock().take()?;
-        Some(Box::pin(async move { handle.stop(stop_timeouts(grace)).await }))
+        Some(Box::pin(async move { handle.stop(grace).await }))
     }
 }
 
@@ -300,7 +299,7 @@ impl Connector {
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<'static, ()> {
             output.close();
-            Box::pin(async move { handle.stop(stop_timeouts(grace)).await })
+            Box::pin(async move { handle.stop(grace).await })
         };
         match outcome {
             Ok(catalog) => {
@@ -347,13 +346,6 @@ fn listen(era: Era, peer: Arc<Peer>, info: &ServerInfo, lists_changed: &Arc<Noti
 fn in_tenths(duration: Duration) -> Duration {
     const TENTH_NANOS: u32 = 100_000_000;
     Duration::new(duration.as_secs(), duration.subsec_nanos().div_ceil(TENTH_NANOS) * TENTH_NANOS)
-}
-
-fn stop_timeouts(grace: Grace) -> StopTimeouts {
-    match grace {
-        Grace::Ordinary => StopTimeouts::ORDINARY,
-        Grace::Shutdown => StopTimeouts::FAST,
-    }
 }
 
 /// A task that is aborted when its owner is dropped.

@@ -2,19 +2,20 @@
 
 use super::manager::{Environment, GroupManager};
 use crate::connection::Grace;
-use process::warden::StopTimeouts;
+use process::warden::{StopTimeouts, exit_wait};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The limit for the whole shutdown. OpenCode sends SIGTERM 2 s after it closed stdin, other clients at once.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1400);
+/// How much longer the whole shutdown may take than the wait for servers. OpenCode sends SIGTERM 2 s after it closed
+/// stdin, other clients at once.
+const SHUTDOWN_SLACK: Duration = Duration::from_millis(400);
 /// How long writing catalogs may take, at the beginning and again at the end.
 const CACHE_TIMEOUT: Duration = Duration::from_millis(400);
 
 impl GroupManager {
-    /// Closes all upstreams at the same time. Returns when all processes have ended and new tokens are stored, or after
-    /// `SHUTDOWN_TIMEOUT`. The warden ends remaining processes as soon as this process is gone.
+    /// Closes all upstreams at the same time. Returns when all processes have ended or [`exit_wait`] is over, and new
+    /// tokens are stored, or `SHUTDOWN_SLACK` later. The warden ends the remaining processes, with or without us.
     pub async fn shutdown(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
         let mut running = self.tasks.take();
@@ -27,16 +28,18 @@ impl GroupManager {
             }
             let ended = async { while running.join_next().await.is_some() {} };
             // At the same time and with the same timetable, because a warden that is stopped ends no group.
-            tokio::join!(ended, transport.warden.shutdown(StopTimeouts::FAST));
+            let warden = transport.warden.shutdown(StopTimeouts::SHUTDOWN);
+            drop(tokio::join!(timeout(exit_wait(), ended), warden));
             // Catalogs may have been read while the connections were closed.
             drop(save().await);
         };
         let all = async { tokio::join!(closing, save()) };
-        let all = timeout(SHUTDOWN_TIMEOUT, all);
+        let limit = exit_wait() + SHUTDOWN_SLACK;
+        let all = timeout(limit, all);
         // If a token request takes longer, the process waits for it once the client has its last answers.
-        let logins = timeout(SHUTDOWN_TIMEOUT, transport.logins.flush());
+        let logins = timeout(limit, transport.logins.flush());
         if tokio::join!(all, logins).0.is_err() {
-            tracing::warn!("not everything ended in time; the rest is killed");
+            tracing::warn!("not everything ended in time");
         }
     }
 }
