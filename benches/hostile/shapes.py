@@ -101,6 +101,7 @@ SHAPES = {
     "200,000 resources like skills": lambda: (
         {"resources": [uris("resources", "uri", 200_000, lambda n: f"skill://{n}/SKILL.md")]}, {}, {}),
     "200,000 prompts": lambda: ({"prompts": [uris("prompts", "name", 200_000, lambda n: f"p{n}")]}, {}, {}),
+    "a server that asks and never reads": lambda: (tools(tool("t0")), {"args": ["--asks"]}, {}),
     "instructions of 16 MB": lambda: ({**tools(tool("t0")), "initialize": [json.dumps(long_initialize())]}, {}, {}),
 }
 

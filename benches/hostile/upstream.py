@@ -1,8 +1,10 @@
 """An MCP server on stdin and stdout whose answers are the files of a directory: `tools.0.json` is the first page of
-`tools/list`, and so on. Its calls return "ok". With `--changes`, it says after each list that its tools changed. It
-parses no JSON but that of small requests."""
+`tools/list`, and so on. Its calls return "ok". With `--changes`, it says after each list that its tools changed. With
+`--asks`, it sends requests without end at its first call, and reads nothing any more. It parses no JSON but that of small
+requests."""
 
 import json
+import os
 import pathlib
 import sys
 
@@ -28,6 +30,8 @@ for line in open(0, "rb", buffering=1 << 20):
     if "id" not in message or "method" not in message:
         continue
     method, params = message["method"], message.get("params", {})
+    if method == "tools/call" and "--asks" in sys.argv:
+        os.execvp("yes", ["yes", json.dumps({"jsonrpc": "2.0", "id": "x" * 500, "method": "ping"})])
     if method == "initialize":
         result = (directory / "initialize.json").read_bytes()
     elif method in LISTS:

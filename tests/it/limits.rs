@@ -8,8 +8,11 @@ mod files;
 mod lists;
 // Memory in /proc, and a shell script.
 #[cfg(unix)]
-mod memory;
+pub(crate) mod memory;
 mod nesting;
+// Memory in /proc, and a shell script.
+#[cfg(target_os = "linux")]
+pub(crate) mod unread;
 // Limits that a process inherits, and full devices.
 #[cfg(unix)]
 mod system;

@@ -147,7 +147,7 @@ impl ClientSession {
         let peer = self.peer.clone();
         tokio::select! {
             biased;
-            () = connection::run(&mut self, &peer, lines) => {}
+            _ = connection::run(&mut self, &peer, lines) => {}
             () = stop => self.was_asked = true,
         }
         self.phase = SessionPhase::Shutdown;
@@ -163,7 +163,7 @@ impl ClientSession {
                 () = sleep_until(deadline), if !self.requests.is_empty() => {
                     self.requests.abandon(&errors::shutting_down().into());
                 }
-                incoming = self.peer.receive(lines), if reading => match incoming {
+                incoming = self.peer.receive(lines), if reading && self.peer.output().is_ready() => match incoming {
                     Some(incoming) => self.handle_message(incoming, lines),
                     None => reading = false,
                 },

@@ -105,6 +105,7 @@ pub(crate) async fn refuse(reason: &str, lines: &mut LineReader, output: &Output
     let answering = async {
         while let Some(line) = lines.next().await {
             let Ok(Ok(Message::Request(request))) = line.as_ref().map(Message::parse) else { continue };
+            output.ready().await;
             output.send(Frame::response(&request.id, Err(error.clone())));
             if let Some(Method::Initialize | Method::ServerDiscover) = request.method.known() {
                 break;

@@ -16,6 +16,7 @@ use process::warden::SpawnError;
 use server_output::ServerOutput;
 use std::borrow::Cow;
 use std::time::Duration;
+use wire::output::NotReading;
 use wire::protocol::code;
 
 mod diagnosis;
@@ -65,6 +66,9 @@ pub enum UpstreamError {
         /// Variables of ours that the process did not inherit and may have wanted.
         withheld: Vec<String>,
     },
+    /// The server asks, but does not read the replies.
+    #[error("{0}")]
+    NotReading(NotReading),
     /// A remote server, or the network to it, failed.
     #[error("{0}")]
     Remote(RemoteError),
@@ -126,6 +130,7 @@ impl UpstreamError {
             Self::Spawn { .. } => "its process could not be started",
             Self::TimedOut { .. } | Self::Unanswered { .. } => "it does not answer",
             Self::Exited { .. } => "its process ends",
+            Self::NotReading(_) => "it does not read what it asked for",
             Self::Remote(error) => return error.brief(),
             Self::Refused { .. } => "it refuses the connection",
             Self::Protocol { .. } => "its answers are not MCP",
@@ -193,6 +198,12 @@ impl From<LaunchError> for UpstreamError {
 impl From<SpawnError> for UpstreamError {
     fn from(error: SpawnError) -> Self {
         Self::Spawn { message: with_source(&error) }
+    }
+}
+
+impl From<NotReading> for UpstreamError {
+    fn from(error: NotReading) -> Self {
+        Self::NotReading(error)
     }
 }
 

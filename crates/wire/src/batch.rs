@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 /// The largest number of messages in one batch.
 const MAX_MESSAGES: usize = 1000;
-/// How many bytes of answers are held back for the rest of their batch. Above that they are sent, and the rest follows
-/// in an array of its own.
+/// How many bytes of answers are held back for the rest of their batches. Above that those of a batch are sent, and its
+/// rest follows in an array of its own.
 const MAX_HELD_BYTES: usize = 4 << 20;
 
 /// The batches of one connection that are not answered yet.
@@ -35,11 +35,13 @@ struct OpenBatch {
 }
 
 impl OpenBatch {
-    /// Adds an answer. Returns what to send now, if the answers exceed `MAX_HELD_BYTES`.
-    fn add(&mut self, answer: Frame) -> Option<Frame> {
+    /// Adds an answer. `held`: how many bytes of answers all batches hold back. Returns what to send now, if these
+    /// exceed `MAX_HELD_BYTES`.
+    fn add(&mut self, answer: Frame, held: usize) -> Option<Frame> {
         self.bytes += answer.len();
+        let is_too_much = held + answer.len() > MAX_HELD_BYTES;
         self.answers.push(answer);
-        if self.bytes > MAX_HELD_BYTES { self.take() } else { None }
+        if is_too_much { self.take() } else { None }
     }
 
     fn take(&mut self) -> Option<Frame> {
@@ -102,7 +104,8 @@ impl Batches {
         match self.remove(id) {
             None => Err(reply),
             Some(at) => {
-                let full = self.open[at].add(Frame::response(id, reply));
+                let held = self.held_bytes();
+                let full = self.open[at].add(Frame::response(id, reply), held);
                 Ok(full.or_else(|| self.finished(at)))
             }
         }
@@ -115,9 +118,10 @@ impl Batches {
     ///
     /// Returns `error` if no batch is being read.
     pub(crate) fn hold_error(&mut self, id: &Raw, error: Raw) -> Result<Option<Frame>, Raw> {
+        let held = self.held_bytes();
         match self.open.last_mut().filter(|_| self.reading) {
             None => Err(error),
-            Some(open) => Ok(open.add(Frame::response(id, Err(error)))),
+            Some(open) => Ok(open.add(Frame::response(id, Err(error)), held)),
         }
     }
 
@@ -125,6 +129,11 @@ impl Batches {
     pub fn forget(&mut self, id: &Raw) -> Option<Frame> {
         let at = self.remove(id)?;
         self.finished(at)
+    }
+
+    /// Returns how many bytes of answers are held back.
+    fn held_bytes(&self) -> usize {
+        self.open.iter().map(|open| open.bytes).sum()
     }
 
     fn remove(&mut self, id: &Raw) -> Option<usize> {
@@ -175,6 +184,23 @@ mod tests {
         assert_eq!(batches.split_array(&many.into()), Err(too_large));
         assert!(batches.open.is_empty() && batches.unread.is_empty());
         assert_eq!(Batches::default().split_array(&raw("[1]")), Err(MessageError::Batch));
+    }
+
+    #[test]
+    fn all_batches_together_hold_no_more_than_one() {
+        let mut batches = batches();
+        let large = Raw::from(vec![b'1'; MAX_HELD_BYTES / 8]);
+        let mut sent = 0;
+        for batch in 0..100 {
+            let [open, answered] = [0, 1].map(|n| raw(&format!("{}", 2 * batch + n)));
+            batches.split_array(&raw("[1,2]")).unwrap();
+            while batches.next_unread().is_some() {}
+            [&open, &answered].map(|id| batches.expect(id));
+            assert!(batches.end_reading().is_none());
+            sent += usize::from(batches.hold(&answered, Ok(large.clone())).unwrap().is_some());
+            assert!(batches.held_bytes() <= MAX_HELD_BYTES);
+        }
+        assert!(sent > 90, "{sent}");
     }
 
     #[test]

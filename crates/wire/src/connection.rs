@@ -2,8 +2,8 @@
 //!
 //! Messages that were read together are handled together, and what that sends is written together (`coalesce`).
 
-use super::lines::LineReader;
-use super::output::Output;
+use super::lines::{BYTES_PER_TURN, LineReader};
+use super::output::{NotReading, Output};
 use super::peer::{Incoming, Peer, Unread};
 use crate::output::coalesce::{coalesced, run_woken};
 use std::pin::pin;
@@ -12,6 +12,9 @@ use std::pin::pin;
 pub trait ConnectionHandler: Send {
     /// How many messages are handled before other tasks run.
     const MESSAGES_PER_TURN: usize = 128;
+    /// Whether the other side is a server: its requests wait until it has read the replies to those before, and it loses
+    /// its connection if it does not read them. A handler of a client waits in `ready`, as long as the client likes.
+    const IS_SERVER: bool = false;
 
     /// Waits until a message can be handled, if `is_ready` returns false. Returns false if no more are to be read.
     fn ready(&mut self, lines: &mut LineReader) -> impl Future<Output = bool> + Send;
@@ -34,33 +37,72 @@ pub trait ConnectionHandler: Send {
 
 /// Reads messages until the stream ends, or the handler wants no more. Open calls of the peer then still wait, until
 /// the caller calls [`Peer::end`] or their time is over.
-pub async fn run<H: ConnectionHandler>(handler: &mut H, peer: &Peer, lines: &mut LineReader) {
+///
+/// # Errors
+///
+/// Fails if the other side is a server and does not read the replies to its requests.
+pub async fn run<H: ConnectionHandler>(
+    handler: &mut H,
+    peer: &Peer,
+    lines: &mut LineReader,
+) -> Result<(), NotReading> {
     while handler.is_ready() || handler.ready(lines).await {
         // Pinned here, because it would be moved twice otherwise.
         let message = handler.wait_for(pin!(peer.next(lines))).await;
         match message {
-            Some(Some(first)) => {
-                let is_long = handle_buffered(handler, peer, first, lines);
-                if is_long {
-                    tokio::task::yield_now().await;
+            Some(Some(first)) => match handle_buffered(handler, peer, first, lines) {
+                Turn::Over => {}
+                Turn::Long => tokio::task::yield_now().await,
+                Turn::Unread(incoming) => {
+                    replies_taken(handler, peer).await?;
+                    coalesced(|| handler.handle_message(incoming, lines));
                 }
-            }
-            Some(None) => return,
+            },
+            Some(None) => return Ok(()),
             None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the other side has read replies. Continues the other work of the connection meanwhile.
+///
+/// # Errors
+///
+/// Fails if it does not.
+async fn replies_taken<H: ConnectionHandler>(handler: &mut H, peer: &Peer) -> Result<(), NotReading> {
+    let mut taken = pin!(peer.output().replies_taken());
+    loop {
+        if let Some(outcome) = handler.wait_for(&mut taken).await {
+            return outcome;
         }
     }
 }
 
-/// Handles a message, and then those that were read with it. Returns whether other tasks have to run now.
+/// How handling messages ended.
+enum Turn {
+    /// No more messages can be handled at once.
+    Over,
+    /// Other tasks have to run now.
+    Long,
+    /// This message came, which may need a reply, but the other side has not read the replies to those before it.
+    Unread(Incoming),
+}
+
+/// Handles a message, and then those that were read with it.
 fn handle_buffered<H: ConnectionHandler>(
     handler: &mut H,
     peer: &Peer,
     first: Unread,
     lines: &mut LineReader,
-) -> bool {
+) -> Turn {
     let is_large = first.is_large();
+    let mut bytes = first.len();
     coalesced(|| {
         let incoming = peer.read(first);
+        if H::IS_SERVER && has_to_wait(&incoming, peer) {
+            return Turn::Unread(incoming);
+        }
         let is_large_answer = is_large && matches!(incoming, Incoming::Handled);
         handler.handle_message(incoming, lines);
         let mut is_ready = handler.is_ready();
@@ -68,12 +110,27 @@ fn handle_buffered<H: ConnectionHandler>(
             // What follows an answer stays behind it.
             run_woken();
             let next = if is_ready { peer.next_buffered(lines) } else { None };
-            let Some(unread) = next else { return is_large_answer };
-            handler.handle_message(peer.read(unread), lines);
+            let Some(unread) = next else { return if is_large_answer { Turn::Long } else { Turn::Over } };
+            bytes += unread.len();
+            let incoming = peer.read(unread);
+            if H::IS_SERVER && has_to_wait(&incoming, peer) {
+                return Turn::Unread(incoming);
+            }
+            handler.handle_message(incoming, lines);
             is_ready = handler.is_ready();
+            if bytes >= BYTES_PER_TURN {
+                break;
+            }
         }
-        is_ready
+        if is_ready { Turn::Long } else { Turn::Over }
     })
+}
+
+/// Returns whether a message may need a reply, and has to wait until the other side has read others.
+fn has_to_wait(incoming: &Incoming, peer: &Peer) -> bool {
+    let may_need_reply = matches!(incoming, Incoming::Request(_) | Incoming::Malformed(..));
+    // Most outputs are ready, which is known without a lock.
+    may_need_reply && !peer.output().is_ready() && !peer.output().takes_replies()
 }
 
 /// Waits until the output takes more. Returns false if the stream ends first: a side that reads no answers may still close

@@ -455,7 +455,7 @@ mod tests {
         );
         assert_eq!(text(Frame::notification("n", None)), "{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n");
         assert_eq!(
-            text(Frame::response(b"\"s\"", Err(error_object(-1, "no", None)))),
+            text(Frame::response(&Raw::from_static(b"\"s\""), Err(error_object(-1, "no", None)))),
             "{\"jsonrpc\":\"2.0\",\"id\":\"s\",\"error\":{\"code\":-1,\"message\":\"no\"}}\n"
         );
     }

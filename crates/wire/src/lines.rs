@@ -20,6 +20,8 @@ const LARGE: usize = 64 << 10;
 const MAX_EXPECTED: usize = 4 << 20;
 /// How many bytes one read takes at most: so many may be there before they are reserved in the budget of all messages.
 const MAX_READ: usize = 256 << 10;
+/// How many bytes of one stream are read or handled until other tasks run.
+pub const BYTES_PER_TURN: usize = 64 << 10;
 /// How many bytes of each end of an oversized message are kept, to find its id in them.
 const KEPT_ENDS: usize = 4 << 10;
 /// How many bytes are read ahead while the owner takes no lines, to notice the end of the stream.
@@ -54,6 +56,8 @@ pub struct LineReader {
     returned: Option<Result<Bytes, MessageError>>,
     /// Whether the end of the stream was reached.
     at_end: bool,
+    /// How many bytes were read since other tasks have run.
+    of_turn: usize,
 }
 
 /// What is kept of a line that is skipped.
@@ -84,6 +88,7 @@ impl LineReader {
             oversized: None,
             returned: None,
             at_end: false,
+            of_turn: 0,
         }
     }
 
@@ -120,8 +125,14 @@ impl LineReader {
                 self.skip(true);
             }
             self.make_room();
+            if self.of_turn >= BYTES_PER_TURN {
+                self.of_turn = 0;
+                tokio::task::yield_now().await;
+            }
             let mut room = (&mut self.buffer).limit(MAX_READ);
-            if self.reader.read_buf(&mut room).await.unwrap_or(0) == 0 {
+            let read = self.reader.read_buf(&mut room).await.unwrap_or(0);
+            self.of_turn += read;
+            if read == 0 {
                 let last = self.buffer.split().freeze();
                 self.searched = 0;
                 self.at_end = true;

@@ -6,12 +6,14 @@
 //!
 //! Sending never waits. A task that feeds an output awaits `ready` before it reads more. So the queue is bounded by
 //! `HIGH_WATER` plus one message of each task that feeds it, and a slow reader stops only those tasks.
+//!
+//! Who reads the requests of a side also feeds the output to that side. Only replies count there (`replies_taken`): a
+//! side that writes a long answer before it reads our next request would wait for us else, and we for it.
 
 use super::Frame;
 pub use crate::output::pollable_fd::PollableFd;
-use batch::{advance, try_write};
+use batch::{WrittenBytes, advance, try_write};
 use coalesce::Flush;
-use futures_util::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io;
@@ -23,9 +25,14 @@ use tokio::sync::{Notify, Semaphore};
 mod batch;
 pub mod coalesce;
 pub mod frame;
+mod frame_queue;
 #[cfg(unix)]
 pub mod pipe_size;
 pub mod pollable_fd;
+mod unread;
+
+pub use frame_queue::FrameQueue;
+pub use unread::NotReading;
 
 /// The number of queued bytes above which `ready` waits: some hundred small messages. An answer waits behind everything
 /// that is queued, so this is no more than keeps a pipe busy.
@@ -58,6 +65,10 @@ struct Queue {
     frames: VecDeque<Frame>,
     /// The number of bytes that are not written, including the frames that the writer has taken.
     bytes: usize,
+    /// How many of them are of replies.
+    reply_bytes: usize,
+    /// The number of bytes that were written.
+    written: u64,
     /// Whether frames are being written that are no longer in `frames`.
     writing: bool,
     /// Whether new frames are rejected.
@@ -76,38 +87,6 @@ pub struct Writer {
     shared: Arc<Shared>,
     /// Where it writes.
     sink: Sink,
-}
-
-/// The frames of an output that has no writer. The output is closed when this is dropped.
-pub struct FrameQueue {
-    shared: Arc<Shared>,
-    /// The frames that are taken from the queue and not returned yet.
-    taken: VecDeque<Frame>,
-}
-
-impl FrameQueue {
-    /// Waits for the next frame. Returns `None` when the output is closed and nothing is queued. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Frame> {
-        if self.taken.is_empty() && !self.shared.take(&mut self.taken).await {
-            return None;
-        }
-        let frame = self.taken.pop_front()?;
-        self.shared.note_written(self.shared.queue.lock(), frame.len());
-        Some(frame)
-    }
-
-    /// Returns the next frame if one is queued.
-    pub fn try_next(&mut self) -> Option<Frame> {
-        self.next().now_or_never().flatten()
-    }
-}
-
-impl Drop for FrameQueue {
-    fn drop(&mut self) {
-        let mut queue = self.shared.queue.lock();
-        queue.frames.clear();
-        self.shared.close(queue);
-    }
 }
 
 /// Where a writer writes.
@@ -161,7 +140,11 @@ impl Output {
         }
         // If frames are queued, it is known who writes them.
         let is_first = queue.frames.is_empty() && !queue.writing;
-        queue.bytes += frame.len();
+        let bytes = frame.len();
+        queue.bytes += bytes;
+        if frame.is_reply {
+            queue.reply_bytes += bytes;
+        }
         queue.frames.push_back(frame);
         if queue.bytes >= HIGH_WATER {
             self.0.is_full.store(true, Ordering::Release);
@@ -250,6 +233,8 @@ impl Shared {
         let queue = Queue {
             frames: VecDeque::new(),
             bytes: 0,
+            reply_bytes: 0,
+            written: 0,
             writing: false,
             closed: false,
             limit,
@@ -291,12 +276,19 @@ impl Shared {
         self.drained.notify_waiters();
     }
 
-    /// Notes that so many bytes were written.
-    fn note_written(&self, mut queue: MutexGuard<'_, Queue>, bytes: usize) {
-        queue.bytes -= bytes;
-        let has_room = self.is_full.load(Ordering::Relaxed) && queue.bytes < HIGH_WATER;
-        if has_room {
-            self.is_full.store(false, Ordering::Release);
+    /// Notes what was written.
+    fn note_written(&self, mut queue: MutexGuard<'_, Queue>, written: WrittenBytes) {
+        queue.bytes -= written.all;
+        queue.reply_bytes -= written.replies;
+        queue.written += written.all as u64;
+        let mut has_room = false;
+        if self.is_full.load(Ordering::Relaxed) {
+            let had_replies = queue.reply_bytes + written.replies >= HIGH_WATER;
+            has_room = had_replies && queue.reply_bytes < HIGH_WATER;
+            if queue.bytes < HIGH_WATER {
+                self.is_full.store(false, Ordering::Release);
+                has_room = true;
+            }
         }
         // Nobody waits for a turn that is free.
         let is_drained = queue.bytes == 0 && self.turn.available_permits() == 0;
@@ -315,13 +307,12 @@ impl Flush for Shared {
     fn flush(&self) {
         let mut queue = self.queue.lock();
         let Queue { frames, direct, writing, .. } = &mut *queue;
-        let mut written = 0;
+        let mut written = WrittenBytes::default();
         // The lock is held during this write, which does not wait.
         if let Some(direct) = direct.as_ref().filter(|_| !*writing)
             && let Ok(bytes) = try_write(direct, frames)
         {
-            written = bytes;
-            advance(frames, bytes);
+            written = advance(frames, bytes);
         }
         let is_left = !frames.is_empty();
         self.note_written(queue, written);
@@ -347,7 +338,7 @@ impl Writer {
                         for part in frame.parts() {
                             sink.write_all(part).await?;
                         }
-                        self.shared.note_written(self.shared.queue.lock(), frame.len());
+                        self.shared.note_written(self.shared.queue.lock(), WrittenBytes::of(&frame));
                     }
                     sink.flush().await?;
                 }
@@ -376,8 +367,8 @@ async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: 
     while !batch.is_empty() {
         match try_write(direct, batch) {
             Ok(written) => {
+                let written = advance(batch, written);
                 shared.note_written(shared.queue.lock(), written);
-                advance(batch, written);
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => direct.writable().await?,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -389,11 +380,12 @@ async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: 
 
 #[cfg(test)]
 mod tests {
+    use super::unread::{LOOK_INTERVAL, UNREAD_TIMEOUT};
     use super::*;
     use tokio::io::AsyncReadExt;
     #[cfg(unix)]
     use tokio::net::unix::pipe;
-    use tokio::time::{Duration, timeout};
+    use tokio::time::{Duration, Instant, timeout};
 
     #[cfg(unix)]
     fn frame(n: usize) -> Frame {
@@ -485,6 +477,54 @@ mod tests {
         assert!(timeout(Duration::from_millis(20), output.overflowed()).await.is_err());
         assert!(!output.send(large()));
         timeout(Duration::from_secs(5), output.overflowed()).await.unwrap();
+        writing.abort();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    #[cfg_attr(miri, ignore = "Miri has no FIONREAD")]
+    async fn a_side_that_reads_slowly_is_waited_for_and_one_that_does_not_read_is_given_up() {
+        let (sender, mut receiver) = pipe::pipe().unwrap();
+        let (output, writer) = Output::direct(PollableFd::Pipe(sender));
+        let writing = tokio::spawn(writer.run());
+        let id = super::super::Raw::from_static(b"1");
+        while output.takes_replies() {
+            output.send(Frame::response(&id, Ok(super::super::Raw::from(vec![b'1'; 1000]))));
+            tokio::task::yield_now().await;
+        }
+        tokio::time::pause();
+        let start = Instant::now();
+        let mut taken = Box::pin(output.replies_taken());
+        // So little that the pipe has no more room for a long time.
+        let mut line = [0; 40];
+        for _ in 0..20 {
+            assert!(timeout(UNREAD_TIMEOUT - LOOK_INTERVAL, &mut taken).await.is_err());
+            receiver.read_exact(&mut line).await.unwrap();
+        }
+        let last = Instant::now();
+        assert_eq!(taken.await, Err(NotReading));
+        assert!(last - start > UNREAD_TIMEOUT * 10);
+        let waited = last.elapsed();
+        assert!((UNREAD_TIMEOUT..=UNREAD_TIMEOUT + 2 * LOOK_INTERVAL).contains(&waited), "{waited:?}");
+        // A request of ours that waits is no reply.
+        assert!(output.send(frame(0)) && !output.takes_replies());
+        writing.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_replies_keep_the_other_side_waiting() {
+        let (mut reader, sink) = tokio::io::duplex(16);
+        let (output, writer) = Output::any(sink);
+        let writing = tokio::spawn(writer.run());
+        let large = || super::super::Raw::from(vec![b'1'; HIGH_WATER]);
+        output.send(Frame::notification("large", Some(large())));
+        assert!(!output.is_ready() && output.takes_replies());
+        output.send(Frame::response(&super::super::Raw::from_static(b"1"), Ok(large())));
+        assert!(!output.takes_replies());
+        let reading =
+            tokio::spawn(async move { reader.read_exact(&mut vec![0; 2 * HIGH_WATER]).await.map(drop) });
+        timeout(Duration::from_secs(5), output.replies_taken()).await.unwrap().unwrap();
+        reading.await.unwrap().unwrap();
         writing.abort();
     }
 

@@ -12,7 +12,7 @@ const GROUPS: usize = 14;
 const ANSWER_BYTES: usize = 25 << 20;
 
 /// A line of /proc/PID/status, in bytes.
-fn memory(pid: u32, name: &str) -> u64 {
+pub(crate) fn memory(pid: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10

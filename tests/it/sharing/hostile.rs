@@ -1,6 +1,8 @@
 //! What a session can do to the others of its server: nothing.
 
 use super::*;
+use crate::limits::memory::memory;
+use crate::limits::unread::{REASON, asking_server};
 use crate::support::{InputRecord, wait_until_closed};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::resource::{Resource, getrlimit};
@@ -182,6 +184,25 @@ fn a_session_that_never_reads_is_ended() {
     hostile.write_line(&calls.join("\n"));
     hostile.wait_for_end_unread();
     assert_eq!(window.upstream_pid("g"), pid);
+}
+
+#[test]
+fn a_server_that_asks_and_never_reads_is_ended_and_delays_nobody() {
+    let user = User::new();
+    let ping = json!({"jsonrpc": "2.0", "id": "x".repeat(100), "method": "ping"}).to_string();
+    let hostile = shared(asking_server(user.home.path(), &ping, "never-reads"));
+    let config = pure_config([("hostile", hostile), ("g", shared(scripted_upstream(&[])))]);
+    let mut window = user.window(&config);
+    window.upstream_pid("g");
+    let host = user.host();
+    let before = memory(host, "VmRSS");
+    let call = window.send_call("hostile", "t", json!({}));
+    let mut windows = [window];
+    assert!(slowest_call(&mut windows) < Duration::from_secs(2));
+    let line = windows[0].response(call).line;
+    assert!(line.contains(REASON), "{line}");
+    let grown = memory(host, "VmHWM") - before;
+    assert!(grown < 32 << 20, "{grown}");
 }
 
 #[test]

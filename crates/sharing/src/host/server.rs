@@ -111,13 +111,16 @@ impl SharedServer {
             }
         }]);
         let mut reader = ServerReader { server: self, is_after_answer: false, postponed: None };
-        let has_ended = tokio::select! {
+        let ending = tokio::select! {
             biased;
-            () = connection::run(&mut reader, &self.peer, &mut lines) => true,
-            Some(has_ended) = ended.next() => has_ended,
+            ending = connection::run(&mut reader, &self.peer, &mut lines) => Some(ending),
+            Some(has_ended) = ended.next() => has_ended.then_some(Ok(())),
         };
-        if has_ended {
-            let (_, how) = end_of_output(self.pid, &handle).await;
+        if let Some(ending) = ending {
+            let how = match ending {
+                Ok(()) => end_of_output(self.pid, &handle).await.1,
+                Err(unread) => unread.to_string(),
+            };
             self.end_sessions(&how, &tail.last_lines(STDERR_TAIL_LINES));
         }
         self.peer.end();
@@ -252,6 +255,8 @@ struct ServerReader<'s> {
 }
 
 impl ConnectionHandler for ServerReader<'_> {
+    const IS_SERVER: bool = true;
+
     async fn ready(&mut self, _: &mut LineReader) -> bool {
         if let Some(incoming) = self.postponed.take() {
             // The caller of the answered request runs first, so that this message neither overtakes the answer nor counts

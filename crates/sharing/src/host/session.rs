@@ -112,7 +112,7 @@ async fn try_serve(mut socket: UnixStream, registry: Arc<Registry>, own: &Confin
     let mut reader = SessionReader::new(session.clone());
     tokio::select! {
         biased;
-        () = connection::run(&mut reader, &session.peer, &mut lines) => {}
+        _ = connection::run(&mut reader, &session.peer, &mut lines) => {}
         _ = ended.next() => {}
     }
     Ok(())

@@ -11,6 +11,7 @@ use base::text::{quoted, shorten};
 use config::GroupName;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -55,8 +56,10 @@ pub struct Reader {
     context: ReaderContext,
     /// The server's requests that are not answered yet.
     requests: InboundRequests,
-    /// The server's last requests, the latest last.
-    asked: VecDeque<Raw>,
+    /// The hashes of the ids of the server's last requests, the latest last. The ids themselves may be long.
+    asked: VecDeque<u64>,
+    /// Makes the hashes.
+    hasher: RandomState,
     /// The lines that are not messages.
     malformed: MalformedLines,
 }
@@ -70,6 +73,7 @@ impl Reader {
         Self {
             requests: InboundRequests::new(context.peer.clone(), MAX_OPEN_REQUESTS, internal),
             asked: VecDeque::new(),
+            hasher: RandomState::new(),
             malformed: MalformedLines::new(
                 context.peer.clone(),
                 context.live.unreadable.clone(),
@@ -89,12 +93,15 @@ impl Reader {
         tasks.spawn(deadlines.run());
         // A `FuturesUnordered` polls the future only when it was woken, not whenever a message comes.
         let mut drained = FuturesUnordered::from_iter([handle.drained()]);
-        tokio::select! {
+        let ending = tokio::select! {
             biased;
-            () = connection::run(&mut self, &peer, &mut lines) => {}
-            _ = drained.next() => {}
-        }
-        self.context.live.lose(handle.connection_end().await);
+            ending = connection::run(&mut self, &peer, &mut lines) => ending,
+            _ = drained.next() => Ok(()),
+        };
+        self.context.live.lose(match ending {
+            Ok(()) => handle.connection_end().await,
+            Err(unread) => unread.into(),
+        });
         peer.end();
     }
 
@@ -109,7 +116,7 @@ impl Reader {
                     self.context.peer.send(Method::TasksCancel.name(), params);
                 }
             }
-            Err(error) if self.asked.contains(id) => {
+            Err(error) if self.asked.contains(&self.hasher.hash_one(id)) => {
                 let message = raw::get_str(error, "message").unwrap_or_else(|| "no message".to_owned());
                 self.answer_refused(CallError::AnswerRefused(quoted(&shorten(&message, MAX_REASON))));
             }
@@ -158,7 +165,7 @@ impl Reader {
         }
         let token = request.params.as_ref().and_then(|p| raw::get(&raw::get(p, "_meta")?, "progressToken"));
         let progress = token.map(|token| Progress::new(peer.output().clone(), token));
-        self.asked.push_back(request.id.clone());
+        self.asked.push_back(self.hasher.hash_one(&request.id));
         let excess = self.asked.len().saturating_sub(MAX_ASKED);
         self.asked.drain(..excess);
         let call = self.context.handle.call_of(&request.id).and_then(|call| peer.origin(&call));
@@ -223,6 +230,8 @@ impl Reader {
 }
 
 impl ConnectionHandler for Reader {
+    const IS_SERVER: bool = true;
+
     async fn ready(&mut self, _: &mut LineReader) -> bool {
         self.context.clients.ready().await;
         true

@@ -8,16 +8,38 @@ use std::io::{self, IoSlice};
 /// The largest number of parts of frames in one write: `IOV_MAX` of Linux and macOS.
 const MAX_PARTS_PER_WRITE: usize = 1024;
 
-/// Removes what was written from the frames.
-pub(super) fn advance(batch: &mut VecDeque<Frame>, written: usize) {
-    let mut left = written;
+/// What was written, in bytes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct WrittenBytes {
+    /// Of all frames.
+    pub(super) all: usize,
+    /// Of those that are replies.
+    pub(super) replies: usize,
+}
+
+impl WrittenBytes {
+    /// A whole frame.
+    pub(super) fn of(frame: &Frame) -> Self {
+        let all = frame.len();
+        Self { all, replies: if frame.is_reply { all } else { 0 } }
+    }
+}
+
+/// Removes what was written from the frames. Returns it.
+pub(super) fn advance(batch: &mut VecDeque<Frame>, written: usize) -> WrittenBytes {
+    let (mut left, mut replies) = (written, 0);
     while let Some(frame) = batch.front_mut() {
+        let before = left;
         left = frame.advance(left);
+        if frame.is_reply {
+            replies += before - left;
+        }
         if !frame.is_empty() {
             break;
         }
         batch.pop_front();
     }
+    WrittenBytes { all: written, replies }
 }
 
 /// Writes as many frames as the descriptor takes, without waiting. Returns the number of bytes that were written.

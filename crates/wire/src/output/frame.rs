@@ -2,6 +2,7 @@
 
 use crate::block::skip_plain;
 use crate::body::{Body, concat};
+use crate::budget::UNCOUNTED_BYTES;
 use bytes::{Buf, Bytes};
 use std::cell::Cell;
 use std::io::IoSlice;
@@ -26,6 +27,8 @@ pub struct Frame {
     written: usize,
     /// The body of a large message, and what comes after it.
     rest: Vec<Bytes>,
+    /// Whether it answers requests of the other side.
+    pub(super) is_reply: bool,
 }
 
 impl Frame {
@@ -42,11 +45,22 @@ impl Frame {
     }
 
     /// Creates a response. `id` is written as it was received, `null` if the request had no readable id.
-    pub fn response(id: &[u8], reply: Result<Bytes, Bytes>) -> Self {
-        match reply {
-            Ok(result) => Self::new(Some(id), None, b",\"result\":", Some(&result.into())),
-            Err(error) => Self::new(Some(id), None, b",\"error\":", Some(&error.into())),
-        }
+    pub fn response(id: &Bytes, reply: Result<Bytes, Bytes>) -> Self {
+        let (key, body): (&'static [u8], _) = match reply {
+            Ok(result) => (b",\"result\":", Body::from(result)),
+            Err(error) => (b",\"error\":", Body::from(error)),
+        };
+        let mut frame = if id.len() > UNCOUNTED_BYTES {
+            // A copy would not count in the budget of all messages, as the request does of which this is a part.
+            let mut rest = vec![id.clone(), Bytes::from_static(key)];
+            rest.extend(body.parts());
+            rest.push(Bytes::from_static(b"}\n"));
+            Self { head: b"{\"jsonrpc\":\"2.0\",\"id\":".to_vec(), written: 0, rest, is_reply: false }
+        } else {
+            Self::new(Some(id), None, key, Some(&body))
+        };
+        frame.is_reply = true;
+        frame
     }
 
     /// Creates a batch of messages.
@@ -54,7 +68,7 @@ impl Frame {
         let texts = messages.iter().map(|message| message.text().trim_ascii_end().to_vec());
         let joined = texts.collect::<Vec<_>>().join(&b","[..]);
         let rest = vec![joined.into(), Bytes::from_static(b"]\n")];
-        Self { head: b"[".to_vec(), written: 0, rest }
+        Self { head: b"[".to_vec(), written: 0, rest, is_reply: true }
     }
 
     /// `key`: what comes before the body.
@@ -87,7 +101,7 @@ impl Frame {
         if rest.is_empty() {
             head.extend_from_slice(b"}\n");
         }
-        Self { head, written: 0, rest }
+        Self { head, written: 0, rest, is_reply: false }
     }
 
     /// Returns the bytes that are not written yet, in one piece.

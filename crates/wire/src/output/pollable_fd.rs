@@ -5,6 +5,14 @@ pub use unix::PollableFd;
 #[cfg(windows)]
 pub use windows::PollableFd;
 
+#[cfg(not(target_os = "linux"))]
+impl PollableFd {
+    /// Returns how many written bytes the other side has not read yet. 0: the system does not tell.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        0
+    }
+}
+
 #[cfg(unix)]
 mod unix {
     use std::io::{self, IoSlice};
@@ -32,6 +40,15 @@ mod unix {
                 (Self::Pipe(pipe), [only]) => pipe.try_write(only),
                 (Self::Pipe(pipe), _) => pipe.try_write_vectored(slices),
                 (Self::Socket(socket), _) => socket.try_write_vectored(slices),
+            }
+        }
+
+        /// Returns how many written bytes the other side has not read yet. 0 if the system does not tell.
+        #[cfg(target_os = "linux")]
+        pub(crate) fn unread_bytes(&self) -> u64 {
+            match self {
+                Self::Pipe(pipe) => rustix::io::ioctl_fionread(pipe).unwrap_or_default(),
+                Self::Socket(_) => 0,
             }
         }
 

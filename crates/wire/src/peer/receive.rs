@@ -11,6 +11,14 @@ use std::sync::atomic::Ordering;
 const LARGE_MESSAGE: usize = 32 << 10;
 
 impl Unread {
+    /// Returns its length in bytes; 0 if it was not kept.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Line(Ok(line)) | Self::OfBatch(line) => line.len(),
+            Self::Line(Err(_)) => 0,
+        }
+    }
+
     /// Returns whether other tasks have to run after it was read, if it is an answer.
     pub(crate) fn is_large(&self) -> bool {
         matches!(self, Self::Line(Ok(line)) if line.len() > LARGE_MESSAGE)

@@ -8,7 +8,7 @@ use super::{get_stream, headers, http_sse};
 use crate::transport::open_transport::FailedRequest;
 use config::HttpTransportKind;
 use reqwest::header::HeaderMap;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -23,6 +23,9 @@ use wire::{Message, Raw, Request, raw};
 const MAX_IN_FLIGHT_REQUESTS: usize = 1024;
 /// How many tasks there may be before notifications are dropped.
 const MAX_TASKS: usize = 2 * MAX_IN_FLIGHT_REQUESTS;
+/// How many replies to requests of the server may be on their way. The next one, and everything behind it, waits for them:
+/// a server that takes no replies gets no more of its requests answered.
+const MAX_REPLIES: usize = 32;
 /// After the connection has ended: how long messages are still read, so that requests among them fail as not sent.
 const UNSENT_GRACE: Duration = Duration::from_millis(50);
 /// After the connection has ended: how long requests in flight may still be answered.
@@ -47,6 +50,8 @@ pub(crate) struct ConnectionDriver {
     in_flight: HashMap<Id, InFlightRequest>,
     /// The task that sends `notifications/initialized`. Nothing else is sent until it has ended.
     initialized: Option<Id>,
+    /// The tasks that send replies.
+    replies: HashSet<Id>,
     /// When the task noticed that the connection has ended.
     ended_at: Option<Instant>,
 }
@@ -75,6 +80,7 @@ impl ConnectionDriver {
             tasks: JoinSet::new(),
             in_flight: HashMap::new(),
             initialized: None,
+            replies: HashSet::new(),
             ended_at: None,
         }
     }
@@ -92,7 +98,7 @@ impl ConnectionDriver {
                 _ = self.stop.changed() => break,
                 Some(joined) = self.tasks.join_next_with_id() => self.on_task_end(joined),
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => break,
-                line = self.lines.next(), if self.initialized.is_none() => match line {
+                line = self.lines.next(), if self.may_send() => match line {
                     Some(Ok(line)) => self.send(line),
                     Some(Err(_)) => {}
                     None => break,
@@ -165,10 +171,19 @@ impl ConnectionDriver {
             tracing::warn!(method, "dropped a notification: too many messages to the server are in flight");
             return;
         }
-        let is_initialized = message.method == "notifications/initialized";
+        let (is_initialized, is_reply) =
+            (message.method == "notifications/initialized", message.method.is_empty());
         let exchange = Exchange { connection: self.connection.clone(), message };
         let task = self.spawn_detached(exchange.send_notification());
         self.initialized = is_initialized.then_some(task.id());
+        if is_reply {
+            self.replies.insert(task.id());
+        }
+    }
+
+    /// Returns whether another message may be sent.
+    fn may_send(&self) -> bool {
+        self.initialized.is_none() && self.replies.len() < MAX_REPLIES
     }
 
     fn spawn(&mut self, task: impl Future<Output = Option<HttpSseFallback>> + Send + 'static) -> AbortHandle {
@@ -205,6 +220,7 @@ impl ConnectionDriver {
             (error.id(), None)
         });
         let request = self.in_flight.remove(&task);
+        self.replies.remove(&task);
         if self.initialized.take_if(|initialized| *initialized == task).is_some() {
             self.open_get_stream();
         }
