@@ -217,6 +217,11 @@ impl Upstream {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Returns whether its server is a remote one.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.snapshot().is_remote()
+    }
+
     /// Returns whether the group's task has ended.
     pub fn has_ended(&self) -> bool {
         self.snapshot.has_changed().is_err()

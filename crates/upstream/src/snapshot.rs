@@ -11,7 +11,7 @@ use crate::pins::changes::RefusedTools;
 use crate::pins::group::GroupPins;
 use crate::transport::ServerProcess;
 use config::tool_rules::Rules;
-use config::{Mode, ServerConfig};
+use config::{Endpoint, Mode, ServerConfig};
 use process::launch::direct::LauncherUse;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +48,11 @@ impl Snapshot {
     /// The group's mode. A group whose entry is invalid counts as pure: it never connects.
     pub fn mode(&self) -> Mode {
         self.server.as_ref().map_or(Mode::Pure, |server| server.common.mode)
+    }
+
+    /// Returns whether the server is a remote one.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| matches!(server.endpoint, Endpoint::Http(_)))
     }
 
     /// The tools that are refused now because they changed.

@@ -1,8 +1,8 @@
 //! Sessions: they are used, ended, and replaced when the server has ended them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -144,4 +144,33 @@ fn a_group_that_a_reload_changes_is_reconnected() {
     new.wait_for_requests("DELETE", 1);
     proxy.call_text("g", "echo", json!({}));
     assert_eq!(new.requests_of("tools/call").last().unwrap().header("x-key"), "other");
+}
+
+/// A call that is open when the secret changes is answered on its old connection, and other calls do not wait for it.
+#[test]
+fn a_rotated_secret_opens_a_connection_beside_the_one_that_is_used() {
+    let release = Arc::new(AtomicBool::new(false));
+    let released = release.clone();
+    let server = Server::start(move |request| {
+        request.is_tool_call().then_some(())?;
+        if request.body["params"]["arguments"]["text"] == "waits" {
+            wait_until("the other call is answered", || released.load(Ordering::SeqCst));
+        }
+        Some(Reply::json(request.text_response(request.header("authorization"))))
+    });
+    let config =
+        |secret: &str| remote(&server, json!({"headers": {"Authorization": format!("Bearer {secret}")}}));
+    let mut proxy = Proxy::new(&config("first-secret"));
+    let open = proxy.send_call("g", "echo", json!({"text": "waits"}));
+    server.wait_for_requests("tools/call", 1);
+    std::fs::write(proxy.config_file(), config("second-secret").to_string()).unwrap();
+    wait_until("the config is read again", || {
+        let start = Instant::now();
+        let answered_with = proxy.call_text("g", "echo", json!({}));
+        // It waited for the open call otherwise.
+        assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+        answered_with == "Bearer second-secret"
+    });
+    release.store(true, Ordering::SeqCst);
+    assert_eq!(text_of(&proxy.response(open).json()["result"]), "Bearer first-secret");
 }

@@ -148,8 +148,9 @@ impl GroupManager {
         starting
     }
 
-    /// Creates the group called `name`. Its first attempt begins when its predecessor has ended, which rejects new
-    /// callers and lets open calls finish.
+    /// Creates the group called `name`. Its predecessor rejects new callers and lets open calls finish. If that is a
+    /// process, which may hold a port or a lock file, the first attempt begins when it has ended; beside a remote
+    /// connection it begins at once.
     async fn replace_group(
         &self,
         name: &GroupName,
@@ -157,7 +158,7 @@ impl GroupManager {
         known: &CachedCatalogs,
     ) {
         let old = self.get(name);
-        let last = old.clone().or_else(|| self.tasks.retired(name));
+        let last = old.clone().or_else(|| self.tasks.retired(name)).filter(|last| !last.is_remote());
         let ended =
             last.map(|last| -> BoxFuture<'static, ()> { Box::pin(async move { last.ended().await }) });
         self.lists.surfaces.lock().remove(name);

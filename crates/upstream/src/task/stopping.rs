@@ -7,12 +7,13 @@ use crate::lifecycle::Event;
 use futures_util::future::OptionFuture;
 use std::time::Duration;
 
-/// How long open calls may take after the config changed their group.
+/// How long open calls may take after the config changed their group. Its successor waits for its process. A remote
+/// connection keeps nobody waiting, so there it is `timeout.tools`.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl<C: Connect> Task<C> {
     /// Rejects new callers, gives up the attempt in progress, and waits until every lease is returned, for
-    /// `DRAIN_TIMEOUT` at most. Callers that wait for an attempt get `AcquireError::Gone`, and turn to the group that
+    /// `DRAIN_TIMEOUT` at most, or `timeout.tools` for a remote server. Callers that wait for an attempt get `AcquireError::Gone`, and turn to the group that
     /// replaces this one, if there is one. Returns the grace for `stop`.
     pub(super) async fn drain(&mut self) -> Grace {
         self.commands.close();
@@ -27,10 +28,12 @@ impl<C: Connect> Task<C> {
                 LiveConnection::until_unused(Some(&live)).await;
             }
         };
-        if tokio::time::timeout(DRAIN_TIMEOUT, unused).await.is_err() {
+        let server = self.snapshot.server.as_ref().filter(|_| self.snapshot.is_remote());
+        let limit = server.map_or(DRAIN_TIMEOUT, |server| server.timeout.tools);
+        if tokio::time::timeout(limit, unused).await.is_err() {
             tracing::warn!(
                 "the config changed this group; calls still open after {} s are cancelled",
-                DRAIN_TIMEOUT.as_secs()
+                limit.as_secs()
             );
         }
         Grace::Ordinary
