@@ -75,8 +75,8 @@ pub enum Event {
     Succeeded,
     /// The attempt failed. The number is the jitter of the interval that may follow, from -1 to 1.
     Failed(Arc<UpstreamError>, f64),
-    /// The connection ended by itself.
-    Lost,
+    /// The connection ended by itself. The flag: whether callers still wait for a connection.
+    Lost(bool),
     /// The connection was closed, as an action asked or because the group ends.
     Closed,
     /// Somebody has logged in, so the last failure says nothing about the next attempt.
@@ -183,8 +183,8 @@ impl Lifecycle {
             Event::Requested => self.request(now),
             Event::Succeeded => Some(self.succeed(now)),
             Event::Failed(error, jitter) => self.fail(error, jitter, now),
-            Event::Lost => {
-                self.lose(now);
+            Event::Lost(is_awaited) => {
+                self.lose(is_awaited, now);
                 None
             }
             Event::Closed => {
@@ -334,13 +334,17 @@ impl Lifecycle {
         }
     }
 
-    /// Eager groups reconnect: at once after a stable connection, else at growing intervals.
-    fn lose(&mut self, now: Instant) {
+    /// Eager groups reconnect: at once after a stable connection, else at growing intervals. So does a group whose callers
+    /// have had nothing of the connection. It counts as a failed attempt, and they wait for the next one.
+    fn lose(&mut self, is_awaited: bool, now: Instant) {
         self.close();
         let lived = self.connected_at.take().map_or(Duration::ZERO, |since| now - since);
         self.early_losses = if lived >= STABLE_AFTER { 0 } else { self.early_losses + 1 };
-        if self.policy.mode == Mode::Eager {
-            let interval = backoff::after_loss(self.early_losses);
+        let interval = backoff::after_loss(self.early_losses);
+        if is_awaited {
+            self.requested = true;
+            self.schedule(now + interval.min(backoff::LONGEST_IN_ROUND), true);
+        } else if self.policy.mode == Mode::Eager {
             // A caller does not wait for a long interval: its request connects the group at once.
             self.schedule(now + interval, interval <= backoff::LONGEST_IN_ROUND);
         }

@@ -325,10 +325,8 @@ impl<C: Connect> Task<C> {
         }
         self.closing = Some((connection.close)(Grace::Ordinary));
         self.end_refresh();
-        self.apply(Event::Lost);
-        if !self.waiting.is_empty() {
-            self.apply(Event::Requested);
-        }
+        self.waiting.retain(|caller| !caller.is_closed());
+        self.apply(Event::Lost(!self.waiting.is_empty()));
     }
 
     fn usage(&self) -> Option<Usage> {

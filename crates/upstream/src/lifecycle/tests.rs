@@ -79,7 +79,7 @@ async fn the_table_of_transitions() {
             ("pending", failed(), now, "failed", None),
             ("discovered", failed(), now, "failed", None),
             ("failed", failed(), now, "failed", failure()),
-            ("connected", Event::Lost, now, "discovered", None),
+            ("connected", Event::Lost(false), now, "discovered", None),
             ("connected", Event::Closed, now, "discovered", None),
             ("pending", Event::Tick, now, "pending", None),
             ("discovered", Event::Tick, now, "discovered", None),
@@ -222,12 +222,12 @@ async fn an_eager_group_reconnects_at_once_and_at_growing_intervals_after_early_
     let mut now = Instant::now();
     let mut group = in_state(Mode::Eager, "connected", now);
     now += STABLE_AFTER;
-    group.on(Event::Lost, None, now);
+    group.on(Event::Lost(false), None, now);
     assert_eq!(next_attempt_in(&group, now), Some(0), "after a stable connection");
     for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
         group.on(Event::Tick, None, group.next_attempt().unwrap());
         group.on(Event::Succeeded, None, now);
-        group.on(Event::Lost, None, now);
+        group.on(Event::Lost(false), None, now);
         assert_eq!(next_attempt_in(&group, now), Some(seconds));
     }
     assert_eq!(
@@ -322,10 +322,26 @@ async fn a_login_does_not_help_an_invalid_entry() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connection_that_is_lost_before_its_callers_use_it_is_made_again_at_growing_intervals() {
+    let mut now = Instant::now();
+    let mut group = in_state(Mode::Pure, "connected", now);
+    for seconds in [1, 2, 4, 4, 4] {
+        assert_eq!(group.on(Event::Lost(true), None, now), None);
+        assert_eq!(next_attempt_in(&group, now), Some(seconds));
+        assert_eq!(group.on(Event::Requested, None, now), None, "a new caller waits, too");
+        now = group.next_attempt().unwrap();
+        assert_eq!(group.on(Event::Tick, None, now), Some(Action::Connect));
+        assert_eq!(group.on(Event::Succeeded, None, now), Some(Action::AnswerConnected));
+    }
+    group.on(Event::Lost(false), None, now);
+    assert_eq!(group.next_attempt(), None, "nobody waits");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_waits_for_a_reconnect_that_is_due_soon() {
     let now = Instant::now();
     let mut group = in_state(Mode::Eager, "connected", now);
-    group.on(Event::Lost, None, now);
+    group.on(Event::Lost(false), None, now);
     assert_eq!(next_attempt_in(&group, now), Some(1));
     assert_eq!(group.on(Event::Requested, None, now), None);
     assert_eq!(group.on(Event::Tick, None, now + Duration::from_secs(1)), Some(Action::Connect));
@@ -368,7 +384,7 @@ proptest! {
                 0 | 1 => Event::Requested,
                 2 if attempting => Event::Succeeded,
                 3..=5 if attempting => Event::Failed(error(), jitter),
-                6 if connected => Event::Lost,
+                6 if connected => Event::Lost(false),
                 7 => Event::Start,
                 8 => Event::LoggedIn,
                 9 => { leases = leased; last_activity = now; Event::Tick }

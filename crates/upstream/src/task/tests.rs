@@ -8,7 +8,7 @@ use crate::connection::roots::RootsExchange;
 use crate::handle::AcquireError;
 use crate::pins::group::GroupPins;
 use config::tool_rules::ToolRules;
-use config::{CommonConfig, Endpoint, Mode, ServerConfig, StdioConfig, Timeouts};
+use config::{CommonConfig, Endpoint, HttpConfig, Mode, ServerConfig, StdioConfig, Timeouts};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,6 +44,8 @@ struct FakeConnector {
     refuses_lists: Arc<AtomicBool>,
     /// The number of times that the catalog was read again.
     refreshes: Arc<AtomicU32>,
+    /// Whether each connection is lost as soon as it is made.
+    loses_all: bool,
 }
 
 impl FakeConnector {
@@ -63,6 +65,10 @@ impl FakeConnector {
         let refuses_lists = self.refuses_lists.clone();
         let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
         let (shut, shutting) = (self.shut.clone(), self.shut.clone());
+        if self.loses_all {
+            live.lose(UpstreamError::Internal);
+            lose.notify_one();
+        }
         Connection {
             live,
             ended: Box::pin(async move {
@@ -390,10 +396,22 @@ async fn the_loss_of_a_stateful_server_is_reported_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_lets_calls_finish_for_ten_seconds_and_rejects_new_ones() {
-    for (held, ends_after) in [(3, 3), (60, 10)] {
+async fn draining_lets_calls_finish_for_a_while_and_rejects_new_ones() {
+    let remote = || {
+        Endpoint::Http(HttpConfig {
+            url: "https://host.invalid/".to_owned(),
+            kind: None,
+            headers: vec![],
+            ca_file: None,
+            oauth: None,
+        })
+    };
+    let local = || server_config(Mode::Pure).endpoint;
+    let cases = [(local(), 3, 3), (local(), 60, 10), (remote(), 60, 60), (remote(), 900, 300)];
+    for (endpoint, held, ends_after) in cases {
         let fake = FakeConnector::default();
-        let upstream = spawn_group(&fake);
+        let server = ServerConfig { endpoint, ..server_config(Mode::Pure) };
+        let upstream = spawn_group_with(&fake, server, &SharedState::new(8));
         let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
         let started = Instant::now();
         upstream.drain().await;
@@ -407,6 +425,18 @@ async fn draining_lets_calls_finish_for_ten_seconds_and_rejects_new_ones() {
         // The fake connection takes a second to close and is never lost.
         assert_eq!(started.elapsed().as_secs(), ends_after + 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_call_connects_again_at_growing_intervals_until_its_deadline() {
+    let fake = FakeConnector { loses_all: true, ..FakeConnector::default() };
+    let upstream = spawn_group(&fake);
+    let outcome = upstream.acquire(WAIT).await;
+    assert!(matches!(outcome, Err(AcquireError::StillConnecting(_))));
+    // At 0, 1, 3, 7, 11, 15 and 19 s.
+    assert_eq!(fake.attempts(), 7);
+    sleep(Duration::from_secs(600)).await;
+    assert!(fake.attempts() <= 8, "nobody waits any more: {}", fake.attempts());
 }
 
 #[tokio::test(start_paused = true)]
