@@ -20,6 +20,7 @@ use rustls::ClientConfig;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wire::budget::Reservation;
+use wire::lines::BYTES_PER_TURN;
 use wire::peer::call_options::CallError;
 use wire::{Raw, raw};
 
@@ -288,10 +289,13 @@ pub async fn read_body(mut response: Response, limit: usize) -> Result<(Vec<u8>,
     if let Some(length) = response.content_length().filter(|length| *length > limit) {
         return Err(BodyError::Size(SizeError::TooLong(length)));
     }
-    let (mut body, mut reservation) = (Vec::new(), Reservation::default());
+    let (mut body, mut reservation, mut of_turn) = (Vec::new(), Reservation::default(), 0);
     loop {
         match response.chunk().await {
-            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(Some(chunk)) => {
+                body.extend_from_slice(&chunk);
+                of_turn += chunk.len();
+            }
             Ok(None) => return Ok((body, reservation)),
             Err(error) => return Err(BodyError::Interrupted(root_cause(&error))),
         }
@@ -300,6 +304,10 @@ pub async fn read_body(mut response: Response, limit: usize) -> Result<(Vec<u8>,
         }
         if !reservation.reserve(body.len()).await {
             return Err(BodyError::Size(SizeError::OverBudget(body.len() as u64)));
+        }
+        if of_turn >= BYTES_PER_TURN {
+            of_turn = 0;
+            tokio::task::yield_now().await;
         }
     }
 }

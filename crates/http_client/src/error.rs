@@ -4,7 +4,7 @@
 
 use super::advice;
 use super::proxy::{self, ProxyError};
-use super::reqwest_error::{certificate_error, is_not_http, is_not_tls, root_cause};
+use super::reqwest_error::{certificate_error, is_not_http, is_not_tls, is_out_of_date, root_cause};
 use reqwest::{StatusCode, Url};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -78,7 +78,11 @@ impl RemoteError {
             ));
         }
         if let Some(reason) = certificate_error(error, ca_file) {
-            return Self::config(format!("the TLS certificate of {origin} was rejected: {reason}"));
+            let message = format!("the TLS certificate of {origin} was rejected: {reason}");
+            return match is_out_of_date(error) {
+                true => Self::unreachable(&message),
+                false => Self::config(message),
+            };
         }
         if let Some(error) = proxy::connect_error(error, url) {
             return error.into();

@@ -34,6 +34,16 @@ pub(crate) fn certificate_error(error: &reqwest::Error, ca_file: bool) -> Option
     })
 }
 
+/// Returns whether the server's certificate has expired, is not valid yet or was revoked. The server may have a new one
+/// at the next attempt, without a change here.
+pub(crate) fn is_out_of_date(error: &reqwest::Error) -> bool {
+    sources(error).any(|error| {
+        use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext, Revoked};
+        let Some(rustls::Error::InvalidCertificate(reason)) = tls_error(error) else { return false };
+        matches!(reason, Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. } | Revoked)
+    })
+}
+
 /// Says in words why a certificate is not accepted, and what to do.
 fn certificate_words(reason: &CertificateError, ca_file: bool) -> String {
     match reason {

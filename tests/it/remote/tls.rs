@@ -3,9 +3,13 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use serde_json::json;
 
 use super::{Server, remote};
@@ -244,6 +248,45 @@ fn a_certificate_in_the_ca_file_must_be_valid_now() {
             assert!(server.requests().is_empty(), "something was sent");
         }
     }
+}
+
+/// Has an expired certificate for the first connections, then a valid one.
+#[derive(Debug)]
+struct RenewedCertificate {
+    expired: Arc<CertifiedKey>,
+    valid: Arc<CertifiedKey>,
+    asked: AtomicUsize,
+}
+
+impl ResolvesServerCert for RenewedCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_first = self.asked.fetch_add(1, Ordering::SeqCst) == 0;
+        Some(if is_first { self.expired.clone() } else { self.valid.clone() })
+    }
+}
+
+#[test]
+fn an_expired_certificate_is_tried_again() {
+    let _set = rustls::crypto::ring::default_provider().install_default();
+    let key = KeyPair::generate().unwrap();
+    let certified = |until| {
+        let mut made = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        (made.not_before, made.not_after) =
+            (rcgen::date_time_ymd(2001, 1, 1), rcgen::date_time_ymd(until, 1, 1));
+        let certificate = made.self_signed(&key).unwrap();
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let key = rustls::crypto::ring::sign::any_supported_type(&key).unwrap();
+        (certificate.pem(), Arc::new(CertifiedKey::new(vec![certificate.der().clone()], key)))
+    };
+    let ((expired_pem, expired), (valid_pem, valid)) = (certified(2002), certified(2900));
+    let resolver = Arc::new(RenewedCertificate { expired, valid, asked: AtomicUsize::new(0) });
+    let config = rustls::ServerConfig::builder().with_no_client_auth();
+    let server = Server::tls(config.with_cert_resolver(resolver));
+    let command = ProxyCommand::new();
+    fs::write(command.home().join("ca.pem"), expired_pem + &valid_pem).unwrap();
+    let mut proxy = command.config(&remote(&server, json!({"ca_file": "ca.pem"}))).start_initialized();
+    // The same call waits for the next attempt.
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "renewed"})), "renewed");
 }
 
 // It needs a FIFO.

@@ -110,7 +110,10 @@ impl EventStream {
             let shared = shared.clone();
             async move {
                 let chunk = chunk.map_err(|error| io::Error::other(root_cause(&error)))?;
-                UnparsedBytes::add(&shared, &chunk, limit).await.map(|()| chunk)
+                UnparsedBytes::add(&shared, &chunk, limit).await?;
+                // A server that sends without a pause stops nobody else.
+                tokio::task::yield_now().await;
+                Ok(chunk)
             }
         });
         Self { events: SseByteStream::new(Box::pin(bytes)), unparsed }
