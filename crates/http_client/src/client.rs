@@ -289,13 +289,10 @@ pub async fn read_body(mut response: Response, limit: usize) -> Result<(Vec<u8>,
     if let Some(length) = response.content_length().filter(|length| *length > limit) {
         return Err(BodyError::Size(SizeError::TooLong(length)));
     }
-    let (mut body, mut reservation, mut of_turn) = (Vec::new(), Reservation::default(), 0);
+    let (mut body, mut reservation, mut next_turn) = (Vec::new(), Reservation::default(), BYTES_PER_TURN);
     loop {
         match response.chunk().await {
-            Ok(Some(chunk)) => {
-                body.extend_from_slice(&chunk);
-                of_turn += chunk.len();
-            }
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Ok(None) => return Ok((body, reservation)),
             Err(error) => return Err(BodyError::Interrupted(root_cause(&error))),
         }
@@ -305,8 +302,8 @@ pub async fn read_body(mut response: Response, limit: usize) -> Result<(Vec<u8>,
         if !reservation.reserve(body.len()).await {
             return Err(BodyError::Size(SizeError::OverBudget(body.len() as u64)));
         }
-        if of_turn >= BYTES_PER_TURN {
-            of_turn = 0;
+        if body.len() >= next_turn {
+            next_turn = body.len() + BYTES_PER_TURN;
             tokio::task::yield_now().await;
         }
     }

@@ -195,7 +195,9 @@ mod tests {
             let [open, answered] = [0, 1].map(|n| raw(&format!("{}", 2 * batch + n)));
             batches.split_array(&raw("[1,2]")).unwrap();
             while batches.next_unread().is_some() {}
-            [&open, &answered].map(|id| batches.expect(id));
+            for id in [&open, &answered] {
+                batches.expect(id);
+            }
             assert!(batches.end_reading().is_none());
             sent += usize::from(batches.hold(&answered, Ok(large.clone())).unwrap().is_some());
             assert!(batches.held_bytes() <= MAX_HELD_BYTES);

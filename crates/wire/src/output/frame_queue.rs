@@ -1,7 +1,7 @@
 //! An output without a writer.
 
-use super::Shared;
 use super::batch::WrittenBytes;
+use super::shared::Shared;
 use crate::Frame;
 use futures_util::FutureExt;
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 //! Whether the other side reads the replies to its requests.
 
-use super::{HIGH_WATER, Output, Shared};
+use super::shared::{HIGH_WATER, Shared};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -17,27 +17,26 @@ pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 )]
 pub struct NotReading;
 
-impl Output {
-    /// Returns whether `replies_taken` would return at once.
-    pub fn takes_replies(&self) -> bool {
-        let queue = self.0.queue.lock();
+impl Shared {
+    /// See [`Output::takes_replies`](super::Output::takes_replies).
+    pub(super) fn takes_replies(&self) -> bool {
+        let queue = self.queue.lock();
         queue.reply_bytes < HIGH_WATER || queue.closed
     }
 
-    /// Waits until less than `HIGH_WATER` bytes of replies are queued, or the output is closed. Who reads the requests of
-    /// the other side awaits this before it handles one.
+    /// See [`Output::replies_taken`](super::Output::replies_taken).
     ///
     /// # Errors
     ///
     /// Fails if the other side reads nothing for `UNREAD_TIMEOUT`.
-    pub async fn replies_taken(&self) -> Result<(), NotReading> {
-        let (mut read, mut since) = (self.0.read_bytes(), Instant::now());
+    pub(super) async fn replies_taken(&self) -> Result<(), NotReading> {
+        let (mut read, mut since) = (self.read_bytes(), Instant::now());
         loop {
-            let room = self.0.room.notified();
+            let room = self.room.notified();
             if self.takes_replies() {
                 return Ok(());
             }
-            let now_read = self.0.read_bytes();
+            let now_read = self.read_bytes();
             if now_read != read {
                 (read, since) = (now_read, Instant::now());
             } else if since.elapsed() >= UNREAD_TIMEOUT {
@@ -47,9 +46,7 @@ impl Output {
             drop(timeout(LOOK_INTERVAL, room).await);
         }
     }
-}
 
-impl Shared {
     /// Returns a number that grows when the other side reads, as far as that can be known.
     fn read_bytes(&self) -> u64 {
         let queue = self.queue.lock();
