@@ -10,6 +10,7 @@
 use super::config_files::load_config;
 use super::servers_file::read_files;
 use super::started::start_servers;
+use base::redact;
 use base::text::{name, path, visible};
 use config::env::Env;
 use config::{Config, Endpoint, GroupName, Launcher, Mode, Overrides, ServerConfig, Share, StdioConfig};
@@ -149,8 +150,8 @@ pub(super) async fn offer(
         text.line(format_args!(
             "{}: {} → {}",
             name(&change.server),
-            visible(&change.before),
-            visible(&change.args[change.argument])
+            visible(&redact::text(&change.before)),
+            visible(&redact::text(&change.args[change.argument]))
         ));
     }
     terminal::print(&text)?;

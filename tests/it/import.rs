@@ -29,6 +29,7 @@ mod literal;
 mod measure;
 mod projects;
 mod records;
+mod redaction;
 mod undo;
 mod variables;
 

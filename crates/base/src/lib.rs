@@ -34,6 +34,7 @@ pub mod memory;
 pub mod private_files;
 pub mod procfs;
 pub mod random;
+pub mod redact;
 pub mod telemetry;
 pub mod text;
 pub mod use_count;

@@ -11,7 +11,7 @@
 //! `discover` reads the clients' files and finds the servers in them; `own_entry` finds the entry that starts this program,
 //! also for `check`, and names the config that it reads. `Merger` then goes through the servers. `accounts` tells entries of
 //! different accounts apart, `differences` finds the other fields that differ, and `client_scope` names the clients that have
-//! them. `secrets` knows which values must not be shown.
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,7 +33,6 @@ pub(crate) mod client_scope;
 pub(crate) mod differences;
 pub(crate) mod discover;
 pub mod own_entry;
-pub(crate) mod secrets;
 
 /// A server that `import` writes, or that servers.json has already.
 #[derive(Clone, Debug, Default)]

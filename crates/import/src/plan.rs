@@ -6,7 +6,6 @@
 //! found. [`Plan::carry_out`] shows or writes servers.json, then the `client_writes`, which `replace` makes. `keyring` moves
 //! secrets with `--secrets`, and `after_import` says what to do next.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +23,6 @@ use super::json::into_members;
 use super::measure::measure;
 use super::merge::accounts::KeyringValues;
 use super::merge::discover::Discovery;
-use super::merge::secrets;
 use super::merge::{Merger, PlannedServer};
 use super::mode::ImportMode;
 use super::profiles::client_profiles::ClientProfiles;
@@ -32,7 +30,7 @@ use super::profiles::not_carried::RuleReview;
 use super::profiles::own_profiles::own_profiles;
 use super::tool_search::tool_search;
 use after_import::{say_what_next, show_problems};
-use base::text;
+use base::{redact, text};
 use client_writes::client_writes;
 use config::env::Env;
 use instance::InstanceOptions;
@@ -69,8 +67,6 @@ pub(crate) struct Plan {
     keyring: KeyringValues,
     /// Whether a client uses this program already.
     is_used: bool,
-    /// Values that must not be shown.
-    secrets: BTreeSet<String>,
 }
 
 impl Plan {
@@ -100,9 +96,7 @@ impl Plan {
         let profiles = settle_access(discovery, &mut servers, &existing, mode).await?;
         let review = RuleReview { discovery, servers: &servers, profiles: &profiles, env };
         let (lost, general) = review.lines();
-        let raw = discovery.files.iter().flat_map(|file| secrets::all_objects(&file.root));
-        let secrets = secrets::secret_values(servers.iter().map(|server| &server.entry).chain(raw));
-        terminal::print(&report::servers(&servers, &target, &secrets, env).wrapped())?;
+        terminal::print(&report::servers(&servers, &target, env).wrapped())?;
         terminal::print(&report::access(&profiles, &lost, &general).wrapped())?;
         let moves =
             mode.stored_secrets.as_ref().map(|taken| take_secrets(&mut servers, taken)).unwrap_or_default();
@@ -126,7 +120,7 @@ impl Plan {
         let after =
             after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", text::path(&target)))?;
         let is_used = own_profiles(discovery).next().is_some();
-        Ok(Self { target, before, after, servers, profiles, new_content, moves, keyring, is_used, secrets })
+        Ok(Self { target, before, after, servers, profiles, new_content, moves, keyring, is_used })
     }
 
     /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
@@ -301,7 +295,7 @@ impl Plan {
                  were in it are gone, and `dynamic-mcp import --undo` puts those of the clients back"
             ));
         }
-        let has_secret = || self.secrets.iter().any(|secret| self.after.contains(secret.as_str()));
+        let has_secret = || redact::has_secret(&self.after);
         if let Some(mode) = write::mode(&self.target).filter(|mode| mode & 0o077 != 0 && has_secret()) {
             terminal::message(format_args!(
                 "{target} has secrets, and others may read it (its mode is {mode:o}); \
@@ -347,6 +341,6 @@ impl Plan {
 
     fn show_diff(&self, path: &Path, before: Option<&str>, after: &str) -> io::Result<()> {
         terminal::line("")?;
-        terminal::print(&report::diff(path, before, Some(after), &self.secrets))
+        terminal::print(&report::diff(path, before, Some(after)))
     }
 }

@@ -19,9 +19,8 @@ use super::ask::Replacement;
 use super::clients::apps::{ClientApp, short_path};
 use super::files::change_record::{ChangeRecord, OtherContent};
 use super::files::records::ChangeRecords;
-use super::files::source::{literal, read_text};
+use super::files::source::read_text;
 use super::merge::discover::discover;
-use super::merge::secrets;
 use super::mode::ImportMode;
 use super::plan::report;
 use base::clock::utc_minute;
@@ -250,11 +249,7 @@ impl Undo<'_> {
 
     fn show_diff(&self, step: &UndoStep) -> anyhow::Result<()> {
         let (now, then) = (step.now.as_deref(), step.then.as_deref());
-        let roots = [now, then].into_iter().flatten().filter_map(|text| literal(&step.file, text).ok());
-        let roots: Vec<_> = roots.collect();
-        // The values that must not be shown.
-        let secrets = secrets::secret_values(roots.iter().flat_map(secrets::all_objects));
-        Ok(terminal::print(&report::diff(&step.file, now, then, &secrets))?)
+        Ok(terminal::print(&report::diff(&step.file, now, then))?)
     }
 }
 

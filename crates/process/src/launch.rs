@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::blocking::{self, BlockingError};
+use base::redact;
 use command_advice::{advice, path_advice};
 use config::dirs::expand_home;
 use config::env::{Env, get_var, is_same_var, set_var};
@@ -257,7 +258,8 @@ fn without_arguments(command: &str) -> String {
     let is_path = command.starts_with(['/', '~', '.']) || Path::new(command).is_absolute();
     // A path may contain spaces.
     let end = if is_path { command.find(" -") } else { command.find(char::is_whitespace) };
-    end.map_or_else(|| command.to_owned(), |end| format!("{} …", &command[..end]))
+    let shown = redact::text(&command[..end.unwrap_or(command.len())]);
+    if end.is_some() { format!("{shown} …") } else { shown }
 }
 
 /// Determines the program, arguments, environment and working directory of the server that `stdio` configures.

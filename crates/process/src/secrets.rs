@@ -11,6 +11,7 @@
 use super::child::drained;
 use super::launch;
 use super::warden::{Exit, StopTimeouts, Warden};
+use base::redact;
 use base::text::{one_line, shorten};
 use config::env::Env;
 use config::secrets::{SecretKeyring, SecretPart, SecretPlace, SecretSource, header_value_error};
@@ -218,7 +219,9 @@ impl ResolverInner {
         if exit != Exit::Code(0) {
             let stderr = String::from_utf8_lossy(&stderr);
             let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty()).map(one_line);
-            let last = last.map(|line| format!(": {}", shorten(&line, MAX_STDERR))).unwrap_or_default();
+            let last = last
+                .map(|line| format!(": {}", shorten(&redact::text(&line), MAX_STDERR)))
+                .unwrap_or_default();
             return Err(failed(format!("{exit}{last}")));
         }
         if stdout.len() as u64 > MAX_OUTPUT {

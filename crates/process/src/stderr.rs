@@ -4,6 +4,7 @@
 //! forge a line of our log, are removed from all of it.
 
 use super::server_log::ServerLog;
+use base::redact;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::mem::take;
@@ -30,13 +31,14 @@ pub struct StderrTail(Arc<Mutex<LineBuffer>>);
 
 impl StderrTail {
     /// Returns the last `lines` lines, oldest first, including a last line without a line ending. Blank lines are not
-    /// kept, and no more than 64 KiB in all.
+    /// kept, and no more than 64 KiB in all. Without the secrets in them.
     pub fn last_lines(&self, lines: usize) -> String {
         let buffer = self.0.lock();
         let partial = sanitize(&buffer.partial);
         let all = buffer.lines.iter().map(String::as_str).chain((!partial.is_empty()).then_some(&*partial));
         let skipped = all.clone().count().saturating_sub(lines);
-        all.skip(skipped).collect::<Vec<_>>().join("\n")
+        // Errors show them.
+        redact::text(&all.skip(skipped).collect::<Vec<_>>().join("\n"))
     }
 
     /// Reads `stderr` to its end and keeps its last lines, also in `kept`, which outlives the process. Logs each line

@@ -361,12 +361,6 @@ pub fn short_path(path: &Path, env: &Env) -> String {
     }
 }
 
-/// Returns whether a text is a path of Windows: one with a drive, one of a share, or a relative one.
-pub(crate) fn is_windows_path(text: &str) -> bool {
-    let has_drive = matches!(text.as_bytes(), [drive, b':', b'/' | b'\\', ..] if drive.is_ascii_alphabetic());
-    has_drive || text.starts_with(r"\\") || text.starts_with(r".\")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::apps::is_windows_path;
 use super::entry_order::in_order;
 use super::shape;
 use super::timeouts;
 use super::variables::{EntryContext, UsedVariables};
 use crate::json::{into_members, strings};
+use base::redact::is_windows_path;
 use config::fields;
 use config::file::ServerEntry;
 use config::file::keys::OAuthEntry;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::apps::ClientApp;
 use super::string_rules::{Braces, VariableForm};
 use base::digest;
+use base::redact::name_words;
 use config::env::Env;
 use config::notation::{Malformed, StringPart, canonical, is_env_name, parts, push, write};
 
@@ -294,27 +295,11 @@ impl UsedVariables {
     }
 }
 
-/// Returns the words of a name, in lower case: of `GITHUB_TOKEN`, `X-Api-Key` and `apiKey`.
-pub(crate) fn words(name: &str) -> Vec<String> {
-    let mut separated = String::new();
-    let mut before_is_lower = false;
-    for c in name.chars() {
-        if !c.is_alphanumeric() || (c.is_uppercase() && before_is_lower) {
-            separated.push(' ');
-        }
-        if c.is_alphanumeric() {
-            separated.extend(c.to_lowercase());
-        }
-        before_is_lower = c.is_lowercase();
-    }
-    separated.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
-}
-
 /// Returns our name for what only the client knows: `DYN_GITHUB_TOKEN` for `${input:github-token}`. Inputs whose names
 /// have the same words get different names, and so do inputs of a project's own file: their names have a digest.
 fn own_name(body: &str, project: Option<&Path>) -> String {
     let input = body.strip_prefix("input:");
-    let words = words(&input.unwrap_or(body).replace(|c: char| !c.is_ascii(), " "));
+    let words = name_words(&input.unwrap_or(body).replace(|c: char| !c.is_ascii(), " "));
     let is_usual = match input {
         Some(input) => words.join("-") == input && words.first().is_some_and(|word| word != "workspace"),
         None => body == "workspaceFolder",

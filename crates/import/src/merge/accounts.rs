@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::secrets::{is_secret, names_secret, split_scheme};
 use crate::clients::client_form::env_name;
-use crate::clients::variables::{comparable, words};
+use crate::clients::variables::comparable;
 use crate::json::{members, strings};
 use auth::secret_store::SecretStore;
+use base::redact::{is_secret, name_words, names_secret, split_scheme};
 use base::text;
 use config::notation::{escape, literal};
 
@@ -235,7 +235,7 @@ fn is_same_text(ours: Option<&Value>, theirs: Option<&Value>) -> bool {
 /// Returns whether a variable or header of this name says only how a server runs, and not for which account. A name that
 /// sounds like a secret never does.
 fn is_harmless(name: &str) -> bool {
-    let (lower, words) = (name.to_lowercase(), words(name));
+    let (lower, words) = (name.to_lowercase(), name_words(name));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     !names_secret(name)
         && (HARMLESS_NAMES.contains(&lower.as_str())

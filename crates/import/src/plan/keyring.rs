@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use crate::files::edit::ObjectEdit;
 use crate::merge::PlannedServer;
-use crate::merge::secrets::{is_secret, split_scheme};
 use auth::Secret;
 use auth::secret_store::SecretStore;
+use base::redact::{is_secret, split_scheme};
 use base::text::visible;
 use config::notation::literal;
 

@@ -13,10 +13,10 @@ use crate::merge::accounts::passes_all;
 use crate::merge::client_scope::ClientScope;
 use crate::merge::differences::FieldDifference;
 use crate::merge::discover::Discovery;
-use crate::merge::secrets::{hide, secret_values};
 use crate::merge::{Origin, PlannedServer};
 use crate::profiles::client_profiles::ClientProfiles;
 use crate::rules::tool_rules::ToolRuleSet;
+use base::redact;
 use base::text::{self, joined, name, quoted, visible};
 use config::env::Env;
 use terminal::{VisibleText, counted};
@@ -43,12 +43,7 @@ pub(crate) fn files(discovery: &Discovery, env: &Env) -> VisibleText {
 }
 
 /// Lists the servers that are new, and names those that servers.json has.
-pub(crate) fn servers(
-    servers: &[PlannedServer],
-    target: &Path,
-    secrets: &BTreeSet<String>,
-    env: &Env,
-) -> VisibleText {
+pub(crate) fn servers(servers: &[PlannedServer], target: &Path, env: &Env) -> VisibleText {
     let mut out = VisibleText::default();
     let (known, new): (Vec<_>, Vec<_>) = servers.iter().partition(|server| server.is_known);
     let target = short_path(target, env);
@@ -56,7 +51,7 @@ pub(crate) fn servers(
         out.paragraph(format_args!("{} for {target}:", counted(new.len(), "server")));
     }
     for server in new {
-        describe(&mut out, server, secrets);
+        describe(&mut out, server);
     }
     let known: Vec<_> = known.into_iter().filter(|server| !server.origins.is_empty()).collect();
     if !known.is_empty() {
@@ -95,11 +90,11 @@ pub(crate) fn access(profiles: &ClientProfiles, lost: &[String], general: &[Stri
     out
 }
 
-fn describe(out: &mut VisibleText, server: &PlannedServer, secrets: &BTreeSet<String>) {
+fn describe(out: &mut VisibleText, server: &PlannedServer) {
     let is_off = server.entry.get("enabled") == Some(&Value::Bool(false));
     let state = if is_off { " (disabled)" } else { "" };
     out.line(format_args!("  {}{state}", name(&server.name)));
-    out.line(format_args!("    {}", hide(&program(&server.entry), secrets)));
+    out.line(format_args!("    {}", program(&server.entry)));
     out.line(format_args!("    from {}", origins(server)));
     for field in ["env", "headers"] {
         let names = joined(members(server.entry.get(field)).map(|(member, _)| name(member)));
@@ -168,36 +163,44 @@ fn origins(server: &PlannedServer) -> String {
     texts.join(", ")
 }
 
-/// Returns what a server runs or contacts, in full.
+/// Returns what a server runs or contacts, without the secrets in it.
 pub(crate) fn program(entry: &Map<String, Value>) -> String {
     let word = |word: &str| match word.is_empty() || word.contains(char::is_whitespace) {
         true => quoted(word),
         false => visible(word),
     };
-    let text = match (entry.get("url"), entry.get("command")) {
-        (Some(url), _) => visible(url.as_str().unwrap_or_default()),
+    match (entry.get("url"), entry.get("command")) {
+        (Some(url), _) => visible(&redact::text(url.as_str().unwrap_or_default())),
         (None, command) => {
             let words = command.and_then(Value::as_str).into_iter().chain(strings(entry.get("args")));
-            words.map(word).collect::<Vec<_>>().join(" ")
+            redact::args(words).iter().map(|shown| word(shown)).collect::<Vec<_>>().join(" ")
         }
-    };
-    hide(&text, &secret_values([entry]))
+    }
 }
 
-/// Returns the difference between two texts of a file, without the values that are probably secrets.
-/// A file that does not exist has none.
-pub(crate) fn diff(
-    path: &Path,
-    before: Option<&str>,
-    after: Option<&str>,
-    secrets: &BTreeSet<String>,
-) -> VisibleText {
+/// Returns the difference between two texts of a file, without the secrets in them. A file that does not exist has none.
+pub(crate) fn diff(path: &Path, before: Option<&str>, after: Option<&str>) -> VisibleText {
+    let texts = [before, after].map(Option::unwrap_or_default);
+    let redacted = texts.map(redact::text);
+    let [old, new] = texts.map(|text| text.lines().collect::<Vec<_>>());
+    let [shown_old, shown_new] = redacted.each_ref().map(|text| text.lines().collect::<Vec<_>>());
     let file = text::path(path);
-    let diff = TextDiff::from_lines(before.unwrap_or_default(), after.unwrap_or_default());
-    let diff = diff.unified_diff().context_radius(2).header(&file, &file).to_string();
-    // `lines` leaves out the carriage returns of line breaks. Tabs only lay a file out.
     let mut out = VisibleText::default();
-    diff.lines().for_each(|line| out.lines("", hide(line, secrets)));
+    let diff = TextDiff::from_slices(&old, &new);
+    // Secrets that differ have the same mask: the lines are compared as they are, and shown without secrets.
+    for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
+        if out == VisibleText::default() {
+            out.lines("", format_args!("--- {file}\n+++ {file}"));
+        }
+        out.line(hunk.header());
+        for change in hunk.iter_changes() {
+            let line = match (change.old_index(), change.new_index()) {
+                (Some(at), _) => shown_old.get(at),
+                (None, at) => at.and_then(|at| shown_new.get(at)),
+            };
+            out.lines("", format_args!("{}{}", change.tag(), line.copied().unwrap_or_default()));
+        }
+    }
     out
 }
 
@@ -249,8 +252,7 @@ mod tests {
     #[test]
     fn a_difference_shows_backslashes_tabs_and_hidden_characters() {
         let after = "{\r\n\t\"cwd\": \"C:\\\\temp\\\\repo\",\r\n\t\"key\": \"s3cret\u{202e}\"\r\n}\r\n";
-        let secrets = BTreeSet::from(["s3cret".to_owned()]);
-        let shown = diff(Path::new(r"C:\temp\x.json"), None, Some(after), &secrets).to_string();
+        let shown = diff(Path::new(r"C:\temp\x.json"), None, Some(after)).to_string();
         assert!(shown.starts_with("--- C:\\temp\\x.json\n+++ C:\\temp\\x.json\n"), "{shown}");
         assert!(shown.contains("+\t\"cwd\": \"C:\\\\temp\\\\repo\",\n"), "{shown}");
         assert!(!shown.contains("s3cret") && shown.contains("\\u{202e}\"\n"), "{shown}");

@@ -16,7 +16,7 @@ use crate::clients::variables::EntryContext;
 use crate::files::edit::{ObjectEdit, edit};
 use crate::files::source::{read_text, servers_keys, understood, value_at};
 use crate::json::{into_members, members};
-use crate::merge::secrets::{hide, secret_values};
+use base::redact;
 use base::text::{self, joined, name};
 use config::env::Env;
 use config::notation::canonical;
@@ -93,12 +93,12 @@ fn print_entries(
         notes.extend(form.notes.into_iter().map(|note| format!("{}: {note}", name(server))));
         set.push(((*server).clone(), Value::Object(form.entry)));
     }
-    let secrets = secret_values(set.iter().filter_map(|(_, entry)| entry.as_object()));
     let keys = app.servers_path(&root);
     let Ok(text) = edit(path, "", &[ObjectEdit::set(keys, set)]) else { return };
     out.line(format_args!("For {}, in {}:", app.label(), short_path(path, env)));
-    out.lines("  ", hide(&text, &secrets));
-    if !secrets.is_empty() {
+    let shown = redact::text(&text);
+    out.lines("  ", &shown);
+    if shown != text {
         out.line("  The values that are not shown are in servers.json.");
     }
     notes.iter().for_each(|note| out.line(format_args!("  {note}")));

@@ -2,6 +2,7 @@
 //! its stdin.
 
 use super::LaunchError;
+use base::redact;
 use std::path::Path;
 
 /// Launchers, the first arguments that each needs, and the options of each that have no value.
@@ -46,13 +47,13 @@ pub(super) fn check(command: &str, args: &[String]) -> Result<(), LaunchError> {
     }
 }
 
-/// Returns the first words of an argument, as strings of JSON. What follows may be a secret, unless it is the package
-/// after `-y`.
+/// Returns the first words of an argument, as strings of JSON and without the secrets in them. What follows is not shown,
+/// unless it is the package after `-y`.
 fn first_words(argument: &str) -> String {
-    let words: Vec<_> = argument.split(' ').filter(|word| !word.is_empty()).collect();
+    let words = redact::args(argument.split(' ').filter(|word| !word.is_empty()));
     let is_shown = |at: usize| match at {
-        0 => !words[0].contains('='),
-        1 => matches!(words[0], "-y" | "-m" | "run"),
+        0 => true,
+        1 => matches!(words[0].as_str(), "-y" | "-m" | "run"),
         _ => false,
     };
     let shown =
@@ -81,7 +82,8 @@ mod tests {
             ("docker", &["run", "-i", "--rm"], r#"write "args": ["run", "-i", "--rm", "IMAGE"]"#),
             ("npx", &["-y @a/b /tmp --key s3cret"], r#"write "args": ["-y", "@a/b", …]"#),
             ("python3", &["-m server"], r#"write "args": ["-m", "server"]"#),
-            ("node", &["--key=s3cret x"], r#"…"#),
+            ("node", &["--key=s3cret-1 x"], r#""--key=•••", …"#),
+            ("npx", &["-y git+https://u:s3cret@h/x.git"], r#""git+https://u:•••@h/x.git"]"#),
         ] {
             let error = checked(command, args);
             assert!(error.contains(expected), "{command} {args:?}: {error}");
