@@ -5,6 +5,7 @@ use super::account::Account;
 use super::egress::{Egress, REQUEST_TIMEOUT};
 use super::error::AuthError;
 use super::secret::quote_sanitized;
+use super::token_store::StoredLogin;
 use http_client::tls;
 use oauth2::http::Request;
 use reqwest::{StatusCode, Url};
@@ -33,6 +34,15 @@ impl AuthorizationServer {
     /// Returns the identifier of the server, if it has metadata.
     pub(super) fn issuer(&self) -> Option<String> {
         self.metadata.issuer.clone()
+    }
+
+    /// Says how this server differs from the one that issued a login. `None`: it is the same, or there was no login.
+    /// Tokens and clients are known to their issuer alone, so nothing of them is sent to another one.
+    pub(super) fn change_since(&self, login: &StoredLogin) -> Option<String> {
+        let is_same = login.client_id.is_empty() || login.issuer == self.issuer();
+        let [known, found] = [login.issuer.as_deref(), self.metadata.issuer.as_deref()].map(shown_issuer);
+        (!is_same)
+            .then(|| format!("its authorization server was {known} at the last login, and is {found} now"))
     }
 
     /// Returns whether this boolean member of the metadata is true.
@@ -108,7 +118,7 @@ impl Account {
     /// # Errors
     ///
     /// `Unreachable` if a request fails; `Refused` if the metadata is invalid, leads to a destination that is not
-    /// allowed, or announces no PKCE where a user logs in.
+    /// allowed, announces no PKCE where a user logs in, or is of another server than `oauth.issuer`.
     pub(super) async fn discover(&self, challenge: Option<&str>) -> Result<AuthorizationServer, AuthError> {
         let egress = self.egress().await?;
         let explain = |error: RmcpError| egress.explain(&error, &[]);
@@ -124,8 +134,40 @@ impl Account {
         if !self.uses_client_credentials() && can_announce_pkce {
             self.check_pkce(&metadata)?;
         }
+        if let Some(named) = self.oauth.issuer.as_deref()
+            && metadata.issuer.as_deref().map(without_slash) != Some(without_slash(named))
+        {
+            let (named, found) = (shown_issuer(Some(named)), shown_issuer(metadata.issuer.as_deref()));
+            return Err(AuthError::Refused(format!(
+                "its authorization server is {found}, and `oauth.issuer` in its config entry is {named}, so nothing was sent \
+                 there; if the server is right, correct `oauth.issuer`"
+            )));
+        }
         manager.set_metadata(metadata.clone());
         Ok(AuthorizationServer { manager, egress, metadata, is_assumed: !can_announce_pkce })
+    }
+
+    /// Checks that the client of the config may be shown to this authorization server: that it is the one of the last
+    /// login, or the one that `oauth.issuer` names. The client was registered at one server, and a server can name
+    /// another one at any time (SEP-2352). A client that is registered at each login needs no check.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` with both servers if it is another one.
+    pub(super) fn check_client(
+        &self,
+        server: &AuthorizationServer,
+        login: Option<&StoredLogin>,
+    ) -> Result<(), AuthError> {
+        let is_bound = self.oauth.client_id.is_some() && self.oauth.issuer.is_none();
+        match login.filter(|_| is_bound).and_then(|login| server.change_since(login)) {
+            None => Ok(()),
+            Some(change) => Err(AuthError::Refused(format!(
+                "{change}. The client in `oauth` is known to the first, so nothing was sent to the second. If the change is \
+                 right, set `oauth.issuer` to the second, or forget the first with {}, and log in again",
+                self.store.command("logout", &self.group)
+            ))),
+        }
     }
 
     /// Checks that there is something to log in to: a server that only wants a key has no page for logins. Requests
@@ -195,6 +237,16 @@ impl Account {
             )),
         }
     }
+}
+
+/// Returns how an error shows the issuer of an authorization server.
+fn shown_issuer(issuer: Option<&str>) -> String {
+    issuer.map_or_else(|| "one without a name".to_owned(), |issuer| quote_sanitized(issuer, &[]))
+}
+
+/// Returns an issuer without the slash at its end, which users leave out.
+fn without_slash(issuer: &str) -> &str {
+    issuer.strip_suffix('/').unwrap_or(issuer)
 }
 
 /// Checks the endpoints for authorization, tokens and registration before the first is used, so that a login does not

@@ -52,7 +52,8 @@ impl Account {
     /// # Errors
     ///
     /// `Unreachable` if a server cannot be reached; `KeyNeeded` or `ClientNeeded` if no login can succeed; `Store` if a
-    /// login could not be stored; `Refused` if the metadata cannot be used or the port of the callback is taken.
+    /// login could not be stored; `Refused` if the metadata cannot be used, the authorization server is another one than
+    /// that of the config's client, or the port of the callback is taken.
     pub async fn start_login(self: &Arc<Self>) -> Result<LoginStart, AuthError> {
         let (is_open, challenge) = match self.probe().await? {
             ProbeOutcome::Challenge(challenge) => (false, challenge),
@@ -73,6 +74,7 @@ impl Account {
             Err(AuthError::Keyring(..)) => None,
             previous => previous?,
         };
+        self.check_client(&server, previous.as_ref())?;
         let missing_scopes = previous.map(|login| login.missing_scopes).unwrap_or_default();
         let scopes = self.scopes_to_request(&server, &missing_scopes).await;
         let client = self.configure_client(&mut server, &callback.redirect_uri(), &scopes).await?;

@@ -91,6 +91,7 @@ impl Account {
             return Err(self.login_needed("the login has expired"));
         }
         let server = self.discover(None).await?;
+        self.check_client(&server, login.as_ref())?;
         let shutting_down = || AuthError::Unreachable("dynamic-mcp is shutting down".to_owned());
         let _guard = self.store.shutdown.guard().ok_or_else(shutting_down)?;
         let refreshed = match with_refresh_token.filter(|_| !self.uses_client_credentials()) {
@@ -107,8 +108,8 @@ impl Account {
         login: StoredLogin,
         refresh_token: &Secret,
     ) -> Result<StoredLogin, AuthError> {
-        if server.issuer() != login.issuer {
-            return Err(self.login_needed("its authorization server has changed since the last login"));
+        if let Some(change) = server.change_since(&login) {
+            return Err(self.login_needed(&change));
         }
         let error = match self.exchange_refresh_token(&mut server, &login, refresh_token).await {
             Ok(response) => return login.with_tokens(&response),

@@ -55,8 +55,8 @@ impl Account {
 
     async fn revoke(&self, login: &StoredLogin) -> Result<(), AuthError> {
         let server = self.discover(None).await?;
-        if server.issuer() != login.issuer {
-            return Err(AuthError::refused("the authorization server has changed since the login"));
+        if let Some(change) = server.change_since(login) {
+            return Err(AuthError::Refused(change));
         }
         let unsupported = || AuthError::refused("the authorization server does not support revocation");
         let endpoint = server.revocation_endpoint().ok_or_else(unsupported)?;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::fixture::{Fixture, get, get_with_host};
 use crate::remote::{Reply, Server};
-use crate::support::output_of;
+use crate::support::{merged, output_of};
 
 /// Asserts that a login fails with this text, and that nothing is stored.
 fn assert_login_fails(fixture: &Fixture, text: &str) {
@@ -267,4 +267,72 @@ fn a_new_authorization_server_gets_no_tokens_of_the_old_one() {
     assert!(failure.contains("dynamic-mcp login g"), "{failure}");
     assert!(new.auth_server.forms("/as/token").is_empty());
     assert!(fixture.auth_server.grants("refresh_token").is_empty());
+    // The client was registered at the old one, so a login registers another.
+    fixture.log_in();
+    assert_eq!(new.auth_server.forms("/as/token").len(), 1);
+}
+
+/// Makes the server name the authorization server of another fixture. Returns both issuers.
+fn name_another_server(fixture: &Fixture, new: &Fixture) -> [String; 2] {
+    let issuers = [fixture, new].map(|of| format!("{}/as", of.auth_server.http.origin));
+    fixture.auth_server.state().resource_metadata = json!({"authorization_servers": [issuers[1]]});
+    issuers
+}
+
+/// Asserts that an authorization server got nothing but requests for its metadata.
+fn assert_got_nothing(server: &Fixture) {
+    for path in ["/as/token", "/as/register", "/as/revoke", "/as/authorize"] {
+        assert!(server.auth_server.forms(path).is_empty(), "{path}");
+    }
+    let requests = server.auth_server.http.requests();
+    assert!(requests.iter().all(|request| request.header("authorization").is_empty()));
+}
+
+#[test]
+fn credentials_of_the_config_go_to_the_first_authorization_server_only() {
+    let oauth = json!({"flow": "client_credentials", "client_id": "me", "client_secret": "s3cret-word"});
+    let mut fixture = Fixture::with_oauth(oauth.clone());
+    assert_eq!(fixture.proxy().call_text("g", "echo", json!({"text": "a"})), "a");
+    let new = Fixture::with_oauth(oauth.clone());
+    let issuers = name_another_server(&fixture, &new);
+    fixture.auth_server.state().revoke_access();
+    fixture.age_login();
+    let mut proxy = fixture.proxy();
+    let failure = proxy.call_failure("g", "echo", json!({}));
+    assert!(issuers.iter().all(|issuer| failure.contains(issuer.as_str())), "{failure}");
+    assert!(failure.contains("`oauth.issuer`") && failure.contains("dynamic-mcp logout g"), "{failure}");
+    assert_got_nothing(&new);
+    drop(proxy);
+    // The config decides.
+    fixture.set_server(json!({"oauth": merged(oauth.clone(), json!({"issuer": issuers[0]}))}));
+    let failure = fixture.proxy().call_failure("g", "echo", json!({}));
+    assert!(issuers.iter().all(|issuer| failure.contains(issuer.as_str())), "{failure}");
+    assert_got_nothing(&new);
+    fixture.set_server(json!({"oauth": merged(oauth, json!({"issuer": issuers[1]}))}));
+    fixture.proxy().call_failure("g", "echo", json!({}));
+    assert_eq!(new.auth_server.grants("client_credentials").len(), 1);
+}
+
+#[test]
+fn a_login_forgets_the_authorization_server_only_after_a_logout() {
+    let fixture = Fixture::with_oauth(json!({"client_id": "me", "client_secret": "s3cret-word"}));
+    fixture.log_in();
+    let new = Fixture::new();
+    let issuers = name_another_server(&fixture, &new);
+    let output = fixture.login();
+    assert_eq!(output.exit_code, 1, "{}", output.text);
+    assert!(issuers.iter().all(|issuer| output.text.contains(issuer.as_str())), "{}", output.text);
+    assert_got_nothing(&new);
+    let output = fixture.run(&["logout", "g"]);
+    assert!(output.text.contains("could not be revoked"), "{}", output.text);
+    assert_got_nothing(&new);
+    fixture.log_in();
+    assert_eq!(new.auth_server.forms("/as/token").len(), 1);
+}
+
+#[test]
+fn a_login_goes_to_the_issuer_of_the_config_only() {
+    let fixture = Fixture::with_oauth(json!({"issuer": "https://login.example.com"}));
+    assert_login_fails(&fixture, "https://login.example.com");
+    assert_got_nothing(&fixture);
 }

@@ -168,6 +168,9 @@ config_keys! {
     /// The https URL of your Client ID Metadata Document, for servers that accept one in place of a registration.
     #[schemars(extend("examples" = ["https://example.com/client.json"]))]
     client_metadata_url: String => Option<String> = None,
+    /// The authorization server that may get the client's id, secret and tokens. Without it, the one of the first login.
+    #[schemars(extend("examples" = ["https://login.example.com"]))]
+    issuer: String => Option<String> = None,
     /// The scopes to request: a list, or words in one string. Also `scope`.
     #[schemars(extend("examples" = [["read", "write"], "read write"]))]
     scopes: WordList => Vec<String> = Vec::new(); [also(&["scope"])],
