@@ -1,5 +1,7 @@
 //! What the name of a variable, header, option or member says about its value.
 
+use std::sync::LazyLock;
+
 /// What a name says about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameKind {
@@ -17,185 +19,51 @@ pub(super) enum NameKind {
     Plain,
 }
 
+/// A list of words.
+pub(super) type Words = LazyLock<Vec<&'static str>>;
+
 /// Words for passwords.
-const PASSWORDS: &[&str] = &["password", "passwd", "passphrase", "passcode", "pass", "pwd", "pw"];
+static PASSWORDS: Words = LazyLock::new(|| words("password passwd passphrase passcode pass pwd pw"));
 /// Words for other secrets. A word that ends with one, such as `authtoken`, is one too.
-const SECRETS: &[&str] =
-    &["token", "secret", "credential", "cred", "bearer", "authorization", "cookie", "pat", "mnemonic", "jwt"];
+static SECRETS: Words =
+    LazyLock::new(|| words("token secret credential cred bearer authorization cookie pat mnemonic jwt"));
 /// Words whose value may be a secret.
-const PERHAPS: &[&str] = &["key", "session", "private", "sig", "signature", "salt", "auth"];
+static PERHAPS: Words = LazyLock::new(|| words("key session private sig signature salt auth"));
 /// Words of quantities: `MAX_TOKENS`.
-const QUANTITIES: &[&str] = &[
-    "max",
-    "min",
-    "maximum",
-    "minimum",
-    "limit",
-    "count",
-    "budget",
-    "size",
-    "length",
-    "len",
-    "ttl",
-    "timeout",
-    "expiry",
-    "expire",
-    "expiration",
-    "lifetime",
-    "interval",
-    "window",
-    "quota",
-    "rate",
-    "num",
-    "number",
-    "total",
-    "usage",
-    "per",
-    "cost",
-    "price",
-    "age",
-    "retry",
-    "retries",
-    "public",
-    "no",
-];
+static QUANTITIES: Words = LazyLock::new(|| {
+    words(
+        "max min maximum minimum limit count budget size length len ttl timeout expiry expire expiration \
+    lifetime interval window quota rate num number total usage per cost price age retry retries public \
+    no",
+    )
+});
 /// Words at the end of a name whose value is about a secret and is none.
-const ABOUT: &[&str] = &[
-    "file",
-    "filename",
-    "name",
-    "path",
-    "url",
-    "uri",
-    "user",
-    "username",
-    "var",
-    "type",
-    "kind",
-    "mode",
-    "method",
-    "header",
-    "prefix",
-    "suffix",
-    "format",
-    "algorithm",
-    "alg",
-    "dir",
-    "directory",
-    "env",
-    "scheme",
-    "provider",
-    "store",
-    "storage",
-    "endpoint",
-    "host",
-    "port",
-    "server",
-    "strategy",
-    "enabled",
-    "disabled",
-    "required",
-    "issuer",
-    "audience",
-    "scope",
-    "backend",
-    "field",
-    "column",
-    "flow",
-    "location",
-    "version",
-    "domain",
-    "region",
-    "status",
-    "label",
-    "description",
-    "profile",
-    "manager",
-    "service",
-    "vault",
-    "source",
-    "policy",
-    "role",
-    "ref",
-    "rotation",
-    "helper",
-    "realm",
-    "style",
-    "consent",
-    "broker",
-    "plugin",
-    "command",
-    "check",
-    "validation",
-    "support",
-    "cache",
-    "ring",
-];
+static ABOUT: Words = LazyLock::new(|| {
+    words(
+        "file filename name path url uri user username var type kind mode method header prefix suffix format \
+    algorithm alg dir directory env scheme provider store storage endpoint host port server strategy \
+    enabled disabled required issuer audience scope backend field column flow location version domain \
+    region status label description profile manager service vault source policy role ref rotation helper \
+    realm style consent broker plugin command check validation support cache ring",
+    )
+});
 /// Words before `key` that make it no secret: `SORT_KEY`.
-const OTHER_KEYS: &[&str] = &[
-    "sort",
-    "partition",
-    "primary",
-    "foreign",
-    "cache",
-    "object",
-    "map",
-    "group",
-    "hot",
-    "short",
-    "shortcut",
-    "registry",
-    "index",
-    "lookup",
-    "row",
-    "hash",
-    "range",
-    "translation",
-    "message",
-    "event",
-    "routing",
-    "order",
-    "idempotency",
-    "dict",
-    "json",
-    "composite",
-    "unique",
-    "config",
-    "property",
-    "metadata",
-    "modifier",
-    "leader",
-    "arrow",
-    "project",
-    "issue",
-    "feature",
-    "context",
-    "label",
-    "dedupe",
-    "sorting",
-    "by",
-];
+static OTHER_KEYS: Words = LazyLock::new(|| {
+    words(
+        "sort partition primary foreign cache object map group hot short shortcut registry index lookup row \
+    hash range translation message event routing order idempotency dict json composite unique config \
+    property metadata modifier leader arrow project issue feature context label dedupe sorting by",
+    )
+});
 /// Words that end with `key` and are no secrets.
-const NO_KEYS: &[&str] =
-    &["monkey", "donkey", "turkey", "hockey", "jockey", "whiskey", "mickey", "hotkey", "lackey"];
+static NO_KEYS: Words =
+    LazyLock::new(|| words("monkey donkey turkey hockey jockey whiskey mickey hotkey lackey"));
 /// Words at the end of a name that say which one of several it is.
-const WHICH: &[&str] = &[
-    "prod",
-    "production",
-    "dev",
-    "development",
-    "staging",
-    "stage",
-    "test",
-    "main",
-    "secondary",
-    "new",
-    "old",
-    "default",
-    "live",
-    "value",
-    "local",
-];
+static WHICH: Words = LazyLock::new(|| {
+    words(
+        "prod production dev development staging stage test main secondary new old default live value local",
+    )
+});
 /// Options whose value is a user and a password.
 const LOGINS: &[&str] = &["u", "user", "auth", "basic auth", "proxy user", "http auth", "http user"];
 /// The longest name that is looked at, in bytes.
@@ -260,9 +128,9 @@ pub(super) fn kind(name: &str) -> NameKind {
 
 fn kind_of_word(word: &str) -> NameKind {
     let ends = |known: &[&str]| known.iter().any(|known| known.len() > 4 && word.ends_with(known));
-    if PASSWORDS.contains(&word) || ends(PASSWORDS) || word.ends_with("pwd") {
+    if PASSWORDS.contains(&word) || ends(&PASSWORDS) || word.ends_with("pwd") {
         NameKind::Password
-    } else if SECRETS.contains(&word) || ends(SECRETS) {
+    } else if SECRETS.contains(&word) || ends(&SECRETS) {
         NameKind::Secret
     } else if PERHAPS.contains(&word) {
         NameKind::Perhaps
@@ -280,4 +148,9 @@ fn singular(word: &str) -> &str {
         Some(one) if one.len() > 2 && !one.ends_with('s') => one,
         _ => word,
     }
+}
+
+/// Returns the words of a list, which stand between spaces.
+pub(super) fn words(list: &'static str) -> Vec<&'static str> {
+    list.split(' ').collect()
 }

@@ -1,6 +1,7 @@
 //! What the shape of a value says: references, paths, ordinary words, and what looks random.
 
-use super::names::{NameKind, names_secret};
+use super::names::{NameKind, Words, names_secret, words};
+use std::sync::LazyLock;
 
 /// How much of a value is looked at, in bytes.
 pub(super) const HEAD: usize = 512;
@@ -10,169 +11,36 @@ const MIN_RANDOM: usize = 20;
 const MIN_CHANGES: usize = 28;
 
 /// How tokens of well-known services begin. No other words do.
-const PREFIXES: &[&str] = &[
-    "AIza",
-    "AKIA",
-    "ASIA",
-    "ATATT",
-    "ATCTT",
-    "CFPAT-",
-    "EAAA",
-    "GOCSPX-",
-    "LS0tLS1CRUdJTi",
-    "PMAK-",
-    "SG.",
-    "apify_api_",
-    "ctx7sk-",
-    "dapi",
-    "dckr_pat_",
-    "dop_v1_",
-    "doo_v1_",
-    "eyJ",
-    "figd_",
-    "gho_",
-    "ghp_",
-    "ghr_",
-    "ghs_",
-    "ghu_",
-    "github_pat_",
-    "glpat-",
-    "glrt-",
-    "gsk_",
-    "lin_api_",
-    "lin_oauth_",
-    "nfp_",
-    "ntn_",
-    "nvapi-",
-    "pcsk_",
-    "phx_",
-    "pk_live_",
-    "pplx-",
-    "pypi-",
-    "rk_live_",
-    "rk_test_",
-    "sbp_",
-    "shpat_",
-    "shpss_",
-    "sk_live_",
-    "sk_test_",
-    "sntrys_",
-    "sntryu_",
-    "tskey-",
-    "tvly-",
-    "whsec_",
-    "xapp-",
-    "xoxa-",
-    "xoxb-",
-    "xoxe-",
-    "xoxp-",
-    "xoxs-",
-    "ya29.",
-];
+static PREFIXES: Words = LazyLock::new(|| {
+    words(
+        "AIza AKIA ASIA ATATT ATCTT CFPAT- EAAA GOCSPX- LS0tLS1CRUdJTi PMAK- SG. apify_api_ ctx7sk- dapi \
+    dckr_pat_ dop_v1_ doo_v1_ eyJ figd_ gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ glpat- glrt- gsk_ lin_api_ \
+    lin_oauth_ nfp_ ntn_ nvapi- pcsk_ phx_ pk_live_ pplx- pypi- rk_live_ rk_test_ sbp_ shpat_ shpss_ \
+    sk_live_ sk_test_ sntrys_ sntryu_ tskey- tvly- whsec_ xapp- xoxa- xoxb- xoxe- xoxp- xoxs- ya29.",
+    )
+});
 /// How tokens and other words begin.
-const COMMON_PREFIXES: &[&str] = &[
-    "fc-", "hf_", "key-", "npm_", "pk-", "r8_", "re_", "secret_", "sk-", "sk_", "xai-", "token_", "api-",
-    "api_",
-];
+static COMMON_PREFIXES: Words =
+    LazyLock::new(|| words("fc- hf_ key- npm_ pk- r8_ re_ secret_ sk- sk_ xai- token_ api- api_"));
 /// Values that say something about a secret, and are none. Some begin a sentence of an error.
-const ORDINARY: &[&str] = &[
-    "always",
-    "any",
-    "anonymous",
-    "api-key",
-    "api_key",
-    "apikey",
-    "basic",
-    "bearer",
-    "cannot",
-    "cookie",
-    "could",
-    "default",
-    "digest",
-    "empty",
-    "enabled",
-    "env",
-    "environment",
-    "error",
-    "expected",
-    "expired",
-    "failed",
-    "field",
-    "file",
-    "header",
-    "http",
-    "inline",
-    "invalid",
-    "jwt",
-    "kerberos",
-    "keychain",
-    "keyring",
-    "missing",
-    "mtls",
-    "must",
-    "never",
-    "ntlm",
-    "oauth",
-    "oauth2",
-    "oidc",
-    "optional",
-    "pkce",
-    "please",
-    "provided",
-    "query",
-    "rejected",
-    "required",
-    "saml",
-    "should",
-    "string",
-    "that",
-    "this",
-    "unauthorized",
-    "unknown",
-    "unset",
-    "value",
-    "with",
-];
+static ORDINARY: Words = LazyLock::new(|| {
+    words(
+        "always any anonymous api-key api_key apikey basic bearer cannot cookie could default digest empty \
+    enabled env environment error expected expired failed field file header http inline invalid jwt \
+    kerberos keychain keyring missing mtls must never ntlm oauth oauth2 oidc optional pkce please \
+    provided query rejected required saml should string that this unauthorized unknown unset value with",
+    )
+});
 /// Values that switch something, or stand for no value.
-const SWITCHES: &[&str] = &[
-    "auto",
-    "disabled",
-    "false",
-    "n",
-    "nil",
-    "no",
-    "none",
-    "null",
-    "off",
-    "on",
-    "prompt",
-    "stdin",
-    "true",
-    "undefined",
-    "y",
-    "yes",
-];
+static SWITCHES: Words = LazyLock::new(|| {
+    words("auto disabled false n nil no none null off on prompt stdin true undefined y yes")
+});
 /// The ends of the names of files that have secrets.
-const FILE_ENDS: &[&str] = &[
-    ".cer",
-    ".crt",
-    ".env",
-    ".ini",
-    ".jks",
-    ".json",
-    ".key",
-    ".keystore",
-    ".p12",
-    ".p8",
-    ".pem",
-    ".pfx",
-    ".toml",
-    ".txt",
-    ".yaml",
-    ".yml",
-];
+static FILE_ENDS: Words = LazyLock::new(|| {
+    words(".cer .crt .env .ini .jks .json .key .keystore .p12 .p8 .pem .pfx .toml .txt .yaml .yml")
+});
 /// The schemes of `Authorization` headers.
-const SCHEMES: &[&str] = &["apikey", "basic", "bearer", "token"];
+static SCHEMES: Words = LazyLock::new(|| words("apikey basic bearer token"));
 
 /// Splits a value into the scheme of an `Authorization` header with its space, or nothing, and the secret.
 pub fn split_scheme(value: &str) -> (&str, &str) {
@@ -276,10 +144,10 @@ fn is_variable_name(value: &str) -> bool {
 pub(super) fn is_token(word: &str) -> bool {
     let word = head(word);
     let rest = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| word.strip_prefix(prefix));
-    if let Some(rest) = rest(PREFIXES) {
+    if let Some(rest) = rest(&PREFIXES) {
         return rest.len() >= 10 && !rest.starts_with("your");
     }
-    rest(COMMON_PREFIXES).is_some_and(|rest| {
+    rest(&COMMON_PREFIXES).is_some_and(|rest| {
         let mut runs = rest.split(|c: char| !c.is_ascii_alphanumeric());
         rest.len() >= 16 && runs.any(|run| run.len() >= 8 && has_letter_and_digit(run))
     })
