@@ -117,6 +117,8 @@ pub(super) fn kind(name: &str) -> NameKind {
         NameKind::Perhaps if *last == "key" => match before {
             Some(before) if OTHER_KEYS.contains(&before) => NameKind::Plain,
             Some(_) => NameKind::Secret,
+            // A member of this name may be the key of anything, an option is not.
+            None if name.starts_with('-') => NameKind::Secret,
             None => NameKind::Perhaps,
         },
         NameKind::Plain if words.iter().any(|word| kind_of_word(word) != NameKind::Plain) => {

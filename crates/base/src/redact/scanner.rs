@@ -124,9 +124,8 @@ impl<'t> Scanner<'t> {
                 let value = end + 1..self.end_of_run(end + 1);
                 at = self.judge(NameKind::Secret, value);
                 continue;
-            } else {
-                self.word(word);
             }
+            self.word(word);
             at = end;
         }
     }
