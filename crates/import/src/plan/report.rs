@@ -251,10 +251,10 @@ mod tests {
 
     #[test]
     fn a_difference_shows_backslashes_tabs_and_hidden_characters() {
-        let after = "{\r\n\t\"cwd\": \"C:\\\\temp\\\\repo\",\r\n\t\"key\": \"s3cret\u{202e}\"\r\n}\r\n";
+        let after = "{\r\n\t\"cwd\": \"C:\\\\temp\\\\repo\",\r\n\t\"note\": \"x\u{202e}\",\r\n\t\"apiKey\": \"s3cret\"\r\n}\r\n";
         let shown = diff(Path::new(r"C:\temp\x.json"), None, Some(after)).to_string();
         assert!(shown.starts_with("--- C:\\temp\\x.json\n+++ C:\\temp\\x.json\n"), "{shown}");
         assert!(shown.contains("+\t\"cwd\": \"C:\\\\temp\\\\repo\",\n"), "{shown}");
-        assert!(!shown.contains("s3cret") && shown.contains("\\u{202e}\"\n"), "{shown}");
+        assert!(!shown.contains("s3cret") && shown.contains("x\\u{202e}\",\n") && shown.contains("•••"), "{shown}");
     }
 }
