@@ -2,6 +2,7 @@
 
 use anyhow::ensure;
 use clap::Args;
+use config::ConfigError;
 use config::dirs::expand_home;
 use config::env::Env;
 use http_front::limits::PrincipalLimits;
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use terminal::outcome::{CommandError, EXIT_CONFIG};
 
 /// The arguments of `serve`.
 #[derive(Args, Debug)]
@@ -71,6 +73,11 @@ pub async fn serve(args: &ServeArgs, options: &InstanceOptions, env: &Env) -> an
         catalog: args.catalog.as_ref().map(file),
         limits: PrincipalLimits { in_flight: args.max_in_flight.get(), per_second: args.max_rate.get() },
     };
-    serve_http::serve_http(http, options.clone(), env.clone()).await?;
-    Ok(ExitCode::SUCCESS)
+    match serve_http::serve_http(http, options.clone(), env.clone()).await {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.is::<ConfigError>() => {
+            Err(CommandError::new(EXIT_CONFIG, error.to_string()).into())
+        }
+        Err(error) => Err(error),
+    }
 }

@@ -121,6 +121,8 @@ pub struct Config {
     pub profile: Option<ProfileInUse>,
     /// The local servers that are left out because not all users may use them, in config order.
     pub not_for_all_users: Vec<GroupName>,
+    /// Whether a file, its servers or its profiles could not be read, so that it is not known what the files have.
+    pub is_incomplete: bool,
     /// Errors that concern a whole file, `settings` or `profiles`, such as a file that is missing or not JSON.
     pub errors: Vec<ConfigError>,
     /// Oddities of a whole file, `settings` or `profiles` that do no harm, such as an unknown field. Each server has its
@@ -165,6 +167,11 @@ impl Config {
     /// Returns whether the profile in use leaves out a server of this name.
     pub fn is_left_out(&self, name: &GroupName) -> bool {
         self.profile.as_ref().is_some_and(|profile| profile.left_out.contains(name))
+    }
+
+    /// Returns whether the files are known to lack the profile that is wanted. Then no server is used.
+    pub fn lacks_profile(&self) -> bool {
+        !self.is_incomplete && self.profile.as_ref().is_some_and(|profile| !profile.is_known)
     }
 
     /// Returns the error of a profile that no file has, if nothing else is wrong with the config as a whole.

@@ -61,6 +61,7 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
             continue;
         }
         let file = parse::parse_file(path, env, &referenced);
+        config.is_incomplete |= file.is_unread;
         config.errors.extend(file.errors);
         config.warnings.extend(file.warnings);
         settings = file.settings.or(settings);
@@ -95,7 +96,7 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
 }
 
 /// Leaves out the local servers that not all users may use, and has no server's results stored: whoever asks next may be
-/// another user.
+/// another user. What is doubtful about a server is for the owner of the config, so it is a warning of the config.
 fn keep_for_all_users(config: &mut Config) {
     let is_private = |server: &Result<Arc<ServerConfig>, ConfigError>| {
         server
@@ -104,9 +105,12 @@ fn keep_for_all_users(config: &mut Config) {
     };
     let left_out = config.servers.extract_if(.., |(_, server)| is_private(server));
     config.not_for_all_users = left_out.map(|(name, _)| name).collect();
-    for (_, server) in &mut config.servers {
+    for (name, server) in &mut config.servers {
         if let Ok(server) = server {
-            Arc::make_mut(server).common.store_above = None;
+            let server = Arc::make_mut(server);
+            server.common.store_above = None;
+            let warnings = std::mem::take(&mut server.warnings);
+            config.warnings.extend(warnings.iter().map(|warning| warning.of_server(name.as_str())));
         }
     }
 }

@@ -6,7 +6,7 @@
 //! the way may change. A save causes many events, so a change is reported only after the events have stopped.
 
 use super::referenced::FileStamp;
-use base::blocking::{self, BlockingError};
+use base::blocking;
 use base::files::{self, MAX_CONFIG_BYTES};
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 /// A save is over when no event has come for this long.
@@ -26,7 +27,7 @@ const QUIET_PERIOD: Duration = Duration::from_millis(150);
 const MAX_DELAY: Duration = Duration::from_secs(2);
 /// The interval between looks where the system cannot watch files, as on some network file systems.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// How long a look at the files may take.
+/// After how long a look at the files is logged as one that hangs.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(15);
 /// How many symbolic links are followed; the same number as in Linux.
 const MAX_SYMLINKS: usize = 40;
@@ -37,7 +38,7 @@ pub struct ConfigWatcher {
     event: Arc<Notify>,
     /// The config files.
     paths: Vec<PathBuf>,
-    /// `None` while the files are read on another thread, and for good if that hangs.
+    /// `None` while the files are read on another thread.
     files: Option<WatchedFiles>,
 }
 
@@ -82,8 +83,16 @@ impl ConfigWatcher {
         }
     }
 
-    /// Waits until the content of a file differs from what it was when this last returned. Never returns again once a
-    /// look at the files takes longer than 15 s, because their file system hangs.
+    /// Has the next `changed` return after a look at the files, whatever it sees: what was reported could not be read.
+    pub fn report_again(&mut self) {
+        if let Some(files) = &mut self.files {
+            files.contents.clear();
+            files.is_incomplete = true;
+        }
+    }
+
+    /// Waits until the content of a file differs from what it was when this last returned. While the file system hangs,
+    /// so does the look at the files, and it goes on with the file system.
     ///
     /// Not cancel safe: once its future was dropped, later calls may never return.
     pub async fn changed(&mut self) {
@@ -102,19 +111,24 @@ impl ConfigWatcher {
                 None => return pending().await,
             }
             let (Some(mut files), event) = (self.files.take(), self.event.clone()) else { continue };
-            match blocking::run(LOOK_TIMEOUT, move || (files.refresh(&event), files)).await {
+            let mut look = spawn_blocking(move || (files.refresh(&event), files));
+            let looked = match timeout(LOOK_TIMEOUT, &mut look).await {
+                Ok(looked) => looked,
+                Err(_) => {
+                    let after = LOOK_TIMEOUT.as_secs();
+                    tracing::warn!("a look at the config files takes longer than {after} s; until it ends, no change is noticed");
+                    // Another look would hang as well, and take one more thread.
+                    look.await
+                }
+            };
+            match looked {
                 Ok((changed, files)) => {
                     self.files = Some(files);
                     if changed {
                         return;
                     }
                 }
-                Err(BlockingError::Aborted) => {
-                    self.files = Some(WatchedFiles::new(&self.paths, Watch::Polling, Vec::new()));
-                }
-                Err(error) => {
-                    tracing::warn!("the config files are no longer watched: a look at them {error}");
-                }
+                Err(_) => self.files = Some(WatchedFiles::new(&self.paths, Watch::Polling, Vec::new())),
             }
         }
     }
@@ -249,6 +263,31 @@ fn route_to(file: &Path) -> Route {
 mod tests {
     use super::*;
     use notify::event::{CreateKind, DataChange, Flag, ModifyKind};
+
+    #[test]
+    fn a_look_that_hangs_goes_on_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("servers.json");
+        std::fs::write(&file, "{}").unwrap();
+        let mut watcher = ConfigWatcher::new(vec![file.clone()]);
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().max_blocking_threads(1).start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            // The only thread is busy, as with a file system that hangs.
+            let (release, busy) = std::sync::mpsc::channel::<()>();
+            let hung = spawn_blocking(move || busy.recv());
+            let changed = tokio::spawn(async move { watcher.changed().await });
+            tokio::task::yield_now().await;
+            for _ in 0..3 {
+                tokio::time::advance(LOOK_TIMEOUT).await;
+                tokio::task::yield_now().await;
+            }
+            std::fs::write(&file, "{\"mcpServers\": {}}").unwrap();
+            release.send(()).unwrap();
+            hung.await.unwrap().unwrap();
+            changed.await.unwrap();
+        });
+    }
 
     #[test]
     fn events_of_neighbors_and_readers_are_ignored() {

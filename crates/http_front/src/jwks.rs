@@ -1,7 +1,8 @@
 //! The public keys of an authorization server (JSON Web Key Set, RFC 7517), fetched when they are needed.
 //!
 //! They are fetched at the first token, at a token with an unknown key, and once they are an hour old, but never more often
-//! than every 30 s: a client can make up tokens with unknown keys. Keys that cannot be fetched again stay in use.
+//! than every 30 s: a client can make up tokens with unknown keys. A token with a known key never waits for a fetch, and keys
+//! that cannot be fetched again stay in use. A token with an unknown key waits for the fetch in progress.
 
 use config::HttpConfig;
 use futures_util::future::BoxFuture;
@@ -11,13 +12,12 @@ use http_client::error::RemoteError;
 use hyper::Method;
 use hyper::header::HeaderValue;
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, PublicKeyUse};
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 /// How long a fetch may take.
@@ -30,7 +30,7 @@ const MAX_AGE: Duration = Duration::from_secs(3600);
 const MAX_BYTES: usize = 1 << 20;
 
 /// Where the keys are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JwksSource {
     /// The address.
     pub(crate) url: String,
@@ -40,10 +40,8 @@ pub(crate) struct JwksSource {
 
 /// The keys of one authorization server.
 pub(crate) struct KeySet {
-    source: JwksSource,
-    state: Mutex<KeySetState>,
-    /// Held by the one fetch.
-    turn: Semaphore,
+    pub(super) source: JwksSource,
+    state: watch::Sender<KeySetState>,
 }
 
 #[derive(Default)]
@@ -53,56 +51,51 @@ struct KeySetState {
     fetched: Option<Instant>,
     /// When the last fetch began.
     tried: Option<Instant>,
+    /// Whether a fetch is in progress.
+    is_fetching: bool,
+    /// Whether the last fetch has failed.
+    has_failed: bool,
 }
 
-/// The keys cannot be fetched, and none were fetched before.
+/// It is not known whether the key exists: it is not among those that were fetched, and they cannot be fetched again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoKeys;
 
 impl KeySet {
-    pub(crate) fn new(source: JwksSource) -> Self {
-        Self { source, state: Mutex::default(), turn: Semaphore::new(1) }
+    pub(crate) fn new(source: JwksSource) -> Arc<Self> {
+        Arc::new(Self { source, state: watch::Sender::default() })
     }
 
-    /// Returns the key with this id; without an id, the only key. `None` if there is no such key.
+    /// Returns the key with this id; without an id, the only key. `None` if there is no such key. Waits for a fetch only if
+    /// the key is not known.
     ///
     /// # Errors
     ///
-    /// No keys are known, and they cannot be fetched.
-    pub(crate) async fn key(&self, id: Option<&str>) -> Result<Option<Jwk>, NoKeys> {
+    /// The key is not known, and the last fetch has failed.
+    pub(crate) async fn key(self: &Arc<Self>, id: Option<&str>) -> Result<Option<Jwk>, NoKeys> {
         let (known, is_old) = self.known(id);
-        if known.is_some() && !is_old {
+        if known.is_none() || is_old {
+            self.start_fetch();
+        }
+        if known.is_some() {
             return Ok(known);
         }
-        // It is never closed.
-        let Ok(_turn) = self.turn.acquire().await else { return Err(NoKeys) };
-        let (known, is_old) = self.known(id);
-        if (known.is_some() && !is_old) || !self.may_fetch() {
-            return self.if_any(known);
+        let mut state = self.state.subscribe();
+        let ended = state.wait_for(|state| !state.is_fetching);
+        let has_failed = match timeout(FETCH_TIMEOUT, ended).await {
+            Ok(Ok(state)) => state.has_failed,
+            // `self` has the sender.
+            Ok(Err(_)) | Err(_) => true,
+        };
+        match self.known(id).0 {
+            None if has_failed => Err(NoKeys),
+            known => Ok(known),
         }
-        match timeout(FETCH_TIMEOUT, fetch(&self.source)).await {
-            Ok(Ok(keys)) => {
-                tracing::debug!(keys = keys.len(), "the keys of the authorization server were fetched");
-                let mut state = self.state.lock();
-                (state.keys, state.fetched) = (Arc::new(keys), Some(Instant::now()));
-            }
-            Ok(Err(why)) => tracing::warn!("the keys of the authorization server cannot be fetched: {why}"),
-            Err(_) => tracing::warn!("the keys of the authorization server cannot be fetched within 10 s"),
-        }
-        let (known, _) = self.known(id);
-        self.if_any(known)
-    }
-
-    /// # Errors
-    ///
-    /// No keys were fetched yet.
-    fn if_any(&self, known: Option<Jwk>) -> Result<Option<Jwk>, NoKeys> {
-        self.state.lock().fetched.map(|_| known).ok_or(NoKeys)
     }
 
     /// Returns the key that is known, and whether all keys are old.
     fn known(&self, id: Option<&str>) -> (Option<Jwk>, bool) {
-        let state = self.state.lock();
+        let state = self.state.borrow();
         let is_old = state.fetched.is_none_or(|fetched| fetched.elapsed() > MAX_AGE);
         let key = match id {
             Some(id) => state.keys.iter().find(|key| key.common.key_id.as_deref() == Some(id)),
@@ -111,14 +104,36 @@ impl KeySet {
         (key.cloned(), is_old)
     }
 
-    /// Returns whether the last fetch is long ago, and notes that one begins now.
-    fn may_fetch(&self) -> bool {
-        let mut state = self.state.lock();
-        let may = state.tried.is_none_or(|tried| tried.elapsed() >= MIN_INTERVAL);
-        if may {
-            state.tried = Some(Instant::now());
+    /// Begins a fetch, unless the last one began a moment ago. It ends by itself, before another one may begin.
+    fn start_fetch(self: &Arc<Self>) {
+        let begins = self.state.send_if_modified(|state| {
+            let begins = state.tried.is_none_or(|tried| tried.elapsed() >= MIN_INTERVAL);
+            if begins {
+                (state.is_fetching, state.tried) = (true, Some(Instant::now()));
+            }
+            begins
+        });
+        if begins {
+            let keys = self.clone();
+            tokio::spawn(async move { keys.fetch().await });
         }
-        may
+    }
+
+    async fn fetch(&self) {
+        let fetched = match timeout(FETCH_TIMEOUT, fetch(&self.source)).await {
+            Ok(fetched) => fetched,
+            Err(_) => Err("it took longer than 10 s".to_owned()),
+        };
+        self.state.send_modify(|state| {
+            (state.is_fetching, state.has_failed) = (false, fetched.is_err());
+            match fetched {
+                Ok(keys) => {
+                    tracing::debug!(keys = keys.len(), "the keys of the authorization server were fetched");
+                    (state.keys, state.fetched) = (Arc::new(keys), Some(Instant::now()));
+                }
+                Err(why) => tracing::warn!("the keys of the authorization server cannot be fetched: {why}"),
+            }
+        });
     }
 }
 
@@ -208,18 +223,40 @@ mod tests {
         assert!(parse(b"[]").is_err() && parse(b"{}").is_err());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn keys_that_cannot_be_fetched_are_asked_for_every_30_s_at_most() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    fn unreachable() -> Arc<KeySet> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/jwks", listener.local_addr().unwrap());
         drop(listener);
-        let keys = KeySet::new(JwksSource { url, ca_file: None });
+        KeySet::new(JwksSource { url, ca_file: None })
+    }
+
+    fn keys() -> Vec<Jwk> {
+        parse(br#"{"keys":[{"kty":"RSA","kid":"a","n":"bg","e":"AQAB"}]}"#).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_that_cannot_be_fetched_are_asked_for_every_30_s_at_most() {
+        let keys = unreachable();
         assert_eq!(keys.key(Some("a")).await, Err(NoKeys));
-        let tried = keys.state.lock().tried;
+        let tried = keys.state.borrow().tried;
         assert_eq!(keys.key(Some("b")).await, Err(NoKeys));
-        assert_eq!(keys.state.lock().tried, tried, "too early");
+        assert_eq!(keys.state.borrow().tried, tried, "too early");
         tokio::time::advance(MIN_INTERVAL).await;
         assert_eq!(keys.key(Some("b")).await, Err(NoKeys));
-        assert_ne!(keys.state.lock().tried, tried);
+        assert_ne!(keys.state.borrow().tried, tried);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_is_known_never_waits_for_a_fetch() {
+        let set = unreachable();
+        let now = Some(Instant::now());
+        set.state.send_modify(|state| (state.keys, state.fetched, state.tried) = (keys().into(), now, now));
+        assert_eq!(set.key(Some("b")).await, Ok(None), "a fresh set does not have it");
+        tokio::time::advance(MAX_AGE * 2).await;
+        let key = set.key(Some("a"));
+        assert!(futures_util::FutureExt::now_or_never(key).unwrap().unwrap().is_some());
+        assert!(set.state.borrow().is_fetching, "meanwhile");
+        assert_eq!(set.key(Some("b")).await, Err(NoKeys), "nobody knows whether there is one now");
+        assert!(set.key(Some("a")).await.unwrap().is_some(), "the old ones stay");
     }
 }

@@ -13,6 +13,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde::Deserialize;
 use serde_json::json;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// How far clocks may differ, in seconds.
 const LEEWAY_SECS: u64 = 60;
@@ -48,7 +49,7 @@ pub struct OAuthResource {
     issuer: String,
     /// In the order of the file.
     scopes: Vec<ScopeEntry>,
-    keys: KeySet,
+    keys: Arc<KeySet>,
     /// The paths of the metadata.
     metadata_paths: [String; 2],
     /// The address of the metadata.
@@ -112,6 +113,13 @@ impl OAuthResource {
             issuer: file.issuer,
             scopes: file.scopes,
         })
+    }
+
+    /// Takes over the keys that another one has fetched, if they are from the same address.
+    pub(crate) fn keep_keys_of(&mut self, last: &Self) {
+        if self.keys.source == last.keys.source {
+            self.keys = last.keys.clone();
+        }
     }
 
     /// Returns the profiles that the scopes give.

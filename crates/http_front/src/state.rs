@@ -92,9 +92,13 @@ impl HttpFront {
         self.server(profile).is_some()
     }
 
-    /// Replaces who may ask.
-    pub fn set_access(&self, access: UserAccess) {
-        *self.access.lock() = Arc::new(access);
+    /// Replaces who may ask. Keys that were fetched from the same address stay.
+    pub fn set_access(&self, mut access: UserAccess) {
+        let mut current = self.access.lock();
+        if let (Some(oauth), Some(last)) = (&mut access.oauth, &current.oauth) {
+            oauth.keep_keys_of(last);
+        }
+        *current = Arc::new(access);
     }
 
     /// Replaces the keys.

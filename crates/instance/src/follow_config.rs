@@ -26,7 +26,10 @@ pub(crate) async fn follow_config(
                 watcher.set_referenced(config.referenced.clone());
                 groups.apply(config).await;
             }
-            Err(error) => tracing::error!("the changed config is not used: reading it {error}"),
+            Err(error) => {
+                tracing::error!("the changed config is not used: reading it {error}");
+                watcher.report_again();
+            }
         }
     }
 }

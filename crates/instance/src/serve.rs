@@ -134,7 +134,7 @@ pub(crate) async fn load_files(options: &InstanceOptions, env: &Env) -> LoadedFi
             message: format!("cannot be read: it {error}"),
             hint: Some("restart dynamic-mcp when its files can be read".to_owned()),
         };
-        let config = Config { errors: vec![error], ..Config::default() };
+        let config = Config { is_incomplete: true, errors: vec![error], ..Config::default() };
         LoadedFiles { config, watcher: None, cache: Cache::open(None) }
     })
 }

@@ -1,7 +1,8 @@
 //! Serves many users over HTTP: one instance for each profile that they have, behind one address.
 //!
-//! The tokens, the keys and the config are read again when their files change. A profile that a new token has gets an
-//! instance then. An instance whose profile no token has any more stays until the process ends.
+//! The tokens, the keys and the config are read again when their files change. What cannot be read changes nothing. New
+//! tokens count at once; a profile that one of them has gets an instance then, and its requests are refused until it has
+//! one. An instance whose profile no token has any more stays until the process ends.
 
 use super::follow_config::follow_config;
 use super::nesting::Nesting;
@@ -10,7 +11,7 @@ use super::signals::EndSignals;
 use super::{Instance, InstanceOptions};
 use anyhow::{Context, bail, ensure};
 use auth::OAuthLogins;
-use base::blocking;
+use base::blocking::{self, BlockingError};
 use base::files::{self, MAX_CACHED_BYTES, MAX_CONFIG_BYTES};
 use config::Config;
 use config::env::Env;
@@ -26,13 +27,16 @@ use http_front::oauth::OAuthResource;
 use http_front::state::{HttpFront, HttpOptions};
 use http_front::tokens::{TokenTable, UserProfile};
 use process::launch::ANCESTORS_VAR;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use upstream::GroupManager;
 use upstream::cache::Cache;
 use upstream::cache::export::{CatalogDirs, ExportedCatalogs};
@@ -40,6 +44,8 @@ use upstream::groups::startup_info::StartupInfo;
 
 /// How long a file of tokens or keys may take to be read.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
+/// After how long an instance that could not be started is tried again.
+const START_RETRY: Duration = Duration::from_secs(10);
 /// How many connections may wait to be accepted, if the system allows as many (Linux: `net.core.somaxconn`). When the
 /// queue is full, a client connects a second later or more, with its next SYN. The default of Tokio, 128, is too few if all
 /// clients of a team connect at once.
@@ -87,7 +93,8 @@ struct Instances {
 ///
 /// Fails if signals cannot be handled; if the address cannot be listened at, or is reached from other machines and there is
 /// no file of tokens or no name of the host; if a file of tokens or keys cannot be used; or if this instance is nested too
-/// deep. A config that cannot be used is logged.
+/// deep. With a [`ConfigError`](config::ConfigError) if a config file cannot be read. What is wrong in one that can be read
+/// is logged.
 pub async fn serve_http(
     http: HttpServeOptions,
     options: InstanceOptions,
@@ -102,6 +109,7 @@ pub async fn serve_http(
     // Before the files are read, so that no change is missed.
     let watched: Vec<_> = [&http.tokens, &http.oauth, &http.keys].into_iter().flatten().cloned().collect();
     let watcher = blocking::run(READ_TIMEOUT, move || ConfigWatcher::new(watched)).await;
+    let watcher = watcher.context("the files of tokens and keys cannot be read: it")?;
     let (access, keys) = (access(&http).await?, keys(&http).await?);
     let is_local = http.address.ip().is_loopback();
     ensure!(
@@ -109,6 +117,11 @@ pub async fn serve_http(
         "{} does not say by which names clients reach it: name them with --allowed-host",
         http.address.ip()
     );
+    // Whoever starts many of these sees that this one does not work, and keeps the others.
+    let loaded = load_files(&options, &env).await;
+    if let Some(error) = loaded.config.errors.into_iter().next().filter(|_| loaded.config.is_incomplete) {
+        return Err(error.into());
+    }
     let listener = listen(http.address).with_context(|| format!("cannot listen at {}", http.address))?;
     let profiles = access.profiles();
     let names = AllowedNames::new(http.address, &http.allowed_hosts, &http.allowed_origins);
@@ -131,25 +144,20 @@ pub async fn serve_http(
         };
         tokio::spawn(async move { front.serve(listener, stop).await })
     };
+    let profiles = watch::Sender::new(profiles);
     let served = tokio::select! {
         served = serving => served,
-        () = instances.run(profiles, &http, watcher.ok()) => Ok(()),
+        () = instances.run(profiles.subscribe()) => Ok(()),
+        () = follow_access(&front, &http, watcher, &profiles) => Ok(()),
     };
     instances.shutdown().await;
     Ok(served?)
 }
 
 impl Instances {
-    /// Starts an instance for each profile, and follows the files of tokens and keys. Never completes.
-    async fn run(
-        &mut self,
-        profiles: impl IntoIterator<Item = UserProfile>,
-        http: &HttpServeOptions,
-        watcher: Option<ConfigWatcher>,
-    ) {
-        for profile in profiles {
-            self.start(profile).await;
-        }
+    /// Starts an instance for each profile, and for those that come later. Never completes.
+    async fn run(&mut self, mut profiles: watch::Receiver<BTreeSet<UserProfile>>) {
+        let is_complete = self.start_all(&mut profiles).await;
         let started: Vec<_> = self.running.iter().map(|(groups, _)| groups.clone()).collect();
         let front = self.front.clone();
         self.tasks.spawn(async move {
@@ -157,32 +165,31 @@ impl Instances {
             tracing::info!("requests are served");
             front.set_ready();
         });
-        let is_watched = http.tokens.is_some() || http.oauth.is_some() || http.keys.is_some();
-        let Some(mut watcher) = watcher.filter(|_| is_watched) else { return std::future::pending().await };
+        let mut is_complete = is_complete;
         loop {
-            watcher.changed().await;
-            match access(http).await {
-                Ok(access) => {
-                    for profile in access.profiles() {
-                        self.start(profile).await;
-                    }
-                    self.front.set_access(access);
-                }
-                Err(error) => tracing::error!("the changed tokens are not used: {error:#}"),
+            let retry = if is_complete { Duration::MAX } else { START_RETRY };
+            // `follow_access` has the sender.
+            if let Ok(Err(_)) = timeout(retry, profiles.changed()).await {
+                return std::future::pending().await;
             }
-            if http.keys.is_some() {
-                match keys(http).await {
-                    Ok(keys) => self.front.set_keys(keys),
-                    Err(error) => tracing::error!("the changed keys are not used: {error:#}"),
-                }
-            }
+            is_complete = self.start_all(&mut profiles).await;
         }
     }
 
-    /// Starts an instance for a profile, if there is none.
-    async fn start(&mut self, profile: UserProfile) {
+    /// Starts an instance for each profile that has none. Returns whether each has one now.
+    async fn start_all(&mut self, profiles: &mut watch::Receiver<BTreeSet<UserProfile>>) -> bool {
+        let wanted = profiles.borrow_and_update().clone();
+        let mut is_complete = true;
+        for profile in wanted {
+            is_complete &= self.start(profile).await;
+        }
+        is_complete
+    }
+
+    /// Starts an instance for a profile, if there is none. Returns `false` if the config cannot be read.
+    async fn start(&mut self, profile: UserProfile) -> bool {
         if self.front.has_server(&profile) {
-            return;
+            return true;
         }
         let mut options = self.options.clone();
         if let Some(profile) = &profile {
@@ -190,6 +197,9 @@ impl Instances {
         }
         let LoadedFiles { config, watcher, mut cache } = load_files(&options, &self.env).await;
         log_config(&config);
+        if config.is_incomplete {
+            return false;
+        }
         if let Some(file) = &self.catalog {
             match install_catalog(file, &config, &options, &self.env).await {
                 Ok(installed) => cache = installed,
@@ -219,6 +229,7 @@ impl Instances {
         });
         self.front.set_server(profile, server);
         self.running.push((groups, logins));
+        true
     }
 
     /// Closes every server, and waits until new tokens of logins are stored.
@@ -227,6 +238,49 @@ impl Instances {
         join_all(running.iter().map(|(groups, _)| groups.shutdown())).await;
         join_all(running.iter().map(|(_, logins)| store_tokens(&**logins))).await;
         tasks.shutdown().await;
+    }
+}
+
+/// Puts changed tokens and keys into force. Never completes.
+async fn follow_access(
+    front: &HttpFront,
+    http: &HttpServeOptions,
+    mut watcher: ConfigWatcher,
+    profiles: &watch::Sender<BTreeSet<UserProfile>>,
+) {
+    if http.tokens.is_none() && http.oauth.is_none() && http.keys.is_none() {
+        return std::future::pending().await;
+    }
+    loop {
+        watcher.changed().await;
+        let new_keys = async {
+            if http.keys.is_some() { Some(keys(http).await) } else { None }
+        };
+        let (access, keys) = tokio::join!(access(http), new_keys);
+        if let Some(access) = usable("tokens", access, &mut watcher) {
+            profiles.send_replace(access.profiles());
+            front.set_access(access);
+        }
+        if let Some(keys) = keys.and_then(|keys| usable("keys", keys, &mut watcher)) {
+            front.set_keys(keys);
+        }
+    }
+}
+
+/// Returns what was read of changed files, and logs whether it is used.
+fn usable<T>(what: &str, read: anyhow::Result<T>, watcher: &mut ConfigWatcher) -> Option<T> {
+    match read {
+        Ok(read) => {
+            tracing::info!("the {what} were read again");
+            Some(read)
+        }
+        Err(error) => {
+            tracing::error!("the changed {what} are not used: {error:#}");
+            if error.is::<BlockingError>() {
+                watcher.report_again();
+            }
+            None
+        }
     }
 }
 
@@ -320,7 +374,7 @@ async fn parsed<T>(file: &Path, parse: fn(&str) -> Result<T, String>) -> anyhow:
 async fn read(path: &Path) -> anyhow::Result<String> {
     let file = path.to_owned();
     let read = blocking::run(READ_TIMEOUT, move || files::read(&file, MAX_CONFIG_BYTES)).await;
-    let bytes = read.map_err(|error| anyhow::anyhow!("reading {} {error}", path.display()))?;
+    let bytes = read.with_context(|| format!("cannot read {}: it", path.display()))?;
     let bytes = bytes.with_context(|| format!("cannot read {}", path.display()))?;
     String::from_utf8(bytes).with_context(|| format!("{} is no text", path.display()))
 }

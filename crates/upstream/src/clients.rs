@@ -22,6 +22,12 @@ pub trait Clients: Send + Sync {
     /// The log level to ask upstreams for, if the client asked for one.
     fn log_level(&self) -> Option<String>;
 
+    /// Returns whether the clients may read what the servers' processes print, and how they end. Clients over HTTP are many
+    /// users: what a process prints may be about the call of another one.
+    fn see_processes(&self) -> bool {
+        true
+    }
+
     /// Passes on a notification of `group`.
     fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>);
 

@@ -6,6 +6,7 @@
 //! variant decides whether a retry may succeed. `server_output` is what a process printed that failed before it
 //! answered, and `diagnosis` finds the cause and the remedy in the output.
 
+use crate::clients::Clients;
 use base::text::{quoted_lines, without_digits};
 use config::ConfigError;
 use config::duration::raise_timeout;
@@ -15,6 +16,7 @@ use process::launch::LaunchError;
 use process::warden::SpawnError;
 use server_output::ServerOutput;
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::output::NotReading;
 use wire::protocol::code;
@@ -102,6 +104,9 @@ pub enum UpstreamError {
         /// The last lines of the process's stderr; empty if there are none.
         stderr: String,
     },
+    /// Another error, whose text is for the log alone.
+    #[error("{}; the log of dynamic-mcp has the reason", .0.brief())]
+    Withheld(Arc<UpstreamError>),
     /// A bug in dynamic-mcp. The group starts again on the next use.
     #[error("internal error in dynamic-mcp; its log has the details")]
     Internal,
@@ -118,7 +123,21 @@ impl UpstreamError {
             Self::Refused { step: "initialize" | "server/discover", code, .. } => {
                 ![code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::UNSUPPORTED_REVISION].contains(code)
             }
+            Self::Withheld(error) => error.retryable(),
             _ => true,
+        }
+    }
+
+    /// Returns the error as these clients may see it.
+    pub(crate) fn shown_to(self, clients: &dyn Clients) -> Self {
+        if clients.see_processes() { self } else { Self::Withheld(Arc::new(self)) }
+    }
+
+    /// Returns the error with its whole text, for the log and for decisions.
+    pub(crate) fn in_full(&self) -> &Self {
+        match self {
+            Self::Withheld(error) => error,
+            error => error,
         }
     }
 
@@ -134,6 +153,7 @@ impl UpstreamError {
             Self::Remote(error) => return error.brief(),
             Self::Refused { .. } => "it refuses the connection",
             Self::Protocol { .. } => "its answers are not MCP",
+            Self::Withheld(error) => return error.brief(),
             Self::Internal => "internal error in dynamic-mcp",
         };
         brief.into()
@@ -144,18 +164,18 @@ impl UpstreamError {
 
     /// Returns whether the upstream cannot be used until a person logs in.
     pub fn needs_login(&self) -> bool {
-        matches!(self, Self::Remote(error) if matches!(error.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope))
+        matches!(self.in_full(), Self::Remote(error) if matches!(error.kind, RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope))
     }
 
     /// Returns whether both say the same, apart from numbers: times and process ids differ from start to start.
     pub(crate) fn has_same_words(&self, other: &Self) -> bool {
-        let words = |error: &Self| without_digits(&error.to_string());
+        let words = |error: &Self| without_digits(&error.in_full().to_string());
         words(self) == words(other)
     }
 
     /// How long the server asked to wait before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
-        match self {
+        match self.in_full() {
             Self::Remote(error) => error.retry_after,
             _ => None,
         }
@@ -173,7 +193,7 @@ impl UpstreamError {
     /// Adds the request that waited for an answer when the connection ended, and the lines of stdout that are not MCP.
     /// Only `Exited` has room for them; another error stays as it is.
     pub(crate) fn while_waiting_for(&self, step: &'static str, stdout: String) -> Self {
-        let mut error = self.clone();
+        let mut error = self.in_full().clone();
         if let Self::Exited { step: at, output, how, .. } = &mut error {
             *at = Some(step);
             *output = std::mem::take(output).with_stdout(stdout);

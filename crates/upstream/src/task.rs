@@ -317,7 +317,7 @@ impl<C: Connect> Task<C> {
     fn connection_ended(&mut self) {
         let Some(connection) = self.connection.take() else { return };
         self.snapshot.lost = connection.live.lost.get().cloned();
-        let why = self.snapshot.lost.as_ref().map(ToString::to_string).unwrap_or_default();
+        let why = self.snapshot.lost.as_ref().map(|lost| lost.in_full().to_string()).unwrap_or_default();
         tracing::warn!(%why, "connection lost, will reconnect on use");
         let stateful = self.snapshot.server.as_ref().is_some_and(|server| server.common.stateful);
         if stateful && self.stats.was_called() {

@@ -46,10 +46,24 @@ pub(super) struct ParsedFile {
     pub(super) profiles: Vec<NamedProfile>,
     /// The error in the settings that restrict tools, if there is one: then it is unknown which tools may be called.
     pub(super) tools_error: Option<ConfigError>,
+    /// Whether its servers or its profiles are not known, because the file cannot be read.
+    pub(super) is_unread: bool,
     /// Errors of the whole file and of settings.
     pub(super) errors: Vec<ConfigError>,
     /// Problems that do not keep anything from being used, such as unknown fields.
     pub(super) warnings: Vec<ConfigError>,
+}
+
+impl ParsedFile {
+    fn unread(error: ConfigError) -> Self {
+        Self { is_unread: true, errors: vec![error], ..Self::default() }
+    }
+
+    /// Adds the error of a part without which it is not known what the file has.
+    fn fail(&mut self, error: ConfigError) {
+        self.is_unread = true;
+        self.errors.push(error);
+    }
 }
 
 /// Parses a file. Everything that is wrong with it becomes an error or a warning in the result. Blocks.
@@ -67,7 +81,7 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
     );
     let text = match SourceText::read(&absolute, path, MAX_CONFIG_BYTES, &missing) {
         Ok(text) => Arc::new(text),
-        Err(error) => return ParsedFile { errors: vec![error], ..ParsedFile::default() },
+        Err(error) => return ParsedFile::unread(error),
     };
     let dir = absolute.parent().unwrap_or(&absolute);
     let context = ExpandContext { env, dir, files, is_project: secret_refs::is_of_project(&absolute, env) };
@@ -91,7 +105,7 @@ pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> Par
     };
     match root {
         Ok(root) => parser.parse_root(&root),
-        Err(error) => parser.file.errors.push(error),
+        Err(error) => parser.file = ParsedFile::unread(error),
     }
     parser.file
 }
@@ -144,6 +158,7 @@ impl FileParser<'_> {
                 Some("profiles") => {
                     let (profiles, errors) = parse_profiles(&member.value, self.text, self.context);
                     self.file.profiles = profiles;
+                    self.file.is_unread |= !matches!(member.value, Value::Object(_));
                     self.file.errors.extend(errors);
                 }
                 Some(_) => self.parse_servers(name, &member.value),
@@ -161,7 +176,7 @@ impl FileParser<'_> {
             return;
         }
         if let Some(error) = unwrapped(root, self.text) {
-            self.file.errors.push(error);
+            self.file.fail(error);
             return;
         }
         let misspelled = unknown.iter().find_map(|field| Some((field, field.nearest?)));
@@ -171,7 +186,7 @@ impl FileParser<'_> {
             }
             None => (root.start(), r#"write servers as {"mcpServers": {NAME: {…}}}"#.to_owned()),
         };
-        self.file.errors.push(self.text.error(offset, "the file has no `mcpServers`", Some(hint)));
+        self.file.fail(self.text.error(offset, "the file has no `mcpServers`", Some(hint)));
     }
 
     /// Parses OpenCode's `mcp`, which holds the servers itself or in a member `servers`.
@@ -192,7 +207,7 @@ impl FileParser<'_> {
                 servers.as_array().and_then(|list| list.elements.first()?.as_object()?.get_string("name"));
             let name = first.map_or("NAME", |name| &name.value);
             let hint = format!("write each server by its name: {key:?}: {{{name:?}: {{…}}}}");
-            self.file.errors.push(self.text.error(servers.start(), message, Some(hint)));
+            self.file.fail(self.text.error(servers.start(), message, Some(hint)));
             return;
         };
         let known = self.file.servers.iter().enumerate();

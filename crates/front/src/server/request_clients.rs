@@ -87,6 +87,10 @@ impl Clients for RequestClients {
         None
     }
 
+    fn see_processes(&self) -> bool {
+        false
+    }
+
     /// Log messages may be about the calls of others. Everything else that no listener asks for has no reader.
     fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
         let is_about_task = matches!(method, notification::TASKS | notification::TASKS_STATUS);

@@ -124,6 +124,32 @@ pub(super) fn group_line(
     line
 }
 
+/// Returns a group in the `structuredContent` and as text, for one of many users.
+pub(super) fn user_status(group: &Upstream, snapshot: &Snapshot, note: Option<&Note>) -> (Value, String) {
+    let (error, _) = failure(snapshot);
+    let info = snapshot.catalog.as_ref().map(|catalog| &catalog.info);
+    let left_off = snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text());
+    let json = json!({
+        "group": group.name.as_str(),
+        "state": snapshot.state.name(),
+        "connecting": snapshot.connecting.is_some(),
+        "tools": snapshot.allowed_tools(),
+        "error": error,
+        "note": note.map(Note::to_string),
+        "server": info.and_then(|info| info.title.as_deref()).map(one_line),
+        "version": info.and_then(|info| info.version.as_deref()).map(one_line),
+        "leftOff": snapshot.catalog.as_ref().map(|catalog| catalog.left_off.texts()),
+        "changedTools": changed_tools_json(snapshot, &snapshot.pins.changes()),
+    });
+    let mut line = format!("- {}: {}", group.name, snapshot.state.name());
+    if let Some(tools) = snapshot.allowed_tools() {
+        line.push_str(&format!(", {tools} tools"));
+    }
+    let below = error.into_iter().chain(note.map(Note::to_string)).chain(left_off);
+    below.for_each(|text| line.push_str(&format!("\n    {text}")));
+    (json, line)
+}
+
 /// Returns how the connection of a group is used, as parts of its line.
 fn usage_text(group: &Upstream, snapshot: &Snapshot) -> String {
     let mut text = String::new();

@@ -1,6 +1,6 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
-use super::group_status::{group_json, group_line, millis};
+use super::group_status::{group_json, group_line, millis, user_status};
 use super::{duplicate_servers, remedies, tool_list};
 use crate::ask::login_offer;
 use crate::results::grouped;
@@ -42,6 +42,7 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
     let group = arguments::status_group(arguments);
     let group = group.and_then(|name| name.map(|name| lookup::group(groups, &name)).transpose());
     let chosen = match group {
+        Ok(Some(group)) if context.caller().is_some() => vec![group],
         Ok(Some(group)) => {
             login_offer::start_for_status(&context.session.groups, flows, &group).await;
             vec![group]
@@ -49,8 +50,7 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
         Ok(None) => all,
         Err(text) => return tool_errors::result(&text),
     };
-    let duplicates = duplicate_servers::find(&chosen).await;
-    let mut status = report(&chosen, groups, flows, &duplicates);
+    let mut status = for_reader(context, &chosen).await;
     let (count, bytes) = context.session.results.size();
     if count > 0 {
         status.json["storedResults"] = json!({ "count": count, "bytes": bytes });
@@ -59,6 +59,18 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
     json!({ "content": [{ "type": "text", "text": status.text }], "structuredContent": status.json })
         .to_string()
         .into()
+}
+
+/// Reports the states of `groups` to whoever asks: the owner of the config, or one of many users.
+pub(crate) async fn for_reader(context: &RequestContext, groups: &[Upstream]) -> Status {
+    let manager = context.groups();
+    match context.caller() {
+        Some(_) => report_for_user(groups, manager),
+        None => {
+            let duplicates = duplicate_servers::find(groups).await;
+            report(groups, manager, &context.session.login_flows, &duplicates)
+        }
+    }
 }
 
 /// Reports the states of all groups as JSON, with what the status page shows beside `get_status`: remedies, the last lines
@@ -86,7 +98,7 @@ async fn last_lines(group: &Upstream) -> Vec<String> {
 
 /// Reports the states of `groups`. `duplicates` are the servers among them that run more than once. `status` and
 /// `error` are about all groups.
-pub fn report(
+fn report(
     groups: &[Upstream],
     manager: &GroupManager,
     flows: &LoginFlows,
@@ -152,6 +164,32 @@ pub fn report(
         lines.push(format!("log: {}", log.display()));
     }
     Status { json, text: lines.join("\n") }
+}
+
+/// Reports the states of `groups` to one of many users, who learns nothing of processes, of the calls of others, and of what
+/// only the owner of the config can correct.
+fn report_for_user(groups: &[Upstream], manager: &GroupManager) -> Status {
+    let problems = Problems::of(manager);
+    let (status, _) = overall(manager, &problems);
+    let notes = manager.notes();
+    let of_group = |group: &Upstream| {
+        let snapshot = group.snapshot();
+        user_status(group, &snapshot, notes.get(&group.name).filter(|_| !snapshot.attempted))
+    };
+    let (groups_json, lines): (Vec<_>, Vec<_>) = groups.iter().map(of_group).unzip();
+    let failed: Vec<_> = groups.iter().filter(|group| is_failed(group)).map(|group| &group.name).collect();
+    let headline = problems.headline(&failed, groups.len());
+    let ready = groups.iter().filter(|group| group.snapshot().catalog.is_some()).count();
+    let json = json!({
+        "problems": headline.iter().collect::<Vec<_>>(),
+        "status": status,
+        "ready": ready,
+        "total": groups.len(),
+        "groups": groups_json,
+    });
+    let summary = format!("{status}: the tools of {ready} of {} groups are known", groups.len());
+    let text = headline.into_iter().chain([summary]).chain(lines).collect::<Vec<_>>().join("\n");
+    Status { json, text }
 }
 
 /// `status` and `error`, which are about all groups.

@@ -4,7 +4,7 @@
 //! The result of `show_status` has the status of this instance alone, because models may read it. The page then asks for
 //! `status_data`, which no model calls.
 
-use super::{duplicate_servers, status};
+use super::status;
 use crate::passthrough::resources;
 use crate::session::context::RequestContext;
 use crate::session::invocation::Invocation;
@@ -23,11 +23,7 @@ pub(crate) async fn call(context: &RequestContext, reports: &dyn InstanceReports
     let report = reports.report(own, with_others).await;
     let text = match with_others {
         true => "The data of the status page.".to_owned(),
-        false => {
-            let all = groups.all();
-            let duplicates = duplicate_servers::find(&all).await;
-            status::report(&all, groups, flows, &duplicates).text
-        }
+        false => status::for_reader(context, &groups.all()).await.text,
     };
     json!({ "content": [{ "type": "text", "text": text }], "structuredContent": report }).to_string().into()
 }

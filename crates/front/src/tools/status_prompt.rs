@@ -1,6 +1,6 @@
 //! Our own prompt, `status`, which many clients offer as a slash command.
 
-use super::{duplicate_servers, status};
+use super::status;
 use crate::passthrough::{completion, prompts};
 use crate::session::invocation::Invocation;
 use serde_json::json;
@@ -33,11 +33,9 @@ pub async fn get(invocation: Invocation) -> Reply {
     if !is_ours(&invocation, raw::get_str(&invocation.params, "name")) {
         return prompts::get(invocation).await;
     }
-    let (groups, context) = (invocation.groups(), &invocation.context);
+    let groups = invocation.groups();
     groups.check_approvals().await;
-    let all = groups.all();
-    let duplicates = duplicate_servers::find(&all).await;
-    let status = status::report(&all, groups, &context.session.login_flows, &duplicates);
+    let status = status::for_reader(&invocation.context, &groups.all()).await;
     let text = format!("{INSTRUCTION}\n\n{}", status.text);
     let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
     Ok(Raw::from(json!({ "description": DESCRIPTION, "messages": [message] }).to_string()))

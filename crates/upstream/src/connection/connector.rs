@@ -79,8 +79,11 @@ impl KnownEra {
 
 impl Connect for Connector {
     fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult> {
-        let connector = self.clone();
-        Box::pin(async move { connector.open_with_secrets(server).await })
+        let (connector, clients) = (self.clone(), self.clients.clone());
+        Box::pin(async move {
+            let outcome = connector.open_with_secrets(server).await;
+            outcome.map_err(|failed| AttemptError { error: failed.error.shown_to(&*clients), ..failed })
+        })
     }
 
     fn abandon(&self, grace: Grace) -> Option<BoxFuture<'static, ()>> {
@@ -294,7 +297,10 @@ impl Connector {
             startup: self.startup.clone(),
         };
         let attempt = handshake::connect(&session, &offered, &*self.clients);
-        let outcome = self.startup.watch(&handle, &live, attempt).await;
+        let outcome = match self.clients.see_processes() {
+            true => self.startup.watch(&handle, &live, attempt).await,
+            false => attempt.await,
+        };
         *self.attempt.lock() = None;
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<'static, ()> {

@@ -5,6 +5,7 @@ use super::lease::LiveConnection;
 use super::malformed_lines::MalformedLines;
 use super::{task_ids, translate};
 use crate::clients::{ClientRequest, Clients};
+use crate::error::UpstreamError;
 use crate::select::until;
 use crate::transport::{FailedRequest, RequestFailures, TransportHandle};
 use base::text::{quoted, shorten};
@@ -98,7 +99,7 @@ impl Reader {
             ending = connection::run(&mut self, &peer, &mut lines) => ending,
             _ = drained.next() => Ok(()),
         };
-        self.context.live.lose(match ending {
+        self.lost(match ending {
             Ok(()) => handle.connection_end().await,
             Err(unread) => unread.into(),
         });
@@ -142,7 +143,7 @@ impl Reader {
     /// not find the same connection.
     fn request_failed(&self, FailedRequest { id, error }: FailedRequest) {
         if let Some(ending) = self.context.handle.close_reason() {
-            self.context.live.lose(ending.into());
+            self.lost(ending.into());
         }
         match (id, error) {
             (Some(id), error) => self.context.peer.fail(&id, error),
@@ -226,6 +227,12 @@ impl Reader {
         let params =
             params.map(|params| if is_about_task { task_ids::expose(group, &params) } else { params });
         self.context.clients.notify(group, method, params.as_ref());
+    }
+}
+
+impl Reader {
+    fn lost(&self, why: UpstreamError) {
+        self.context.live.lose(why.shown_to(&*self.context.clients));
     }
 }
 

@@ -117,7 +117,7 @@ impl GroupManager {
         let message = format!("Group {name} is not available: {error}{log}");
         self.environment.clients.log(Some(name), level, &message);
         // The start of this process shows again whether the command exists.
-        if !matches!(error, UpstreamError::Launch { .. } | UpstreamError::Config(_)) {
+        if !matches!(error.in_full(), UpstreamError::Launch { .. } | UpstreamError::Config(_)) {
             self.environment.cache.put_failure(self.cache_key(server, None), &error.brief());
         }
     }
