@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::future::pending;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 /// A save is over when no event has come for this long.
@@ -111,12 +111,15 @@ impl ConfigWatcher {
                 None => return pending().await,
             }
             let (Some(mut files), event) = (self.files.take(), self.event.clone()) else { continue };
-            let mut look = spawn_blocking(move || (files.refresh(&event), files));
+            let look = blocking::run(Duration::MAX, move || (files.refresh(&event), files));
+            let mut look = pin!(look);
             let looked = match timeout(LOOK_TIMEOUT, &mut look).await {
                 Ok(looked) => looked,
                 Err(_) => {
                     let after = LOOK_TIMEOUT.as_secs();
-                    tracing::warn!("a look at the config files takes longer than {after} s; until it ends, no change is noticed");
+                    tracing::warn!(
+                        "a look at the config files takes longer than {after} s; until it ends, no change is noticed"
+                    );
                     // Another look would hang as well, and take one more thread.
                     look.await
                 }
@@ -275,7 +278,7 @@ mod tests {
         runtime.block_on(async {
             // The only thread is busy, as with a file system that hangs.
             let (release, busy) = std::sync::mpsc::channel::<()>();
-            let hung = spawn_blocking(move || busy.recv());
+            let hung = tokio::task::spawn_blocking(move || busy.recv());
             let changed = tokio::spawn(async move { watcher.changed().await });
             tokio::task::yield_now().await;
             for _ in 0..3 {

@@ -58,16 +58,16 @@ impl UserAccess {
         tokens.chain(self.oauth.iter().flat_map(OAuthResource::profiles)).collect()
     }
 
-    /// Returns who makes a request.
+    /// Returns who makes a request with this bearer token.
     ///
     /// # Errors
     ///
     /// It has no token that counts.
-    pub(crate) async fn principal(&self, headers: &HeaderMap) -> Result<Principal, AccessError> {
+    pub(crate) async fn principal(&self, token: Option<&str>) -> Result<Principal, AccessError> {
         if self.is_anyone() {
             return Ok(Principal { name: ANYONE.into(), profile: None });
         }
-        let token = bearer_token(headers).ok_or(AccessError::NoToken)?;
+        let token = token.ok_or(AccessError::NoToken)?;
         if let Some(principal) = self.tokens.as_ref().and_then(|tokens| tokens.principal(token)) {
             return Ok(principal.clone());
         }
@@ -91,7 +91,8 @@ impl UserAccess {
     }
 }
 
-fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+/// Returns the bearer token of a request.
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
 }
@@ -109,14 +110,18 @@ mod tests {
         let ann = Principal { name: "ann".into(), profile: Some("p".into()) };
         let headers = |value: &str| HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
         for value in ["Bearer secret", "bearer  secret"] {
-            assert_eq!(access.principal(&headers(value)).await, Ok(ann.clone()));
+            assert_eq!(access.principal(bearer_token(&headers(value))).await, Ok(ann.clone()));
         }
         for value in ["Bearer", "secret", "Basic secret", "Bearer "] {
-            assert_eq!(access.principal(&headers(value)).await, Err(AccessError::NoToken), "{value}");
+            assert_eq!(
+                access.principal(bearer_token(&headers(value))).await,
+                Err(AccessError::NoToken),
+                "{value}"
+            );
         }
-        let refused = access.principal(&headers(&format!("Bearer {hash}"))).await;
+        let refused = access.principal(Some(&hash)).await;
         assert_eq!(refused, Err(AccessError::Token(TokenError::Invalid)));
-        assert_eq!(access.principal(&HeaderMap::new()).await, Err(AccessError::NoToken));
+        assert_eq!(access.principal(bearer_token(&HeaderMap::new())).await, Err(AccessError::NoToken));
     }
 
     #[test]

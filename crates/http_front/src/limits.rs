@@ -28,6 +28,9 @@ pub struct PrincipalLimits {
 }
 
 impl PrincipalLimits {
+    /// The limits for each address, of requests without a token that counts. A proxy in front is one address.
+    pub(crate) const STRANGERS: Self = Self { in_flight: 64, per_second: 50 };
+
     /// Returns how many requests may begin at once after a pause: those of 50 ms, but at least 16. Further ones wait.
     fn burst(&self) -> f64 {
         f64::from(self.per_second.min(MIN_BURST.max(self.per_second / 20)))

@@ -1,5 +1,6 @@
 //! Answers: JSON, or a stream of events if something has to be sent before the answer.
 
+use super::grant::Grant;
 use bytes::Bytes;
 use front::errors;
 use front::session::request_span;
@@ -14,7 +15,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::Span;
 use wire::inbound::ResponseFuture;
 use wire::output::FrameQueue;
@@ -23,8 +24,8 @@ use wire::{Frame, Raw, Reply, Request, raw};
 
 /// After how long an answer becomes a stream, so that nobody on the way takes the connection for dead.
 const STREAM_AFTER: Duration = Duration::from_secs(10);
-/// The interval between two comments in a stream.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The interval between two comments in a stream, and between two looks at whether its client may still have it.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// A comment, which clients ignore.
 const COMMENT: &[u8] = b":\n\n";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -81,6 +82,8 @@ pub(crate) struct PendingAnswer {
     pub(crate) has_status_of_errors: bool,
     /// Whether the client takes streams.
     pub(crate) takes_events: bool,
+    /// The client's right to it.
+    pub(crate) grant: Grant,
     /// Logs the end.
     pub(crate) log: AnswerLog,
 }
@@ -122,8 +125,13 @@ impl PendingAnswer {
     pub(crate) async fn respond(mut self) -> Response<ResponseBody> {
         self.answer = caught(self.answer);
         if !self.takes_events {
-            let reply = self.answer.as_mut().await;
-            return self.whole(reply);
+            loop {
+                match timeout(KEEP_ALIVE, self.answer.as_mut()).await {
+                    Ok(reply) => return self.whole(reply).await,
+                    Err(_) if self.grant.holds().await => {}
+                    Err(_) => return Grant::refusal(),
+                }
+            }
         }
         let first = tokio::select! {
             biased;
@@ -133,7 +141,7 @@ impl PendingAnswer {
         };
         match first {
             First::Answer(reply) => match self.queue.try_next() {
-                None => self.whole(reply),
+                None => self.whole(reply).await,
                 Some(frame) => self.events(Some(frame), Some(reply)),
             },
             First::Event(frame) => self.events(frame, None),
@@ -141,7 +149,10 @@ impl PendingAnswer {
         }
     }
 
-    fn whole(mut self, reply: Reply) -> Response<ResponseBody> {
+    async fn whole(mut self, reply: Reply) -> Response<ResponseBody> {
+        if !self.grant.holds().await {
+            return Grant::refusal();
+        }
         let code = reply.as_ref().err().and_then(raw::error_code);
         let status = match code {
             Some(code) if self.has_status_of_errors => status_of(code, StatusCode::OK),
@@ -155,7 +166,18 @@ impl PendingAnswer {
     /// `reply`: the answer, if it is there.
     fn events(self, first: Option<Frame>, reply: Option<Reply>) -> Response<ResponseBody> {
         let state = EventState { pending: self, first, reply, is_over: false };
-        let events = stream::unfold(state, |mut state| async move { Some((state.next().await?, state)) });
+        let events = stream::unfold(state, |mut state| async move {
+            let event = state.next().await?;
+            if !state.pending.grant.holds().await {
+                state
+                    .pending
+                    .log
+                    .span
+                    .in_scope(|| tracing::info!("the stream ended with the token of its request"));
+                return None;
+            }
+            Some((event, state))
+        });
         let mut response = Response::new(ResponseBody::Events(events.boxed()));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, EVENTS);
@@ -258,7 +280,15 @@ fn caught(answer: ResponseFuture) -> ResponseFuture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::AllowedNames;
+    use crate::authentication::UserAccess;
+    use crate::limits::PrincipalLimits;
+    use crate::state::{HttpFront, HttpOptions};
+    use crate::tokens::{Principal, TokenTable};
+    use front::session::sealed::KeyRing;
     use std::future::{pending, ready};
+    use std::sync::Arc;
+    use tokio::sync::watch;
     use wire::output::Output;
 
     fn exchange(answer: ResponseFuture) -> (Output, PendingAnswer) {
@@ -266,7 +296,54 @@ mod tests {
         let id = Raw::from_static(b"\"x\"");
         let request = Request { id: id.clone(), method: "ping".into(), params: None };
         let log = AnswerLog::new(&request, "ann");
-        (output, PendingAnswer { id, answer, queue, has_status_of_errors: true, takes_events: true, log })
+        let (grant, _) = grant(UserAccess::default());
+        let pending =
+            PendingAnswer { id, answer, queue, has_status_of_errors: true, takes_events: true, grant, log };
+        (output, pending)
+    }
+
+    /// What a client with the token `ann` may have, and the front that says so.
+    fn grant(access: UserAccess) -> (Grant, Arc<HttpFront>) {
+        let names = AllowedNames::new("127.0.0.1:80".parse().unwrap(), &[], &[]);
+        let options =
+            HttpOptions { path: "/mcp".into(), names, limits: PrincipalLimits::default(), connections: 1 };
+        let front = HttpFront::new(options, access, KeyRing::generate());
+        let name = if front.access().tokens.is_some() { "ann" } else { "anyone" };
+        let principal = Principal { name: name.into(), profile: None };
+        let config = watch::channel(Arc::default()).1;
+        (Grant::new(&front, front.access(), Some("ann"), principal, config), front)
+    }
+
+    fn with_token(token: &str) -> UserAccess {
+        let hash = base::digest::of(token.as_bytes(), 32);
+        let text = format!(r#"{{"tokens":[{{"name":"ann","sha256":"{hash}"}}]}}"#);
+        UserAccess { tokens: TokenTable::parse(&text).ok(), oauth: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_ends_with_its_token() {
+        for takes_events in [true, false] {
+            let (output, mut exchange) = exchange(Box::pin(pending()));
+            let (grant, front) = grant(with_token("ann"));
+            (exchange.grant, exchange.takes_events) = (grant, takes_events);
+            let begin = Instant::now();
+            if takes_events {
+                output.send(Frame::notification("n", None));
+                output.send(Frame::notification("of another", None));
+            }
+            let answered = tokio::spawn(async move {
+                let response = exchange.respond().await;
+                (response.status(), parts(response, 4).await)
+            });
+            tokio::task::yield_now().await;
+            front.set_access(with_token("bob"));
+            let (status, text) = answered.await.unwrap();
+            assert!(begin.elapsed() <= KEEP_ALIVE, "{:?}", begin.elapsed());
+            match takes_events {
+                true => assert!(text.ends_with("END") && !text.contains(":\n\n:"), "{text}"),
+                false => assert_eq!(status, StatusCode::FORBIDDEN),
+            }
+        }
     }
 
     async fn parts(response: Response<ResponseBody>, count: usize) -> String {

@@ -7,6 +7,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// How many connections may be open. Further ones wait until one is closed.
-const MAX_CONNECTIONS: usize = 20_000;
 /// How long a client may take for the head of a request, and how long a connection may be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest number of headers.
@@ -32,7 +31,7 @@ impl HttpFront {
     /// Serves requests until `stop` resolves. Then ends every stream that would not end by itself, and waits until no
     /// request is open and none has come for 3 s, but for 30 s at most.
     pub async fn serve(self: &Arc<Self>, listener: TcpListener, stop: impl Future<Output = ()>) {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let places = Arc::new(Semaphore::new(self.options().connections));
         let mut connections = JoinSet::new();
         let mut stop = pin!(stop);
         loop {
@@ -57,21 +56,21 @@ impl HttpFront {
         connections.shutdown().await;
     }
 
-    fn start(self: &Arc<Self>, (stream, place): Accepted, connections: &mut JoinSet<()>) {
+    fn start(self: &Arc<Self>, (stream, peer, place): Accepted, connections: &mut JoinSet<()>) {
         let front = self.clone();
         connections.spawn(async move {
-            front.serve_connection(stream).await;
+            front.serve_connection(stream, peer).await;
             drop(place);
         });
     }
 
-    async fn serve_connection(self: Arc<Self>, stream: TcpStream) {
+    async fn serve_connection(self: Arc<Self>, stream: TcpStream, peer: IpAddr) {
         // It fails only if the client is gone already.
         drop(stream.set_nodelay(true));
         let service = service_fn(|request| {
             let front = self.clone();
             // Boxed, so that a connection is small while it is idle.
-            Box::pin(async move { Ok::<_, Infallible>(service::answer(&front, request).await) })
+            Box::pin(async move { Ok::<_, Infallible>(service::answer(&front, peer, request).await) })
         });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
@@ -105,15 +104,15 @@ impl HttpFront {
     }
 }
 
-/// A connection, and its place among those that may be open.
-type Accepted = (TcpStream, OwnedSemaphorePermit);
+/// A connection, the address of its other side, and its place among those that may be open.
+type Accepted = (TcpStream, IpAddr, OwnedSemaphorePermit);
 
 /// Waits for a place and the next connection. Cancel-safe.
 async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Accepted {
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return std::future::pending().await };
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
+            Ok((stream, peer)) => return (stream, peer.ip(), place),
             Err(error) => {
                 tracing::debug!("no connection was accepted: {error}");
                 sleep(ACCEPT_PAUSE).await;

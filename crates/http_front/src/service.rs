@@ -1,6 +1,7 @@
 //! One request: the steps from its head to its answer.
 
-use super::authentication::{AccessError, UserAccess};
+use super::authentication::{AccessError, UserAccess, bearer_token};
+use super::grant::Grant;
 use super::limits::RequestPermit;
 use super::mcp_headers;
 use super::oauth::TokenError;
@@ -18,6 +19,7 @@ use hyper::header::{
     ORIGIN, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, Method as HttpMethod, Request as HttpRequest, Response, StatusCode};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::inbound::ResponseFuture;
@@ -53,13 +55,19 @@ const NO_ID: Raw = Raw::from_static(b"null");
 type Refused = Box<Response<ResponseBody>>;
 
 /// Answers a request.
-pub(crate) async fn answer(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Response<ResponseBody> {
+pub(crate) async fn answer(
+    front: &Arc<HttpFront>,
+    peer: IpAddr,
+    request: HttpRequest<Incoming>,
+) -> Response<ResponseBody> {
     if let Some(health) = health(front, &request) {
+        // A flood of other requests delays no probe.
+        front.pace("probe", peer).await;
         return health;
     }
     // hyper hides a `Content-Length` beside it. Whoever reads that one instead must not find another request after it.
     let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
-    let mut response = match checked(front, request).await {
+    let mut response = match checked(front, peer, request).await {
         Ok(pending) => pending.respond().await,
         Err(refused) => {
             if !refused.status().is_success() {
@@ -93,13 +101,19 @@ fn health(front: &HttpFront, request: &HttpRequest<Incoming>) -> Option<Response
 /// # Errors
 ///
 /// It is refused. The answer says why.
-async fn checked(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Result<PendingAnswer, Refused> {
-    check_names(front, &request)?;
+async fn checked(
+    front: &Arc<HttpFront>,
+    peer: IpAddr,
+    request: HttpRequest<Incoming>,
+) -> Result<PendingAnswer, Refused> {
     let access = front.access();
-    metadata(&access, &request)?;
-    check_head(front, &request)?;
-    let principal = access.principal(request.headers()).await;
-    let principal = principal.map_err(|error| unauthorized(&access, &error))?;
+    let principal = match authenticated(front, &access, &request).await {
+        Ok(principal) => principal,
+        Err(refused) => {
+            front.pace("request", peer).await;
+            return Err(refused);
+        }
+    };
     let begun = front.counter().begin(&principal.name);
     let (Ok((_, wait)) | Err(wait)) = begun;
     // A refusal waits, too: a client that sends again at once, over and over, would take the time of the others.
@@ -109,6 +123,9 @@ async fn checked(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Resu
         let line = "the servers of this profile are not loaded yet: the request may be sent again\n";
         return Err(retry_later(StatusCode::SERVICE_UNAVAILABLE, SERVERS_RETRY, line));
     };
+    let token = bearer_token(request.headers());
+    let config = server.groups().config_changes();
+    let grant = Grant::new(front, access, token, principal, config);
     let (head, body) = request.into_parts();
     let limit = server.groups().config().settings.max_message_bytes;
     let body = request_body::read(body, limit).await.map_err(|error| unreadable(&error))?;
@@ -120,7 +137,24 @@ async fn checked(front: &Arc<HttpFront>, request: HttpRequest<Incoming>) -> Resu
         }
         Err((error, _)) => return Err(bad_request(&NO_ID, errors::malformed(&error).into())),
     };
-    begin(front, &server, &head.headers, request, principal, permit).await
+    begin(front, &server, &head.headers, request, grant, permit).await
+}
+
+/// Returns who makes a request that may be served.
+///
+/// # Errors
+///
+/// It is answered otherwise, which needs no token.
+async fn authenticated(
+    front: &HttpFront,
+    access: &UserAccess,
+    request: &HttpRequest<Incoming>,
+) -> Result<Principal, Refused> {
+    check_names(front, request)?;
+    metadata(access, request)?;
+    check_head(front, request)?;
+    let principal = access.principal(bearer_token(request.headers())).await;
+    principal.map_err(|error| unauthorized(access, &error))
 }
 
 /// Checks the lengths, the host and the origin of a request.
@@ -189,7 +223,7 @@ async fn begin(
     server: &RequestServer,
     headers: &HeaderMap,
     request: Request,
-    principal: Principal,
+    grant: Grant,
     permit: RequestPermit,
 ) -> Result<PendingAnswer, Refused> {
     let (id, era) = (request.id.clone(), request.era());
@@ -201,8 +235,9 @@ async fn begin(
         return Err(refuse(StatusCode::NOT_ACCEPTABLE, "the answer is a text/event-stream\n"));
     }
     let (output, queue) = Output::queued(MAX_QUEUED_BYTES);
-    let log = AnswerLog::new(&request, &principal.name);
-    let caller = Caller { principal: principal.name, keys: front.keys() };
+    let name = grant.name().clone();
+    let log = AnswerLog::new(&request, &name);
+    let caller = Caller { principal: name, keys: front.keys() };
     let answer = log.span.in_scope(|| server.serve(request, caller, output));
     let answer = answer.map_err(|error| refused(&id, era, error.into()))?;
     let open = (permit, front.open_request());
@@ -215,7 +250,15 @@ async fn begin(
         // A client of the handshake era that goes away has not cancelled its request.
         Era::Handshake => front.run_to_the_end(answer),
     };
-    Ok(PendingAnswer { id, answer, queue, has_status_of_errors: era == Era::Stateless, takes_events, log })
+    Ok(PendingAnswer {
+        id,
+        answer,
+        queue,
+        has_status_of_errors: era == Era::Stateless,
+        takes_events,
+        grant,
+        log,
+    })
 }
 
 /// Checks the headers that repeat arguments of a call of a server's tool by its own name.

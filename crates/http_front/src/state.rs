@@ -8,6 +8,7 @@ use front::server::single_request::RequestServer;
 use front::session::sealed::KeyRing;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -27,6 +28,8 @@ pub struct HttpOptions {
     pub names: AllowedNames,
     /// The limits for each principal.
     pub limits: PrincipalLimits,
+    /// How many connections may be open. Further ones wait until one is closed.
+    pub connections: usize,
 }
 
 /// Whether requests should be sent here.
@@ -51,6 +54,8 @@ pub struct HttpFront {
     pub(super) servers: Mutex<HashMap<UserProfile, Arc<RequestServer>>>,
     /// What each principal uses.
     counter: Arc<RequestCounter>,
+    /// What each address uses without a token that counts.
+    strangers: Arc<RequestCounter>,
     pub(super) readiness: watch::Sender<Readiness>,
     /// The number of open requests.
     pub(super) open: watch::Sender<usize>,
@@ -72,6 +77,7 @@ impl HttpFront {
     pub fn new(options: HttpOptions, access: UserAccess, keys: KeyRing) -> Arc<Self> {
         Arc::new(Self {
             counter: RequestCounter::new(options.limits),
+            strangers: RequestCounter::new(PrincipalLimits::STRANGERS),
             options,
             access: Mutex::new(Arc::new(access)),
             keys: Mutex::new(Arc::new(keys)),
@@ -137,6 +143,14 @@ impl HttpFront {
         *self.readiness.borrow()
     }
 
+    /// Waits for the turn of a request that needs no token, so that a flood of them takes no time of users. Each address has
+    /// turns of its own for each kind of request.
+    pub(crate) async fn pace(&self, kind: &str, peer: IpAddr) {
+        let begun = self.strangers.begin(&format!("{kind} from {}", network(peer)).into());
+        let (Ok((_, wait)) | Err(wait)) = &begun;
+        self.pause(*wait).await;
+    }
+
     /// Waits for this long, or until the process ends.
     pub(crate) async fn pause(&self, wait: Duration) {
         if wait.is_zero() {
@@ -166,5 +180,13 @@ impl HttpFront {
         running.spawn(async move { drop(sender.send(answer.await)) });
         // The task is dropped only if the request panics or the process ends.
         Box::pin(async move { receiver.await.unwrap_or_else(|_| Err(front::errors::internal().into())) })
+    }
+}
+
+/// Returns the address, or, in IPv6, the first of its network: whoever has one address there has all.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64)).into(),
+        ip @ IpAddr::V4(_) => ip,
     }
 }

@@ -51,6 +51,11 @@ const START_RETRY: Duration = Duration::from_secs(10);
 /// clients of a team connect at once.
 const BACKLOG: u32 = 4096;
 
+/// How many connections may be open, if the system allows enough files.
+const MAX_CONNECTIONS: usize = 20_000;
+/// How many files stay for other uses, at least.
+const RESERVED_FILES: u64 = 64;
+
 /// What `dynamic-mcp serve --http` is started with.
 #[derive(Clone, Debug)]
 pub struct HttpServeOptions {
@@ -125,7 +130,8 @@ pub async fn serve_http(
     let listener = listen(http.address).with_context(|| format!("cannot listen at {}", http.address))?;
     let profiles = access.profiles();
     let names = AllowedNames::new(http.address, &http.allowed_hosts, &http.allowed_origins);
-    let front_options = HttpOptions { path: http.path.clone(), names, limits: http.limits };
+    let connections = max_connections();
+    let front_options = HttpOptions { path: http.path.clone(), names, limits: http.limits, connections };
     let front = HttpFront::new(front_options, access, keys);
     let mut instances = Instances {
         front: front.clone(),
@@ -137,7 +143,7 @@ pub async fn serve_http(
     };
     let serving = {
         let (front, address) = (front.clone(), listener.local_addr()?);
-        tracing::info!(%address, path = http.path, "listening");
+        tracing::info!(%address, path = http.path, connections, "listening");
         let stop = async move {
             let signal = signals.next().await;
             tracing::info!(signal, "told to stop by a signal");
@@ -241,6 +247,17 @@ impl Instances {
     }
 }
 
+/// Returns how many connections may be open: of the files that the system allows, a quarter stays for servers, which take
+/// three pipes each and more while they start, and for what else is opened.
+fn max_connections() -> usize {
+    #[cfg(unix)]
+    let files = process::warden::nofile_limit().unwrap_or(u64::MAX);
+    #[cfg(not(unix))]
+    let files = u64::MAX;
+    let rest = files.saturating_sub(RESERVED_FILES.max(files / 4));
+    usize::try_from(rest).map_or(MAX_CONNECTIONS, |rest| rest.clamp(1, MAX_CONNECTIONS))
+}
+
 /// Puts changed tokens and keys into force. Never completes.
 async fn follow_access(
     front: &HttpFront,
@@ -253,9 +270,7 @@ async fn follow_access(
     }
     loop {
         watcher.changed().await;
-        let new_keys = async {
-            if http.keys.is_some() { Some(keys(http).await) } else { None }
-        };
+        let new_keys = async { if http.keys.is_some() { Some(keys(http).await) } else { None } };
         let (access, keys) = tokio::join!(access(http), new_keys);
         if let Some(access) = usable("tokens", access, &mut watcher) {
             profiles.send_replace(access.profiles());

@@ -388,3 +388,8 @@ pub fn raise_nofile() -> u64 {
         soft
     })
 }
+
+/// Returns how many files we may have open; `None` without a limit.
+pub fn nofile_limit() -> Option<u64> {
+    getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft)
+}

@@ -321,7 +321,8 @@ impl Lifecycle {
     fn crashes_again(&self, error: &UpstreamError, now: Instant) -> bool {
         let Some(last) = self.state.failure() else { return false };
         let is_early = self.attempt_began.is_some_and(|began| now - began < EARLY_EXIT);
-        let is_of_process = matches!(error.in_full(), UpstreamError::Exited { .. } | UpstreamError::Protocol { .. });
+        let is_of_process =
+            matches!(error.in_full(), UpstreamError::Exited { .. } | UpstreamError::Protocol { .. });
         is_early && is_of_process && last.error.has_same_words(error)
     }
 

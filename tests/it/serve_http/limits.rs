@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Served, call_params, config, for_all, read_head, stateless_post};
-use crate::support::{InputRecord, Turn};
+use crate::support::{InputRecord, ProxyCommand, Turn};
 
 #[test]
 fn a_user_has_a_number_of_open_requests() {
@@ -140,6 +140,52 @@ fn a_user_who_floods_takes_nothing_from_another() {
     }
     let statuses: Vec<_> = flood.into_iter().map(|stream| read_head(stream).status).collect();
     assert!(statuses.contains(&429) && statuses.contains(&200), "{statuses:?}");
+}
+
+#[test]
+fn requests_without_a_token_wait_for_their_turn() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let tokens = super::users::tokens(&dir, &[("ann", None)]);
+    let served = Served::start(&config([("g", for_all(&[]))]), &["--tokens", &tokens]);
+    let begin = Instant::now();
+    let requests = [
+        (stateless_post(&[], "tools/list", json!({})), 401),
+        ("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(), 404),
+        ("GET /mcp HTTP/1.1\r\nHost: evil\r\n\r\n".to_owned(), 403),
+        (stateless_post(&[("Authorization", "Bearer x")], "tools/list", json!({})), 401),
+    ];
+    let floods: Vec<_> =
+        (0..8).map(|n| (served.begin(&requests[n % 4].0.repeat(25)), requests[n % 4].1)).collect();
+    let answer = served.call(&[("Authorization", "Bearer ann")], "g", "echo", json!({"text": "x"}));
+    assert_eq!(answer["result"]["content"][0]["text"], "x");
+    assert_eq!(served.send("GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").status, 200);
+    for (mut stream, status) in floods {
+        let (status, mut answers) = (format!("HTTP/1.1 {status}"), String::new());
+        while answers.matches(&status).count() < 25 {
+            let mut part = [0; 4096];
+            let length = stream.read(&mut part).unwrap();
+            assert!(length > 0, "{answers}");
+            answers.push_str(&String::from_utf8_lossy(&part[..length]));
+        }
+    }
+    // 16 at once, and 50 in a second.
+    assert!(begin.elapsed() > Duration::from_secs(3), "{:?}", begin.elapsed());
+}
+
+/// The system allows 256 files, which more connections than that want.
+#[test]
+#[cfg(target_os = "linux")]
+fn connections_leave_room_for_servers() {
+    let limited = ["sh", "-c", "ulimit -n 256 && exec \"$@\"", "sh"];
+    let command = ProxyCommand::new().config(&config([("g", for_all(&[]))])).started_by(&limited);
+    let served = Served::started(command, &[]);
+    let mut first = served.connect();
+    let idle: Vec<_> = (0..300).map(|_| served.connect()).collect();
+    let call = stateless_post(&[], "tools/call", call_params("g", "echo", json!({"text": "x"})));
+    first.write_all(call.as_bytes()).unwrap();
+    let answer = read_head(first).json();
+    assert_eq!(answer["result"]["content"][0]["text"], "x", "{answer}");
+    drop(idle);
 }
 
 /// `benches/team/idle.py` makes them, and then another client asks.

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
@@ -76,7 +76,9 @@ struct Team {
     served: Served,
     /// How often the keys were fetched.
     fetches: Arc<AtomicUsize>,
-    _dir: TempDir,
+    /// Whether the keys cannot be fetched.
+    is_down: Arc<AtomicBool>,
+    dir: TempDir,
 }
 
 impl Team {
@@ -85,12 +87,13 @@ impl Team {
         let address = listener.local_addr().unwrap();
         let body = json!({"keys": keys.iter().map(|key| key.public()).collect::<Vec<_>>()}).to_string();
         let fetches = Arc::new(AtomicUsize::new(0));
-        let count = fetches.clone();
+        let is_down = Arc::new(AtomicBool::new(false));
+        let (count, down) = (fetches.clone(), is_down.clone());
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let read = stream.read(&mut [0; 4096]).unwrap();
-                if read > 0 {
+                if read > 0 && !down.load(Ordering::SeqCst) {
                     count.fetch_add(1, Ordering::SeqCst);
                     let length = body.len();
                     write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
@@ -107,7 +110,7 @@ impl Team {
             json!({"all": ["*"], "only_echo": {"servers": ["g"], "tools": {"g": {"allow": ["echo"]}}}});
         let served =
             Served::start(&config, &["--oauth", file.to_str().unwrap(), "--allowed-host", "tools.example"]);
-        Self { served, fetches, _dir: dir }
+        Self { served, fetches, is_down, dir }
     }
 
     /// The status and `WWW-Authenticate` of a request with this token.
@@ -230,6 +233,33 @@ fn unknown_keys_do_not_make_it_fetch_all_the_time() {
     }
     assert_eq!(team.status(&key.token(&claims(json!({})))).0, 200);
     assert_eq!(team.fetches.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn keys_survive_a_reload() {
+    let (key, other) = (Key::new("a"), Key::new("b"));
+    let team = Team::start(&[&key]);
+    assert_eq!(team.status(&key.token(&claims(json!({})))).0, 200);
+    team.is_down.store(true, Ordering::SeqCst);
+    let file = team.dir.path().join("oauth.json");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}\n")).unwrap();
+    team.served.proxy.wait_for_log("the tokens were read again");
+    assert_eq!(team.status(&key.token(&claims(json!({})))).0, 200);
+    team.is_refused("a key that a fresh set does not have", &other.token(&claims(json!({}))));
+}
+
+#[test]
+fn a_stream_ends_when_its_token_expires() {
+    let key = Key::new("a");
+    let team = Team::start(&[&key]);
+    // Clocks may differ by 60 s.
+    let authorization = format!("Bearer {}", key.token(&claims(json!({"exp": now() - 56}))));
+    let filter = json!({"notifications": {"toolsListChanged": true}});
+    let headers = [("Authorization", authorization.as_str())];
+    let mut listener = team.served.request_with(&headers, "subscriptions/listen", filter);
+    assert_eq!(listener.event().unwrap()["method"], "notifications/subscriptions/acknowledged");
+    assert!(listener.event().is_none());
 }
 
 #[test]

@@ -39,6 +39,36 @@ fn the_config_is_read_again() {
     assert!(works("g") && !works("private"));
 }
 
+/// Whoever starts many replicas then keeps those that work.
+#[test]
+fn a_config_that_cannot_be_read_ends_it_before_it_listens() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let file = dir.path().join("servers.json");
+    for content in [None, Some("{"), Some("[]"), Some(r#"{"mcpServers": []}"#), Some(r#"{"mcpserver": {}}"#)]
+    {
+        if let Some(content) = content {
+            fs::write(&file, content).unwrap();
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+        command.env_clear().envs(base_env(dir.path())).current_dir(dir.path());
+        let output = output_of(command.args(["--config", "servers.json", "serve", "--http", "127.0.0.1:0"]));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(78), "{content:?}: {text}");
+        assert!(text.contains("servers.json") && !text.contains("listening"), "{text}");
+    }
+}
+
+#[test]
+fn one_wrong_entry_ends_nothing() {
+    let mut config = config([("g", for_all(&[])), ("wrong", json!({"command": 7}))]);
+    config["settings"]["idle_timeout"] = json!("never ever");
+    let served = Served::start(&config, &[]);
+    assert!(served.call(&[], "g", "echo", json!({"text": "x"}))["result"]["isError"].is_null());
+    fs::write(served.proxy.config_file(), "{").unwrap();
+    served.proxy.wait_for_log("config not reloaded");
+    assert!(served.call(&[], "g", "echo", json!({"text": "x"}))["result"]["isError"].is_null());
+}
+
 #[test]
 fn it_is_ready_when_the_first_lists_are_read() {
     let mut config = config([("g", for_all(&[]))]);

@@ -177,6 +177,128 @@ fn tokens_change_while_it_serves() {
     assert_eq!((status("ann"), status("bob")), (401, 200), "what is wrong changes nothing");
 }
 
+/// A stream of events about lists, which its client has begun to read.
+fn listener(served: &Served, user: &str) -> super::Response {
+    let [(name, token)] = bearer(user);
+    let filter = json!({"notifications": {"toolsListChanged": true}});
+    let mut listener = served.request_with(&[(name, token.as_str())], "subscriptions/listen", filter);
+    assert_eq!(listener.event().unwrap()["method"], "notifications/subscriptions/acknowledged");
+    listener
+}
+
+#[test]
+fn an_answer_ends_with_its_token() {
+    let dir = TempDir::new().unwrap();
+    let served = Served::start(&two_servers(), &["--tokens", &tokens(&dir, &[("ann", None), ("bob", None)])]);
+    let [(name, token)] = bearer("ann");
+    let sleep = super::call_params("g", "sleep", json!({"ms": 12_000}));
+    let headers = [(name, token.as_str()), ("Accept", "application/json")];
+    let open = served.begin(&super::stateless_post(&headers, "tools/call", sleep));
+    let (mut of_ann, mut of_bob) = (listener(&served, "ann"), listener(&served, "bob"));
+    // The names of users are their places in the file.
+    tokens(&dir, &[("cleo", None), ("bob", None)]);
+    assert!(of_ann.event().is_none(), "the stream of a token that was revoked");
+    assert_eq!(super::read_head(open).status, 403, "an answer that came later");
+    let mut other = two_servers();
+    other["mcpServers"]["third"] = for_all(&[]);
+    fs::write(served.proxy.config_file(), other.to_string()).unwrap();
+    assert_eq!(of_bob.event().unwrap()["method"], "notifications/tools/list_changed");
+}
+
+#[test]
+fn a_profile_that_the_config_lacks_has_no_server() {
+    let dir = TempDir::new().unwrap();
+    let users = [("ann", Some("all")), ("bob", Some("only_g"))];
+    let served = Served::start(&two_servers(), &["--tokens", &tokens(&dir, &users)]);
+    let works = |user: &str| {
+        let [(name, token)] = bearer(user);
+        served.call(&[(name, token.as_str())], "g", "echo", json!({"text": "x"}))["result"]["isError"]
+            .is_null()
+    };
+    let mut of_ann = listener(&served, "ann");
+    assert!(works("ann") && works("bob"));
+    let mut config = two_servers();
+    config["profiles"].as_object_mut().unwrap().remove("all");
+    fs::write(served.proxy.config_file(), config.to_string()).unwrap();
+    wait_until("the profile is gone", || !works("ann"));
+    assert!(works("bob"));
+    assert!(of_ann.event().is_none(), "the stream of a profile that was removed");
+    fs::write(served.proxy.config_file(), two_servers().to_string()).unwrap();
+    wait_until("the profile is back", || works("ann"));
+}
+
+#[test]
+fn a_new_profile_waits_for_a_config_that_can_be_read() {
+    let dir = TempDir::new().unwrap();
+    let served = Served::start(&two_servers(), &["--tokens", &tokens(&dir, &[("ann", Some("all"))])]);
+    let status = |user: &str| {
+        let [(name, token)] = bearer(user);
+        served.request_with(&[(name, token.as_str())], "tools/list", json!({})).status
+    };
+    fs::write(served.proxy.config_file(), "{").unwrap();
+    served.proxy.wait_for_log("config not reloaded");
+    tokens(&dir, &[("bob", Some("only_g"))]);
+    wait_until("the old token counts no more", || status("ann") == 401);
+    assert_eq!(status("bob"), 503, "no server is known");
+    fs::write(served.proxy.config_file(), two_servers().to_string()).unwrap();
+    wait_until("the profile is served", || status("bob") == 200);
+    let [(name, token)] = bearer("bob");
+    let answer = served.call(&[(name, token.as_str())], "g", "echo", json!({"text": "x"}));
+    assert_eq!(answer["result"]["content"][0]["text"], "x", "{answer}");
+}
+
+/// One process serves all users. What it prints may be about the call of any of them.
+#[test]
+#[cfg(unix)]
+fn nothing_of_a_process_reaches_a_user() {
+    let dir = TempDir::new().unwrap();
+    let program = |script: &str| json!({"command": "sh", "args": ["-c", script], "all_users": true});
+    let mut config = config([
+        ("prints", for_all(&["--protocol"])),
+        ("fails", for_all(&["--crash-at-start", "s3cret-of-ann"])),
+        ("stuck", program("echo s3cret-of-ann >&2; echo s3cret-of-ann; sleep 60")),
+        ("refuses", program("echo s3cret-of-ann >&2; echo '{\"nothing\": 1}'; sleep 60")),
+    ]);
+    config["mcpServers"]["stuck"]["timeout"] = json!({"wait": "1s"});
+    config["mcpServers"]["refuses"]["timeout"] = json!({"initialize": "1s"});
+    let users = tokens(&dir, &[("ann", None), ("bob", None)]);
+    let served = Served::start(&config, &["--tokens", &users, "--log-level", "debug"]);
+    let ask = |user: &str, method: &str, params: Value| {
+        let [(name, token)] = bearer(user);
+        served.request_with(&[(name, token.as_str())], method, params).json().to_string()
+    };
+    let call = |group: &str, tool: &str| super::call_params(group, tool, json!({"text": "x"}));
+    let own = |tool: &str, args: Value| json!({"name": tool, "arguments": args});
+    let print = super::call_params("prints", "log_stderr", json!({"text": "s3cret-of-ann"}));
+    ask("ann", "tools/call", print);
+    let requests = [
+        ("tools/call", call("prints", "crash")),
+        ("tools/call", call("fails", "echo")),
+        ("tools/call", call("stuck", "echo")),
+        ("tools/call", call("refuses", "echo")),
+        ("tools/call", own("get_status", json!({}))),
+        ("tools/call", own("get_status", json!({"group": "prints"}))),
+        ("tools/call", own("search_dynamic_tools", json!({"query": "fails"}))),
+        ("tools/call", own("get_dynamic_tools", json!({"group": "fails"}))),
+        ("prompts/get", json!({"name": "status"})),
+        ("resources/read", json!({"uri": "dynamic-mcp://fails/x"})),
+        ("tools/list", json!({})),
+    ];
+    for (method, params) in requests {
+        let answer = ask("bob", method, params.clone());
+        for word in
+            ["s3cret", "stderr", "stdout", "with code", "\"pid\"", "inFlight", "share", "p50", "duplicates"]
+        {
+            assert!(!answer.contains(word), "{word} in {method} {params}: {answer}");
+        }
+    }
+    let log = served.proxy.log();
+    assert!(
+        log.contains("s3cret-of-ann") && log.contains("exited with code 3"),
+        "the operator has it: {log}"
+    );
+}
+
 #[test]
 fn others_reach_it_only_with_tokens() {
     let dir = TempDir::new().unwrap();

@@ -42,9 +42,9 @@ impl Change {
 }
 
 impl GroupManager {
-    /// Puts a config into force that was read again. A file that cannot be read is reported and changes nothing; without
-    /// the profile in use, no server is left. An entry that has become invalid is reported too, and its group keeps the last valid entry. Returns before removed
-    /// groups have ended and new ones are connected.
+    /// Puts a config into force that was read again. A file that cannot be read is reported and changes nothing. Without
+    /// the profile in use, no server is left. An entry that has become invalid is reported too, and its group keeps the
+    /// last valid entry. Returns before removed groups have ended and new ones are connected.
     pub async fn apply(&self, mut config: Config) {
         if config.lacks_profile() {
             config.errors.iter().for_each(|error| self.report_error(&error.to_string()));

@@ -145,7 +145,8 @@ pub(super) async fn connect_and_observe(
         },
         Err(failed) => Err(failed),
     };
-    outcome.inspect_err(|AttemptError { error, .. }| tracing::warn!(error = %error.in_full(), "connect failed"))
+    outcome
+        .inspect_err(|AttemptError { error, .. }| tracing::warn!(error = %error.in_full(), "connect failed"))
 }
 
 /// Compares a catalog that was read with what is remembered of the tools.
