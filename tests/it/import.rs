@@ -19,6 +19,7 @@ use crate::support::{base_env, merged, scripted_upstream};
 mod accounts;
 mod bans;
 mod client_sets;
+mod exact;
 // It has a keyring on a D-Bus.
 #[cfg(all(unix, not(target_os = "macos")))]
 mod keyring;
@@ -30,6 +31,7 @@ mod measure;
 mod projects;
 mod records;
 mod redaction;
+mod repositories;
 mod undo;
 mod variables;
 

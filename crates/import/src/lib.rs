@@ -25,6 +25,8 @@
 //!
 //! - A file that is not valid is reported and never written. A file is replaced only if it is as it was read.
 //! - Nothing of an entry is lost silently: what has no counterpart is listed.
+//! - A server whose rules cannot be carried over exactly stays in its client's file.
+//! - What a project brings appears in this project only, and gets nothing of the user's entries without a person's yes.
 //! - A record stays until everything in it is back, or until the user forgets it.
 //! - No client may use more tools of its servers than before, and no profile loses a server that it chooses, unless its
 //!   client turns it off.
@@ -83,7 +85,7 @@ pub use merge::own_entry;
 /// before you agree.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  dynamic-mcp import --dry-run\n  dynamic-mcp import --write-client\n  dynamic-mcp import cursor --project --yes\n  dynamic-mcp import --undo\n  dynamic-mcp import --undo --list"
+    after_help = "Examples:\n  dynamic-mcp import --dry-run\n  dynamic-mcp import --write-client\n  dynamic-mcp import cursor --project --write-client\n  dynamic-mcp import --undo\n  dynamic-mcp import --undo --list"
 )]
 pub struct ImportArgs {
     /// The clients to import from; all by default
@@ -201,6 +203,9 @@ async fn import_into(
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
     let mut discovery = discover(&mode.apps, project.as_deref(), env);
     discovery.read_others(&mode.apps, env);
+    discovery.leave_inexact();
+    let is_limited = mode.write_client || mode.measure && mode.dry_run;
+    discovery.leave_unlimited(is_limited, mode.answers == Answers::Terminal);
     own_entry::set_other_configs_apart(&mut discovery, &target, env);
     for (app, error) in &discovery.errors {
         terminal::message(format_args!("{}: {error}; the file is left as it is", app.label()));
@@ -261,20 +266,32 @@ fn target_file(options: &InstanceOptions, env: &Env) -> anyhow::Result<PathBuf> 
 ///
 /// Fails if a question is not answered.
 async fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode) -> io::Result<()> {
+    let mut overrides = Vec::new();
     for file in &mut discovery.files {
         for place in file.places.iter_mut().filter(|place| place.project.is_some()) {
             for server in std::mem::take(&mut place.servers) {
+                let gets = match server.taken.is_empty() {
+                    true => String::new(),
+                    false => {
+                        format!("\nIt gets this of your own entry of that name: {}", server.taken_fields())
+                    }
+                };
                 let question = format!(
-                    "{} of the project runs or contacts: {}\nImport it?",
+                    "{} of the project runs or contacts: {}{gets}\nImport it?",
                     text::name(&server.name),
                     plan::report::program(&server.translated.entry)
                 );
-                match (mode.dry_run && !mode.measure) || mode.answers.confirm(&question).await? {
-                    true => place.servers.push(server),
-                    false => place.staying.push((server.name, "it is not wanted".to_owned())),
+                if (mode.dry_run && !mode.measure) || mode.answers.confirm(&question).await? {
+                    place.servers.push(server);
+                    continue;
                 }
+                if !server.taken.is_empty() {
+                    overrides.push((file.app, server.name.clone()));
+                }
+                place.staying.push((server.name, "it is not wanted".to_owned()));
             }
         }
     }
+    overrides.into_iter().for_each(|(app, server)| discovery.leave_overridden(app, &server));
     Ok(())
 }

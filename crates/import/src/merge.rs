@@ -1,6 +1,7 @@
 //! Merges the servers of several clients with each other and with the servers of servers.json.
 //!
-//! A server is recognized by what it runs or contacts: its command with the arguments, or its URL. Servers of one name
+//! A server is recognized by what it runs or contacts: its command with the arguments, or its URL. The version of a package
+//! does not count. Servers of one name
 //! and one program are one server if they are about the same thing (`accounts`); where the clients' entries differ in other
 //! fields (`differences`), the first client's value counts, unless the user wants the entries apart. Servers of one name
 //! and different programs or accounts both stay, the later one under a name of its own, by which the next import finds
@@ -11,7 +12,7 @@
 //! `discover` reads the clients' files and finds the servers in them; `own_entry` finds the entry that starts this program,
 //! also for `check`, and names the config that it reads. `Merger` then goes through the servers. `accounts` tells entries of
 //! different accounts apart, `differences` finds the other fields that differ, and `client_scope` names the clients that have
-//! them.
+//! them. `limits` has the looser time limits, and `exact` the servers that stay in their client's file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,15 +24,20 @@ use super::clients::translate::TranslatedEntry;
 use super::clients::variables::{UsedVariables, comparable};
 use super::files::change_record::EarlierUse;
 use super::files::records::ChangeRecords;
+use super::json::strings;
 use super::rules::tool_rules::ToolRuleSet;
 use accounts::{AccountDifference, KeyringValues};
 use config::env::Env;
+use config::{InheritEnv, StdioConfig};
 use discover::{Discovery, FoundServer};
+use process::launch::direct::with_version;
 
 pub(crate) mod accounts;
 pub(crate) mod client_scope;
 pub(crate) mod differences;
 pub(crate) mod discover;
+mod exact;
+mod limits;
 pub mod own_entry;
 
 /// A server that `import` writes, or that servers.json has already.
@@ -75,7 +81,7 @@ pub(crate) struct Origin {
 impl Origin {
     /// Creates a server that was found in a file of a client.
     pub(crate) fn new(app: ClientApp, is_project: bool, found: FoundServer) -> Self {
-        let FoundServer { name, translated: TranslatedEntry { mut entry, variables, .. } } = found;
+        let FoundServer { name, translated: TranslatedEntry { mut entry, variables, .. }, .. } = found;
         let is_on = entry.shift_remove("enabled") != Some(Value::Bool(false));
         let rules = ToolRuleSet::take_from(&mut entry);
         Self { app, name, is_project, variables, is_on, entry, rules, other_account: None }
@@ -150,7 +156,11 @@ impl Merger {
             return Ok(*index);
         }
         let mut first = None;
-        for (index, server) in named() {
+        // What a project brings changes no server of the user's, nor the reverse.
+        let is_of_scope = |server: &PlannedServer| {
+            server.is_known || server.origins.iter().all(|other| other.is_project == origin.is_project)
+        };
+        for (index, server) in named().filter(|(_, server)| is_of_scope(server)) {
             match self.keyring.difference(&server.entry, entry, server.is_known) {
                 None => return Ok(*index),
                 Some(difference) => drop(first.get_or_insert_with(|| (server.name.clone(), difference))),
@@ -233,7 +243,8 @@ impl PlannedServer {
         if self.is_known {
             return;
         }
-        for (name, theirs) in other {
+        self.loosen_timeout(&other);
+        for (name, theirs) in other.into_iter().filter(|(name, _)| name != "timeout") {
             match (self.entry.get_mut(&name), theirs) {
                 (None, theirs) => drop(self.entry.insert(name, theirs)),
                 (Some(Value::Object(ours)), Value::Object(theirs))
@@ -285,8 +296,20 @@ fn is_number_or_nothing(text: &str) -> bool {
     text.is_empty() || text.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
+/// Returns whether two entries run the same program, of whatever version, or contact the same server.
+fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
+    let package = |entry: &Map<String, Value>| {
+        let command = entry.get("command")?.as_str()?.to_owned();
+        let args = strings(entry.get("args")).map(comparable).collect();
+        let (env, cwd, inherit_env) = (BTreeMap::new(), None, InheritEnv::Safe);
+        let stdio = StdioConfig { command, args, env, cwd, inherit_env };
+        with_version(&stdio, "latest").map(|args| (stdio.command, args))
+    };
+    is_same_command(ours, theirs) || package(ours).is_some_and(|ours| Some(ours) == package(theirs))
+}
+
 /// Returns whether two entries run the same command, or contact the same server.
-pub(crate) fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
+pub(crate) fn is_same_command(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
     ["command", "args", "url"].iter().all(|name| {
         fn value<'e>(entry: &'e Map<String, Value>, name: &str) -> Option<&'e Value> {
             entry.get(name).filter(|value| !value.as_array().is_some_and(Vec::is_empty))
@@ -330,7 +353,7 @@ mod tests {
     fn add(merger: &mut Merger, app: ClientApp, name: &str, entry: Value) {
         let entry = entry.as_object().unwrap().clone();
         let translated = TranslatedEntry { entry, ..TranslatedEntry::default() };
-        merger.add(app, FoundServer { name: name.to_owned(), translated }, false);
+        merger.add(app, FoundServer { name: name.to_owned(), translated, taken: Vec::new() }, false);
     }
 
     fn names(merger: &Merger) -> Vec<&str> {

@@ -17,7 +17,7 @@ use super::clients::apps::{ClientApp, short_path};
 use super::files::change_record::ChangeRecord;
 use super::files::edit::{ObjectEdit, edit};
 use super::files::records::ChangeRecords;
-use super::files::source::{read_text, servers_keys, understood, value_at};
+use super::files::source::{check_in_project, read_text, servers_keys, understood, value_at};
 use super::files::write;
 use super::json::into_members;
 use super::measure::measure;
@@ -219,8 +219,11 @@ impl Plan {
         if answer != Replacement::Done {
             return Ok(answer);
         }
-        let mut records = ChangeRecords::of_user(env)?;
         let mut record = client.record();
+        for project in record.places.iter().filter_map(|place| place.project.as_ref()) {
+            check_in_project(&client.path, project)?;
+        }
+        let mut records = ChangeRecords::of_user(env)?;
         for (name, value) in self.moved_values().chain(self.keyring.pairs()) {
             record.remove_value(name, value);
         }

@@ -19,7 +19,7 @@ use super::ask::Replacement;
 use super::clients::apps::{ClientApp, short_path};
 use super::files::change_record::{ChangeRecord, OtherContent};
 use super::files::records::ChangeRecords;
-use super::files::source::read_text;
+use super::files::source::{check_in_project, read_text};
 use super::merge::discover::discover;
 use super::mode::ImportMode;
 use super::plan::report;
@@ -135,6 +135,9 @@ impl Undo<'_> {
     /// Fails if the file cannot be read, edited or written, a secret cannot be read, the record cannot be written,
     /// stdout cannot be written, or the question is not answered.
     async fn take_back(&mut self, id: u32, change: &ChangeRecord) -> anyhow::Result<()> {
+        for project in change.places.iter().filter_map(|place| place.project.as_ref()) {
+            check_in_project(&change.file, project)?;
+        }
         let now = match self.files.get(&change.file) {
             Some((_, text)) => text.clone(),
             None => read_text(&change.file)?,

@@ -159,7 +159,7 @@ fn entries_that_differ_in_how_they_run_are_named_and_can_be_kept_apart() {
     let printed = home.imported(&["--yes", "--write-client"]);
     for line in [
         "env.LOG_LEVEL is debug in Cursor, not set in Gemini CLI; that of Cursor counts",
-        "timeout is not set in Cursor",
+        "timeout.tools is not set in Cursor, 90 in Gemini CLI; that of Cursor counts",
     ] {
         assert!(printed.contains(line), "{line}: {printed}");
     }

@@ -202,8 +202,8 @@ fn accounts_of_projects_stay_apart_also_if_one_client_is_imported_after_the_othe
     ]);
     home.imported(&["--yes", "--write-client"]);
     let printed = home.imported(&["cursor", "--yes", "--write-client", "--project=a/app"]);
-    let line = "Gemini CLI uses dynamic-mcp already, and sees the new servers too: db-cursor; `dynamic-mcp import gemini --write-client` leaves those of the project out there";
-    assert!(printed.contains(line), "{printed}");
+    assert!(printed.contains("Gemini CLI gets the profile gemini: all servers but db-cursor"), "{printed}");
+    assert_eq!(args(&home, GEMINI), ["--profile", "gemini"]);
     home.imported(&["cursor", "--yes", "--write-client", "--project=b/app"]);
     home.imported(&["gemini", "--yes", "--write-client"]);
     let sees = |file: &str| {

@@ -93,7 +93,7 @@ fn a_repositorys_file_runs_no_command_and_reads_no_file_through_an_import() {
     fs::create_dir_all(home.file("app/.cursor")).unwrap();
     let file = json!({"mcpServers": {"local": local, "remote": remote}});
     fs::write(home.file("app/.cursor/mcp.json"), file.to_string()).unwrap();
-    home.imported(&["cursor", "--yes", "--project=app"]);
+    home.imported(&["cursor", "--yes", "--write-client", "--project=app"]);
     let Endpoint::Stdio(stdio) = server(&home, "local").endpoint else { panic!("local is remote") };
     assert_eq!([&stdio.env["A"], &stdio.env["B"]], [&command, "{file:~/.ssh/id}"]);
     let Endpoint::Http(http) = server(&home, "remote").endpoint else { panic!("remote is local") };
@@ -119,7 +119,7 @@ fn a_projects_opencode_file_brings_no_file_from_elsewhere() {
         "own": entry("key"), "home": entry("~/key"), "above": entry("../key"), "absolute": entry(outside.to_str().unwrap()),
     });
     fs::write(home.file("app/opencode.json"), json!({"mcp": servers}).to_string()).unwrap();
-    let printed = home.imported(&["opencode", "--yes", "--project=app"]);
+    let printed = home.imported(&["opencode", "--yes", "--write-client", "--project=app"]);
     assert_eq!(printed.matches("is not in the directory of the project").count(), 3, "{printed}");
     let names: Vec<_> = home.servers().as_object().unwrap().keys().cloned().collect();
     assert_eq!(names, ["own"]);

@@ -59,14 +59,14 @@ fn an_entry_of_a_project_is_put_over_the_users_one() {
                 "uy": {"type": "local", "command": ["uy"]}
             }}),
         ),
-        ("p/opencode.json", json!({"mcp": {"ux": {"environment": {"T": "proj"}}, "uy": {"enabled": false}}})),
+        ("p/opencode.json", json!({"mcp": {"ux": {"timeout": 9000}, "uy": {"enabled": false}}})),
     ]);
     home.write(".codex/config.toml", "[mcp_servers.cx]\ncommand = 'cx'\n");
     home.write("p/.codex/config.toml", "[mcp_servers.cx]\ndisabled_tools = ['drop']\n");
     home.imported(&["--yes", "--write-client", "--project=p"]);
     let servers = home.servers();
     assert_eq!(chosen(&home, "opencode-p"), ["ux-opencode"], "{}", home.text(SERVERS));
-    assert_eq!(servers["ux-opencode"]["env"], json!({"T": "proj", "U": "1"}));
+    assert_eq!(servers["ux-opencode"]["env"], servers["ux"]["env"]);
     assert_eq!(chosen(&home, "opencode"), ["ux", "uy"]);
     assert_eq!(
         (chosen(&home, "codex"), chosen(&home, "codex-p")),

@@ -84,7 +84,7 @@ fn the_directory_of_the_project_is_filled_in() {
             json!({"mcpServers": {"cu": {"command": "x", "args": ["${workspaceFolder}"]}}}),
         ),
     ]);
-    home.imported(&["--yes", "--project=app"]);
+    home.imported(&["--yes", "--write-client", "--project=app"]);
     let servers = home.servers();
     let app = home.path().canonicalize().unwrap().join("app");
     // Windows resolves it to a form that import does not write.

@@ -16,8 +16,9 @@ pub struct StringRules {
     pub fields: Fields,
     /// The fields in which `~` before a separator, or alone, is the home directory. In a list, at the start of each string.
     pub home_fields: &'static [&'static str],
-    /// Whether a variable that is not set is the empty string. Elsewhere it is an error, or stays as text.
-    pub unset_is_empty: bool,
+    /// The fields in which a variable may be unset: the client starts the server nevertheless, with the empty string or
+    /// with the text of the variable. Elsewhere the server cannot work without it.
+    pub optional: Fields,
 }
 
 /// Where a `${` ends.
@@ -96,8 +97,12 @@ const TEXT_ONLY: StringRules = StringRules {
     braces: Braces::None,
     fields: Fields::Only(&[]),
     home_fields: &[],
-    unset_is_empty: false,
+    optional: Fields::Only(&[]),
 };
+
+/// The fields of a server that is started, or asked, whatever stands in them. Claude Code 2.1.332, Copilot CLI 1.0.102 and
+/// Gemini CLI 0.61.0 pass the text of an unset variable there; in `env`, Gemini CLI passes the empty string.
+const OPTIONAL: Fields = Fields::Only(&["args", "env", "headers"]);
 
 impl ClientApp {
     /// Returns what the client makes of the strings of a server.
@@ -108,18 +113,20 @@ impl ClientApp {
                 forms: &[VariableForm::Braces],
                 braces: Braces::First,
                 fields: Fields::Only(&["command", "args", "env", "url", "headers"]),
+                optional: OPTIONAL,
                 ..TEXT_ONLY
             },
             Self::Opencode => &StringRules {
                 forms: &[VariableForm::OpenCode],
                 fields: Fields::All,
-                unset_is_empty: true,
+                optional: Fields::All,
                 ..TEXT_ONLY
             },
             Self::Cursor => &StringRules {
                 forms: &[VariableForm::Editor, VariableForm::ClientOnly(CURSOR_NAMES)],
                 braces: Braces::First,
                 fields: Fields::Only(&["command", "args", "env", "env_file", "url", "headers", "oauth"]),
+                optional: OPTIONAL,
                 ..TEXT_ONLY
             },
             Self::Vscode | Self::VscodeInsiders => &StringRules {
@@ -129,13 +136,14 @@ impl ClientApp {
                     "command", "args", "env", "env_file", "cwd", "url", "headers", "oauth",
                 ]),
                 home_fields: &["command", "args", "cwd"],
-                unset_is_empty: true,
+                optional: Fields::All,
             },
             Self::Codex => &StringRules { forms: &[VariableForm::Ours], fields: Fields::All, ..TEXT_ONLY },
             Self::Gemini => &StringRules {
                 forms: &[VariableForm::Braces, VariableForm::BareName],
                 braces: Braces::First,
                 fields: Fields::All,
+                optional: OPTIONAL,
                 ..TEXT_ONLY
             },
             Self::Copilot => &StringRules {
@@ -143,6 +151,7 @@ impl ClientApp {
                 braces: Braces::First,
                 fields: Fields::Only(&["command", "args", "env", "cwd", "headers"]),
                 home_fields: &["cwd"],
+                optional: OPTIONAL,
                 ..TEXT_ONLY
             },
         }
@@ -152,10 +161,16 @@ impl ClientApp {
 impl StringRules {
     /// Returns the notations that count in a field.
     pub fn forms_in(&self, field: &str) -> &'static [VariableForm] {
-        match self.fields {
-            Fields::All => self.forms,
-            Fields::Only(fields) if fields.contains(&field) => self.forms,
-            Fields::Only(_) => &[],
+        if self.fields.has(field) { self.forms } else { &[] }
+    }
+}
+
+impl Fields {
+    /// Returns whether a field is among them.
+    pub fn has(&self, field: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(fields) => fields.contains(&field),
         }
     }
 }
@@ -188,7 +203,8 @@ mod tests {
         dir: &'a Path,
     }
 
-    /// The string has a variable that is not set, and the client does not make it empty. For us that is an error.
+    /// The string has a variable that is not set, in a field in which the server cannot work without it. For us that is
+    /// an error.
     struct Unset;
 
     impl Reader<'_> {
@@ -200,22 +216,32 @@ mod tests {
         /// do with that of the import.
         fn meaning(&self, field: &str, text: &str) -> Result<String, Unset> {
             let is_in = |fields: &[&str]| fields.contains(&field);
+            // The server starts without it, and gets nothing in its place.
+            let is_optional = is_in(&["args", "env", "headers"]);
+            let replaced =
+                |pattern: &str, text: &str, value: &mut dyn FnMut(&Captures<'_>) -> Option<String>| {
+                    replaced(pattern, text, |found| value(found).or_else(|| is_optional.then(String::new)))
+                };
             let braces = r"\$\{([^}]+)\}";
             match self.app {
                 ClientApp::ClaudeDesktop | ClientApp::Codex => Ok(text.to_owned()),
                 ClientApp::ClaudeCode if !is_in(&["command", "args", "env", "url", "headers"]) => {
                     Ok(text.to_owned())
                 }
-                ClientApp::ClaudeCode => replaced(braces, text, |found| shell(&found[1], &found[0])),
-                ClientApp::Opencode => replaced(r"\{env:([^}]+)\}|\{file:([^}]+)\}", text, |found| {
-                    match (found.get(1), &found[0]) {
+                ClientApp::ClaudeCode => replaced(braces, text, &mut |found| shell(&found[1], &found[0])),
+                ClientApp::Opencode => replaced(
+                    r"\{env:([^}]+)\}|\{file:([^}]+)\}",
+                    text,
+                    &mut |found| match (found.get(1), &found[0]) {
                         (Some(name), _) => Some(Self::env(name.as_str()).unwrap_or_default().to_owned()),
                         (None, "{file:token}" | "{file:~/token}") => Some(TOKEN.to_owned()),
                         (None, _) => None,
-                    }
-                }),
+                    },
+                ),
                 ClientApp::Cursor if is_in(&["cwd"]) => Ok(text.to_owned()),
-                ClientApp::Cursor => replaced(braces, text, |found| self.of_editor(&found[1], &found[0])),
+                ClientApp::Cursor => {
+                    replaced(braces, text, &mut |found| self.of_editor(&found[1], &found[0]))
+                }
                 ClientApp::Vscode | ClientApp::VscodeInsiders => {
                     let text = self.of_vscode(text)?;
                     let is_home = text == "~" || text.starts_with("~/");
@@ -226,7 +252,8 @@ mod tests {
                 }
                 ClientApp::Copilot if is_in(&["url"]) => Ok(text.to_owned()),
                 ClientApp::Gemini | ClientApp::Copilot => {
-                    replaced(r"\$(?:(\w+)|\{([^}]+?)(?::-([^}]*))?\})", text, |found| match found.get(1) {
+                    replaced(r"\$(?:(\w+)|\{([^}]+?)(?::-([^}]*))?\})", text, &mut |found| match found.get(1)
+                    {
                         Some(name) if is_constant(name.as_str()) => {
                             Self::env(name.as_str()).map(str::to_owned)
                         }

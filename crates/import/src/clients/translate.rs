@@ -274,6 +274,11 @@ impl Translation<'_> {
         if let Some(reason) = self.out.variables.unusable_file {
             return Err(reason.to_owned());
         }
+        for name in std::mem::take(&mut self.out.variables.unset) {
+            self.note(format!(
+                "`{name}` is not set here; the server starts without it, and gets an empty value"
+            ));
+        }
         self.out.entry = in_order(self.out.entry);
         Ok(self.out)
     }

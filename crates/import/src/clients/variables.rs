@@ -22,6 +22,8 @@ pub(crate) struct UsedVariables {
     pub env: BTreeSet<String>,
     /// Those that only the client knows: our name for each, and what the client writes.
     pub client: BTreeMap<String, String>,
+    /// Those of the environment that are not set, and that their server may lack.
+    pub(crate) unset: BTreeSet<String>,
     /// Why a file that one of them names cannot be named here.
     pub(crate) unusable_file: Option<&'static str>,
 }
@@ -86,8 +88,12 @@ impl EntryContext<'_> {
                 && !used.client.contains_key(&**name)
             {
                 used.env.insert(name.to_string());
-                if rules.unset_is_empty && default.is_none() && !ALWAYS_PASSED.contains(&&**name) {
+                let is_optional = default.is_none() && rules.optional.has(field);
+                if is_optional && !ALWAYS_PASSED.contains(&&**name) {
                     *default = Some("".into());
+                    if self.env.get(name).is_none() {
+                        used.unset.insert(name.to_string());
+                    }
                 }
             }
         }
@@ -332,14 +338,14 @@ mod tests {
         for (app, text, wanted) in [
             (ClaudeDesktop, "${A} $A $$ $", "$${A} $A $$$ $"),
             (ClaudeDesktop, "{env:A} {file:~/x} {command:id}", "{{env:A} {{file:~/x} {{command:id}"),
-            (ClaudeCode, "x${A}y${B:-c d}", "x${A}y${B:-c d}"),
-            (ClaudeCode, "$A ${a b} ${env:A} $${A} ${x${A}", "$A $${a b} $${env:A} $$${A} $${x$${A}"),
-            (Gemini, "Bearer $TOKEN, ${A}", "Bearer ${TOKEN}, ${A}"),
-            (Gemini, "pa$sword$word$$5", "pa$sword${word}$$$5"),
+            (ClaudeCode, "x${A}y${B:-c d}", "x${A:-}y${B:-c d}"),
+            (ClaudeCode, "$A ${a b} ${env:A} $${A} ${x${A}", "$A $${a b} $${env:A} $$${A:-} $${x$${A}"),
+            (Gemini, "Bearer $TOKEN, ${A}", "Bearer ${TOKEN:-}, ${A:-}"),
+            (Gemini, "pa$sword$word$$5", "pa$sword${word:-}$$$5"),
             (
                 Cursor,
                 "${env:A}:${userHome}${/}x",
-                if cfg!(windows) { r"${A}:${USERPROFILE}\x" } else { "${A}:${HOME}/x" },
+                if cfg!(windows) { r"${A:-}:${USERPROFILE}\x" } else { "${A:-}:${HOME}/x" },
             ),
             (
                 Cursor,

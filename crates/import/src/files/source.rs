@@ -26,6 +26,22 @@ pub fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
     }
 }
 
+/// Checks that a file of a project is in the project: a link in a repository could lead to any file of the user's. A file
+/// that is elsewhere by its path, such as the user's own with a part for the project, is in order, and so is one that
+/// does not exist.
+///
+/// # Errors
+///
+/// Fails if a link leads out of the project.
+pub fn check_in_project(path: &Path, project: &Path) -> Result<(), ConfigError> {
+    let (Ok(file), Ok(dir)) = (path.canonicalize(), project.canonicalize()) else { return Ok(()) };
+    if !path.starts_with(project) || file.starts_with(dir) {
+        return Ok(());
+    }
+    let reason = "is a link that leads out of the project, and so not the project's own file";
+    Err(error(path, reason.to_owned()))
+}
+
 /// Returns the content of a file as we read it: in TOML, each server has our fields and the rest of Codex's. An empty
 /// file, as clients make them too, has no members.
 ///

@@ -247,7 +247,8 @@ fn is_harmless(name: &str) -> bool {
 pub(crate) fn shown_value(path: &[String], value: Option<&Value>) -> String {
     let Some(value) = value else { return "not set".to_owned() };
     let value = value.as_str().map_or_else(|| value.to_string(), comparable);
-    let is_unknown = |name: &String| path.len() > 1 && !is_harmless(name) || is_plain_secret(name, &value);
+    let is_of_account = path.len() > 1 && !matches!(path[0].as_str(), "args" | "timeout");
+    let is_unknown = |name: &String| is_of_account && !is_harmless(name) || is_plain_secret(name, &value);
     match path.last().is_some_and(is_unknown) {
         true => shown(Some(&value)),
         false => text::shorten(&text::visible(&literal(&value).unwrap_or(value)), MAX_SHOWN),

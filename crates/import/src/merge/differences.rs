@@ -5,13 +5,15 @@ use serde_json::{Map, Value};
 
 use super::accounts::{passes_all, shown_value};
 use super::client_scope::ClientScope;
-use super::{PlannedServer, is_equal};
+use super::limits::is_stricter;
+use super::{Origin, PlannedServer, is_equal};
+use crate::json::members;
 use base::text::{joined, visible};
 
 /// Fields whose values are put together, or that say nothing about how the server runs.
 const NOT_COMPARED: &[&str] = &["command", "args", "url", "enabled", "tools", "inherit_env", "stateful"];
 /// Fields whose members count one by one.
-const WITH_MEMBERS: &[&str] = &["env", "headers", "oauth"];
+const WITH_MEMBERS: &[&str] = &["env", "headers", "oauth", "timeout"];
 
 /// A field of a server in which an entry differs from the one that counts.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,16 @@ impl FieldDifference {
         if is_withheld && server.origins.iter().any(|origin| passes_all(&origin.entry)) {
             paths.push(vec!["inherit_env".to_owned()]);
         }
+        // The version of a package: otherwise the programs are the same.
+        let words = server.entry.get("args").and_then(Value::as_array).map_or(0, Vec::len);
+        paths.extend((0..words).map(|at| vec!["args".to_owned(), at.to_string()]));
+        for (name, _) in members(server.entry.get("timeout")).filter(|_| server.is_known) {
+            let cuts_calls = |origin: &Origin| is_stricter(&server.entry, &origin.entry, name);
+            let path = vec!["timeout".to_owned(), name.clone()];
+            if server.origins.iter().any(cuts_calls) && !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
         let difference = |path: Vec<String>| {
             let is_equal = |one: Option<&Value>, other: Option<&Value>| {
                 // Without a type, Streamable HTTP is tried first.
@@ -46,7 +58,7 @@ impl FieldDifference {
             for origin in &server.origins {
                 let value = value_at(&origin.entry, &path).cloned();
                 // What only servers.json has was added there, or comes from another client.
-                if server.is_known && value.is_none() {
+                if server.is_known && value.is_none() && !is_timeout(&path) {
                     continue;
                 }
                 if path == ["inherit_env"] && value != Some(Value::Bool(true)) {
@@ -63,6 +75,11 @@ impl FieldDifference {
             differs.then_some(Self { path, values, counts })
         };
         paths.into_iter().filter_map(difference).collect()
+    }
+
+    /// Returns whether the value that counts follows from a rule: of time limits, the looser one.
+    pub(crate) fn is_settled(&self) -> bool {
+        is_timeout(&self.path)
     }
 
     /// Returns the field with the value that each client has.
@@ -124,6 +141,10 @@ impl FieldDifference {
     fn take(&self, entry: &mut Map<String, Value>, from: &Map<String, Value>) {
         let Some(value) = value_at(from, &self.path).cloned() else { return };
         match self.path.as_slice() {
+            [field, member] if field == "args" => {
+                let word = member.parse().ok().and_then(|at: usize| entry.get_mut("args")?.get_mut(at));
+                word.into_iter().for_each(|word| word.clone_from(&value));
+            }
             [field, member] => {
                 let members = entry.entry(field.as_str()).or_insert_with(|| Value::Object(Map::new()));
                 if let Value::Object(members) = members {
@@ -140,7 +161,7 @@ impl FieldDifference {
 /// stays.
 pub(crate) fn prefer(server: &mut PlannedServer, origin: usize) {
     let from = server.origins[origin].entry.clone();
-    for difference in FieldDifference::all(server) {
+    for difference in FieldDifference::all(server).into_iter().filter(|difference| !difference.is_settled()) {
         difference.take(&mut server.entry, &from);
     }
 }
@@ -165,5 +186,12 @@ fn paths<'e>(entries: impl Iterator<Item = &'e Map<String, Value>>) -> Vec<Vec<S
 
 fn value_at<'e>(entry: &'e Map<String, Value>, path: &[String]) -> Option<&'e Value> {
     let (field, members) = path.split_first()?;
-    members.iter().try_fold(entry.get(field)?, |value, member| value.get(member))
+    members.iter().try_fold(entry.get(field)?, |value, member| match value {
+        Value::Array(list) => list.get(member.parse::<usize>().ok()?),
+        value => value.get(member),
+    })
+}
+
+fn is_timeout(path: &[String]) -> bool {
+    path.first().is_some_and(|field| field == "timeout")
 }

@@ -8,16 +8,23 @@ use crate::clients::apps::{ClientApp, HostOs, is_own_entry};
 use crate::clients::shape;
 use crate::clients::translate::{TranslatedEntry, translate};
 use crate::clients::variables::EntryContext;
-use crate::files::source::{literal, read_text, understood, value_at};
+use crate::files::source::{check_in_project, literal, read_text, understood, value_at};
 use crate::json::{into_members, members, strings};
 use crate::rules::client_rules::RuleFile;
 use crate::rules::rule_files;
+use base::text::{joined, visible};
 use config::ConfigError;
 use config::env::Env;
+use config::fields;
+use config::file::ServerEntry;
 use config::load::name_error;
 
 /// Why a project's entry stays that only changes the user's server of the same name.
 const CHANGES_ONLY: &str = "what it changes of a server that was imported before is not carried over; write it into the profile of the project";
+
+/// Fields of an entry that change neither the program nor what it gets.
+const WITHOUT_EFFECT_ON_PROGRAM: &[&str] =
+    &["disabled", "enabled", "excludeTools", "includeTools", "timeout", "tools", "type"];
 
 /// A client's file that was read.
 #[derive(Debug)]
@@ -58,6 +65,15 @@ pub(crate) struct FoundServer {
     pub name: String,
     /// Its entry, in our form.
     pub translated: TranslatedEntry,
+    /// What a project's server would get of the user's entry of its name: fields, or members of them.
+    pub(crate) taken: Vec<String>,
+}
+
+impl FoundServer {
+    /// Returns what it would get of the user's entry, for texts.
+    pub(crate) fn taken_fields(&self) -> String {
+        joined(self.taken.iter().map(|field| visible(field)))
+    }
 }
 
 /// What was found.
@@ -91,12 +107,17 @@ pub(crate) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) ->
             if let Some(project) = project {
                 let path = project.join(name);
                 // The home directory may be taken for a project.
-                if discovery.files.iter().all(|file| file.path != path) {
+                if discovery.files.iter().all(|file| file.path != path)
+                    && discovery.is_of_project(app, &path, project)
+                {
                     discovery.read(app.in_project(env), &path, Some(project), None, env);
                 }
             }
         }
         for (path, is_project) in rule_files::settings_files(app, project, env) {
+            if is_project && !project.is_some_and(|project| discovery.is_of_project(app, &path, project)) {
+                continue;
+            }
             match read_text(&path).and_then(|text| text.map(|text| understood(&path, &text)).transpose()) {
                 Ok(root) => {
                     let file = root.map(|root| rule_files::read(app, &path, is_project, &root));
@@ -114,6 +135,17 @@ impl Discovery {
     pub(crate) fn read_others(&mut self, apps: &[ClientApp], env: &Env) {
         let others: Vec<_> = ClientApp::all().iter().copied().filter(|app| !apps.contains(app)).collect();
         self.other_files = discover(&others, None, env).files;
+        // Their servers stay where they are.
+        let places = self.other_files.iter_mut().flat_map(|file| &mut file.places);
+        places.for_each(|place| place.servers.clear());
+    }
+
+    /// Returns whether a file of a project is in the project. One that is not, because of a link, is an error.
+    fn is_of_project(&mut self, app: ClientApp, path: &Path, project: &Path) -> bool {
+        let outside = check_in_project(path, project);
+        let is_inside = outside.is_ok();
+        self.errors.extend(outside.err().map(|error| (app, error)));
+        is_inside
     }
 
     /// Reads one file. `owner` is the project that the whole file is for, `wanted` the one whose part of the user's file
@@ -198,6 +230,37 @@ fn put_over(below: &Value, above: &Value) -> Value {
     Value::Object(all)
 }
 
+/// Returns whether a field says nothing about the program, or about what that gets.
+fn is_without_effect(name: &str) -> bool {
+    let known = fields::find(ServerEntry::FIELDS, name).map_or(name, |field| field.name);
+    WITHOUT_EFFECT_ON_PROGRAM.contains(&known)
+}
+
+/// Returns what an entry has of the one that it is put over, if it changes the program or what that gets.
+fn taken_from(below: &Value, above: &Value) -> Vec<String> {
+    let is_change =
+        |(field, value): (&String, &Value)| !is_without_effect(field) && below.get(field) != Some(value);
+    if !members(Some(above)).any(is_change) {
+        return Vec::new();
+    }
+    let mut taken = Vec::new();
+    for (field, value) in members(Some(below)) {
+        match (value, above.get(field)) {
+            _ if is_without_effect(field) => {}
+            (Value::Object(members), Some(Value::Object(own))) => {
+                let kept = members.keys().filter(|member| !own.contains_key(*member));
+                taken.extend(kept.map(|member| format!("{field}.{member}")));
+            }
+            (Value::Object(members), None) => {
+                taken.extend(members.keys().map(|member| format!("{field}.{member}")));
+            }
+            (_, None) => taken.push(field.clone()),
+            (_, Some(_)) => {}
+        }
+    }
+    taken
+}
+
 /// Finds the servers in one place of a file. `of_user`: the user's servers, over which those of the file are put.
 fn find_servers(
     context: &EntryContext<'_>,
@@ -214,9 +277,10 @@ fn find_servers(
     });
     for (name, value) in servers.into_iter().flatten() {
         let below = of_user.and_then(|servers| servers.get(name)).filter(|below| !is_own_entry(below));
+        let taken = below.map_or_else(Vec::new, |below| taken_from(below, value));
         let value = &below.map_or_else(|| value.clone(), |below| put_over(below, value));
         let found = shape::object(value).and_then(|entry| translate(entry, context));
-        let found = found.map(|translated| FoundServer { name: name.clone(), translated });
+        let found = found.map(|translated| FoundServer { name: name.clone(), translated, taken });
         let has_program = value.get("command").is_some() || value.get("url").is_some();
         let reason = match (found, name_error(name, false)) {
             // Beside its servers, `mcp` of OpenCode has a setting.

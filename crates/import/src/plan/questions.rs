@@ -22,8 +22,9 @@ use base::text;
 pub(super) async fn settle_differences(merger: &mut Merger, answers: Answers) -> io::Result<()> {
     for index in 0..merger.servers.len() {
         let server = &merger.servers[index];
-        let differences: Vec<_> =
-            FieldDifference::all(server).iter().map(FieldDifference::describe).collect();
+        let mut differences = FieldDifference::all(server);
+        differences.retain(|difference| server.is_known || !difference.is_settled());
+        let differences: Vec<_> = differences.iter().map(FieldDifference::describe).collect();
         if differences.is_empty() {
             continue;
         }
@@ -65,9 +66,6 @@ pub(super) async fn settle_access(
 ) -> io::Result<ClientProfiles> {
     let mut not_carried = Vec::new();
     let mut clients = ClientAccess::collect(discovery, servers, existing, &mut not_carried);
-    for client in &mut clients {
-        client.settle_questions(discovery, servers, mode.answers).await?;
-    }
     share_rules(servers, &mut clients);
     let mut input = ProfileInput {
         discovery,
@@ -76,6 +74,7 @@ pub(super) async fn settle_access(
         existing,
         keeps_apart: true,
         write_client: mode.write_client,
+        named: if mode.is_named { &mode.apps } else { &[] },
     };
     let counts = input.differing_clients();
     if mode.write_client && !counts.is_empty() {

@@ -5,21 +5,18 @@
 //! entry. The rules of one client, and which servers it has, are in its profile (`client_profiles`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 
 use serde_json::{Map, Value, json};
 
 use super::Profile;
 use super::own_profiles::own_profiles;
-use crate::ask::Answers;
-use crate::clients::apps::has_nested_servers;
 use crate::clients::entry_order::in_order;
 use crate::merge::client_scope::ClientScope;
 use crate::merge::discover::Discovery;
 use crate::merge::{Origin, PlannedServer};
 use crate::rules::client_rules::{ClientRule, is_off, rules_for};
 use crate::rules::tool_rules::ToolRuleSet;
-use base::text::{joined, name, visible};
+use base::text::name;
 
 /// A server that a client has.
 #[derive(Clone, Debug, Default)]
@@ -72,14 +69,24 @@ impl ClientAccess {
                     && (!scope.is_project || origin.is_project || !in_project.contains(origin.name.as_str()))
             };
             let mut used: BTreeMap<usize, UsedServer> = BTreeMap::new();
+            let mut lifted = Vec::new();
             for (index, origin) in origins().filter(|(_, origin)| is_used(origin)) {
                 let all = || scope.rules(&discovery.rules).map(|(_, rule)| rule);
-                let (rules, incomplete) = rules_for(scope.app, &origin.name, all());
-                name_exceptions(scope, &origin.name, incomplete, not_carried);
+                // Those with exceptions stay in the client's file.
+                let (rules, _) = rules_for(scope.app, &origin.name, all());
                 let server = used.entry(index).or_default();
                 server.is_on |= origin.is_on && !is_off(scope.app, &origin.name, origin.is_project, all());
                 server.rules.join(origin.rules.clone());
                 server.rules.join(rules);
+                if scope.is_project {
+                    lifted.extend(lifted_rules(
+                        scope,
+                        discovery,
+                        origins().map(|(_, own)| own),
+                        origin,
+                        server,
+                    ));
+                }
             }
             let seen = seen_elsewhere(scope, discovery, servers, existing);
             for (index, in_profile) in seen {
@@ -100,49 +107,36 @@ impl ClientAccess {
                 let is_on = !is_off(scope.app, alias, false, of_project());
                 used.insert(index, UsedServer { is_on, rules });
             }
-            Self::new(scope, used)
+            let lifted = lifted.join(", ");
+            let remark = format!("lifts what you have elsewhere: {lifted}");
+            Self {
+                remarks: (!lifted.is_empty()).then_some(remark).into_iter().collect(),
+                ..Self::new(scope, used)
+            }
         };
         scopes.into_iter().map(access).collect()
     }
+}
 
-    /// Asks what becomes of rules that ask, where the client shows no questions of servers. Asks nothing if there are
-    /// none.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the question is not answered.
-    pub(crate) async fn settle_questions(
-        &mut self,
-        discovery: &Discovery,
-        servers: &[PlannedServer],
-        answers: Answers,
-    ) -> io::Result<()> {
-        let app = self.scope.app;
-        let mut files = discovery.files.iter().filter(|file| file.app == app);
-        let asking = self.servers.iter().filter(|(_, server)| server.rules.asked().next().is_some());
-        let asking: Vec<String> = asking
-            .map(|(index, server)| {
-                format!("{}: {}", name(&servers[*index].name), joined(server.rules.asked().map(visible)))
-            })
-            .collect();
-        if asking.is_empty() || files.all(|file| app.shows_questions(has_nested_servers(&file.root))) {
-            return Ok(());
-        }
-        let question = format!(
-            "{} asks before it calls these tools, and shows no questions of servers, so that each call would be refused: {}. What becomes of them?",
-            self.scope.label(),
-            asking.join("; ")
-        );
-        let denies =
-            answers.choose(&question, &["they are denied", "they are called without a question"]).await? == 0;
-        self.servers.values_mut().for_each(|server| server.rules.without_questions(denies));
-        let outcome = if denies { "are denied" } else { "are called without a question" };
-        self.remarks.push(format!(
-            "asks before some tools, which dynamic-mcp cannot do there; they {outcome}: {}",
-            asking.join("; ")
-        ));
-        Ok(())
+/// Says which rules of the user's a project lifts for a server. `all`: where the servers were found, `server`: what the
+/// client has in the project.
+fn lifted_rules<'o>(
+    scope: ClientScope,
+    discovery: &Discovery,
+    mut all: impl Iterator<Item = &'o Origin>,
+    origin: &Origin,
+    server: &UsedServer,
+) -> Option<String> {
+    let user = ClientScope { is_project: false, ..scope };
+    let own = all.find(|own| user.has(own) && own.name == origin.name);
+    let of_user = || user.rules(&discovery.rules).map(|(_, rule)| rule);
+    let was_off = is_off(scope.app, &origin.name, false, of_user()) || own.is_some_and(|own| !own.is_on);
+    if was_off && server.is_on {
+        return Some(format!("{} is off", name(&origin.name)));
     }
+    let (mut rules, _) = rules_for(scope.app, &origin.name, of_user());
+    rules.join(own.map(|own| own.rules.clone()).unwrap_or_default());
+    (!rules.is_within(&server.rules)).then(|| format!("{} {}", name(&origin.name), rules.describe()))
 }
 
 /// Adds a line for each rule that has an exception that cannot be said here.

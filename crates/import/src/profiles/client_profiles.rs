@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::access::{ClientAccess, UsedServer};
 use super::own_profiles::own_profiles;
 use super::{Profile, ProfileCandidate};
+use crate::clients::apps::ClientApp;
 use crate::files::change_record::EarlierUse;
 use crate::merge::PlannedServer;
 use crate::merge::client_scope::ClientScope;
@@ -24,6 +25,8 @@ pub(crate) struct ClientProfiles {
     all: BTreeMap<String, Profile>,
     /// The clients that use this program already, and whose entries change: each gets a profile, or sees new servers.
     pub updated: BTreeSet<ClientScope>,
+    /// The clients among those that are not imported from: their entries only get a profile.
+    pub(crate) limited: BTreeSet<ClientScope>,
     /// The profiles to write, by their names.
     pub changed: Vec<(String, Value)>,
     /// What is said about them.
@@ -66,6 +69,8 @@ pub(crate) struct ProfileInput<'a> {
     pub(crate) keeps_apart: bool,
     /// Whether the clients' entries are written.
     pub(crate) write_client: bool,
+    /// The clients that get an entry in the user's file also if they have no servers.
+    pub(crate) named: &'a [ClientApp],
 }
 
 impl ProfileInput<'_> {
@@ -83,12 +88,25 @@ impl ProfileInput<'_> {
         self.adapt_unused(&users, &mut profiles);
         for (scope, own) in &users {
             if own.is_none() {
-                self.make_profile(&self.with_known_servers(*scope), &mut profiles);
+                let client = self.with_known_servers(*scope);
+                let is_other = !self.discovery.files.iter().any(|file| file.app == scope.app);
+                let others = if is_other { self.of_projects(*scope) } else { self.of_others(&client) };
+                if self.make_profile(&client, &others, &mut profiles) && is_other {
+                    profiles.limited.insert(*scope);
+                }
             }
+        }
+        let fresh = self.named.iter().map(|app| ClientScope { app: *app, is_project: false });
+        let is_fresh = |scope: &ClientScope| {
+            self.clients.iter().all(|client| client.scope != *scope) && !users.contains_key(scope)
+        };
+        for scope in fresh.filter(is_fresh) {
+            let client = ClientAccess::new(scope, BTreeMap::new());
+            self.make_profile(&client, &self.of_projects(scope), &mut profiles);
         }
         for client in self.clients {
             if !users.contains_key(&client.scope) {
-                self.make_profile(client, &mut profiles);
+                self.make_profile(client, &self.of_others(client), &mut profiles);
             }
             let remarks = client.remarks.iter().map(|remark| format!("{} {remark}", client.scope.label()));
             profiles.lines.extend(remarks);
@@ -121,7 +139,7 @@ impl ProfileInput<'_> {
     }
 
     /// Returns the directory of the project in which a client is; `None` elsewhere.
-    fn project_of(&self, scope: ClientScope) -> Option<&Path> {
+    pub(super) fn project_of(&self, scope: ClientScope) -> Option<&Path> {
         self.discovery.project.as_deref().filter(|_| scope.is_project)
     }
 
@@ -150,6 +168,7 @@ impl ProfileInput<'_> {
         is_turned_off
             || self.keeps_apart && (is_unseen && used != Some(true) || was_of_others || is_replaced)
             || self.is_of_others(used, index)
+            || self.is_of_project(client.scope, server)
     }
 
     /// Adapts the profiles that have the name of a client and are in no entry that was read, such as the profiles of
@@ -167,7 +186,8 @@ impl ProfileInput<'_> {
                 ));
             }
             for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| !server.is_known) {
-                if self.is_of_others(self.use_of(scope, index), index) && profile.chooses(&server.name) {
+                let is_of_others = self.is_of_others(self.use_of(scope, index), index);
+                if (is_of_others || self.is_of_project(scope, server)) && profile.chooses(&server.name) {
                     *profile = profile.clone().without([server.name.as_str()]);
                 }
             }
@@ -187,18 +207,11 @@ impl ProfileInput<'_> {
                 seen.iter().filter(|(index, _)| self.is_of_others(self.use_of(scope, *index), *index));
             let others: Vec<_> = others.map(|(_, server)| name(&server.name)).collect();
             if !others.is_empty() {
-                let mut line = format!(
+                let line = format!(
                     "{} uses dynamic-mcp already, and sees the new servers too: {}",
                     scope.label(),
                     others.join(", ")
                 );
-                let mut origins = seen.iter().flat_map(|(_, server)| &server.origins);
-                if own.is_none() && origins.any(|origin| origin.is_project) {
-                    let client = scope.app.id();
-                    line.push_str(&format!(
-                        "; `dynamic-mcp import {client} --write-client` leaves those of the project out there"
-                    ));
-                }
                 profiles.lines.push(line);
             }
         }
@@ -210,20 +223,23 @@ impl ProfileInput<'_> {
         others.map(|(_, server)| server.name.as_str()).collect()
     }
 
-    /// Makes the profile of a client that does not use this program yet, if it needs one.
-    fn make_profile(&self, client: &ClientAccess, profiles: &mut ClientProfiles) {
+    /// Makes the profile of a client that has none, if it needs one. `others`: the servers that it does not see. Returns
+    /// whether it has one now.
+    fn make_profile(&self, client: &ClientAccess, others: &[&str], profiles: &mut ClientProfiles) -> bool {
         let has_rules = client.servers.values().any(|used| used.is_on && !used.rules.is_empty());
-        let others = self.of_others(client);
         let is_place = |file: &ClientFile| {
             file.places
                 .iter()
                 .any(|place| ClientScope::of(file.app, place) == client.scope && place.other_own.is_none())
         };
-        let is_written = self.write_client && self.discovery.files.iter().any(is_place);
+        let mut files = self.discovery.files.iter().chain(&self.discovery.other_files);
+        let is_named = !client.scope.is_project && self.named.contains(&client.scope.app);
+        let is_new = is_named && !self.discovery.files.iter().any(|file| file.app == client.scope.app);
+        let is_written = self.write_client && (is_new || files.any(is_place));
         // An entry of a project names its profile always: servers of other projects can be left out of it later.
         let needs_one = !others.is_empty() || client.scope.is_project;
         if !(has_rules || needs_one && is_written) {
-            return;
+            return false;
         }
         let candidates: Vec<_> = self
             .servers
@@ -251,12 +267,13 @@ impl ProfileInput<'_> {
             let is_unreadable = known.is_none() && self.existing.contains_key(&name);
             Some((name, fits(known).filter(|_| !is_unreadable)?))
         });
-        let Some((name, profile)) = found else { return };
+        let Some((name, profile)) = found else { return false };
         let verb = if is_written { "gets" } else { "has its rules in" };
         profiles.lines.push(format!("{} {verb} {}", client.scope.label(), describe(&name, &profile)));
         self.describe_rules(client, profiles);
         profiles.names.insert(client.scope, name.clone());
         profiles.all.insert(name, profile);
+        true
     }
 
     /// Keeps the profile of a client that uses this program already: it goes on to choose what it chooses, and the new
@@ -279,6 +296,9 @@ impl ProfileInput<'_> {
         };
         let is_wanted = |index: usize, server: &PlannedServer| {
             let used = use_of(index);
+            if !server.is_known && clients().all(|(scope, _)| self.is_of_project(*scope, server)) {
+                return Some(false);
+            }
             if server.is_known && used == Some(false) {
                 return Some(false);
             }

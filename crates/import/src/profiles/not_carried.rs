@@ -46,11 +46,8 @@ impl RuleReview<'_> {
                 let is_policy = rule.is_policy(file.app) && !rule.names_what_stays();
                 let is_used = is_used || rule.names_what_stays();
                 match rule.effect {
-                    _ if rule.agent.is_some() => {
-                        if is_used && !is_policy {
-                            lost.push(format!("{at}: {}: it is for one agent, and dynamic-mcp knows no agents", rule.written));
-                        }
-                    }
+                    // A server for which it counts stays in the client's file.
+                    _ if rule.agent.is_some() => {}
                     ToolEffect::Allow if !matches!(file.app, ClientApp::Opencode | ClientApp::Codex) => {
                         if is_used && !is_policy {
                             allowed.push(rule.written.clone());
@@ -239,7 +236,7 @@ impl RuleReview<'_> {
         let is_in_force = |mut rules: ToolRuleSet| {
             let is_as_written = rules.is_within(&in_force);
             // What asks may have become a denial.
-            rules.without_questions(true);
+            rules.deny_asked();
             is_as_written || rules.is_within(&in_force)
         };
         let alias = server.name_in(user.app);

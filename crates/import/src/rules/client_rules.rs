@@ -176,9 +176,8 @@ pub(crate) fn rules_for<'r>(
     }
     for rule in rules {
         let globs = rule.globs(app, server);
-        // The client itself asks for, or allows, all tools of dynamic-mcp by the same rule.
-        let is_the_clients =
-            rule.is_policy(app) && (rule.effect != ToolEffect::Deny || app != ClientApp::Opencode);
+        // The client itself denies, asks for, or allows all tools of dynamic-mcp by the same rule.
+        let is_the_clients = rule.is_policy(app);
         // Without a question is not the same as only. Codex says so only of exceptions.
         let lifts = rule.effect != ToolEffect::Allow || matches!(app, ClientApp::Opencode | ClientApp::Codex);
         if !globs.is_empty() && lifts && !is_the_clients && set.add(&globs, rule.effect) {
@@ -295,7 +294,10 @@ mod tests {
         let policies: Vec<_> = file.rules.iter().map(|rule| rule.is_policy(ClientApp::Opencode)).collect();
         assert_eq!(policies, [true, false]);
         let denied = json!({"permission": {"*": "deny", "gh_get": "allow"}});
-        assert_eq!(rules(ClientApp::Opencode, "gh", &denied), json!({"allow": ["get"]}));
-        assert_eq!(rules(ClientApp::Opencode, "fs", &denied), json!({"deny": ["*"]}));
+        assert_eq!(
+            rules(ClientApp::Opencode, "gh", &denied),
+            json!({}),
+            "the client denies all but this one"
+        );
     }
 }

@@ -127,17 +127,19 @@ impl ToolRuleSet {
         self.ask.extend(other.ask);
     }
 
+    /// Returns whether no tool may be called.
+    pub(crate) fn denies_all(&self) -> bool {
+        self.deny.contains("*")
+    }
+
     /// Returns the globs that the user is asked for.
     pub(crate) fn asked(&self) -> impl Iterator<Item = &str> {
         self.ask.iter().map(String::as_str)
     }
 
-    /// Asks for nothing any more, and denies those tools if `denies`.
-    pub(crate) fn without_questions(&mut self, denies: bool) {
-        let asked = std::mem::take(&mut self.ask);
-        if denies {
-            self.deny.extend(asked);
-        }
+    /// Denies what it asks for.
+    pub(crate) fn deny_asked(&mut self) {
+        self.deny.append(&mut self.ask);
     }
 
     /// Says what they do.

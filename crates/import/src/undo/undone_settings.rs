@@ -12,7 +12,7 @@ use crate::merge::accounts::KeyringValues;
 use crate::merge::client_scope::ClientScope;
 use crate::merge::differences::FieldDifference;
 use crate::merge::discover::{Discovery, FoundServer, discover};
-use crate::merge::{Merger, Origin, PlannedServer, is_same_program};
+use crate::merge::{Merger, Origin, PlannedServer, is_same_command};
 use crate::plan::report::program;
 use crate::profiles::Profile;
 use crate::rules::client_rules::{is_off, rules_for};
@@ -117,7 +117,7 @@ impl UndoneConfig<'_> {
         let is_only = !self.content.profiles.contains_key(&format!("{profile_name}-2"));
         let profile = self.content.profiles.get(&profile_name).filter(|_| is_only).and_then(Profile::read);
         let mut found = Vec::new();
-        if !is_same_program(&server.entry, &origin.entry) {
+        if !is_same_command(&server.entry, &origin.entry) {
             let [ours, theirs] = [&server.entry, &origin.entry].map(program);
             found.push(format!("{file} runs {ours}, and {client} {theirs}"));
         }
@@ -131,7 +131,7 @@ impl UndoneConfig<'_> {
         rules.join(profile.map(|profile| profile.rules(&server.name)).unwrap_or_default());
         // What asks may have become a denial.
         let mut denied = origin.rules.clone();
-        denied.without_questions(true);
+        denied.deny_asked();
         if origin.is_on && !rules.is_within(&origin.rules) && !rules.is_within(&denied) {
             found.push(format!("{file} {}, and {client} does not", rules.describe()));
         }
