@@ -23,7 +23,7 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long processes may take to exit after the client. Clients give the proxy two seconds before SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 24] = [
+const SCRIPTS: [&str; 26] = [
     "authorization_server.mjs",
     "run_plan.mjs",
     "client_ts_login.mjs",
@@ -44,6 +44,8 @@ const SCRIPTS: [&str; 24] = [
     "conformance_skills.py",
     "conformance_login.py",
     "deployment.py",
+    "direct_client.py",
+    "roots.py",
     "status_page.mjs",
     "status_page_checks.mjs",
     "status_page_host.mjs",
