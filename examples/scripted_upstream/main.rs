@@ -171,8 +171,8 @@ fn lock(path: &str) -> File {
 
 /// How long saving takes, what it writes to stdout and stderr each time, and how often. It is more than pipes hold.
 const SAVING_TIME: Duration = Duration::from_millis(1500);
-const SAVING_BYTES: usize = 10_000;
-const SAVING_INTERVAL: Duration = Duration::from_millis(10);
+const SAVING_BYTES: usize = 12_000;
+const SAVING_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Saves, and exits. A pipe that nobody reads keeps it from doing so, or ends it.
 fn save(file: &str) -> ! {

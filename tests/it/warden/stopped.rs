@@ -82,8 +82,8 @@ fn an_ordered_exit_ends_a_stopped_warden_and_its_upstreams() {
                 Some(signal) => proxy.send_signal(signal),
             }
             let (status, took) = proxy.wait_for_exit();
-            // What was killed may take a moment to end.
-            let deadline = Instant::now() + Duration::from_secs(2);
+            // A warden that goes on gives its upstreams 4 s, and what was killed may take a moment to end.
+            let deadline = Instant::now() + Duration::from_secs(6);
             while !processes.running().is_empty() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(5));
             }
