@@ -91,18 +91,18 @@ const VSCODE_NAMES: &[&str] = &[
     "workspaceFolderBasename:",
 ];
 
+/// The fields of a server that is started, or asked, whatever stands in them. Claude Code 2.1.332, Copilot CLI 1.0.102 and
+/// Gemini CLI 0.61.0 pass the text of an unset variable there; in `env`, Gemini CLI passes the empty string.
+const OPTIONAL: Fields = Fields::Only(&["args", "env", "headers"]);
+
 /// A client to which every string is text.
 const TEXT_ONLY: StringRules = StringRules {
     forms: &[],
     braces: Braces::None,
     fields: Fields::Only(&[]),
     home_fields: &[],
-    optional: Fields::Only(&[]),
+    optional: OPTIONAL,
 };
-
-/// The fields of a server that is started, or asked, whatever stands in them. Claude Code 2.1.332, Copilot CLI 1.0.102 and
-/// Gemini CLI 0.61.0 pass the text of an unset variable there; in `env`, Gemini CLI passes the empty string.
-const OPTIONAL: Fields = Fields::Only(&["args", "env", "headers"]);
 
 impl ClientApp {
     /// Returns what the client makes of the strings of a server.
@@ -113,7 +113,6 @@ impl ClientApp {
                 forms: &[VariableForm::Braces],
                 braces: Braces::First,
                 fields: Fields::Only(&["command", "args", "env", "url", "headers"]),
-                optional: OPTIONAL,
                 ..TEXT_ONLY
             },
             Self::Opencode => &StringRules {
@@ -126,7 +125,6 @@ impl ClientApp {
                 forms: &[VariableForm::Editor, VariableForm::ClientOnly(CURSOR_NAMES)],
                 braces: Braces::First,
                 fields: Fields::Only(&["command", "args", "env", "env_file", "url", "headers", "oauth"]),
-                optional: OPTIONAL,
                 ..TEXT_ONLY
             },
             Self::Vscode | Self::VscodeInsiders => &StringRules {
@@ -138,12 +136,17 @@ impl ClientApp {
                 home_fields: &["command", "args", "cwd"],
                 optional: Fields::All,
             },
-            Self::Codex => &StringRules { forms: &[VariableForm::Ours], fields: Fields::All, ..TEXT_ONLY },
+            // It starts no server without the variable of its token.
+            Self::Codex => &StringRules {
+                forms: &[VariableForm::Ours],
+                fields: Fields::All,
+                optional: Fields::Only(&[]),
+                ..TEXT_ONLY
+            },
             Self::Gemini => &StringRules {
                 forms: &[VariableForm::Braces, VariableForm::BareName],
                 braces: Braces::First,
                 fields: Fields::All,
-                optional: OPTIONAL,
                 ..TEXT_ONLY
             },
             Self::Copilot => &StringRules {
@@ -151,7 +154,6 @@ impl ClientApp {
                 braces: Braces::First,
                 fields: Fields::Only(&["command", "args", "env", "cwd", "headers"]),
                 home_fields: &["cwd"],
-                optional: OPTIONAL,
                 ..TEXT_ONLY
             },
         }

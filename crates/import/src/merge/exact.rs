@@ -73,8 +73,8 @@ fn inexact(app: ClientApp, server: &str, rules: &[&ClientRule], asks: bool) -> O
         return Some(format!("{}: it is for one agent, and dynamic-mcp knows no agents", rule.written));
     }
     let of_all = || rules.iter().filter(|rule| rule.agent.is_none() && rule.turns_off == TurnedOff::No);
-    let denies = |rule: &&ClientRule| rule.effect == ToolEffect::Deny;
-    if let Some(rule) = of_all().filter(|rule| rule.is_policy(app)).next_back().filter(|rule| denies(rule)) {
+    let denies = |rule: &&&ClientRule| rule.effect == ToolEffect::Deny;
+    if let Some(rule) = of_all().rfind(|rule| rule.is_policy(app)).filter(denies) {
         return Some(format!("{}: it denies every tool, and so those of dynamic-mcp", rule.written));
     }
     let (set, exceptions) = rules_for(app, server, of_all().copied());
@@ -82,7 +82,7 @@ fn inexact(app: ClientApp, server: &str, rules: &[&ClientRule], asks: bool) -> O
         return Some(format!("{}: it is an exception that a list cannot have", rule.written));
     }
     // A file of an agent, which is not read, may turn them on for that agent.
-    let mut off = of_all().filter(|rule| denies(rule) && rule.globs(app, server) == ["*"]);
+    let mut off = of_all().filter(denies).filter(|rule| rule.globs(app, server) == ["*"]);
     if app == ClientApp::Opencode && set.denies_all() {
         let rule = off.next_back().map_or("", |rule| &rule.written);
         return Some(format!("{rule}: its tools are off, except for agents that turn them on"));

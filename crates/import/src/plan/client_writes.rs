@@ -2,8 +2,7 @@
 
 use super::replace::{ClientWrite, OwnProgram};
 use crate::clients::apps::{ClientApp, HostOs, OWN_NAME, short_path};
-use crate::merge::client_scope::ClientScope;
-use crate::merge::discover::{ClientFile, Discovery};
+use crate::merge::discover::Discovery;
 use crate::mode::ImportMode;
 use crate::tool_search::HostSearch;
 use base::text;
@@ -23,11 +22,8 @@ pub(super) fn client_writes(
 ) -> anyhow::Result<(Vec<ClientWrite>, bool)> {
     let mut writes = Vec::new();
     let mut is_complete = true;
-    let is_limited = |file: &&ClientFile| {
-        let mut scopes = file.places.iter().map(|place| ClientScope::of(file.app, place));
-        scopes.any(|scope| program.profiles.limited.contains(&scope))
-    };
-    let limited = discovery.other_files.iter().filter(is_limited).map(|file| (file, false));
+    let others = discovery.other_files.iter().filter(|file| program.profiles.limits(file));
+    let limited = others.map(|file| (file, false));
     for (file, always) in discovery.files.iter().map(|file| (file, mode.is_named)).chain(limited) {
         match program.replace_in(file, always) {
             Ok(write) => writes.extend(write.filter(|write| !write.is_done())),

@@ -107,12 +107,11 @@ impl ClientAccess {
                 let is_on = !is_off(scope.app, alias, false, of_project());
                 used.insert(index, UsedServer { is_on, rules });
             }
-            let lifted = lifted.join(", ");
-            let remark = format!("lifts what you have elsewhere: {lifted}");
-            Self {
-                remarks: (!lifted.is_empty()).then_some(remark).into_iter().collect(),
-                ..Self::new(scope, used)
+            let mut client = Self::new(scope, used);
+            if !lifted.is_empty() {
+                client.remarks.push(format!("lifts what you have elsewhere: {}", lifted.join(", ")));
             }
+            client
         };
         scopes.into_iter().map(access).collect()
     }

@@ -25,8 +25,8 @@ pub(crate) struct ClientProfiles {
     all: BTreeMap<String, Profile>,
     /// The clients that use this program already, and whose entries change: each gets a profile, or sees new servers.
     pub updated: BTreeSet<ClientScope>,
-    /// The clients among those that are not imported from: their entries only get a profile.
-    pub(crate) limited: BTreeSet<ClientScope>,
+    /// The clients among those that are not imported from whose entries only get a profile.
+    limited: BTreeSet<ClientScope>,
     /// The profiles to write, by their names.
     pub changed: Vec<(String, Value)>,
     /// What is said about them.
@@ -47,6 +47,12 @@ impl ClientProfiles {
     /// Returns whether a client sees a server.
     pub(crate) fn sees(&self, scope: ClientScope, server: &str) -> bool {
         self.profile(scope).is_none_or(|profile| profile.chooses(server))
+    }
+
+    /// Returns whether the entry in a file of a client that is not imported from gets a profile.
+    pub(crate) fn limits(&self, file: &ClientFile) -> bool {
+        let mut scopes = file.places.iter().map(|place| ClientScope::of(file.app, place));
+        scopes.any(|scope| self.limited.contains(&scope))
     }
 
     /// Returns the rules for the tools of a server in a client's profile.
