@@ -1,11 +1,9 @@
 //! What an answer depends on for as long as it lasts: the token of its request, and the profile that the token gives.
 
 use super::authentication::UserAccess;
-use super::response::{ResponseBody, text};
 use super::state::HttpFront;
 use super::tokens::Principal;
 use config::Config;
-use hyper::{Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -61,13 +59,5 @@ impl Grant {
     /// The name of the principal.
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.principal.name
-    }
-
-    /// Returns what a client gets in place of the answer once the grant does not hold.
-    pub(crate) fn refusal() -> Response<ResponseBody> {
-        text(
-            StatusCode::FORBIDDEN,
-            "the access ended before the answer: the token was revoked or has expired\n",
-        )
     }
 }

@@ -129,7 +129,7 @@ impl PendingAnswer {
                 match timeout(KEEP_ALIVE, self.answer.as_mut()).await {
                     Ok(reply) => return self.whole(reply).await,
                     Err(_) if self.grant.holds().await => {}
-                    Err(_) => return Grant::refusal(),
+                    Err(_) => return access_ended(),
                 }
             }
         }
@@ -151,7 +151,7 @@ impl PendingAnswer {
 
     async fn whole(mut self, reply: Reply) -> Response<ResponseBody> {
         if !self.grant.holds().await {
-            return Grant::refusal();
+            return access_ended();
         }
         let code = reply.as_ref().err().and_then(raw::error_code);
         let status = match code {
@@ -257,6 +257,12 @@ pub(crate) fn text(status: StatusCode, line: &'static str) -> Response<ResponseB
     let mut response = Response::new(ResponseBody::Whole(parts.into_iter().collect()));
     *response.status_mut() = status;
     response
+}
+
+/// Returns what a client gets in place of an answer to which it has no right any more.
+fn access_ended() -> Response<ResponseBody> {
+    let why = "the access ended before the answer: the token was revoked, has expired or lost its profile\n";
+    text(StatusCode::FORBIDDEN, why)
 }
 
 /// Returns the status for a JSON-RPC error of a request of the stateless era. `other`: that of errors without one of their
