@@ -106,7 +106,7 @@ pub enum UpstreamError {
     },
     /// Another error, whose text is for the log alone.
     #[error("{}; the log of dynamic-mcp has the reason", .0.brief())]
-    Withheld(Arc<UpstreamError>),
+    Withheld(Arc<Self>),
     /// A bug in dynamic-mcp. The group starts again on the next use.
     #[error("internal error in dynamic-mcp; its log has the details")]
     Internal,

@@ -297,10 +297,7 @@ impl Connector {
             startup: self.startup.clone(),
         };
         let attempt = handshake::connect(&session, &offered, &*self.clients);
-        let outcome = match self.clients.see_processes() {
-            true => self.startup.watch(&handle, &live, attempt).await,
-            false => attempt.await,
-        };
+        let outcome = self.startup.watch(&handle, &live, self.clients.see_processes(), attempt).await;
         *self.attempt.lock() = None;
         let output = peer.output().clone();
         let close = move |grace| -> BoxFuture<'static, ()> {

@@ -33,14 +33,16 @@ struct SharedOutput {
 }
 
 impl StartupOutput {
-    /// Awaits an attempt, and watches its connection until the attempt ends or is dropped.
+    /// Awaits an attempt, and watches its connection until the attempt ends or is dropped. `is_shown`: whether clients may
+    /// see what the process prints.
     pub(super) async fn watch<T>(
         &self,
         handle: &TransportHandle,
         live: &Arc<LiveConnection>,
+        is_shown: bool,
         attempt: impl Future<Output = T>,
     ) -> T {
-        *self.0.current.lock() = Some((handle.clone(), live.clone()));
+        *self.0.current.lock() = is_shown.then(|| (handle.clone(), live.clone()));
         let _guard = WatchGuard(self);
         attempt.await
     }
