@@ -2,7 +2,7 @@
 //!
 //! # Theory of operation
 //!
-//! - `text` makes text of others safe to show, and `telemetry` writes the log.
+//! - `text` makes text of others safe to show, `redact` masks the secrets in it, and `telemetry` writes the log.
 //! - `files` reads files that may block or never end, and `private_files` reads and writes our own files, after it has
 //!   checked who else may. `blocking` runs work that may block, with a deadline.
 //! - `use_count` counts the users of what is closed when nobody uses it.
