@@ -1,5 +1,6 @@
 """An MCP server on stdin and stdout whose answers are the files of a directory: `tools.0.json` is the first page of
-`tools/list`, and so on. Its calls return "ok". With `--changes`, it says after each list that its tools changed. With
+`tools/list`, and so on. Its calls return "ok", but those of four tools: `json` returns JSON, `large` 1 MB, `slow` nothing,
+and `flood` sends progress without an answer. With `--changes`, it says after each list that its tools changed. With
 `--asks`, it sends requests without end at its first call, and reads nothing any more. It parses no JSON but that of small
 requests."""
 
@@ -18,6 +19,7 @@ LISTS = {
 directory = pathlib.Path(sys.argv[1])
 changes = "--changes" in sys.argv
 out = sys.stdout.buffer
+PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":"' + b"x" * 1000 + b'"}}\n'
 
 
 def page_of(member, cursor):
@@ -36,6 +38,17 @@ for line in open(0, "rb", buffering=1 << 20):
         result = (directory / "initialize.json").read_bytes()
     elif method in LISTS:
         result = page_of(LISTS[method], params.get("cursor", "0"))
+    elif method == "tools/call" and params["name"] == "slow":
+        continue
+    elif method == "tools/call" and params["name"] == "flood":
+        token = json.dumps(params.get("_meta", {}).get("progressToken")).encode()
+        out.write(PROGRESS % token * 6000)
+        out.flush()
+        continue
+    elif method == "tools/call" and params["name"] == "json":
+        result = b'{"content":[{"type":"text","text":"{\\"a\\":[1]}"}]}'
+    elif method == "tools/call" and params["name"] == "large":
+        result = b'{"content":[{"type":"text","text":"%s"}]}' % (b"x" * (1 << 20))
     elif method == "resources/read":
         result = b'{"contents":[{"uri":"x","text":"ok"}]}'
     elif method == "prompts/get":

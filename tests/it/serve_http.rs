@@ -7,6 +7,7 @@
 //! - `oauth`: access tokens of an authorization server, and attacks with them;
 //! - `carried`: what a client carries from one replica to another;
 //! - `limits`: floods and slow clients;
+//! - `shares`: what users share;
 //! - `operation`: probes, the end, and servers that are not for all;
 //! - `replicas`: three of them behind HAProxy.
 
@@ -26,6 +27,7 @@ mod operation;
 // HAProxy and /usr/bin of Linux.
 #[cfg(not(target_os = "macos"))]
 mod replicas;
+mod shares;
 mod streams;
 mod users;
 

@@ -5,14 +5,14 @@
 //! that finds no free thread waits for one, in our code as in the libraries that use the same threads (DNS lookups,
 //! D-Bus). [`run`] limits that wait together with the work.
 
+use crate::fair::Turns;
 use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// The largest number of threads. A hung file system or a stdin that is a terminal takes one each.
@@ -25,7 +25,7 @@ pub const MAX_INLINE_BYTES: usize = 256 << 10;
 /// How long work on more may wait for its turn, and take.
 const BULK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of such work is done at a time. The other threads are for files.
-static BULK_TURNS: Semaphore = Semaphore::const_new(2);
+static BULK_TURNS: LazyLock<Turns> = LazyLock::new(|| Turns::new(2));
 
 /// Why blocking work has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -94,8 +94,8 @@ pub async fn run<T: Send + 'static>(
 }
 
 /// Runs `work`, which processes `bytes` bytes of servers' lists: on this thread if they are few ([`MAX_INLINE_BYTES`]),
-/// else on a thread that may block, so that no server's list delays another server. There, it may wait 30 s for its
-/// turn, and take 30 s. The work takes at most n log n for n bytes.
+/// else in a turn ([`run_in_turn`]), so that no server's list delays another server. The work takes at most n log n for n
+/// bytes.
 ///
 /// # Errors
 ///
@@ -107,8 +107,19 @@ pub async fn run_on<T: Send + 'static>(
     if bytes <= MAX_INLINE_BYTES {
         return Ok(work());
     }
-    let turn = BULK_TURNS.acquire();
-    let turn = timeout(BULK_TIMEOUT, turn).await.map_err(|_| BlockingError::TimedOut(BULK_TIMEOUT))?;
+    run_in_turn(work).await
+}
+
+/// Runs `work`, which takes long, on a thread that may block. It may wait 30 s for its turn, and take 30 s. Users take
+/// turns ([`Turns`]).
+///
+/// # Errors
+///
+/// See [`BlockingError`].
+pub async fn run_in_turn<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, BlockingError> {
+    let turn = BULK_TURNS.take(BULK_TIMEOUT).await.ok_or(BlockingError::TimedOut(BULK_TIMEOUT))?;
     run(BULK_TIMEOUT, move || {
         let _turn = turn;
         work()

@@ -5,6 +5,7 @@
 //! - `text` makes text of others safe to show, `redact` masks the secrets in it, and `telemetry` writes the log.
 //! - `files` reads files that may block or never end, and `private_files` reads and writes our own files, after it has
 //!   checked who else may. `blocking` runs work that may block, with a deadline.
+//! - `fair` divides amounts and turns among users.
 //! - `use_count` counts the users of what is closed when nobody uses it.
 //! - `procfs` reads what Linux tells about processes.
 //! - `clock` is the time, `random` and `digest` wrap the cryptography, and `memory` configures the allocator.
@@ -29,6 +30,7 @@ pub mod atomic;
 pub mod blocking;
 pub mod clock;
 pub mod digest;
+pub mod fair;
 pub mod files;
 pub mod memory;
 pub mod private_files;

@@ -204,6 +204,28 @@ fn timeout_setting(method: &str) -> Option<&'static str> {
     }
 }
 
+/// Returns the error for an answer of so many bytes that does not fit beside those that its user has not read.
+pub fn answer_without_room(bytes: usize) -> RpcError {
+    let why = format!(
+        "the answer ({bytes} bytes) was dropped because too many large answers wait to be read; the request was carried \
+         out. Read the other answers first, or ask for less at once"
+    );
+    RpcError::new(code::INTERNAL_ERROR, why)
+}
+
+/// Returns the error for a request that would listen for more than a request or its user may.
+pub(crate) fn too_many_topics(limit: &str) -> RpcError {
+    invalid_params(format!("params.notifications names too many resources and tasks: {limit}"))
+}
+
+/// Returns why a request to a server is not sent that has so many requests of its user in flight.
+pub(crate) fn too_many_in_flight(own: usize) -> String {
+    format!(
+        "{own} of your requests to this server are in flight, and the others are left to other users; wait for some \
+         answers, then call again"
+    )
+}
+
 /// Returns the error for an answer of an upstream that does not exist in the client's era.
 pub(crate) fn untranslatable(group: &GroupName, method: &str, why: &str) -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, format!("group {group} did not answer {method}: {why}"))

@@ -2,6 +2,7 @@
 
 use super::oauth::{OAuthResource, TokenError};
 use super::tokens::{Principal, TokenTable, UserProfile};
+use base::fair::User;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use std::collections::BTreeSet;
@@ -75,6 +76,11 @@ impl UserAccess {
             Some(oauth) => oauth.principal(token).await.map_err(AccessError::Token),
             None => Err(AccessError::Token(TokenError::Invalid)),
         }
+    }
+
+    /// Returns the user for whom a request of a principal counts. Where nobody says who they are, it is nobody's.
+    pub(crate) fn user(&self, principal: &Principal) -> User {
+        (!self.is_anyone()).then(|| principal.name.clone())
     }
 
     /// Returns the `WWW-Authenticate` for a request that was refused.

@@ -1,5 +1,6 @@
 //! Reads the body of a request: within a limit, a deadline, and the memory for messages of the whole process.
 
+use base::fair::User;
 use bytes::{Bytes, BytesMut};
 use hyper::body::Body;
 use std::future::poll_fn;
@@ -16,7 +17,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) enum RequestBodyError {
     /// It exceeds the limit.
     TooLong,
-    /// The memory for messages is used up.
+    /// The memory for messages is used up, or the user's share of it.
     OverBudget,
     /// It did not come in time.
     TooSlow,
@@ -24,7 +25,7 @@ pub(crate) enum RequestBodyError {
     Incomplete,
 }
 
-/// Reads a body of at most `limit` bytes, for 30 s at most. Line breaks between the tokens of the JSON become spaces: a
+/// Reads a body of at most `limit` bytes, for 30 s at most. It counts for its user. Line breaks between the tokens of the JSON become spaces: a
 /// server behind a pipe would read them as the ends of messages.
 ///
 /// # Errors
@@ -33,16 +34,21 @@ pub(crate) enum RequestBodyError {
 pub(crate) async fn read(
     body: impl Body<Data = Bytes> + Unpin,
     limit: usize,
+    user: User,
 ) -> Result<Bytes, RequestBodyError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(RequestBodyError::TooLong);
     }
-    let read = timeout(BODY_TIMEOUT, collect(body, limit)).await;
+    let read = timeout(BODY_TIMEOUT, collect(body, limit, user)).await;
     read.map_err(|_| RequestBodyError::TooSlow)?
 }
 
-async fn collect(mut body: impl Body<Data = Bytes> + Unpin, limit: usize) -> Result<Bytes, RequestBodyError> {
-    let mut reservation = Reservation::default();
+async fn collect(
+    mut body: impl Body<Data = Bytes> + Unpin,
+    limit: usize,
+    user: User,
+) -> Result<Bytes, RequestBodyError> {
+    let mut reservation = Reservation::of_user(user);
     let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
     loop {
         let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
@@ -103,14 +109,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_body_is_given_up() {
         let begin = Instant::now();
-        let read = read(Trickle(interval(Duration::from_secs(1))), 1000).await;
+        let read = read(Trickle(interval(Duration::from_secs(1))), 1000, None).await;
         assert_eq!((read, begin.elapsed()), (Err(RequestBodyError::TooSlow), BODY_TIMEOUT));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_has_a_limit() {
         let body = Trickle(interval(Duration::from_millis(1)));
-        assert_eq!(read(body, 1000).await, Err(RequestBodyError::TooLong));
+        assert_eq!(read(body, 1000, None).await, Err(RequestBodyError::TooLong));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Answers: JSON, or a stream of events if something has to be sent before the answer.
 
 use super::grant::Grant;
+use base::fair::User;
 use bytes::Bytes;
-use front::errors;
+use front::errors::{self, RpcError};
 use front::session::request_span;
 use futures_util::FutureExt;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -17,6 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Span;
+use wire::budget::Reservation;
 use wire::inbound::ResponseFuture;
 use wire::output::FrameQueue;
 use wire::protocol::code;
@@ -78,6 +80,8 @@ pub(crate) struct PendingAnswer {
     pub(crate) answer: ResponseFuture,
     /// What is sent before the answer.
     pub(crate) queue: FrameQueue,
+    /// For whom the answer counts while it is not read.
+    pub(crate) user: User,
     /// Whether an unknown method is a status of its own (from revision 2026-07-28 on).
     pub(crate) has_status_of_errors: bool,
     /// Whether the client takes streams.
@@ -153,6 +157,10 @@ impl PendingAnswer {
         if !self.grant.holds().await {
             return access_ended();
         }
+        let reply = match reply {
+            Ok(result) => held_for(&self.user, result).await.map_err(Raw::from),
+            error => error,
+        };
         let code = reply.as_ref().err().and_then(raw::error_code);
         let status = match code {
             Some(code) if self.has_status_of_errors => status_of(code, StatusCode::OK),
@@ -223,8 +231,20 @@ impl EventState {
         }
         self.is_over = true;
         self.pending.log.status = Some(StatusCode::OK);
-        self.reply.take().map(|reply| event(Frame::response(&self.pending.id, reply)))
+        let answer = event(Frame::response(&self.pending.id, self.reply.take()?));
+        let held = held_for(&self.pending.user, answer).await;
+        Some(held.unwrap_or_else(|error| event(Frame::response(&self.pending.id, Err(error.into())))))
     }
+}
+
+/// Counts an answer for its user until it is sent.
+///
+/// # Errors
+///
+/// The user has read too little of other answers for 2 s.
+async fn held_for(user: &User, answer: Bytes) -> Result<Bytes, RpcError> {
+    let bytes = answer.len();
+    Reservation::hold_for(user.clone(), answer).await.ok_or_else(|| errors::answer_without_room(bytes))
 }
 
 /// Returns a message as an event. It has no line breaks.
@@ -298,13 +318,21 @@ mod tests {
     use wire::output::Output;
 
     fn exchange(answer: ResponseFuture) -> (Output, PendingAnswer) {
-        let (output, queue) = Output::queued(1 << 20);
+        let (output, queue) = Output::queued(1 << 20, Reservation::default());
         let id = Raw::from_static(b"\"x\"");
         let request = Request { id: id.clone(), method: "ping".into(), params: None };
         let log = AnswerLog::new(&request, "ann");
         let (grant, _) = grant(UserAccess::default());
-        let pending =
-            PendingAnswer { id, answer, queue, has_status_of_errors: true, takes_events: true, grant, log };
+        let pending = PendingAnswer {
+            id,
+            answer,
+            queue,
+            user: None,
+            has_status_of_errors: true,
+            takes_events: true,
+            grant,
+            log,
+        };
         (output, pending)
     }
 

@@ -9,6 +9,7 @@ use super::request_body::{self, RequestBodyError};
 use super::response::{AnswerLog, PendingAnswer, ResponseBody, document, json, status_of, text};
 use super::state::{HttpFront, MAX_HEAD_BYTES, Readiness};
 use super::tokens::Principal;
+use base::fair;
 use front::errors;
 use front::own_tools;
 use front::server::single_request::RequestServer;
@@ -22,13 +23,15 @@ use hyper::{HeaderMap, Method as HttpMethod, Request as HttpRequest, Response, S
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::budget::Reservation;
 use wire::inbound::ResponseFuture;
 use wire::output::Output;
 use wire::protocol::methods::{Method, notification};
 use wire::protocol::{Era, code};
 use wire::{Message, Raw, Request, error_object};
 
-/// How many bytes of notifications may wait for a client before its stream is ended.
+/// How many bytes of notifications may wait for a client before its stream is ended. What waits in all streams of a user
+/// counts in the memory for messages.
 const MAX_QUEUED_BYTES: usize = 1 << 20;
 /// How long to wait before a request that found no room is sent again.
 const ROOM_RETRY: Duration = Duration::from_secs(5);
@@ -123,12 +126,13 @@ async fn checked(
         let line = "the servers of this profile are not loaded yet: the request may be sent again\n";
         return Err(retry_later(StatusCode::SERVICE_UNAVAILABLE, SERVERS_RETRY, line));
     };
+    let user = access.user(&principal);
     let token = bearer_token(request.headers());
     let config = server.groups().config_changes();
     let grant = Grant::new(front, access, token, principal, config);
     let (head, body) = request.into_parts();
     let limit = server.groups().config().settings.max_message_bytes;
-    let body = request_body::read(body, limit).await.map_err(|error| unreadable(&error))?;
+    let body = request_body::read(body, limit, user.clone()).await.map_err(|error| unreadable(&error))?;
     let request = match Message::parse_line(body) {
         Ok(Message::Request(request)) => request,
         Ok(Message::Notification { method, .. }) => return Err(notification_answer(&method)),
@@ -137,7 +141,7 @@ async fn checked(
         }
         Err((error, _)) => return Err(bad_request(&NO_ID, errors::malformed(&error).into())),
     };
-    begin(front, &server, &head.headers, request, grant, permit).await
+    fair::on_behalf_of(user, begin(front, &server, &head.headers, request, grant, permit)).await
 }
 
 /// Returns who makes a request that may be served.
@@ -213,7 +217,7 @@ fn check_head(front: &HttpFront, request: &HttpRequest<Incoming>) -> Result<(), 
     }
 }
 
-/// Begins to serve a request.
+/// Begins to serve a request of the user of this task.
 ///
 /// # Errors
 ///
@@ -222,10 +226,12 @@ async fn begin(
     front: &HttpFront,
     server: &RequestServer,
     headers: &HeaderMap,
-    request: Request,
+    mut request: Request,
     grant: Grant,
     permit: RequestPermit,
 ) -> Result<PendingAnswer, Refused> {
+    // A slice would keep the whole body while its answer is a stream.
+    request.id = Raw::copy_from_slice(&request.id);
     let (id, era) = (request.id.clone(), request.era());
     let disagree = |error: Raw| bad_request(&id, error);
     mcp_headers::check(headers, &request, server.latest_revision()).map_err(disagree)?;
@@ -234,17 +240,18 @@ async fn begin(
     if request.method.known() == Some(Method::SubscriptionsListen) && !takes_events {
         return Err(refuse(StatusCode::NOT_ACCEPTABLE, "the answer is a text/event-stream\n"));
     }
-    let (output, queue) = Output::queued(MAX_QUEUED_BYTES);
+    let user = fair::user();
+    let (output, queue) = Output::queued(MAX_QUEUED_BYTES, Reservation::of_user(user.clone()));
     let name = grant.name().clone();
     let log = AnswerLog::new(&request, &name);
     let caller = Caller { principal: name, keys: front.keys() };
     let answer = log.span.in_scope(|| server.serve(request, caller, output));
     let answer = answer.map_err(|error| refused(&id, era, error.into()))?;
     let open = (permit, front.open_request());
-    let answer: ResponseFuture = Box::pin(async move {
+    let answer: ResponseFuture = Box::pin(fair::on_behalf_of(user.clone(), async move {
         let _open = open;
         answer.await
-    });
+    }));
     let answer = match era {
         Era::Stateless => answer,
         // A client of the handshake era that goes away has not cancelled its request.
@@ -254,6 +261,7 @@ async fn begin(
         id,
         answer,
         queue,
+        user,
         has_status_of_errors: era == Era::Stateless,
         takes_events,
         grant,
@@ -369,7 +377,7 @@ fn unreadable(error: &RequestBodyError) -> Refused {
         RequestBodyError::OverBudget => retry_later(
             StatusCode::SERVICE_UNAVAILABLE,
             ROOM_RETRY,
-            "too many large messages are being handled\n",
+            "too many large messages are being handled, or too many of yours: wait for answers, and read them\n",
         ),
         RequestBodyError::TooSlow => refuse(StatusCode::REQUEST_TIMEOUT, "the body did not come in time\n"),
         RequestBodyError::Incomplete => refuse(StatusCode::BAD_REQUEST, "the body is not complete\n"),

@@ -3,8 +3,8 @@
 //! # Theory of operation
 //!
 //! A program comes from a model and its input from a server, and either may be hostile. So a program runs in a process
-//! of its own, which is our own program started again: [`JqRunner`] starts it (`process`), passes it the program and
-//! the input on stdin, and reads its outputs. The process (`child`) has an empty environment, no descriptors but stdin,
+//! of its own, which is our own program started again: [`JqRunner`] starts it in its turn (`process`), passes it the
+//! program and the input on stdin, and reads its outputs. The process (`child`) has an empty environment, no descriptors but stdin,
 //! stdout and stderr, and limits of the system (`limits`) on its memory, its time, its files and its processes.
 //! `spawn_unix` and `spawn_windows` start it. On Windows, a Job Object has the limits, and the process also checks them
 //! itself (`watchdog`); nothing limits its files there.
@@ -21,7 +21,8 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), jq::JqError> {
-//! let outputs = jq::JqRunner::default().run(".items[].name", r#"{"items":[{"name":"a"}]}"#.into()).await?;
+//! let turn = jq::JqRunner::default().turn().await?;
+//! let outputs = turn.run(".items[].name", r#"{"items":[{"name":"a"}]}"#.into()).await?;
 //! assert_eq!(outputs.trim(), r#""a""#);
 //! # Ok(())
 //! # }
@@ -41,4 +42,4 @@ mod spawn_windows;
 #[cfg(windows)]
 mod watchdog;
 
-pub use process::{JqError, JqRunner};
+pub use process::{JqError, JqRunner, JqTurn};

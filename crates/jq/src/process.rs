@@ -7,12 +7,11 @@ use super::outcome;
 use super::spawn_unix::{exited, spawn};
 #[cfg(windows)]
 use super::spawn_windows::{exited, spawn};
+use base::fair::{Turn, Turns};
 use bytes::Bytes;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// How many programs run at the same time.
@@ -57,23 +56,54 @@ pub enum JqError {
     NotStarted(String),
 }
 
-/// Runs programs, a few at a time. Clones take turns with each other.
+/// Runs programs, a few at a time. Clones take turns with each other, and so do users.
 #[derive(Clone)]
 pub struct JqRunner {
-    /// A permit for each program that may run.
-    turns: Arc<Semaphore>,
+    turns: Turns,
+}
+
+/// The turn of a program, until this is dropped.
+pub struct JqTurn {
+    _turn: Turn,
 }
 
 impl Default for JqRunner {
     fn default() -> Self {
-        Self { turns: Arc::new(Semaphore::new(MAX_PROCESSES)) }
+        Self { turns: Turns::new(MAX_PROCESSES) }
     }
 }
 
 impl JqRunner {
+    /// Waits for the turn of a program, for 30 s at most. What is done to prepare the input is done in the turn as well.
+    ///
+    /// # Errors
+    ///
+    /// The turn did not come.
+    pub async fn turn(&self) -> Result<JqTurn, JqError> {
+        let turn = self.turns.take(TURN_TIMEOUT).await.ok_or(JqError::Busy)?;
+        Ok(JqTurn { _turn: turn })
+    }
+
+    /// Checks that `program` compiles. Runs it without an input when its turn comes. A
+    /// program that could not be tried passes.
+    ///
+    /// # Errors
+    ///
+    /// The program does not compile, or is too large.
+    pub async fn check(&self, program: &str) -> Result<(), JqError> {
+        let Ok(turn) = self.turn().await else { return Ok(()) };
+        match turn.run(program, Bytes::new()).await {
+            Err(error @ (JqError::Invalid(_) | JqError::TooLarge(_))) => Err(error),
+            // It compiles, and an empty input is no JSON.
+            _ => Ok(()),
+        }
+    }
+}
+
+impl JqTurn {
     /// Runs `program` over `input`, which is JSON. Returns its outputs, one on each line: strings as they are,
-    /// everything else as JSON. A program without outputs returns an empty text. Waits for its turn for 30 s at most,
-    /// and for the outputs for 10 s at most. If the future is dropped, the process is killed.
+    /// everything else as JSON. A program without outputs returns an empty text. Waits for the outputs for 10 s at most.
+    /// If the future is dropped, the process is killed.
     ///
     /// # Errors
     ///
@@ -85,28 +115,12 @@ impl JqRunner {
         if input.len() > MAX_INPUT_BYTES {
             return Err(JqError::TooLarge("the result"));
         }
-        let turn = timeout(TURN_TIMEOUT, self.turns.acquire()).await;
-        let Ok(Ok(_turn)) = turn else { return Err(JqError::Busy) };
         let answered = timeout(WALL_TIME, exchange(program, &input)).await;
         match answered {
             Ok(Ok((answer, exit))) => parse(&answer, exit),
             Ok(Err(error)) => Err(JqError::NotStarted(error.to_string())),
             // The process was dropped, which ends it.
             Err(_) => Err(JqError::TimedOut),
-        }
-    }
-
-    /// Checks that `program` compiles. Runs it without an input and waits for its turn like [`run`](Self::run). A
-    /// program that could not be tried passes.
-    ///
-    /// # Errors
-    ///
-    /// The program does not compile, or is too large.
-    pub async fn check(&self, program: &str) -> Result<(), JqError> {
-        match self.run(program, Bytes::new()).await {
-            Err(error @ (JqError::Invalid(_) | JqError::TooLarge(_))) => Err(error),
-            // It compiles, and an empty input is no JSON.
-            _ => Ok(()),
         }
     }
 }

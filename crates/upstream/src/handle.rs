@@ -7,6 +7,7 @@ use crate::error::UpstreamError;
 use crate::snapshot::Snapshot;
 use crate::start_progress::StartProgress;
 use crate::stats::GroupStats;
+use base::fair::Shares;
 use config::{GroupName, ServerConfig};
 use process::server_log::{LogCursor, LogPage, ServerLog};
 use std::ops::Deref;
@@ -30,6 +31,8 @@ pub struct GroupHandle {
     pub(crate) snapshot: watch::Receiver<Arc<Snapshot>>,
     /// Counts and times of the group's calls.
     pub stats: Arc<GroupStats>,
+    /// The requests in flight, which the users over HTTP share.
+    pub in_flight: Shares,
     /// Set when a stateful server that had been called was lost.
     pub(crate) lost_state: Arc<AtomicBool>,
     /// What the group's processes wrote to stderr.

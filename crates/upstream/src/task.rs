@@ -18,6 +18,8 @@ use crate::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
 use crate::select::{notified_after, optional, until};
 use crate::snapshot::Snapshot;
 use crate::stats::GroupStats;
+use crate::transport::remote::driver::MAX_IN_FLIGHT_REQUESTS;
+use base::fair::Shares;
 use common::{SharedState, in_slot};
 use config::GroupName;
 use config::tool_rules::Rules;
@@ -97,8 +99,9 @@ pub fn create(
         refresh: None,
         refresh_waiting: Vec::new(),
     };
-    let upstream =
-        Upstream(Arc::new(GroupHandle { name, mailbox, snapshot, stats, lost_state, log, startup }));
+    let in_flight = Shares::new(MAX_IN_FLIGHT_REQUESTS);
+    let handle = GroupHandle { name, mailbox, snapshot, stats, in_flight, lost_state, log, startup };
+    let upstream = Upstream(Arc::new(handle));
     // Boxed, because it is large and moved several times before it runs.
     (upstream, Box::pin(task.run().instrument(span)))
 }

@@ -8,8 +8,12 @@
 //! A message may take half of the bytes that all others leave free. So the largest messages are refused first and small
 //! ones pass until the end, and a message that is alone may take half of the budget. A message that is refused waits a
 //! moment for room, because a client that reads makes some.
+//!
+//! Where there are users (HTTP), what one sends, has not read and listens for counts for this user as well, who has a share
+//! of half as many bytes (`base::fair`): an answer is in memory twice while it becomes one for the user.
 
 use base::atomic::{AtomicUsize, Ordering};
+use base::fair::{Shares, User, UserShare};
 use bytes::Bytes;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -41,11 +45,13 @@ struct ByteBudget {
     limit: usize,
     /// Wakes the messages that wait for room.
     room: Notify,
+    /// What counts for users.
+    users: Shares,
 }
 
 impl ByteBudget {
     fn new(limit: usize) -> Self {
-        Self { used: AtomicUsize::new(0), limit, room: Notify::new() }
+        Self { used: AtomicUsize::new(0), limit, room: Notify::new(), users: Shares::new(limit / 2) }
     }
 
     /// Raises a reservation of `old` bytes to `new` bytes, if that is at most half of the bytes that the others leave
@@ -68,6 +74,8 @@ impl ByteBudget {
 pub struct Reservation {
     budget: &'static ByteBudget,
     bytes: usize,
+    /// The same number of bytes, if they count for a user.
+    share: Option<UserShare>,
     /// Until when a message that was refused waits for room.
     wait_until: Option<Instant>,
 }
@@ -81,7 +89,13 @@ impl Default for Reservation {
 
 impl Reservation {
     fn of(budget: &'static ByteBudget) -> Self {
-        Self { budget, bytes: 0, wait_until: None }
+        Self { budget, bytes: 0, share: None, wait_until: None }
+    }
+
+    /// Reserves nothing yet, of the budget of the process and of the share of a user, if there is one.
+    pub fn of_user(user: User) -> Self {
+        let share = user.is_some().then(|| BUDGET.users.share_of(user));
+        Self { share, ..Self::default() }
     }
 
     /// Reserves what a message of at least `bytes` bytes takes, and a step ahead. Waits for room up to `ROOM_TIMEOUT`,
@@ -91,10 +105,32 @@ impl Reservation {
             return true;
         }
         let wanted = bytes + STEP_BYTES;
+        self.until_room(bytes, |reservation| reservation.try_raise(wanted)).await
+    }
+
+    /// Counts a message that is in memory already, for a user. Waits for room in the user's share as `reserve` does. `None` if
+    /// there is none. All slices of the result share the reservation.
+    pub async fn hold_for(user: User, message: Bytes) -> Option<Bytes> {
+        let bytes = message.len();
+        if bytes <= UNCOUNTED_BYTES {
+            return Some(message);
+        }
+        let mut held = Self::of_user(user);
+        held.budget.used.fetch_add(bytes, Ordering::Relaxed);
+        held.bytes = bytes;
+        let take = |held: &mut Self| held.share.as_mut().is_none_or(|share| share.try_set(bytes));
+        let has_room = held.until_room(bytes, take).await;
+        has_room.then(|| Bytes::from_owner(HeldMessage { message, _reservation: held }))
+    }
+
+    /// Makes attempts to take room for a message, at first and whenever some becomes free, up to `ROOM_TIMEOUT` after the
+    /// first one. Returns whether one succeeded. Cancel-safe.
+    async fn until_room(&mut self, bytes: usize, mut take: impl FnMut(&mut Self) -> bool) -> bool {
+        let budget = self.budget;
         loop {
-            let room = self.budget.room.notified();
-            if self.budget.try_raise(self.bytes, wanted) {
-                (self.bytes, self.wait_until) = (wanted, None);
+            let room = budget.room.notified();
+            if take(self) {
+                self.wait_until = None;
                 return true;
             }
             let deadline = *self.wait_until.get_or_insert_with(|| Instant::now() + ROOM_TIMEOUT);
@@ -107,6 +143,30 @@ impl Reservation {
         }
     }
 
+    /// Reserves this many bytes, which are more than before. Returns whether there is room.
+    pub fn try_raise(&mut self, bytes: usize) -> bool {
+        if !self.share.as_mut().is_none_or(|share| share.try_set(bytes)) {
+            return false;
+        }
+        let is_raised = self.budget.try_raise(self.bytes, bytes);
+        if is_raised {
+            self.bytes = bytes;
+        } else if let Some(share) = &mut self.share {
+            share.set(self.bytes);
+        }
+        is_raised
+    }
+
+    /// Gives everything back.
+    pub fn clear(&mut self) {
+        if let Some(share) = &mut self.share {
+            share.set(0);
+        }
+        if self.bytes > 0 {
+            self.budget.release(std::mem::take(&mut self.bytes));
+        }
+    }
+
     /// Makes the reservation a part of the bytes of the message. All slices of the result share it.
     pub fn hold(mut self, message: Bytes) -> Bytes {
         if message.len() <= UNCOUNTED_BYTES {
@@ -116,6 +176,9 @@ impl Reservation {
         self.budget.used.fetch_add(message.len(), Ordering::Relaxed);
         self.budget.release(self.bytes);
         self.bytes = message.len();
+        if let Some(share) = &mut self.share {
+            share.set(self.bytes);
+        }
         Bytes::from_owner(HeldMessage { message, _reservation: self })
     }
 }
@@ -123,7 +186,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.budget.release(self.bytes);
+            self.clear();
         }
     }
 }
@@ -201,6 +264,43 @@ mod tests {
         assert_eq!(outcomes, [false, true, true, true, true, false, true, true]);
         assert!(used(budget) <= budget.limit);
         assert!(Reservation::of(budget).reserve(UNCOUNTED_BYTES).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_user_holds_leaves_room_for_another() {
+        let budget = budget(64 * MB);
+        let of = |name: &str| {
+            let share = Some(budget.users.share_of(Some(name.into())));
+            Reservation { share, ..Reservation::of(budget) }
+        };
+        let (mut held, mut count) = (Vec::new(), 0);
+        for size in [5 * MB; 10] {
+            let mut reservation = of("ann");
+            if reservation.reserve(size).await {
+                held.push(reservation.hold(Bytes::from(vec![b'x'; size])));
+                count += 1;
+            }
+        }
+        assert_eq!((count, used(budget)), (3, 15 * MB), "half of what users have");
+        let mut bob = of("bob");
+        assert!(bob.reserve(7 * MB).await);
+        let mut other = of("bob");
+        assert!(!other.reserve(4 * MB).await && Reservation::of(budget).reserve(4 * MB).await);
+        bob.clear();
+        assert!(other.reserve(4 * MB).await);
+        drop((held, bob, other));
+        assert_eq!(used(budget), 0);
+        assert!(of("ann").reserve(15 * MB).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_waits_for_room_in_its_users_share() {
+        let answer = || Reservation::hold_for(Some("slow".into()), Bytes::from(vec![b'x'; 40 * MB]));
+        let (first, begin) = (answer().await.unwrap(), Instant::now());
+        assert!(answer().await.is_none() && begin.elapsed() == ROOM_TIMEOUT);
+        let (second, ()) = tokio::join!(answer(), async { drop(first) });
+        assert!(second.is_some());
+        assert!(Reservation::hold_for(None, second.unwrap()).await.is_some());
     }
 
     #[tokio::test(start_paused = true)]

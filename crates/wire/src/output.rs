@@ -11,8 +11,10 @@
 //! side that writes a long answer before it reads our next request would wait for us else, and we for it.
 
 use super::Frame;
+use crate::budget::Reservation;
 pub use crate::output::pollable_fd::PollableFd;
 use batch::{WrittenBytes, advance, try_write};
+use queue_limit::QueueLimit;
 use shared::{HIGH_WATER, Shared};
 use std::collections::VecDeque;
 use std::io;
@@ -27,6 +29,7 @@ mod frame_queue;
 #[cfg(unix)]
 pub mod pipe_size;
 pub mod pollable_fd;
+mod queue_limit;
 mod shared;
 mod unread;
 
@@ -65,9 +68,9 @@ impl Output {
     }
 
     /// Creates an output whose frames another part of the program takes, one after the other. It is closed once more than
-    /// `limit` bytes are queued (see [`set_limit`](Self::set_limit)).
-    pub fn queued(limit: usize) -> (Self, FrameQueue) {
-        let shared = Shared::new(None, limit);
+    /// `limit` bytes are queued (see [`set_limit`](Self::set_limit)), or if the reservation finds no room for them.
+    pub fn queued(limit: usize, reservation: Reservation) -> (Self, FrameQueue) {
+        let shared = Shared::new(None, QueueLimit::reserved(limit, reservation));
         (Self(shared.clone()), FrameQueue { shared, taken: VecDeque::new() })
     }
 
@@ -76,7 +79,7 @@ impl Output {
             Sink::Direct(direct) => Some(direct.clone()),
             Sink::Any(_) => None,
         };
-        let shared = Shared::new(direct, usize::MAX);
+        let shared = Shared::new(direct, QueueLimit::fixed(usize::MAX));
         (Self(shared.clone()), Writer { shared, sink })
     }
 
@@ -87,7 +90,8 @@ impl Output {
         if queue.closed {
             return false;
         }
-        if queue.bytes > queue.limit {
+        let bytes = queue.bytes;
+        if bytes > queue.limit.bytes && !queue.limit.raise(bytes) {
             queue.closed = true;
             queue.overflowed = true;
             queue.frames.clear();
@@ -176,7 +180,7 @@ impl Output {
     /// Gives up a reader that lets more than `bytes` pile up: the output then drops what is queued and takes no more. For
     /// connections whose feeders must not wait for a slow reader.
     pub fn set_limit(&self, bytes: usize) {
-        self.0.queue.lock().limit = bytes;
+        self.0.queue.lock().limit = QueueLimit::fixed(bytes);
     }
 
     /// Waits until the output was closed because more bytes were queued than the limit allows. Never returns if it is
@@ -262,6 +266,40 @@ mod tests {
     #[cfg(unix)]
     use tokio::net::unix::pipe;
     use tokio::time::{Duration, Instant, timeout};
+
+    /// Sends small frames until one is refused, and returns the bytes that were sent.
+    fn fill(output: &Output) -> usize {
+        let params = format!("\"{}\"", "x".repeat(900));
+        let frame = || Frame::notification("n", Some(params.clone().into()));
+        let sent = std::iter::repeat_with(frame).map(|frame| (frame.len(), output.send(frame)));
+        sent.map_while(|(bytes, is_sent)| is_sent.then_some(bytes)).sum()
+    }
+
+    #[tokio::test]
+    async fn the_queues_of_one_user_share_the_memory_for_messages() {
+        let user = || Reservation::of_user(Some("reads nothing".into()));
+        let queues: Vec<_> = (0..400).map(|_| Output::queued(1 << 20, user())).collect();
+        let waiting: usize = queues.iter().map(|(output, _)| fill(output)).sum();
+        assert!((50..90).contains(&(waiting >> 20)), "{waiting}");
+        let (other, _queue) = Output::queued(1 << 20, Reservation::of_user(Some("another".into())));
+        assert!(fill(&other) >= 1 << 20);
+        drop(queues);
+        let (again, mut queue) = Output::queued(1 << 20, user());
+        assert!(fill(&again) >= 1 << 20);
+        assert!(queue.try_next().is_none(), "a queue that overflowed is empty");
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_is_read_gives_its_memory_back() {
+        let (output, mut queue) = Output::queued(1 << 20, Reservation::of_user(Some("reads".into())));
+        let is_counted = || output.0.queue.lock().limit.bytes > crate::budget::UNCOUNTED_BYTES;
+        for n in 0..100 {
+            assert!(output.send(Frame::notification(&"n".repeat(1000 + n), None)));
+        }
+        assert!(is_counted());
+        while queue.try_next().is_some() {}
+        assert!(!is_counted());
+    }
 
     #[cfg(unix)]
     fn frame(n: usize) -> Frame {

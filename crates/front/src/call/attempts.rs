@@ -23,11 +23,12 @@ use crate::session::context::RequestContext;
 use crate::session::request_span;
 use crate::{errors, origins};
 use base::clock;
+use base::fair::{self, UserShare};
 use std::sync::Arc;
 use std::time::Duration;
 use upstream::{Lease, Snapshot, Upstream};
 use wire::body::Body;
-use wire::peer::{CallError, CallOptions};
+use wire::peer::{CallError, CallOptions, RetryHint};
 use wire::protocol::Era;
 use wire::protocol::methods::{Method, TimeoutClass};
 use wire::{CallReply, Raw, Reply, raw};
@@ -108,11 +109,12 @@ impl<'a> Attempts<'a> {
         request: &PreparedRequest,
     ) -> Result<Option<Reply>, RequestError> {
         let (context, group, method) = (self.context, &self.group, request.method);
-        let opened = match context.caller() {
+        let (opened, _share) = match context.caller() {
             Some(caller) => {
-                carried::open(caller, group, method, &request.params).map_err(errors::invalid_params)?
+                let opened = carried::open(caller, group, method, &request.params);
+                (opened.map_err(errors::invalid_params)?, Some(share(group, method)?))
             }
-            None => None,
+            None => (None, None),
         };
         let params = opened.as_deref().unwrap_or(&request.params);
         let options = CallOptions {
@@ -221,6 +223,22 @@ impl<'a> Attempts<'a> {
     fn unless_shutting_down(&self, error: RequestError) -> RequestError {
         if self.context.groups().is_shutting_down() { RequestError::ShuttingDown } else { error }
     }
+}
+
+/// Takes the place of one request in flight, for the user of this task.
+///
+/// # Errors
+///
+/// The user has as many as are a fair share.
+fn share(group: &Upstream, method: Method) -> Result<UserShare, RequestError> {
+    let mut share = group.in_flight.share_of(fair::user());
+    if share.try_set(1) {
+        return Ok(share);
+    }
+    let why = errors::too_many_in_flight(share.taken_by_user());
+    let error = CallError::Failed { why, hint: RetryHint::Never };
+    let unanswered = Unanswered { group: group.clone(), method, error, lost: None, login: None };
+    Err(RequestError::Unanswered(Box::new(unanswered)))
 }
 
 /// Returns whether the answer to a call is an error, or a result that says so.

@@ -133,16 +133,19 @@ async fn store(
     previewed.await.unwrap_or(result)
 }
 
-/// Runs a program over a result. `None` if the result is an error, has no content, or is no final result.
+/// Runs a program over a result, all in one turn. `None` if the result is an error, has no content, or is no final
+/// result.
 ///
 /// # Errors
 ///
-/// The result has no JSON, the program fails, or reading the result took too long.
+/// The result has no JSON, the program fails, its turn did not come, or reading the result took too long.
 pub async fn derive(
     runner: &JqRunner,
     result: &Raw,
     program: &str,
 ) -> Result<Option<DerivedResult>, SelectError> {
+    let turn = runner.turn().await;
+    let turn = turn.map_err(|error| SelectError { why: error.to_string(), shape: String::new() })?;
     let given = result.clone();
     let parse = move || ToolResult::parse(&given).map(|parsed| (parsed.json(), parsed));
     let parsed = blocking::run(WORK_TIMEOUT, parse).await;
@@ -154,7 +157,7 @@ pub async fn derive(
         }
     };
     let outputs = match json {
-        Some(json) => runner.run(program, json).await.map_err(|error| error.to_string()),
+        Some(json) => turn.run(program, json).await.map_err(|error| error.to_string()),
         None => Err(tool_errors::SELECT_WITHOUT_JSON.to_owned()),
     };
     match outputs {

@@ -2,6 +2,7 @@
 
 use config::GroupName;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use wire::peer::Peer;
 use wire::protocol::meta;
 use wire::{Raw, raw};
@@ -19,7 +20,7 @@ pub struct Listener {
     /// The list notifications that it wants.
     pub lists: HashSet<&'static str>,
     /// The resources that it wants, by group and URI, each with the URI that the client knows.
-    pub resources: HashMap<(GroupName, String), String>,
+    pub resources: HashMap<(GroupName, Arc<str>), String>,
     /// The tasks that it wants, by their ids, each with the id that the client knows.
     pub tasks: HashMap<String, String>,
     /// The notifications that came before the subscription was acknowledged; `None` afterwards.
@@ -52,12 +53,12 @@ impl SubscribedUris {
 impl Listener {
     /// Returns the client's URI for a resource, if the listener wants that resource or one above it.
     pub(super) fn resource(&self, group: &GroupName, uri: &str) -> Option<String> {
-        if let Some(known_as) = self.resources.get(&(group.clone(), uri.to_owned())) {
+        if let Some(known_as) = self.resources.get(&(group.clone(), uri.into())) {
             return Some(known_as.clone());
         }
         self.resources.iter().filter(|((of, _), _)| of == group).find_map(|((_, above), known_as)| {
             // Below a rewritten URI, the rest would have to be encoded as well.
-            (is_at_or_below(uri, above) && known_as == above).then(|| uri.to_owned())
+            (is_at_or_below(uri, above) && **known_as == **above).then(|| uri.to_owned())
         })
     }
 

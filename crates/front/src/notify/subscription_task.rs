@@ -32,9 +32,9 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
     /// A resource, by the URI that its group uses.
-    Resource(String),
+    Resource(Arc<str>),
     /// A task, by the id that its group uses. Only stateless servers take such subscriptions.
-    Task(String),
+    Task(Arc<str>),
 }
 
 impl Topic {
@@ -258,7 +258,7 @@ async fn send(
         return Some((Err(error.into()), false));
     };
     let params = topics.params.get(topic).cloned();
-    let params = params.unwrap_or_else(|| json!({ "uri": uri }).to_string().into());
+    let params = params.unwrap_or_else(|| json!({ "uri": &**uri }).to_string().into());
     let options = CallOptions::within(SUBSCRIBE_TIMEOUT);
     match lease.call(method.name(), Some(&params.into()), Era::Handshake, &options).await {
         Ok(reply) => {
@@ -350,8 +350,8 @@ fn listen_params(topics: &Topics) -> Raw {
     let (mut uris, mut tasks) = (Vec::new(), Vec::new());
     for topic in topics.holders.keys() {
         match topic {
-            Topic::Resource(uri) => uris.push(uri),
-            Topic::Task(id) => tasks.push(id),
+            Topic::Resource(uri) => uris.push(&**uri),
+            Topic::Task(id) => tasks.push(&**id),
         }
     }
     let mut params = json!({ "notifications": { "resourceSubscriptions": uris } });
@@ -368,5 +368,5 @@ fn acknowledges(params: &Raw, topic: &Topic) -> bool {
     let filter = raw::get(params, "notifications");
     let names = filter.and_then(|filter| raw::get(&filter, topic.filter_member()));
     let names: Vec<String> = names.and_then(|names| serde_json::from_slice(&names).ok()).unwrap_or_default();
-    names.contains(name)
+    names.iter().any(|accepted| **accepted == **name)
 }

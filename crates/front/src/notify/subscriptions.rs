@@ -9,6 +9,7 @@ use crate::ask::acquire::acquire;
 use crate::errors;
 use crate::session::instance_state::InstanceState;
 use crate::session::subscription_order::SubscriptionOrder;
+use base::fair::Shares;
 use config::GroupName;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -24,6 +25,8 @@ use wire::{Raw, Reply};
 
 /// The limit for the reply to a subscription. The task may be busy with several others, each within its own limit.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
+/// How many topics all `subscriptions/listen` may hold together. A user has a share of them.
+const MAX_LISTENED: usize = 10_000;
 const EMPTY: Raw = Raw::from_static(b"{}");
 
 /// The subscriptions of the clients of one instance.
@@ -32,6 +35,8 @@ pub struct Subscriptions {
     instance: Arc<InstanceState>,
     /// The tasks of the groups.
     state: Mutex<SubscriptionState>,
+    /// The topics that `subscriptions/listen` hold, which users share.
+    pub(crate) listened: Shares,
     /// Whether the instance serves no more.
     closed: watch::Sender<bool>,
 }
@@ -93,7 +98,8 @@ type PendingReplies = (watch::Receiver<TopicReplies>, u64);
 impl Subscriptions {
     /// Creates the subscriptions of an instance. There are none yet.
     pub fn new(instance: Arc<InstanceState>) -> Arc<Self> {
-        Arc::new(Self { instance, state: Mutex::default(), closed: watch::Sender::new(false) })
+        let listened = Shares::new(MAX_LISTENED);
+        Arc::new(Self { instance, state: Mutex::default(), listened, closed: watch::Sender::new(false) })
     }
 
     /// Returns a new holder for a request: `kind` is the kind of holder.

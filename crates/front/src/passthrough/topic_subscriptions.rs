@@ -6,10 +6,11 @@ use super::uri_lookup::Candidate;
 use crate::call::attempts::forward_method;
 use crate::client::Client;
 use crate::client::listener::Listener;
-use crate::errors;
+use crate::errors::{self, RpcError};
 use crate::notify::subscription_task::{Holder, Topic};
 use crate::notify::subscriptions::{Subscriptions, TopicGuard};
 use crate::session::invocation::Invocation;
+use base::fair::{self, UserShare};
 use config::GroupName;
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use upstream::connection::task_ids;
+use wire::budget::Reservation;
 use wire::protocol::meta;
 use wire::protocol::methods::{Method, notification};
 use wire::{Raw, Reply, raw};
@@ -28,8 +30,14 @@ const LIST_FLAGS: [(&str, &str); 3] = [
     ("promptsListChanged", notification::PROMPTS_LIST_CHANGED),
     ("resourcesListChanged", notification::RESOURCES_LIST_CHANGED),
 ];
-/// How many URIs, and how many tasks, one request may name. Further ones are ignored.
+/// How many URIs and tasks one request may name.
 const MAX_TOPICS: usize = 1000;
+/// How many bytes of URIs and ids of tasks one request may name.
+const MAX_TOPIC_BYTES: usize = 1 << 20;
+/// What a topic takes beside its own bytes, which it takes three times: here, as the client knows it, and for its server.
+const TOPIC_OVERHEAD: usize = 1 << 10;
+/// What a user is told who listens for too much.
+const TOO_MUCH: &str = "together with those that are listened for already they are more than your share; end other subscriptions first";
 /// How long a `subscriptions/listen` waits for the groups before it is acknowledged with what they accepted by then.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 const EMPTY: Raw = Raw::from_static(b"{}");
@@ -59,7 +67,7 @@ async fn subscribe_at(
     known_as: &str,
     holder: Holder,
 ) -> Reply {
-    let topics = vec![Topic::Resource(uri.clone())];
+    let topics = vec![Topic::Resource(uri.as_str().into())];
     let params = Some(invocation.params_with("uri", &uri));
     let progress = invocation.context.progress.as_ref();
     let held = subscriptions.hold(&group, topics, holder, params, progress).await;
@@ -80,7 +88,7 @@ async fn subscribe_at(
 pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocation) -> Reply {
     let known_as = invocation.string("uri")?;
     subscriptions.end_subscribes(&known_as);
-    let topic = |uri: &str| Topic::Resource(uri.to_owned());
+    let topic = |uri: &str| Topic::Resource(uri.into());
     // Meanwhile the URI may belong to another group, or to none.
     let client = &invocation.context.session.client;
     let held = client.notifications.subscribed_at(&known_as).filter(|_| !invocation.params.has("group"));
@@ -116,9 +124,14 @@ type WantedTopic = (Topic, String);
 
 /// `subscriptions/listen`, a request with this id. It is acknowledged with what the groups have accepted within
 /// `ACKNOWLEDGE_TIMEOUT`; before that, it may wait for groups that connect for the first time. It is answered when the
-/// session ends, and dropped when the client cancels it. It never fails.
+/// session ends, and dropped when the client cancels it.
+///
+/// # Errors
+///
+/// It names more than `MAX_TOPICS` or `MAX_TOPIC_BYTES`, or the user listens for too much already.
 pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, id: Raw) -> Reply {
     let filter = raw::get(&invocation.params, "notifications").unwrap_or(EMPTY);
+    let _held = TopicMemory::reserve(&subscriptions, &filter).await?;
     let is_set = |name: &str| raw::get(&filter, name).is_some_and(|flag| &flag[..] == b"true");
     let lists: Vec<_> = LIST_FLAGS.into_iter().filter(|(name, _)| is_set(name)).collect();
     let Wanted { by_group, unlisted } = Wanted::of(&invocation, &filter).await;
@@ -135,7 +148,8 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
         }
     }
     for (known_as, candidates) in &unlisted {
-        let found = candidates.iter().map(|c| ((c.group.name.clone(), c.uri.clone()), known_as.clone()));
+        let found =
+            candidates.iter().map(|c| ((c.group.name.clone(), c.uri.as_str().into()), known_as.clone()));
         resources.extend(found);
     }
     guard.client.notifications.add_listener(Listener {
@@ -170,6 +184,8 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
     let params = raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &id);
     guard.client.peer().notify(notification::SUBSCRIPTIONS_ACKNOWLEDGED, Some(params));
     guard.client.notifications.send_deferred(holder.number());
+    // The filter is not kept while nothing happens.
+    drop((invocation, filter, accepted));
 
     subscriptions.closed().await;
     Ok(raw::set_in(&EMPTY, "_meta", meta::SUBSCRIPTION, &id))
@@ -178,7 +194,38 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
 fn strings(filter: &Raw, member: &str) -> Vec<String> {
     let strings: Option<Vec<String>> =
         raw::get(filter, member).and_then(|list| serde_json::from_slice(&list).ok());
-    strings.unwrap_or_default().into_iter().take(MAX_TOPICS).collect()
+    strings.unwrap_or_default()
+}
+
+/// The memory of the topics of a request, which counts for its user until this is dropped.
+struct TopicMemory {
+    _number: UserShare,
+    _bytes: Reservation,
+}
+
+impl TopicMemory {
+    /// Reserves what the topics of a filter take, waiting for room for 2 s at most.
+    ///
+    /// # Errors
+    ///
+    /// They are too many for a request, or for the user.
+    async fn reserve(subscriptions: &Subscriptions, filter: &Raw) -> Result<Self, RpcError> {
+        let names = [strings(filter, "resourceSubscriptions"), strings(filter, "taskIds")].concat();
+        let bytes: usize = names.iter().map(String::len).sum();
+        if names.len() > MAX_TOPICS || bytes > MAX_TOPIC_BYTES {
+            let limit =
+                format!("{MAX_TOPICS} and {MAX_TOPIC_BYTES} bytes are the most in one request; make several");
+            return Err(errors::too_many_topics(&limit));
+        }
+        let user = fair::user();
+        let number = subscriptions.listened.take(user.clone(), names.len());
+        let number = number.ok_or_else(|| errors::too_many_topics(TOO_MUCH))?;
+        let mut memory = Reservation::of_user(user);
+        match memory.reserve(names.len() * TOPIC_OVERHEAD + 3 * bytes).await {
+            true => Ok(Self { _number: number, _bytes: memory }),
+            false => Err(errors::too_many_topics(TOO_MUCH)),
+        }
+    }
 }
 
 /// Returns the tasks of a filter: the id that clients of a connection see, and the one that this client knows. An id that
@@ -209,7 +256,7 @@ impl Wanted {
             match candidates.pop() {
                 Some(Candidate { group, uri, .. }) if candidates.is_empty() => {
                     let topics = wanted.by_group.entry(group.name.clone()).or_default();
-                    topics.push((Topic::Resource(uri), known_as));
+                    topics.push((Topic::Resource(uri.into()), known_as));
                 }
                 last => {
                     candidates.extend(last);
@@ -219,7 +266,7 @@ impl Wanted {
         }
         for (exposed_id, known_as) in task_ids_of(invocation, filter) {
             let Some((group, id)) = task_ids::parse(&exposed_id) else { continue };
-            let (group, topic) = (GroupName::new(&group), Topic::Task(id.to_owned()));
+            let (group, topic) = (GroupName::new(&group), Topic::Task(id.into()));
             wanted.by_group.entry(group).or_default().push((topic, known_as));
         }
         wanted
@@ -236,7 +283,7 @@ async fn hold_first(
 ) -> Option<(TopicGuard, Vec<WantedTopic>)> {
     let search = async {
         for Candidate { group, uri, .. } in candidates {
-            let wanted = vec![(Topic::Resource(uri), known_as.clone())];
+            let wanted = vec![(Topic::Resource(uri.into()), known_as.clone())];
             let held = hold(subscriptions, invocation, group.name.clone(), wanted, holder).await;
             if let Some((guard, accepted)) = held
                 && !accepted.is_empty()

@@ -17,7 +17,6 @@ use schema::signature::signature;
 use search::{Hit, SearchGroup, SearchIndex};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
 use upstream::pins::changes::RefusedTools;
 use upstream::{Catalog, GroupManager, Tool};
 use wire::{Raw, raw};
@@ -30,8 +29,6 @@ const MAX_LIMIT: usize = 20;
 const MAX_SUMMARY: usize = 100;
 /// The length of the best result's signature.
 const MAX_SIGNATURE: usize = 900;
-/// How long building the index may take.
-const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of a server's instructions is indexed as the description of its group.
 const MAX_INSTRUCTIONS: usize = 600;
 
@@ -39,7 +36,7 @@ const MAX_INSTRUCTIONS: usize = 600;
 #[derive(Default)]
 pub struct ToolSearch {
     /// Locked only to read or replace it.
-    index: Mutex<Option<Arc<GroupIndex>>>,
+    index: Arc<Mutex<Option<Arc<GroupIndex>>>>,
 }
 
 /// An index, and the groups that it was built from.
@@ -265,28 +262,38 @@ impl ToolSearch {
         })
     }
 
-    /// Returns the index of these groups, building it if they have changed.
+    /// Returns the index of these groups. Builds it in the user's turn, if they have changed and it was not built
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// Building it took longer than `INDEX_TIMEOUT`, or was aborted. The text is for the model.
+    /// Building it took or waited too long, or was aborted. The text is for the model.
     async fn index(&self, groups: Vec<IndexedGroup>) -> Result<Arc<GroupIndex>, String> {
-        let index = self.index.lock().clone();
-        if let Some(index) = index
-            && index.groups.len() == groups.len()
-            && index.groups.iter().zip(&groups).all(|(a, b)| a.is_same(b))
-        {
+        if let Some(index) = current(&self.index, &groups) {
             return Ok(index);
         }
+        let slot = self.index.clone();
+        let get = move || {
+            current(&slot, &groups).unwrap_or_else(|| {
+                let index = Arc::new(build(groups));
+                *slot.lock() = Some(index.clone());
+                index
+            })
+        };
         // It takes some 30 ms for a thousand tools, which no forwarded call should wait for.
-        let index = blocking::run(INDEX_TIMEOUT, move || Arc::new(build(groups))).await;
-        let index = index.map_err(|error| {
+        blocking::run_in_turn(get).await.map_err(|error| {
             tracing::error!(%error, "failed to index the tools");
             "The search is not available; get_dynamic_tools lists the tools of a group.".to_owned()
-        })?;
-        *self.index.lock() = Some(index.clone());
-        Ok(index)
+        })
     }
+}
+
+/// Returns the index in the slot if it is one of these groups.
+fn current(slot: &Mutex<Option<Arc<GroupIndex>>>, groups: &[IndexedGroup]) -> Option<Arc<GroupIndex>> {
+    let index = slot.lock().clone()?;
+    let is_current = index.groups.len() == groups.len()
+        && index.groups.iter().zip(groups).all(|(indexed, group)| indexed.is_same(group));
+    is_current.then_some(index)
 }
 
 /// Returns the groups whose tools are known or that cannot be used, and the names of those whose tools are not known,

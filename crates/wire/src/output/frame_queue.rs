@@ -1,6 +1,7 @@
 //! An output without a writer.
 
 use super::batch::WrittenBytes;
+use super::queue_limit::QueueLimit;
 use super::shared::Shared;
 use crate::Frame;
 use futures_util::FutureExt;
@@ -22,6 +23,10 @@ impl FrameQueue {
         }
         let frame = self.taken.pop_front()?;
         self.shared.note_written(self.shared.queue.lock(), WrittenBytes::of(&frame));
+        let mut queue = self.shared.queue.lock();
+        if queue.bytes == 0 {
+            queue.limit.reset();
+        }
         Some(frame)
     }
 
@@ -35,6 +40,7 @@ impl Drop for FrameQueue {
     fn drop(&mut self) {
         let mut queue = self.shared.queue.lock();
         queue.frames.clear();
+        queue.limit = QueueLimit::fixed(0);
         self.shared.close(queue);
     }
 }

@@ -3,6 +3,7 @@
 use super::batch::{WrittenBytes, advance, try_write};
 use super::coalesce::Flush;
 use super::pollable_fd::PollableFd;
+use super::queue_limit::QueueLimit;
 use crate::Frame;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -46,7 +47,7 @@ pub(super) struct Queue {
     /// Whether new frames are rejected.
     pub(super) closed: bool,
     /// The number of queued bytes above which the output gives up its reader.
-    pub(super) limit: usize,
+    pub(super) limit: QueueLimit,
     /// Whether it did.
     pub(super) overflowed: bool,
     /// The descriptor, if it is a non-blocking one and the writer has not ended.
@@ -55,7 +56,7 @@ pub(super) struct Queue {
 
 impl Shared {
     /// Creates an open output with an empty queue. `limit`: the number of queued bytes above which it gives up its reader.
-    pub(super) fn new(direct: Option<Arc<PollableFd>>, limit: usize) -> Arc<Self> {
+    pub(super) fn new(direct: Option<Arc<PollableFd>>, limit: QueueLimit) -> Arc<Self> {
         let queue = Queue {
             frames: VecDeque::new(),
             bytes: 0,

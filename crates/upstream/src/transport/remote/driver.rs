@@ -19,8 +19,8 @@ use wire::lines::LineReader;
 use wire::peer::{CallError, RetryHint};
 use wire::{Message, Raw, Request, raw};
 
-/// How many requests may be in flight. A further one fails at once.
-const MAX_IN_FLIGHT_REQUESTS: usize = 1024;
+/// How many requests to one server may be in flight. A further one fails at once.
+pub(crate) const MAX_IN_FLIGHT_REQUESTS: usize = 1024;
 /// How many tasks there may be before notifications are dropped.
 const MAX_TASKS: usize = 2 * MAX_IN_FLIGHT_REQUESTS;
 /// How many replies to requests of the server may be on their way. The next one, and everything behind it, waits for them:
