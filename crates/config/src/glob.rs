@@ -1,13 +1,15 @@
 //! Globs over names of tools: `*`, `?`, `[a-z]`, `[!a-z]`, `{one,other}`, and `\` before a character that stands for itself.
 //!
-//! A glob must match the whole name. No character is special in a name: `*` also matches `/`. The time for a match is
-//! at most the length of the glob times the length of the name, for any glob.
+//! A glob must match the whole name. No character is special in a name: `*` also matches `/`. A glob has a limited length,
+//! so the time for a match grows only with the length of the name, for any glob.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// How deep braces may be nested.
 const MAX_DEPTH: usize = 16;
+/// The longest glob, in bytes: as long as the longest name that MCP clients may use.
+const MAX_BYTES: usize = 1 << 10;
 
 /// A glob, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,9 @@ pub enum GlobError {
     /// `\` at the end.
     #[error("dangling '\\'")]
     DanglingEscape,
+    /// More than [`MAX_BYTES`].
+    #[error("it has {0} bytes, and the limit is {MAX_BYTES}; write several globs")]
+    TooLong(usize),
 }
 
 impl Glob {
@@ -57,9 +62,12 @@ impl Glob {
     ///
     /// # Errors
     ///
-    /// Fails if brackets, braces or escapes are incomplete, if a range ends before its start, or if braces are nested
-    /// deeper than 16 levels.
+    /// Fails if brackets, braces or escapes are incomplete, if a range ends before its start, if braces are nested
+    /// deeper than 16 levels, or if the text has more than 1,024 bytes.
     pub fn parse(text: &str) -> Result<Self, GlobError> {
+        if text.len() > MAX_BYTES {
+            return Err(GlobError::TooLong(text.len()));
+        }
         let mut chars = text.chars().peekable();
         let tokens = parse_tokens(&mut chars, 0)?;
         match chars.next() {
@@ -103,6 +111,9 @@ impl Glob {
 /// such a match may end. Position n is before the character n.
 fn advance(tokens: &[GlobToken], name: &[char], ends: &mut Vec<bool>) {
     for token in tokens {
+        if !ends.contains(&true) {
+            return;
+        }
         match token {
             GlobToken::AnyText => {
                 let mut is_after_start = false;
@@ -257,7 +268,8 @@ mod tests {
             ("{a", GlobError::UnclosedAlternatives),
             ("a}", GlobError::UnopenedAlternatives),
             ("a\\", GlobError::DanglingEscape),
-            ("{".repeat(100_000).as_str(), GlobError::TooDeep),
+            ("{".repeat(1000).as_str(), GlobError::TooDeep),
+            ("a".repeat(MAX_BYTES + 1).as_str(), GlobError::TooLong(MAX_BYTES + 1)),
         ] {
             assert_eq!(Glob::parse(glob), Err(error), "{glob:.10}");
         }
@@ -272,8 +284,8 @@ mod tests {
 
     #[test]
     fn no_glob_takes_long() {
-        let glob = format!("{}b", "{*a,*{a,aa}*}".repeat(200));
-        assert!(!matches(&glob, &"a".repeat(2000)));
+        let glob = format!("{}b", "{*a,*{a,aa}*}".repeat(MAX_BYTES / 13 - 1));
+        assert!(!matches(&glob, &"a".repeat(10_000)));
     }
 
     proptest! {
