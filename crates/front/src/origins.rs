@@ -6,11 +6,12 @@ use memchr::memmem;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, LazyLock};
 use wire::Raw;
+use wire::protocol::max_bytes;
 
 /// How many names of one group are remembered. Its oldest are forgotten, so no group can make those of another forgotten.
 const MAX_NAMES: usize = 1000;
-/// The longest name that is remembered, in bytes.
-pub(crate) const MAX_LENGTH: usize = 8192;
+/// The longest name that is remembered, in bytes. No request may have a longer URI.
+pub(crate) const MAX_LENGTH: usize = max_bytes::URI;
 /// How many URIs are taken from one result.
 const MAX_PER_RESULT: usize = 100;
 

@@ -135,6 +135,17 @@ pub const EXTENSIONS_OF_OUR_OWN: [&str; 3] = [
     "io.modelcontextprotocol/enterprise-managed-authorization",
 ];
 
+/// The limits for texts by which requests and lists of servers identify something, in bytes. What identifies something is
+/// looked for, compared and kept; everything else is only passed on.
+pub mod max_bytes {
+    /// A name, such as that of a tool, a prompt or a group.
+    pub const NAME: usize = 1 << 10;
+    /// The words of a search for tools.
+    pub const QUERY: usize = 2 << 10;
+    /// A URI, a URI template or the id of a task, as its server writes it.
+    pub const URI: usize = 8 << 10;
+}
+
 /// Error codes of JSON-RPC 2.0 (section 5.1), and those that MCP assigns.
 pub mod code {
     /// The message is not JSON (JSON-RPC).

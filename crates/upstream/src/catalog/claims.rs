@@ -4,6 +4,7 @@
 use super::Catalog;
 use super::entries::{ListEntries, ListEntry};
 use memchr::memmem;
+use wire::protocol::max_bytes;
 use wire::{Raw, raw};
 
 /// The scheme of MCP Apps, which hosts look for.
@@ -12,8 +13,8 @@ pub const APP_SCHEME: &str = "ui://";
 pub const OLD_APP_KEY: &str = "ui/resourceUri";
 
 impl Catalog {
-    /// The URIs that the group claims. They are computed at the first call. There are none if the cache has lost the
-    /// definitions.
+    /// The URIs that the group claims and that a request may have. They are computed at the first call. There are none
+    /// if the cache has lost the definitions.
     pub fn claims(&self) -> &ListEntries {
         if let Some(original) = self.overridden_catalog() {
             return original.claims();
@@ -21,7 +22,8 @@ impl Catalog {
         self.claims.get_or_init(|| {
             let skills = self.lists().into_iter().flat_map(|lists| lists.skills.iter().flat_map(skill_uris));
             let entry = |key| ListEntry { key, definition: Raw::new() };
-            apps(self).chain(skills).map(entry).collect()
+            let uris = apps(self).chain(skills).filter(|uri| uri.len() <= max_bytes::URI);
+            uris.map(entry).collect()
         })
     }
 }

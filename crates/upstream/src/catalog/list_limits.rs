@@ -7,6 +7,7 @@
 use base::text::{quoted_list, shorten};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wire::protocol::max_bytes;
 use wire::raw;
 
 /// The limit for the tools of a group. The first ones are kept.
@@ -65,6 +66,14 @@ impl CatalogList {
         }
     }
 
+    /// The longest value of that member, in bytes.
+    pub(super) fn max_key_bytes(self) -> usize {
+        match self {
+            Self::Tools | Self::Prompts => max_bytes::NAME,
+            Self::Resources | Self::Skills | Self::Templates | Self::Tasks => max_bytes::URI,
+        }
+    }
+
     /// The noun for the entries of the list.
     fn noun(self) -> &'static str {
         match self {
@@ -90,10 +99,12 @@ pub enum LeftOffReason {
     Pages,
     /// The entry lacks the member by which entries are told apart.
     Nameless,
+    /// [`CatalogList::max_key_bytes`].
+    LongName,
 }
 
 impl LeftOffReason {
-    /// Returns the limit that a definition exceeds by itself, whatever else the list has.
+    /// Returns the limit for definitions that this one exceeds by itself, whatever else the list has.
     pub fn of(definition: &[u8]) -> Option<Self> {
         match definition.len() {
             // A level takes two bytes.
@@ -103,8 +114,13 @@ impl LeftOffReason {
         }
     }
 
+    /// Returns whether a request may name the entry, although the list does not show it.
+    fn may_be_requested(self) -> bool {
+        !matches!(self, Self::Nameless | Self::LongName)
+    }
+
     /// The reason as text that follows the number and the noun.
-    fn text(self) -> String {
+    fn text(self, list: CatalogList) -> String {
         match self {
             Self::Count => "after the first 10,000".to_owned(),
             Self::Size => format!("with a definition of more than {} MiB", MAX_DEFINITION_BYTES >> 20),
@@ -112,6 +128,9 @@ impl LeftOffReason {
             Self::Total => format!("after the first {} MiB of definitions", MAX_LIST_BYTES >> 20),
             Self::Pages => "of further pages".to_owned(),
             Self::Nameless => "without a name".to_owned(),
+            Self::LongName => {
+                format!("with a `{}` of more than {} KiB", list.key(), list.max_key_bytes() >> 10)
+            }
         }
     }
 }
@@ -162,19 +181,17 @@ impl LeftOff {
         self.0.is_empty()
     }
 
-    /// Returns whether a list lacks entries that have a name. Those may still be called, although the list does not
-    /// show them.
+    /// Returns whether a list lacks entries that a request may name. Those may still be called, although the list does
+    /// not show them.
     pub fn lacks_named(&self, list: CatalogList) -> bool {
-        self.0
-            .get(&list)
-            .is_some_and(|reasons| reasons.keys().any(|reason| *reason != LeftOffReason::Nameless))
+        self.0.get(&list).is_some_and(|reasons| reasons.keys().any(|reason| reason.may_be_requested()))
     }
 
     /// Says what is left off, one text for each list and limit.
     pub fn texts(&self) -> Vec<String> {
         let all = self.0.iter().flat_map(|(list, limits)| limits.iter().map(move |entries| (list, entries)));
         let text = |(list, (limit, entries)): (&CatalogList, (&LeftOffReason, &LeftOffEntries))| {
-            let (count, noun, what) = (entries.count, list.noun(), limit.text());
+            let (count, noun, what) = (entries.count, list.noun(), limit.text(*list));
             let named = quoted_list(entries.first.iter().map(String::as_str));
             let more = if count > entries.first.len() { ", …" } else { "" };
             match (count, named.is_empty()) {
@@ -189,10 +206,12 @@ impl LeftOff {
     /// Says what is left off and what that means, on one line; `None` if nothing is.
     pub fn text(&self) -> Option<String> {
         let texts = self.texts();
-        (!texts.is_empty()).then(|| {
-            let texts = texts.join("; ");
-            format!("left off the lists: {texts}; a request that names one still reaches the server")
-        })
+        let mut reasons = self.0.values().flat_map(BTreeMap::keys);
+        let note = match reasons.any(|reason| reason.may_be_requested()) {
+            true => "; a request that names one still reaches the server",
+            false => "",
+        };
+        (!texts.is_empty()).then(|| format!("left off the lists: {}{note}", texts.join("; ")))
     }
 }
 
@@ -230,5 +249,17 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         assert!(left_off.lacks_named(CatalogList::Tools) && !left_off.lacks_named(CatalogList::Prompts));
+        assert!(text.ends_with("; a request that names one still reaches the server"), "{text}");
+    }
+
+    #[test]
+    fn an_entry_that_no_request_can_name_is_not_said_to_be_reachable() {
+        let mut left_off = LeftOff::default();
+        left_off.add(CatalogList::Tools, LeftOffReason::LongName, || Some("x".repeat(2000)));
+        left_off.add(CatalogList::Templates, LeftOffReason::LongName, || None);
+        let text = left_off.text().unwrap();
+        let wanted = "1 resource templates with a `uriTemplate` of more than 8 KiB";
+        assert!(text.contains("1 tools with a `name` of more than 1 KiB (\"xxx"), "{text}");
+        assert!(text.ends_with(wanted) && !left_off.lacks_named(CatalogList::Tools), "{text}");
     }
 }

@@ -129,11 +129,18 @@ impl<E: Listed> ListReader<E> {
         self.list == CatalogList::Tools && entries >= MAX_TOOLS
     }
 
+    /// Returns whether an element has a longer name or URI than a request may have.
+    fn has_long_key(&self, element: &Raw) -> bool {
+        let limit = self.list.max_key_bytes();
+        element.len() > limit && raw::get_str(element, self.list.key()).is_some_and(|key| key.len() > limit)
+    }
+
     /// Keeps the elements that are within the limits and have a name.
     fn add_elements(&mut self, elements: &[Raw]) {
         let mut kept = Vec::new();
         for element in elements {
             let limit = LeftOffReason::of(element)
+                .or_else(|| self.has_long_key(element).then_some(LeftOffReason::LongName))
                 .or_else(|| self.has_enough(self.entries.len() + kept.len()).then_some(LeftOffReason::Count))
                 .or_else(|| (self.bytes + element.len() > MAX_LIST_BYTES).then_some(LeftOffReason::Total));
             match limit {
@@ -267,6 +274,20 @@ mod tests {
         assert_eq!(tools.iter().map(|(tool, _)| tool.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         let text = left_off.text().unwrap();
         assert!(text.contains(r#"("deep")"#) && text.contains(r#"("huge")"#), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_name_or_uri_that_no_request_can_have_is_left_off() {
+        let named = |length: usize| format!(r#"{{"name":"{}"}}"#, "é".repeat(length / 2));
+        let (tools, left_off, _) = read([page(&format!("{},{}", named(1024), named(1026)), None)]).await;
+        assert_eq!((tools.len(), tools[0].0.name.len()), (1, 1024));
+        assert!(left_off.texts()[0].starts_with("1 tools with a `name` of more than 1 KiB"), "{left_off:?}");
+        let uri = |length: usize| format!(r#"{{"uri":"a:{}"}}"#, "x".repeat(length - 2));
+        let list = format!(r#"{{"resources":[{},{}]}}"#, uri(8192), uri(8193));
+        let reader = ListReader::<ListEntry>::new(CatalogList::Resources);
+        let (entries, left_off) = reader.read(list.into()).await.unwrap().0.into_parts();
+        assert_eq!((entries.len(), entries[0].key.len()), (1, 8192));
+        assert!(left_off.texts()[0].contains("`uri` of more than 8 KiB"), "{left_off:?}");
     }
 
     #[test]

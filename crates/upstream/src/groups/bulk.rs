@@ -5,6 +5,12 @@ use base::blocking::{self, BlockingError};
 use std::sync::Arc;
 
 impl GroupManager {
+    /// Returns the bytes of the definitions in the catalogs of all groups.
+    pub fn catalog_bytes(&self) -> usize {
+        let catalogs = self.all().into_iter().filter_map(|group| group.snapshot().catalog.clone());
+        catalogs.map(|catalog| catalog.bytes).sum()
+    }
+
     /// Does work on the catalogs of all groups: here if they are small, else on a thread that may block.
     ///
     /// # Errors
@@ -14,9 +20,7 @@ impl GroupManager {
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, BlockingError> {
-        let catalogs = self.all().into_iter().filter_map(|group| group.snapshot().catalog.clone());
-        let bytes = catalogs.map(|catalog| catalog.bytes).sum();
         let groups = self.clone();
-        blocking::run_on(bytes, move || work(&groups)).await
+        blocking::run_on(self.catalog_bytes(), move || work(&groups)).await
     }
 }
