@@ -9,7 +9,7 @@ use base::digest;
 use config::GroupName;
 use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The longest exposed name, in bytes. With the prefix that clients add, a name must have less than 64.
 pub const MAX_LENGTH: usize = 46;
@@ -28,14 +28,14 @@ impl ExposedNames {
     /// without known names.
     pub fn new<'a>(groups: &[GroupName], pairs: impl Iterator<Item = (&'a GroupName, &'a str)>) -> Self {
         let mut names = Self::default();
-        let prefixes = prefixes(groups);
+        let prefixes = Prefixes::of(groups);
         let mut pairs: Vec<_> = pairs.collect();
         // A name that is the same without replaced characters comes first.
         pairs.sort_by_cached_key(|(group, name)| plain_name(group, name) != verbatim_name(group, name));
         for (group, name) in pairs {
             let plain = plain_name(group, name);
             let is_same = |(g, n): &(GroupName, String)| g == group && n == name;
-            let is_own = fitting_groups(&prefixes, &plain).first() == Some(&group);
+            let is_own = prefixes.fitting_groups(&plain).first() == Some(&group);
             let is_taken = names.owners.get(&plain).is_some_and(|owner| !is_same(owner));
             let exposed = match is_own && !is_taken && plain.len() <= MAX_LENGTH {
                 true => plain,
@@ -66,26 +66,35 @@ impl ExposedNames {
 /// several groups have the same prefix, because characters were replaced, the one without replaced characters is first,
 /// then config order counts.
 pub(crate) fn groups_of<'g>(groups: &'g [GroupName], exposed: &str) -> Vec<&'g GroupName> {
-    fitting_groups(&prefixes(groups), exposed)
+    Prefixes::of(groups).fitting_groups(exposed)
 }
 
-/// Returns the groups by the beginnings of their exposed names, in config order.
-fn prefixes(groups: &[GroupName]) -> HashMap<String, Vec<&GroupName>> {
-    let mut prefixes: HashMap<String, Vec<&GroupName>> = HashMap::new();
-    for group in groups {
-        prefixes.entry(plain_name(group, "")).or_default().push(group);
+/// The groups by the beginnings of their exposed names, in config order.
+struct Prefixes<'g> {
+    groups: HashMap<String, Vec<&'g GroupName>>,
+    /// The lengths of the beginnings, the longest first. Servers choose long names, but no lengths of this list.
+    lengths: BTreeSet<Reverse<usize>>,
+}
+
+impl<'g> Prefixes<'g> {
+    fn of(groups: &'g [GroupName]) -> Self {
+        let mut prefixes = Self { groups: HashMap::new(), lengths: BTreeSet::new() };
+        for group in groups {
+            let prefix = plain_name(group, "");
+            prefixes.lengths.insert(Reverse(prefix.len()));
+            prefixes.groups.entry(prefix).or_default().push(group);
+        }
+        prefixes
     }
-    prefixes
-}
 
-fn fitting_groups<'g>(prefixes: &HashMap<String, Vec<&'g GroupName>>, exposed: &str) -> Vec<&'g GroupName> {
-    // Every prefix ends with two underscores. Pairs of them may overlap.
-    let mut ends = exposed.as_bytes().windows(2).enumerate().rev().filter(|(_, pair)| *pair == b"__");
-    let longest = ends.find_map(|(at, _)| prefixes.get(&exposed[..at + 2]));
-    let mut groups = longest.cloned().unwrap_or_default();
-    // The sort is stable.
-    groups.sort_by_key(|group| Reverse(exposed.starts_with(group.as_str())));
-    groups
+    fn fitting_groups(&self, exposed: &str) -> Vec<&'g GroupName> {
+        let mut beginnings = self.lengths.iter().filter_map(|Reverse(length)| exposed.get(..*length));
+        let longest = beginnings.find_map(|beginning| self.groups.get(beginning));
+        let mut groups = longest.cloned().unwrap_or_default();
+        // The sort is stable.
+        groups.sort_by_key(|group| Reverse(exposed.starts_with(group.as_str())));
+        groups
+    }
 }
 
 /// Returns `group__name`, with `_` in place of every character that some clients reject.
@@ -126,6 +135,8 @@ fn hashed_name(group: &GroupName, name: &str, is_own: bool) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::time::Duration;
+    use tokio::time::Instant;
 
     fn groups(names: &[&str]) -> Vec<GroupName> {
         names.iter().map(|name| GroupName::new(name)).collect()
@@ -164,6 +175,18 @@ mod tests {
         assert_eq!(groups_of(&all, "a__b__echo"), [b], "whatever is known");
         assert_eq!(groups_of(&all, "a__c"), [a]);
         assert_eq!(groups_of(&groups(&["a", "a_"]), "a___x"), [&GroupName::new("a_")]);
+    }
+
+    /// A server chooses its names, and every table of names has those of all servers.
+    #[test]
+    fn a_name_of_underscores_takes_no_longer_than_another_one() {
+        let all = groups(&["g", "h"]);
+        let underscores = "_".repeat(1 << 20);
+        let begin = Instant::now();
+        let names = ExposedNames::new(&all, [(&all[0], underscores.as_str())].into_iter());
+        assert_eq!(names.owners.len(), 1);
+        assert_eq!(groups_of(&all, &format!("g{underscores}")), [&all[0]]);
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     }
 
     #[test]

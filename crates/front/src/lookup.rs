@@ -11,8 +11,8 @@ use upstream::{Catalog, GroupManager, Upstream};
 
 /// How many names an error for an unknown name suggests.
 const MAX_SUGGESTIONS: usize = 3;
-/// A longer name is not near any other.
-const MAX_NEAR_NAME: usize = 256;
+/// A longer name is not near any other. To compare two names takes a step for each pair of their characters.
+const MAX_NEAR_NAME: usize = 128;
 /// How many names an error for an ambiguous name lists.
 const MAX_CANDIDATES: usize = 10;
 
