@@ -9,9 +9,11 @@ const MIN_SIMILARITY: f32 = 0.4;
 const MAX_SIMILAR: usize = 3;
 
 /// Replaces the terms of a clause by the indexed terms that look like them, weighted by how much they do. A term that
-/// no indexed one looks like is left out.
-pub(crate) fn similar_clause(clause: &Clause, index: &InvertedIndex) -> Clause {
-    clause.iter().flat_map(|term| similar_terms(term, index)).collect()
+/// no indexed one looks like is left out, and so are those after the first `guesses`, which are counted down.
+pub(crate) fn similar_clause(clause: &Clause, index: &InvertedIndex, guesses: &mut usize) -> Clause {
+    let guessed = &clause[..clause.len().min(*guesses)];
+    *guesses -= guessed.len();
+    guessed.iter().flat_map(|term| similar_terms(term, index)).collect()
 }
 
 /// Returns the indexed terms that look most like one of a query. The first letter is rarely wrong, so it is the same.

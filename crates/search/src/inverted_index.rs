@@ -92,10 +92,11 @@ impl InvertedIndex {
     }
 
     /// Computes the score of each tool for a term of a query, which is that of the term's best match. Overwrites `scores`,
-    /// which has a place for each tool.
-    pub(crate) fn score(&self, term: &QueryTerm, scores: &mut [f32]) {
+    /// which has a place for each tool. `guesses`: how many terms may still be compared with the indexed ones one by one;
+    /// it is counted down.
+    pub(crate) fn score(&self, term: &QueryTerm, guesses: &mut usize, scores: &mut [f32]) {
         scores.fill(0.0);
-        for (id, match_weight) in self.expand(&term.text) {
+        for (id, match_weight) in self.expand(&term.text, guesses) {
             let entry = &self.entries[id];
             let weight = term.weight * match_weight * entry.idf;
             for &Posting { tool, weight: frequency } in &entry.postings {
@@ -104,13 +105,20 @@ impl InvertedIndex {
         }
     }
 
-    /// Returns the indexed terms that a term of a query matches, with the weights of the matches.
-    fn expand(&self, term: &str) -> Vec<(TermId, f32)> {
+    /// Returns the indexed terms that a term of a query matches, with the weights of the matches. `guesses`: see
+    /// [`score`](Self::score).
+    fn expand(&self, term: &str, guesses: &mut usize) -> Vec<(TermId, f32)> {
+        let mut may_guess = || {
+            let is_left = *guesses > 0;
+            *guesses = guesses.saturating_sub(1);
+            is_left
+        };
         let mut matches = Vec::new();
         self.add_synonyms(term, 1.0, &mut matches);
         let mut characters = term.chars();
         if let (Some(character), None) = (characters.next(), characters.next())
             && is_cjk(character)
+            && may_guess()
         {
             // Text of these scripts is indexed in pairs of characters.
             let pairs = self.ids.iter().filter(|(pair, _)| pair.len() > term.len() && pair.contains(term));
@@ -127,7 +135,7 @@ impl InvertedIndex {
                 self.add_synonyms(part, COMPOUND_PART_WEIGHT, &mut matches);
             }
         }
-        if matches.is_empty() {
+        if matches.is_empty() && may_guess() {
             for similar in self.similar_terms(term) {
                 self.add_synonyms(similar, MISSPELLING_WEIGHT, &mut matches);
             }

@@ -28,8 +28,9 @@ use document::{Analyzer, Document, Field};
 use inverted_index::InvertedIndex;
 use query::Clause;
 use ranking::{Ranker, position_of_max};
+use std::collections::HashSet;
 use tokenizer::name_key;
-use tuning::{FIRST_PLACES, LITERAL_PLACES};
+use tuning::{FIRST_PLACES, LITERAL_PLACES, MAX_GUESSED_TERMS};
 
 pub mod document;
 pub mod fallback;
@@ -182,8 +183,9 @@ impl SearchIndex {
         if !may_guess || !ranker.is_empty() {
             return ranker;
         }
-        let similar = |clause| fallback::similar_clause(clause, &self.terms);
-        let steps: Vec<_> = steps.iter().map(|step| step.iter().map(similar).collect()).collect();
+        let mut guesses = MAX_GUESSED_TERMS;
+        let mut similar = |clause| fallback::similar_clause(clause, &self.terms, &mut guesses);
+        let steps: Vec<_> = steps.iter().map(|step| step.iter().map(&mut similar).collect()).collect();
         Ranker::new(&steps, &self.terms, self.tools.len())
     }
 
@@ -191,16 +193,14 @@ impl SearchIndex {
     fn named_tools(&self, query: &str) -> Vec<usize> {
         let query = query.trim();
         let query_key = name_key(query);
-        let mentions: Vec<String> =
+        let mentions: HashSet<String> =
             query.split_whitespace().filter(|word| is_identifier(word)).map(name_key).collect();
-        let name_match = |tool: &IndexedTool| {
-            let has_key = |key: &String| tool.key == *key || tool.qualified_key == *key;
-            match () {
-                () if tool.name.trim() == query => Some(NameMatch::Exact),
-                () if tool.key.is_empty() => None,
-                () if has_key(&query_key) => Some(NameMatch::Key),
-                () => mentions.iter().any(has_key).then_some(NameMatch::Mention),
-            }
+        let name_match = |tool: &IndexedTool| match () {
+            () if tool.name.trim() == query => Some(NameMatch::Exact),
+            () if tool.key.is_empty() => None,
+            () if tool.key == query_key || tool.qualified_key == query_key => Some(NameMatch::Key),
+            () => (mentions.contains(&tool.key) || mentions.contains(&tool.qualified_key))
+                .then_some(NameMatch::Mention),
         };
         let tools = self.tools.iter().enumerate();
         let mut named: Vec<(NameMatch, usize)> =

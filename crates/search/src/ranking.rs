@@ -6,7 +6,8 @@
 
 use super::inverted_index::InvertedIndex;
 use super::query::{Clause, QueryTerm};
-use super::tuning::CLAUSE_EXPONENT;
+use super::tuning::{CLAUSE_EXPONENT, MAX_GUESSED_TERMS};
+use std::collections::HashSet;
 
 /// Scores tools for the steps of a query.
 pub(crate) struct Ranker {
@@ -17,10 +18,11 @@ pub(crate) struct Ranker {
 impl Ranker {
     /// Scores `tool_count` tools for the steps of a query.
     pub(crate) fn new(steps: &[Vec<Clause>], index: &InvertedIndex, tool_count: usize) -> Self {
+        let mut guesses = MAX_GUESSED_TERMS;
         let score = |clauses: &Vec<Clause>| {
             let mut scores = vec![0.0_f32; tool_count];
             for clause in clauses {
-                let of_clause = clause_scores(clause, index, tool_count);
+                let of_clause = clause_scores(clause, index, tool_count, &mut guesses);
                 scores.iter_mut().zip(of_clause).for_each(|(sum, score)| *sum += score.powf(CLAUSE_EXPONENT));
             }
             scores
@@ -56,17 +58,22 @@ impl Ranker {
     }
 }
 
-/// Returns the score of each tool for a clause of the query: the sum of those for its terms.
-fn clause_scores(clause: &[QueryTerm], index: &InvertedIndex, tool_count: usize) -> Vec<f32> {
+/// Returns the score of each tool for a clause of the query: the sum of those for its terms. `guesses`: see
+/// [`InvertedIndex::score`].
+fn clause_scores(
+    clause: &[QueryTerm],
+    index: &InvertedIndex,
+    tool_count: usize,
+    guesses: &mut usize,
+) -> Vec<f32> {
     let mut sums = vec![0.0; tool_count];
     let mut scores = vec![0.0; tool_count];
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for term in clause {
-        if seen.contains(&term.text.as_str()) {
+        if !seen.insert(&term.text) {
             continue;
         }
-        seen.push(&term.text);
-        index.score(term, &mut scores);
+        index.score(term, guesses, &mut scores);
         sums.iter_mut().zip(&scores).for_each(|(sum, score)| *sum += score);
     }
     sums

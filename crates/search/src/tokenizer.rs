@@ -6,6 +6,8 @@ use unicode_normalization::char::is_combining_mark;
 
 /// Longer terms are data, such as base64 or keys.
 const MAX_TERM_BYTES: usize = 40;
+/// No longer token gives a term, even if accents make most of it.
+const MAX_TOKEN_BYTES: usize = 4 * MAX_TERM_BYTES;
 
 /// Returns the terms of a text, in order.
 pub fn tokenize(text: &str) -> Vec<String> {
@@ -26,9 +28,14 @@ pub(crate) fn stemmers() -> Stemmers {
     Stemmers { english: Stemmer::create(Algorithm::English), russian: Stemmer::create(Algorithm::Russian) }
 }
 
-/// Calls `take` with each token of a text, as it is written. Identifiers are split into their words, and CJK text into
-/// pairs of characters (bigrams).
+/// Calls `take` with each token of a text, as it is written, that may give a term. Identifiers are split into their words,
+/// and CJK text into pairs of characters (bigrams).
 pub(crate) fn for_each_token<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
+    let take = &mut |token: &'a str| {
+        if token.len() <= MAX_TOKEN_BYTES {
+            take(token);
+        }
+    };
     for word in words(text) {
         let parts = split_identifier(word);
         for part in &parts {

@@ -18,6 +18,10 @@ pub(crate) const MISSPELLING_WEIGHT: f32 = 0.55;
 /// The weight of a part of a compound.
 pub(crate) const COMPOUND_PART_WEIGHT: f32 = 0.5;
 
+/// How many terms of a query are compared with the indexed terms one by one, because no tool has them. Further ones find
+/// nothing: each comparison goes through all terms that begin alike.
+pub(crate) const MAX_GUESSED_TERMS: usize = 16;
+
 /// The exponent of a clause's score. Above 1, one clause that fits well counts more than several that fit a little.
 pub(crate) const CLAUSE_EXPONENT: f32 = 1.5;
 
