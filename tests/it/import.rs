@@ -23,6 +23,7 @@ mod exact;
 // It has a keyring on a D-Bus.
 #[cfg(all(unix, not(target_os = "macos")))]
 mod keyring;
+mod large;
 mod leaving;
 mod literal;
 // It looks at processes in /proc.

@@ -14,10 +14,10 @@
 //! different accounts apart, `differences` finds the other fields that differ, and `client_scope` names the clients that have
 //! them. `limits` has the looser time limits, and `exact` the servers that stay in their client's file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::clients::apps::ClientApp;
 use super::clients::translate::TranslatedEntry;
@@ -95,6 +95,10 @@ pub(crate) struct Merger {
     pub(crate) servers: Vec<PlannedServer>,
     /// The secrets in the keyring that servers.json names.
     pub(crate) keyring: KeyringValues,
+    /// The places of the servers by their [`program_key`], in their order.
+    places: HashMap<String, Vec<usize>>,
+    /// The names of the servers.
+    names: HashSet<String>,
 }
 
 impl Merger {
@@ -106,7 +110,15 @@ impl Merger {
             is_known: true,
             ..PlannedServer::default()
         });
-        Self { servers: servers.collect(), keyring }
+        let mut merger = Self { keyring, ..Self::default() };
+        servers.for_each(|server| merger.push(server));
+        merger
+    }
+
+    fn push(&mut self, server: PlannedServer) {
+        self.places.entry(program_key(&server.entry)).or_default().push(self.servers.len());
+        self.names.insert(server.name.clone());
+        self.servers.push(server);
     }
 
     /// Adds all servers of clients.
@@ -135,7 +147,7 @@ impl Merger {
                 origin.other_account = other_account;
                 let mut server = PlannedServer::new(self.free_name(&origin.name, app), origin);
                 server.add_notes(app, notes);
-                self.servers.push(server);
+                self.push(server);
             }
         }
     }
@@ -147,8 +159,8 @@ impl Merger {
     /// Returns what keeps it apart from the first server that has its name and its program, if there is one.
     pub(crate) fn twin(&self, origin: &Origin) -> Result<usize, Option<(String, AccountDifference)>> {
         let Origin { name, entry, .. } = origin;
-        let mut same_program: Vec<_> = self.servers.iter().enumerate().collect();
-        same_program.retain(|(_, server)| is_same_program(&server.entry, entry));
+        let places = self.places.get(&program_key(entry)).into_iter().flatten();
+        let same_program: Vec<_> = places.map(|index| (*index, &self.servers[*index])).collect();
         let is_equal = |server: &PlannedServer| have_same_members(&without_rules(&server.entry), entry);
         let named = || same_program.iter().filter(|(_, server)| server.has_name(name));
         let equal = named().chain(&same_program).find(|(_, server)| is_equal(server));
@@ -187,7 +199,7 @@ impl Merger {
                 Some(server) => server.origins.push(origin),
                 None => {
                     let name = self.free_name(&origin.name, origin.app);
-                    self.servers.push(PlannedServer::new(name, origin));
+                    self.push(PlannedServer::new(name, origin));
                 }
             }
         }
@@ -208,7 +220,7 @@ impl Merger {
         let with_client = format!("{name}-{}", app.id());
         let numbered = (2..).map(|number| format!("{with_client}-{number}"));
         let mut names = [name.to_owned(), with_client.clone()].into_iter().chain(numbered);
-        let is_free = |name: &String| self.servers.iter().all(|server| server.name != *name);
+        let is_free = |name: &String| !self.names.contains(name);
         names.find(is_free).unwrap_or_else(|| name.to_owned())
     }
 }
@@ -296,26 +308,45 @@ fn is_number_or_nothing(text: &str) -> bool {
     text.is_empty() || text.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// Returns whether two entries run the same program, of whatever version, or contact the same server.
-fn is_same_program(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
-    let package = |entry: &Map<String, Value>| {
+/// Returns the program or the address of an entry, as one text for all ways to write it and for all versions of a package.
+fn program_key(entry: &Map<String, Value>) -> String {
+    let args_of_latest = || {
         let command = entry.get("command")?.as_str()?.to_owned();
         let args = strings(entry.get("args")).map(comparable).collect();
         let (env, cwd, inherit_env) = (BTreeMap::new(), None, InheritEnv::Safe);
-        let stdio = StdioConfig { command, args, env, cwd, inherit_env };
-        with_version(&stdio, "latest").map(|args| (stdio.command, args))
+        with_version(&StdioConfig { command, args, env, cwd, inherit_env }, "latest")
     };
-    is_same_command(ours, theirs) || package(ours).is_some_and(|ours| Some(ours) == package(theirs))
+    match args_of_latest() {
+        Some(args) => {
+            let mut entry = entry.clone();
+            entry.insert("args".to_owned(), args.into());
+            command_key(&entry)
+        }
+        None => command_key(entry),
+    }
 }
 
 /// Returns whether two entries run the same command, or contact the same server.
 pub(crate) fn is_same_command(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
-    ["command", "args", "url"].iter().all(|name| {
-        fn value<'e>(entry: &'e Map<String, Value>, name: &str) -> Option<&'e Value> {
-            entry.get(name).filter(|value| !value.as_array().is_some_and(Vec::is_empty))
+    command_key(ours) == command_key(theirs)
+}
+
+/// Returns the command or the address of an entry, as one text for all ways to write it.
+fn command_key(entry: &Map<String, Value>) -> String {
+    fn in_one_form(value: &Value) -> Value {
+        match value {
+            Value::String(text) => comparable(text).into(),
+            Value::Array(list) => list.iter().map(in_one_form).collect(),
+            Value::Object(members) => {
+                let sorted: BTreeMap<_, _> = members.iter().collect();
+                sorted.into_iter().map(|(name, value)| (name.clone(), in_one_form(value))).collect()
+            }
+            other => other.clone(),
         }
-        is_equal(value(ours, name), value(theirs, name))
-    })
+    }
+    let is_given = |value: &&Value| !value.as_array().is_some_and(Vec::is_empty);
+    let value = |name| entry.get(name).filter(is_given).map(in_one_form);
+    json!([value("command"), value("args"), value("url")]).to_string()
 }
 
 /// Returns whether two values are equal when they are read. A string can be written in several ways.
@@ -345,8 +376,6 @@ fn have_same_members(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::merge::differences::{FieldDifference, prefer};
 

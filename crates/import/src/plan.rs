@@ -91,7 +91,7 @@ impl Plan {
         merger.add_all(discovery);
         settle_differences(&mut merger, mode.answers).await?;
         merger.note_earlier_uses(&target, env);
-        let Merger { mut servers, keyring } = merger;
+        let Merger { mut servers, keyring, .. } = merger;
         let existing = into_members(root.get("profiles").cloned());
         let profiles = settle_access(discovery, &mut servers, &existing, mode).await?;
         let review = RuleReview { discovery, servers: &servers, profiles: &profiles, env };

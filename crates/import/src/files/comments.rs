@@ -3,6 +3,7 @@
 //! A comment belongs to an entry of JSON if it stands in it, on its line, or directly above it without an empty line
 //! between. In TOML the tree of the file knows which comments belong to a table.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use jsonc_parser::cst::{CstComment, CstNode, CstObjectProp, CstRootNode};
@@ -40,6 +41,12 @@ pub(crate) fn comments(path: &Path, text: &str) -> Vec<String> {
     if is_toml(path) {
         return text.lines().filter_map(toml_comment).map(str::to_owned).collect();
     }
+    let root = CstRootNode::parse(text.trim_start_matches('\u{feff}'), &PARSE_OPTIONS);
+    root.map(|root| comments_in(&root)).unwrap_or_default()
+}
+
+/// Returns all comments of a tree of JSON.
+pub(super) fn comments_in(root: &CstRootNode) -> Vec<String> {
     fn collect(node: &CstNode, found: &mut Vec<String>) {
         match node.as_comment() {
             Some(comment) => found.push(comment.raw_value()),
@@ -47,9 +54,7 @@ pub(crate) fn comments(path: &Path, text: &str) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    if let Ok(root) = CstRootNode::parse(text.trim_start_matches('\u{feff}'), &PARSE_OPTIONS) {
-        root.children().iter().for_each(|node| collect(node, &mut found));
-    }
+    root.children().iter().for_each(|node| collect(node, &mut found));
     found
 }
 
@@ -71,13 +76,21 @@ fn toml_comment(line: &str) -> Option<&str> {
 }
 
 /// Those of the first comments that the second ones do not have; each counts once.
-pub(crate) fn missing_comments(from: Vec<String>, mut others: Vec<String>) -> Vec<String> {
-    let is_missing = |comment: &String| match others.iter().position(|other| other == comment) {
-        Some(index) => {
-            others.swap_remove(index);
+pub(crate) fn missing_comments(from: Vec<String>, others: Vec<String>) -> Vec<String> {
+    let mut counts = counts(others);
+    let is_missing = |comment: &String| match counts.get_mut(comment) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
             false
         }
-        None => true,
+        _ => true,
     };
     from.into_iter().filter(is_missing).collect()
+}
+
+/// Returns how often each comment is there.
+pub(super) fn counts(comments: Vec<String>) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
+    comments.into_iter().for_each(|comment| *counts.entry(comment).or_default() += 1);
+    counts
 }

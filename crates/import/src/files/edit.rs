@@ -3,6 +3,7 @@
 //! Both formats are edited as syntax trees that have every character of the file. What an edit changed is checked
 //! afterwards: the edited text must parse to the content that was wanted, or else it is not used.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use jsonc_parser::cst::{
@@ -127,23 +128,39 @@ pub(super) fn object_at(root: &CstRootNode, keys: &[String]) -> Result<CstObject
 }
 
 fn apply(object: &CstObject, edit: &ObjectEdit, with_comments: bool) {
+    let removed: HashSet<&str> = edit.remove.iter().map(String::as_str).collect();
     // A name may be there twice.
-    for property in object.properties() {
-        if property.decoded_name().is_some_and(|name| edit.remove.contains(&name)) {
-            if with_comments {
-                comments_above(&property).into_iter().for_each(remove_comment);
-            }
-            property.remove();
-        }
+    let is_removed = |property: &CstObjectProp| {
+        property.decoded_name().is_some_and(|name| removed.contains(name.as_str()))
+    };
+    let properties: Vec<_> = object.properties().into_iter().filter(is_removed).collect();
+    // From the end, because the tree counts again what stands behind a node that is removed.
+    for property in properties.iter().rev().filter(|_| with_comments) {
+        comments_above(property).into_iter().rev().for_each(remove_comment);
     }
-    edit.set.iter().for_each(|(name, value)| set_member(object, name, value));
+    properties.into_iter().for_each(CstObjectProp::remove);
+    set_members(object, edit.set.iter().map(|(name, value)| (name, value)));
 }
 
-fn set_member(object: &CstObject, name: &str, value: &Value) {
-    match object.get(name) {
-        Some(property) => change(&property, value),
-        None => drop(object.append(name, input(value))),
+fn set_members<'v>(object: &CstObject, members: impl Iterator<Item = (&'v String, &'v Value)>) {
+    let mut known = properties_by_name(object);
+    for (name, value) in members {
+        match known.get(name) {
+            Some(property) => change(property, value),
+            None => drop(known.insert(name.clone(), object.append(name, input(value)))),
+        }
     }
+}
+
+/// Returns the members of an object by their names. Of a name that is there twice, the first one counts.
+pub(super) fn properties_by_name(object: &CstObject) -> HashMap<String, CstObjectProp> {
+    let mut known = HashMap::new();
+    for property in object.properties() {
+        if let Some(name) = property.decoded_name() {
+            known.entry(name).or_insert(property);
+        }
+    }
+    known
 }
 
 /// Gives a member a value. What the old value has of it stays as it is written, with the comments there.
@@ -155,7 +172,7 @@ fn change(property: &CstObjectProp, value: &Value) {
                 member.remove();
             }
         }
-        return members.iter().for_each(|(name, value)| set_member(&object, name, value));
+        return set_members(&object, members.iter());
     }
     let is_done = match (node.as_array(), value) {
         (Some(array), Value::Array(list)) => change_list(&array, list),
@@ -209,7 +226,8 @@ fn apply_to_value(root: &mut Value, edit: &ObjectEdit) {
         value = object.entry(key.as_str()).or_insert_with(|| Value::Object(Map::new()));
     }
     let Some(object) = value.as_object_mut() else { return };
-    object.retain(|name, _| !edit.remove.contains(name));
+    let removed: HashSet<&String> = edit.remove.iter().collect();
+    object.retain(|name, _| !removed.contains(name));
     object.extend(edit.set.iter().cloned());
 }
 

@@ -2,13 +2,16 @@
 //! above them and those behind them (`comments`). As in `edit`, the new text must have the content that was wanted. If it
 //! has not, the entries come without comments.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use jsonc_parser::cst::{CstComment, CstInputValue, CstNode, CstObjectProp, CstRootNode};
 use toml_edit::{Entry, Item, Table, TableLike};
 
-use super::comments::comments_above;
-use super::edit::{ObjectEdit, edit, is_as_wanted, object_at, parse_json, table_at, with_line_ends_of};
+use super::comments::{comments_above, comments_in, counts};
+use super::edit::{
+    ObjectEdit, edit, is_as_wanted, object_at, parse_json, properties_by_name, table_at, with_line_ends_of,
+};
 use super::source::{literal, parse_toml, split_mark, value_at};
 use config::load::{PARSE_OPTIONS, is_toml};
 
@@ -93,21 +96,26 @@ impl EntryText {
         })
     }
 
-    /// Puts it in the place of its marks.
-    fn replace_mark(&self, text: &str, mark: &str) -> Option<String> {
+    /// Writes the text up to the end of the entry, with the entry in the place of its marks, and returns what follows.
+    fn replace_mark<'t>(
+        &self,
+        out: &mut String,
+        text: &'t str,
+        mark: &str,
+        line_end: &str,
+    ) -> Option<&'t str> {
         let (before, rest) = text.split_once(&format!("\"{mark}\""))?;
         let (between, after) = rest.split_once(mark)?;
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        out.push_str(before);
+        let line = out.rsplit('\n').next().unwrap_or_default();
         let (is_own_line, indent) = match line.trim().is_empty() {
-            true => (true, line),
-            false => (false, ""),
+            true => (true, line.to_owned()),
+            false => (false, String::new()),
         };
-        let mut out = before.to_owned();
         for comment in &self.above {
             out.push_str(comment);
             match is_own_line || comment.starts_with("//") {
-                true => out.extend([line_end, indent]),
+                true => out.extend([line_end, &indent]),
                 false => out.push(' '),
             }
         }
@@ -124,9 +132,26 @@ impl EntryText {
         if is_open && !after.starts_with(['\r', '\n']) {
             out.push_str(line_end);
         }
-        out.push_str(after);
-        Some(out)
+        Some(after)
     }
+}
+
+/// Puts the entries in the places of their marks, which are numbered.
+fn replace_marks(entries: &[EntryText], marked: &str) -> Option<String> {
+    let line_end = if marked.contains("\r\n") { "\r\n" } else { "\n" };
+    let (mut out, mut rest) = (String::new(), marked);
+    for _ in entries {
+        let (_, from_number) = rest.split_once(MARK)?;
+        let (number, _) = from_number.split_once('-')?;
+        let entry = entries.get(number.parse::<usize>().ok()?)?;
+        rest = entry.replace_mark(&mut out, rest, &mark(number), line_end)?;
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+fn mark(number: impl Display) -> String {
+    format!("{MARK}{number}-")
 }
 
 fn put_back_json(text: &str, old: &str, places: &[ReturningEntries]) -> Option<String> {
@@ -136,6 +161,8 @@ fn put_back_json(text: &str, old: &str, places: &[ReturningEntries]) -> Option<S
     let root = parse_json(text).ok()?;
     let old_root = CstRootNode::parse(old, &PARSE_OPTIONS).ok()?;
     let mut entries = Vec::new();
+    let collected = |root: &CstRootNode| counts(comments_in(root));
+    let (in_text, in_old) = (collected(&root), collected(&old_root));
     for place in places {
         let object = object_at(&root, &place.keys).ok()?;
         let old_object = old_root.object_value();
@@ -143,12 +170,12 @@ fn put_back_json(text: &str, old: &str, places: &[ReturningEntries]) -> Option<S
             .and_then(|root| place.keys.iter().try_fold(root, |object, key| object.object_value(key)));
         let mut index = object.properties().len();
         let mut removed = place.remove.as_ref().and_then(|name| object.get(name));
-        for property in place.names.iter().filter_map(|name| old_object.as_ref()?.get(name)) {
-            let mut entry = EntryText::new(&property)?;
+        let old_properties = old_object.as_ref().map(properties_by_name).unwrap_or_default();
+        for property in place.names.iter().filter_map(|name| old_properties.get(name)) {
+            let mut entry = EntryText::new(property)?;
             // Those that never left are there.
-            let count = |text: &str, comment: &str| text.matches(comment).count();
-            entry.above.retain(|comment| count(text, comment) < count(old, comment));
-            let mark = format!("{MARK}{}-", entries.len());
+            entry.above.retain(|comment| in_text.get(comment) < in_old.get(comment));
+            let mark = mark(entries.len());
             // A number is written as it is.
             let value = CstInputValue::Number(format!("{}{mark}", entry.value));
             match removed.take() {
@@ -159,14 +186,13 @@ fn put_back_json(text: &str, old: &str, places: &[ReturningEntries]) -> Option<S
                 None => drop(object.insert(index, &mark, value)),
             }
             index += 1;
-            entries.push((mark, entry));
+            entries.push(entry);
         }
         if let Some(removed) = removed {
             removed.remove();
         }
     }
-    let marked = root.to_string();
-    entries.iter().try_fold(marked, |text, (mark, entry)| entry.replace_mark(&text, mark))
+    replace_marks(&entries, &root.to_string())
 }
 
 fn put_back_toml(text: &str, old: &str, places: &[ReturningEntries]) -> Option<String> {

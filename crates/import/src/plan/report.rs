@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use similar::TextDiff;
@@ -20,6 +21,9 @@ use base::redact;
 use base::text::{self, joined, name, quoted, visible};
 use config::env::Env;
 use terminal::{VisibleText, counted};
+
+/// After this time, a difference need not be the shortest.
+const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Lists the clients' files with the number of servers in each, and what is wrong with them.
 pub(crate) fn files(discovery: &Discovery, env: &Env) -> VisibleText {
@@ -186,7 +190,8 @@ pub(crate) fn diff(path: &Path, before: Option<&str>, after: Option<&str>) -> Vi
     let [shown_old, shown_new] = redacted.each_ref().map(|text| text.lines().collect::<Vec<_>>());
     let file = text::path(path);
     let mut out = VisibleText::default();
-    let diff = TextDiff::from_slices(&old, &new);
+    let mut config = TextDiff::configure();
+    let diff = config.timeout(DIFF_TIMEOUT).diff_slices(&old, &new);
     // Secrets that differ have the same mask: the lines are compared as they are, and shown without secrets.
     for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
         if out == VisibleText::default() {
