@@ -16,3 +16,6 @@ pub(crate) mod unread;
 // Limits that a process inherits, and full devices.
 #[cfg(unix)]
 mod system;
+// The processor's time of a thread in /proc.
+#[cfg(target_os = "linux")]
+mod texts;

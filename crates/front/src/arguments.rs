@@ -1,15 +1,16 @@
 //! Parses the arguments of our tools in every form that models write: nested or flattened, as objects or as JSON in a
 //! string, under our names or under those of `tools/call`.
 
+use crate::results::grouped;
+use crate::text_limits::LimitedText;
+use base::blocking;
 use base::text::shorten;
 use memchr::memchr2;
-use serde::Deserialize;
 use serde_json::json;
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 use wire::object::Object;
 use wire::params::Params;
-use wire::{Raw, json_string};
+use wire::{Raw, raw};
 
 /// The arguments of `call_dynamic_tool`. The names are usually those of the request, not copied.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,6 +76,9 @@ const TOOL: [&str; 3] = ["name", "tool", "tool_name"];
 const ARGS: [&str; 3] = ["args", "arguments", "parameters"];
 const SELECT: &str = "select";
 
+/// How many tools one `get_dynamic_tools` may name. Each may be compared with all tools of the group.
+const MAX_NAMES: usize = 200;
+
 /// How many characters of a name that may be long a text shows.
 const MAX_SHOWN_NAME: usize = 80;
 
@@ -112,6 +116,18 @@ impl<'a> CallArguments<'a> {
         }
     }
 
+    /// Parses the arguments of a large request, on a thread that may block.
+    ///
+    /// # Errors
+    ///
+    /// See [`parse`](Self::parse); or it took too long.
+    pub(crate) async fn of_large(params: &Params) -> Result<CallArguments<'static>, String> {
+        let (bytes, params) = (params.len(), params.clone());
+        let parse = move || CallArguments::of(&params).map(CallArguments::into_owned);
+        let parsed = blocking::run_on(bytes, parse).await;
+        parsed.unwrap_or_else(|error| Err(format!("Reading the arguments {error}; call again.")))
+    }
+
     /// Returns whether `select` was written among the tool's own arguments, so that it may be one of them.
     pub(crate) fn has_flattened_select(&self) -> bool {
         self.select.as_ref().is_some_and(|select| select.args_with_select.is_some())
@@ -137,10 +153,10 @@ impl<'a> CallArguments<'a> {
     }
 
     fn from_members(members: &'a Object) -> Result<Self, String> {
-        let (tool, json) =
-            str_and_json(members, &TOOL)?.ok_or("Argument \"name\" is missing: the tool to call.")?;
+        let (tool, json) = str_and_json(members, &TOOL, LimitedText::Name)?
+            .ok_or("Argument \"name\" is missing: the tool to call.")?;
         let tool_as_json = Some(json);
-        let group = str(members, &GROUP)?;
+        let group = str_and_json(members, &GROUP, LimitedText::Name)?.map(|(group, _)| group);
         let args = match ARGS.iter().find_map(|key| members.get(key)) {
             // A value that begins so is an object: it is part of JSON that was checked.
             Some(given) if given.first() == Some(&b'{') => without_line_ends(given),
@@ -154,7 +170,7 @@ impl<'a> CallArguments<'a> {
         };
         // Usually there is nothing but what was found above.
         let found = usize::from(group.is_some()) + 2;
-        let program = if members.len() > found { string(members, &[SELECT])? } else { None };
+        let program = if members.len() > found { program(members)? } else { None };
         let select = program.map(|program| Box::new(SelectArgument { program, args_with_select: None }));
         Ok(Self { group, tool, tool_as_json, args, select })
     }
@@ -170,13 +186,13 @@ impl DescribeArguments {
     /// or `detail` is unknown. The text is for the model.
     pub(crate) fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
         let members = object(arguments)?;
-        let group = string(&members, &["group", "server", "name"])?;
+        let group = string(&members, &["group", "server", "name"], LimitedText::Name)?;
         let tools = members.get("tools").filter(|value| &value[..] != b"null");
         let tools = tools.as_ref().map(names).transpose()?.filter(|names| !names.is_empty());
         if group.is_none() && tools.is_some() {
             return Err("Argument \"group\" is missing: the group of these tools.".to_owned());
         }
-        let detail = match string(&members, &["detail"])? {
+        let detail = match string(&members, &["detail"], LimitedText::Name)? {
             Some(detail) => Some(Detail::parse(&detail)?),
             None if tools.is_some() => Some(Detail::Full),
             None => members
@@ -212,9 +228,9 @@ impl SearchQuery {
     /// They are no object; `query` is missing or blank; or `query` or `group` is no string. The text is for the model.
     pub fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
         let members = object(arguments)?;
-        let query = string(&members, &QUERY)?.filter(|query| !query.trim().is_empty());
+        let query = string(&members, &QUERY, LimitedText::Query)?.filter(|query| !query.trim().is_empty());
         let query = query.ok_or("Argument \"query\" is missing: what the tool should do, in a few words.")?;
-        let group = string(&members, &GROUP)?;
+        let group = string(&members, &GROUP, LimitedText::Name)?;
         let limit = members.get("limit").and_then(|limit| count(&limit));
         Ok(Self { query, group, limit })
     }
@@ -226,7 +242,7 @@ impl SearchQuery {
 ///
 /// The arguments are no object, or `group` is no string. The text is for the model.
 pub(crate) fn status_group(arguments: Option<&Raw>) -> Result<Option<String>, String> {
-    string(&object(arguments)?, &GROUP)
+    string(&object(arguments)?, &GROUP, LimitedText::Name)
 }
 
 /// Reads an object, given as such or as a string that contains one. If it is absent, null or a blank string, it is
@@ -256,12 +272,21 @@ pub fn without_line_ends(json: Raw) -> Raw {
     }
 }
 
-fn string(members: &Object, keys: &[&str]) -> Result<Option<String>, String> {
-    Ok(str(members, keys)?.map(Cow::into_owned))
+fn string(members: &Object, keys: &[&str], kind: LimitedText) -> Result<Option<String>, String> {
+    Ok(str_and_json(members, keys, kind)?.map(|(text, _)| text.into_owned()))
 }
 
-fn str<'m>(members: &'m Object, keys: &[&str]) -> Result<Option<Cow<'m, str>>, String> {
-    Ok(str_and_json(members, keys)?.map(|(text, _)| text))
+/// Reads the jq program beside `args`. It has no limit, as the arguments of a tool have none.
+///
+/// # Errors
+///
+/// It is no string. The text is for the model.
+fn program(members: &Object) -> Result<Option<String>, String> {
+    match members.value(SELECT).map(|value| (value.as_str(), value.text())) {
+        None | Some((_, b"null" | b"\"\"")) => Ok(None),
+        Some((Some(program), _)) => Ok(Some(program.into_owned())),
+        Some((None, _)) => Err(format!("Argument {SELECT:?} must be a string.")),
+    }
 }
 
 /// A string, and how it is written.
@@ -271,12 +296,19 @@ type StrAndJson<'m> = (Cow<'m, str>, &'m [u8]);
 ///
 /// # Errors
 ///
-/// It is no string. The text is for the model.
-fn str_and_json<'m>(members: &'m Object, keys: &[&str]) -> Result<Option<StrAndJson<'m>>, String> {
+/// It is no string, or too long for what it is. The text is for the model.
+fn str_and_json<'m>(
+    members: &'m Object,
+    keys: &[&str],
+    kind: LimitedText,
+) -> Result<Option<StrAndJson<'m>>, String> {
     let Some((key, value)) = members.first(keys) else { return Ok(None) };
     match value.as_str() {
         Some(text) if text.is_empty() => Ok(None),
-        Some(text) => Ok(Some((text, value.text()))),
+        Some(text) => {
+            kind.check_argument(key, &text)?;
+            Ok(Some((text, value.text())))
+        }
         None if value.text() == b"null" => Ok(None),
         None => Err(format!("Argument {key:?} must be a string.")),
     }
@@ -286,24 +318,26 @@ fn str_and_json<'m>(members: &'m Object, keys: &[&str]) -> Result<Option<StrAndJ
 ///
 /// # Errors
 ///
-/// It is anything else. The text is for the model.
+/// It is anything else, has more than `MAX_NAMES`, or one is too long. The text is for the model.
 fn names(value: &Raw) -> Result<Vec<String>, String> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Names {
-        Many(Vec<String>),
-        One(String),
+    let text = wire::object::string(value);
+    let list = text.as_ref().map_or_else(|| value.clone(), |text| Raw::copy_from_slice(text.as_bytes()));
+    let list = raw::elements_of(&list);
+    let listed =
+        text.as_deref().unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
+    let count = list.as_ref().map_or_else(|| listed.clone().count(), Vec::len);
+    if count > MAX_NAMES {
+        let count = grouped(count);
+        return Err(format!("Argument \"tools\" has {count} names, and the limit is {MAX_NAMES}."));
     }
-    match serde_json::from_slice(value) {
-        Ok(Names::Many(names)) => Ok(names),
-        Ok(Names::One(text)) => match serde_json::from_str(&text) {
-            Ok(names) => Ok(names),
-            Err(_) => {
-                Ok(text.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect())
-            }
-        },
-        Err(_) => Err("Argument \"tools\" must be a list of tool names.".to_owned()),
-    }
+    let names = list.and_then(|list| list.iter().map(|name| wire::object::string(name)).collect());
+    let names: Vec<String> = match (names, &text) {
+        (Some(names), _) => names,
+        (None, Some(_)) => listed.map(str::to_owned).collect(),
+        (None, None) => return Err("Argument \"tools\" must be a list of tool names.".to_owned()),
+    };
+    names.iter().try_for_each(|name| LimitedText::Name.check_argument("tools", name))?;
+    Ok(names)
 }
 
 fn flag(value: &Raw) -> Option<bool> {
@@ -338,19 +372,12 @@ fn flattened(members: &Object) -> (Raw, Option<Box<SelectArgument>>) {
 fn other_members(members: &Object, left_out: Option<&str>) -> Raw {
     let known = |key: &str| GROUP.contains(&key) || TOOL.contains(&key) || left_out == Some(key);
     let members = members.entries().unwrap_or_default();
-    let own: Vec<_> = members.iter().filter(|(key, _)| !known(key)).collect();
-    // If a key is given twice, the last value counts.
-    let last: HashMap<&str, &Raw> = own.iter().map(|(key, value)| (&**key, value)).collect();
-    let mut seen = HashSet::new();
-    let kept = own.iter().filter(|(key, _)| seen.insert(&**key));
-    let kept = kept.map(|(key, _)| [&json_string(key)[..], b":", &last[&**key][..]].concat());
-    [b"{", &kept.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat().into()
+    raw::object(&members.into_iter().filter(|(key, _)| !known(key)).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::raw;
 
     fn parse_call(arguments: &str) -> Result<CallArguments<'static>, String> {
         CallArguments::parse(Some(&Raw::copy_from_slice(arguments.as_bytes())))
@@ -400,6 +427,47 @@ mod tests {
         assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
         assert!(got.args.starts_with(r#"{"ké0":"last","ké1":1.0,"#.as_bytes()));
         assert_eq!(raw::entries(&got.args).unwrap().len(), 20_000);
+    }
+
+    #[test]
+    fn names_and_queries_have_limits_and_arguments_have_none() {
+        let long = |count: usize| "x".repeat(count);
+        let text = |argument: &str, value: String| {
+            Raw::from(format!(r#"{{"name":"n","query":"q","group":"g","{argument}":{value}}}"#))
+        };
+        let quoted = |count: usize| format!("{:?}", long(count));
+        let call = |arguments: Raw| CallArguments::parse(Some(&arguments)).map(drop);
+        let describe = |arguments: Raw| DescribeArguments::parse(Some(&arguments)).map(drop);
+        let search = |arguments: Raw| SearchQuery::parse(Some(&arguments)).map(drop);
+        let status = |arguments: Raw| status_group(Some(&arguments)).map(drop);
+        type Parse<'a> = &'a dyn Fn(Raw) -> Result<(), String>;
+        let limited: [(Parse<'_>, &str, usize); 8] = [
+            (&call, "name", 1024),
+            (&call, "group", 1024),
+            (&describe, "group", 1024),
+            (&describe, "tools", 1024),
+            (&describe, "detail", 1024),
+            (&search, "query", 2048),
+            (&search, "group", 1024),
+            (&status, "group", 1024),
+        ];
+        for (parse, argument, limit) in limited {
+            if argument != "detail" {
+                assert_eq!(parse(text(argument, quoted(limit))), Ok(()), "{argument}");
+            }
+            let error = parse(text(argument, quoted(limit + 1))).unwrap_err();
+            assert!(
+                error.starts_with(&format!("Argument {argument:?} has {} bytes", grouped(limit + 1))),
+                "{error}"
+            );
+        }
+        for argument in ["args", "select", "other"] {
+            let value =
+                if argument == "args" { format!("{{\"name\":{}}}", quoted(5000)) } else { quoted(5000) };
+            assert_eq!(call(text(argument, value)), Ok(()), "{argument}");
+        }
+        let error = describe(text("tools", format!("{:?}", vec!["a"; MAX_NAMES + 1]))).unwrap_err();
+        assert_eq!(error, "Argument \"tools\" has 201 names, and the limit is 200.");
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::session::context::RequestContext;
 use crate::session::request_span;
 use crate::{changed_tools, lookup, tool_errors};
 use attempts::{Attempts, LeasedConnection, MAX_TOTAL, PreparedRequest};
+use base::blocking::MAX_INLINE_BYTES;
 use config::OWN_GROUP;
 use found_tool::{FoundTool, find_tool};
 use large_results::ReceivedResult;
@@ -101,7 +102,11 @@ struct ApprovedCall {
 ///
 /// The upstream's own error, adapted to the client's era; or dynamic-mcp shuts down.
 pub async fn call_dynamic_tool(call: &ToolCall) -> Reply {
-    let arguments = match CallArguments::of(&call.params) {
+    let arguments = match call.params.len() <= MAX_INLINE_BYTES {
+        true => CallArguments::of(&call.params),
+        false => Box::pin(CallArguments::of_large(&call.params)).await,
+    };
+    let arguments = match arguments {
         Ok(arguments) => arguments,
         Err(text) => return Ok(tool_errors::result(&text)),
     };
@@ -216,7 +221,11 @@ async fn prepare(
         return Err(tool_errors::SELECT_OF_TASK.to_owned().into());
     }
     let given = arguments.args_of_tool(takes_select);
-    let ResolvedArguments { repaired, misfit } = fit(call, group, &tool, given).await?;
+    // A call under the tool's own name is not checked.
+    let ResolvedArguments { repaired, misfit } = match call.by_our_tool {
+        true => misfit::fit(&call.context, group, &tool, given).await?,
+        false => ResolvedArguments::default(),
+    };
     let repaired = replace_hidden(group, &tool, given, repaired)?;
     let args = repaired.as_ref().unwrap_or(given);
     let mut carried = None;
@@ -268,25 +277,6 @@ fn refuse_changed(group: &Upstream, snapshot: &Snapshot, tool: &str) -> Result<(
     match snapshot.server.as_ref().is_some_and(|server| server.common.pin_tools) {
         true => changed_tools::refusal(&group.name, snapshot, tool).map_or(Ok(()), Err),
         false => Ok(()),
-    }
-}
-
-/// Checks the arguments against the tool's schema, and repairs what does not fit. Only calls by our tools are checked.
-///
-/// # Errors
-///
-/// No server can take the arguments, or the tool has changed and is refused. The text for the model.
-async fn fit(
-    call: &ToolCall,
-    group: &Upstream,
-    tool: &FoundTool,
-    args: &Raw,
-) -> Result<ResolvedArguments, String> {
-    let validator = &call.context.session.instance.validator;
-    let find_misfit = || tool.find_misfit(validator, &group.name, args);
-    match call.by_our_tool.then(find_misfit).flatten() {
-        None => Ok(ResolvedArguments::default()),
-        Some(verdict) => Box::pin(misfit::resolve(&call.context, group, tool, args, verdict)).await,
     }
 }
 

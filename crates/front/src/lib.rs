@@ -20,7 +20,8 @@
 //! The files beside these folders serve all of them. `errors`, `tool_errors` and `changed_tools` have the texts of all
 //! errors of the proxy itself; `request_error` has the causes for which a request has no answer. `arguments` reads what
 //! a model writes, in every form that models use. `lookup`, `spelling`, `exposed_names`, `known_names`, `known_lists`,
-//! `uri_owner` and `origins` find what a name or a URI belongs to. `apps` gives the URIs of user interfaces, and
+//! `uri_owner` and `origins` find what a name or a URI belongs to. `text_limits` has the limits of names,
+//! queries and URIs. `apps` gives the URIs of user interfaces, and
 //! `own_tools` the names of our tools. `results` keeps results that are too large for the client. `status_page` is the page that draws the status.
 //!
 //! # Invariants
@@ -58,6 +59,7 @@ pub mod server;
 pub mod session;
 pub mod spelling;
 pub mod status_page;
+pub(crate) mod text_limits;
 pub mod tool_errors;
 pub mod tools;
 pub mod uri_owner;

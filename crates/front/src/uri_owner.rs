@@ -122,6 +122,11 @@ pub(crate) fn is_rewritten(uri: &str) -> bool {
     uri.starts_with(SCHEME)
 }
 
+/// Returns whether a URI may have the name of a group in it, put there by [`rewrite`].
+pub(crate) fn may_be_rewritten(uri: &str) -> bool {
+    is_rewritten(uri) || keeps_scheme(uri)
+}
+
 /// How much a URI resembles one that a group lists. More is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Affinity {

@@ -7,6 +7,7 @@ use super::tokens::Tokens;
 use super::{Raw, json_string};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 /// Returns the value of the member `key`; `None` if there is none or `object` is not an object. If a key is given
 /// twice, the last value counts, as in most parsers.
@@ -75,8 +76,12 @@ pub fn set_all(object: &Raw, values: &[(&str, &[u8])]) -> Raw {
 }
 
 /// Makes an object of these members, whose values are JSON text. Of equal keys, the last value counts.
-pub fn object(members: &[(String, Raw)]) -> Raw {
-    members.iter().fold(Raw::from_static(b"{}"), |object, (key, value)| set(&object, key, value))
+pub fn object<K: AsRef<str>>(members: &[(K, Raw)]) -> Raw {
+    let last: HashMap<&str, &Raw> = members.iter().map(|(key, value)| (key.as_ref(), value)).collect();
+    let mut seen = HashSet::new();
+    let kept = members.iter().map(|(key, _)| key.as_ref()).filter(|key| seen.insert(*key));
+    let kept = kept.map(|key| [&json_string(key)[..], b":", &last[key][..]].concat());
+    [b"{", &kept.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat().into()
 }
 
 /// Makes an array of these elements, which are JSON text.

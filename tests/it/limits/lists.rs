@@ -255,6 +255,30 @@ fn the_owner_of_a_uri_among_many_templates_and_apps_is_found_beside_other_reques
 }
 
 #[test]
+fn a_name_or_uri_that_no_request_can_have_is_left_off_the_lists_and_delays_no_call() {
+    let _turn = Turn::take();
+    let long = "_".repeat(300_000);
+    let names = (0..8).map(|n| definition(&format!("g{n}{long}"), r#"{"type":"object"}"#));
+    let mut proxy = start(
+        &names.chain([definition("fine", r#"{"type":"object"}"#)]).collect::<Vec<_>>().join(","),
+        json!({}),
+    );
+    let direct = json!({"name": "good__echo", "arguments": {"text": "x"}});
+    assert_eq!(proxy.request("tools/call", direct)["result"]["content"][0]["text"], "x");
+    assert!(left_off(&mut proxy).contains(r#"8 tools with a `name` of more than 1 KiB (\"g0___"#));
+    assert_eq!(proxy.call_tool("evil", "fine", json!({}))["isError"], Value::Null);
+    let listed = proxy.request("tools/list", json!({"lazy": true}))["result"].to_string();
+    assert!(listed.contains("evil__fine") && !listed.contains("____"), "{listed:.500}");
+
+    let resources =
+        [r#"{"uri":"a://fine","name":"n"}"#.to_owned(), format!(r#"{{"uri":"a://{long}","name":"n"}}"#)];
+    let mut proxy = start_with_list("resources", &resources);
+    let listed = proxy.request("resources/list", json!({}))["result"].to_string();
+    assert!(listed.contains("a://fine") && !listed.contains("____"), "{listed:.500}");
+    assert!(left_off(&mut proxy).contains("1 resources with a `uri` of more than 8 KiB"));
+}
+
+#[test]
 fn a_prompt_that_is_left_off_the_list_can_be_used() {
     let prompts = [format!(r#"{{"name":"deep","x":{}}}"#, nested(300, 0)), r#"{"name":"fine"}"#.to_owned()];
     let mut proxy = start_with_list("prompts", &prompts);

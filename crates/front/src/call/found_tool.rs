@@ -17,6 +17,7 @@ use wire::object::Object;
 use wire::{Raw, fold};
 
 /// A tool of a group.
+#[derive(Clone)]
 pub(crate) struct FoundTool {
     /// The state of the group in which it was found.
     pub snapshot: Arc<Snapshot>,
@@ -27,6 +28,7 @@ pub(crate) struct FoundTool {
 }
 
 /// Where a tool is in a catalog.
+#[derive(Clone)]
 enum ToolPlace {
     /// At this place in the list.
     Listed(usize),

@@ -7,15 +7,20 @@ use super::found_tool::FoundTool;
 use crate::results::content::text_block;
 use crate::session::context::RequestContext;
 use crate::{changed_tools, tool_errors};
-use base::text::{quoted_list, shorten};
+use base::blocking::{self, MAX_INLINE_BYTES};
+use base::text::{joined_up_to, quoted, shorten};
 use schema::signature::signature;
 use schema::validate::{ArgumentVerdict, Violations};
+use std::collections::HashSet;
+use tracing::{Level, enabled};
 use upstream::Upstream;
 use wire::protocol::code;
 use wire::{Raw, Reply, json_string, raw};
 
 /// How many characters of a signature an error shows.
 const MAX_SIGNATURE: usize = 4000;
+/// How many repaired arguments the log names.
+const MAX_CHANGED: usize = 10;
 /// The member of an error's `data` with what does not fit.
 const ERROR_MEMBER: &str = "dynamic-mcp/arguments";
 
@@ -28,6 +33,45 @@ pub(super) struct ResolvedArguments {
     pub(super) misfit: Option<Box<Violations>>,
 }
 
+/// Checks the arguments against the tool's schema, and repairs what does not fit. The server decides about arguments whose
+/// check takes too long.
+///
+/// # Errors
+///
+/// No server can take the arguments, or the tool has changed and is refused. The text for the model.
+pub(super) async fn fit(
+    context: &RequestContext,
+    group: &Upstream,
+    tool: &FoundTool,
+    args: &Raw,
+) -> Result<ResolvedArguments, String> {
+    let verdict = match args.len() <= MAX_INLINE_BYTES {
+        true => find(context, group, tool, args),
+        false => Box::pin(on_arguments(context, group, tool, args, find)).await.flatten(),
+    };
+    match verdict {
+        None => Ok(ResolvedArguments::default()),
+        Some(verdict) => Box::pin(resolve(context, group, tool, args, verdict)).await,
+    }
+}
+
+/// Checks the arguments against the tool's schema. `None` if they fit, or if that is not known.
+fn find(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &Raw) -> Option<ArgumentVerdict> {
+    tool.find_misfit(&context.session.instance.validator, &group.name, args)
+}
+
+/// Does work on arguments: here if they are few, else on a thread that may block. `None` if it took too long.
+async fn on_arguments<T: Send + 'static>(
+    context: &RequestContext,
+    group: &Upstream,
+    tool: &FoundTool,
+    args: &Raw,
+    work: impl FnOnce(&RequestContext, &Upstream, &FoundTool, &Raw) -> T + Send + 'static,
+) -> Option<T> {
+    let (context, group, tool, args) = (context.clone(), group.clone(), tool.clone(), args.clone());
+    blocking::run_on(args.len(), move || work(&context, &group, &tool, &args)).await.ok()
+}
+
 /// Decides whether `args` are sent, repaired or refused. `verdict` says how they fit the schema. The catalog is read
 /// again before a call is refused or repaired, because the server may have changed the schema without a notification.
 /// It is not read again if only nulls are removed.
@@ -35,7 +79,7 @@ pub(super) struct ResolvedArguments {
 /// # Errors
 ///
 /// No server can take the arguments, or the tool has changed and is refused. The text for the model.
-pub(super) async fn resolve(
+async fn resolve(
     context: &RequestContext,
     group: &Upstream,
     tool: &FoundTool,
@@ -43,7 +87,7 @@ pub(super) async fn resolve(
     verdict: ArgumentVerdict,
 ) -> Result<ResolvedArguments, String> {
     let drops_only_nulls = verdict == ArgumentVerdict::OptionalNulls;
-    let resolved = correct(context, group, tool, args, verdict);
+    let resolved = correct(context, group, tool, args, verdict).await;
     let is_fatal = resolved.misfit.as_ref().is_some_and(|violations| violations.are_fatal());
     if drops_only_nulls || resolved.repaired.is_none() && !is_fatal {
         return Ok(resolved);
@@ -54,10 +98,10 @@ pub(super) async fn resolve(
     let Some(tool) = FoundTool::find_exact(group.snapshot(), &tool.name) else {
         return Ok(ResolvedArguments::default());
     };
-    let Some(verdict) = tool.find_misfit(&context.session.instance.validator, &group.name, args) else {
+    let Some(verdict) = on_arguments(context, group, &tool, args, find).await.flatten() else {
         return Ok(ResolvedArguments::default());
     };
-    let resolved = correct(context, group, &tool, args, verdict);
+    let resolved = correct(context, group, &tool, args, verdict).await;
     match &resolved.misfit {
         Some(violations) if violations.are_fatal() => {
             let (violations, signature) = (violations.to_string(), shown_signature(&tool));
@@ -100,24 +144,27 @@ fn shown_signature(tool: &FoundTool) -> String {
     shorten(&call.unwrap_or_default(), MAX_SIGNATURE)
 }
 
-/// Repairs what can be repaired, and finds what does not fit then.
-fn correct(
+/// Repairs what can be repaired, and finds what does not fit then. If that takes too long, the server decides.
+async fn correct(
     context: &RequestContext,
     group: &Upstream,
     tool: &FoundTool,
     args: &Raw,
     verdict: ArgumentVerdict,
 ) -> ResolvedArguments {
-    let repaired = repair(context, group, tool, args);
-    let verdict = match &repaired {
-        Some(repaired) => tool.validate(&context.session.instance.validator, &group.name, repaired),
-        None => verdict,
+    let correct = move |context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &Raw| {
+        let repaired = repair(context, group, tool, args);
+        let verdict = match &repaired {
+            Some(repaired) => tool.validate(&context.session.instance.validator, &group.name, repaired),
+            None => verdict,
+        };
+        let misfit = match verdict {
+            ArgumentVerdict::Misfit(violations) => Some(Box::new(violations)),
+            _ => None,
+        };
+        ResolvedArguments { repaired, misfit }
     };
-    let misfit = match verdict {
-        ArgumentVerdict::Misfit(violations) => Some(Box::new(violations)),
-        _ => None,
-    };
-    ResolvedArguments { repaired, misfit }
+    on_arguments(context, group, tool, args, correct).await.unwrap_or_default()
 }
 
 /// Returns the arguments with the values repaired that have exactly one repair, if there are any.
@@ -128,8 +175,9 @@ fn repair(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &R
     let validator = &context.session.instance.validator;
     let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     let repaired = validator.repair(label, definition, args, drops_nulls)?;
-    let changed = changed_members(args, &repaired);
-    tracing::debug!("repaired arguments that do not fit: {changed}");
+    if enabled!(Level::DEBUG) {
+        tracing::debug!("repaired arguments that do not fit: {}", changed_members(args, &repaired));
+    }
     Some(repaired)
 }
 
@@ -141,7 +189,8 @@ fn annotation(definition: &Raw, name: &str) -> Option<bool> {
 
 /// Returns the names of the members that were changed or removed.
 fn changed_members(before: &Raw, after: &Raw) -> String {
-    let after = raw::entries(after).unwrap_or_default();
+    let after: HashSet<_> = raw::entries(after).unwrap_or_default().into_iter().collect();
     let before = raw::entries(before).unwrap_or_default();
-    quoted_list(before.iter().filter(|entry| !after.contains(entry)).map(|(name, _)| name.as_str()))
+    let changed = before.iter().filter(|entry| !after.contains(entry)).map(|(name, _)| quoted(name));
+    joined_up_to(MAX_CHANGED, changed)
 }

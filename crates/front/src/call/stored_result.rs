@@ -8,6 +8,7 @@ use crate::results::slices::TextPart;
 use crate::results::store::{MAX_RESULTS, StoredResult};
 use crate::results::{URI_PREFIX, grouped, preview, slices};
 use crate::session::context::RequestContext;
+use crate::text_limits::LimitedText;
 use crate::tool_errors;
 use base::blocking;
 use config::OWN_GROUP;
@@ -150,6 +151,7 @@ fn texts(texts: &[&str]) -> Raw {
 fn parse(arguments: &CallArguments<'_>) -> Result<(String, ResultPart), String> {
     let members = Object::parse(&arguments.args).ok_or("The arguments must be a JSON object.")?;
     let id = members.get_str("id").ok_or("Argument \"id\" is missing: the id of the stored result.")?;
+    LimitedText::Name.check_argument("id", &id)?;
     let id = id.strip_prefix(URI_PREFIX).unwrap_or(&id).to_owned();
     let given = |key: &str| members.get(key).filter(|value| !matches!(&value[..], b"null" | b"\"\""));
     let text = |key: &str, value: Raw| {
@@ -169,7 +171,9 @@ fn parse(arguments: &CallArguments<'_>) -> Result<(String, ResultPart), String> 
         parts.push(ResultPart::Bytes(from, to.end(from.saturating_add(1))));
     }
     if let Some(value) = given("search") {
-        parts.push(ResultPart::Search(text("search", value)?));
+        let words = text("search", value)?;
+        LimitedText::Query.check_argument("search", &words)?;
+        parts.push(ResultPart::Search(words));
     }
     // It may also stand beside the arguments, as for any call.
     match (given("select"), &arguments.select) {

@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wire::protocol::{EXTENSIONS_OF_OUR_OWN, Era, PAGE_MIME_TYPE, UI_EXTENSION, capability};
 use wire::{Raw, raw};
 
+/// The largest capabilities of a stateless client that are kept, in bytes: its requests add to them.
+const MAX_BYTES: usize = 64 << 10;
+
 /// The capabilities of a stateless client that concern upstreams: those through which it can be asked for input, and
 /// the extensions.
 const STATELESS_CAPABILITIES: [&str; 5] = [
@@ -43,8 +46,8 @@ impl ClientCapabilities {
         self.set(&mut self.declared.lock(), Era::Handshake, capabilities);
     }
 
-    /// Adds the capabilities that a stateless request declared. They are ignored once `initialize` was received. Returns
-    /// whether nothing was declared before.
+    /// Adds the capabilities that a stateless request declared. They are ignored once `initialize` was received, and if
+    /// there are more than `MAX_BYTES`. Returns whether nothing was declared before.
     pub fn add(&self, capabilities: &Raw) -> bool {
         let mut declared = self.declared.lock();
         let (known, is_first) = match declared.era {
@@ -52,9 +55,13 @@ impl ClientCapabilities {
             Some(Era::Stateless) => (declared.all.clone(), false),
             Some(Era::Handshake) => return false,
         };
-        let union =
-            STATELESS_CAPABILITIES.iter().fold(known, |known, name| merge(&known, name, capabilities));
-        self.set(&mut declared, Era::Stateless, union);
+        let union = match capabilities.len() <= MAX_BYTES {
+            true => STATELESS_CAPABILITIES
+                .iter()
+                .fold(known.clone(), |known, name| merge(&known, name, capabilities)),
+            false => known.clone(),
+        };
+        self.set(&mut declared, Era::Stateless, if union.len() <= MAX_BYTES { union } else { known });
         is_first
     }
 
@@ -110,10 +117,9 @@ impl ClientCapabilities {
 /// Adds to `known` what `declared` has of one capability.
 fn merge(known: &Raw, name: &str, declared: &Raw) -> Raw {
     let Some(value) = raw::get(declared, name) else { return known.clone() };
-    let modes = raw::entries(&value).unwrap_or_default();
-    let before = raw::get(known, name).unwrap_or(Raw::from_static(b"{}"));
-    let both = modes.iter().fold(before, |both, (mode, value)| raw::set(&both, mode, value));
-    raw::set(known, name, &both)
+    let mut both = raw::get(known, name).and_then(|before| raw::entries(&before)).unwrap_or_default();
+    both.extend(raw::entries(&value).unwrap_or_default());
+    raw::set(known, name, &raw::object(&both))
 }
 
 #[cfg(test)]

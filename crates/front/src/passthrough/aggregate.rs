@@ -38,9 +38,12 @@ pub async fn list(
         return forward_method(&invocation.context, &group, kind.method, params).await;
     }
     let lists = current(invocation.groups(), kind).await;
-    let bytes = lists.iter().map(|(_, entries)| entries.definition_bytes()).sum();
+    let bytes: usize = lists.iter().map(|(_, entries)| entries.definition_bytes()).sum();
     let (session, params) = (invocation.context.session.clone(), invocation.params.clone());
-    let page = blocking::run_on(bytes, move || page(&params, kind, merge(&session, &lists))).await;
+    let page = blocking::run_on(params.len().saturating_add(bytes), move || {
+        page(&params, kind, merge(&session, &lists))
+    })
+    .await;
     page.unwrap_or_else(|_| Err(errors::lists_took_too_long().into()))
 }
 

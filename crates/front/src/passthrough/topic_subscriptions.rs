@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use upstream::connection::task_ids;
 use wire::budget::Reservation;
+use wire::object::Object;
 use wire::protocol::meta;
 use wire::protocol::methods::{Method, notification};
 use wire::{Raw, Reply, raw};
@@ -130,9 +131,10 @@ type WantedTopic = (Topic, String);
 ///
 /// It names more than `MAX_TOPICS` or `MAX_TOPIC_BYTES`, or the user listens for too much already.
 pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, id: Raw) -> Reply {
-    let filter = raw::get(&invocation.params, "notifications").unwrap_or(EMPTY);
+    let filter = invocation.params.get("notifications").and_then(|filter| Object::parse(&filter));
+    let filter = filter.unwrap_or_default();
     let _held = TopicMemory::reserve(&subscriptions, &filter).await?;
-    let is_set = |name: &str| raw::get(&filter, name).is_some_and(|flag| &flag[..] == b"true");
+    let is_set = |name: &str| filter.get(name).is_some_and(|flag| &flag[..] == b"true");
     let lists: Vec<_> = LIST_FLAGS.into_iter().filter(|(name, _)| is_set(name)).collect();
     let Wanted { by_group, unlisted } = Wanted::of(&invocation, &filter).await;
 
@@ -176,7 +178,7 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
     let mut acknowledged = Map::new();
     acknowledged.extend(lists.iter().map(|(name, _)| ((*name).to_owned(), Value::Bool(true))));
     for member in ["resourceSubscriptions", "taskIds"] {
-        if raw::get(&filter, member).is_some() {
+        if filter.has(member) {
             acknowledged.insert(member.to_owned(), json!(accepted.remove(member).unwrap_or_default()));
         }
     }
@@ -191,9 +193,10 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
     Ok(raw::set_in(&EMPTY, "_meta", meta::SUBSCRIPTION, &id))
 }
 
-fn strings(filter: &Raw, member: &str) -> Vec<String> {
-    let strings: Option<Vec<String>> =
-        raw::get(filter, member).and_then(|list| serde_json::from_slice(&list).ok());
+fn strings(filter: &Object, member: &str) -> Vec<String> {
+    // The error about another value would repeat it.
+    let list = filter.get(member).filter(|list| list.first() == Some(&b'['));
+    let strings: Option<Vec<String>> = list.and_then(|list| serde_json::from_slice(&list).ok());
     strings.unwrap_or_default()
 }
 
@@ -209,7 +212,7 @@ impl TopicMemory {
     /// # Errors
     ///
     /// They are too many for a request, or for the user.
-    async fn reserve(subscriptions: &Subscriptions, filter: &Raw) -> Result<Self, RpcError> {
+    async fn reserve(subscriptions: &Subscriptions, filter: &Object) -> Result<Self, RpcError> {
         let names = [strings(filter, "resourceSubscriptions"), strings(filter, "taskIds")].concat();
         let bytes: usize = names.iter().map(String::len).sum();
         if names.len() > MAX_TOPICS || bytes > MAX_TOPIC_BYTES {
@@ -230,7 +233,7 @@ impl TopicMemory {
 
 /// Returns the tasks of a filter: the id that clients of a connection see, and the one that this client knows. An id that
 /// was not sealed for the caller is left out.
-fn task_ids_of(invocation: &Invocation, filter: &Raw) -> Vec<(String, String)> {
+fn task_ids_of(invocation: &Invocation, filter: &Object) -> Vec<(String, String)> {
     let known = strings(filter, "taskIds").into_iter();
     match invocation.context.caller() {
         None => known.map(|id| (id.clone(), id)).collect(),
@@ -249,7 +252,7 @@ struct Wanted {
 impl Wanted {
     /// Finds the groups. Waits for groups that connect for the first time, if a URI has no known owner. Malformed task
     /// ids are left out.
-    async fn of(invocation: &Invocation, filter: &Raw) -> Self {
+    async fn of(invocation: &Invocation, filter: &Object) -> Self {
         let mut wanted = Self { by_group: BTreeMap::new(), unlisted: Vec::new() };
         let uris = strings(filter, "resourceSubscriptions");
         for (known_as, mut candidates) in uri_lookup::candidates_of_all(invocation, uris).await {

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use upstream::{GroupManager, Upstream};
-use wire::protocol::{capability, code};
+use wire::protocol::{capability, code, max_bytes};
 use wire::{Raw, Reply, raw};
 
 /// How many unlisted URIs one request may search for.
@@ -77,8 +77,14 @@ pub(super) async fn candidates(invocation: &Invocation, uri: &str) -> Result<Vec
         return Ok(vec![owner]);
     }
     let uri = uri.to_owned();
+    let context = invocation.context.with_names(names_in(&uri));
     let find = move |session: &SessionState| KnownUris::new(&session.groups).unlisted(session, &uri);
-    invocation.context.run_on_lists(find).await?
+    context.run_on_lists(find).await?
+}
+
+/// Returns as how many names a URI counts: it is compared with each template, up to its whole length.
+fn names_in(uri: &str) -> usize {
+    1 + uri.len() / max_bytes::NAME
 }
 
 /// Finds the group that lists a URI or has a template for it, in what is known now.
@@ -87,9 +93,9 @@ pub(super) async fn candidates(invocation: &Invocation, uri: &str) -> Result<Vec
 ///
 /// It took too long.
 async fn find_owner(invocation: &Invocation, uri: &str) -> Result<Option<Candidate>, RpcError> {
-    let uri = uri.to_owned();
+    let (uri, context) = (uri.to_owned(), invocation.context.with_names(names_in(uri)));
     let find = move |session: &SessionState| KnownUris::new(&session.groups).owner(session, &uri);
-    invocation.context.run_on_lists(find).await
+    context.run_on_lists(find).await
 }
 
 /// Waits for the first catalog of a group, if that is coming. Returns whether it was.
@@ -190,7 +196,7 @@ pub(super) async fn find_known_owner(
     if let Some(group) = invocation.group()? {
         return Ok(Some((group, uri.to_owned())));
     }
-    let uri = uri.to_owned();
+    let (uri, context) = (uri.to_owned(), invocation.context.with_names(names_in(uri)));
     let find = move |session: &SessionState| {
         let known = KnownUris::new(&session.groups);
         let owner = match known.owner(session, &uri) {
@@ -199,7 +205,7 @@ pub(super) async fn find_known_owner(
         };
         Ok(owner.map(|Candidate { group, uri, .. }| (group, uri)))
     };
-    invocation.context.run_on_lists(find).await?
+    context.run_on_lists(find).await?
 }
 
 /// Finds the groups to ask for each of several URIs. If `params.group` names a group, that is the one. Only so many
@@ -214,6 +220,7 @@ pub(super) async fn candidates_of_all(
         return uris.into_iter().map(owned).collect();
     }
     let unfound = uris.clone();
+    let context = invocation.context.with_names(uris.iter().map(|uri| names_in(uri)).sum());
     let lacks_owner = {
         let uris = uris.clone();
         move |session: &SessionState| {
@@ -221,13 +228,13 @@ pub(super) async fn candidates_of_all(
             uris.iter().any(|uri| known.owner(session, uri).is_none())
         }
     };
-    if invocation.context.run_on_lists(lacks_owner).await.unwrap_or_default() {
+    if context.run_on_lists(lacks_owner).await.unwrap_or_default() {
         for group in invocation.groups().all() {
             await_catalog(invocation, &group).await;
         }
     }
     let find = move |session: &SessionState| find_all(session, uris);
-    let found = invocation.context.run_on_lists(find).await;
+    let found = context.run_on_lists(find).await;
     found.unwrap_or_else(|_| unfound.into_iter().map(|uri| (uri, Vec::new())).collect())
 }
 

@@ -12,7 +12,7 @@ use crate::session::context::{RequestContext, SessionState};
 use crate::session::invocation::Invocation;
 use crate::tools::search::ToolSearch;
 use crate::tools::{describe, protocol_extensions, status, status_app, status_prompt};
-use crate::{call, errors, own_tools};
+use crate::{call, errors, own_tools, text_limits};
 use config::GroupName;
 use futures_util::future::join_all;
 use std::sync::Arc;
@@ -50,8 +50,8 @@ impl Dispatcher {
     ///
     /// # Errors
     ///
-    /// The request is rejected at once: its params are no object or ambiguous, name a suspended call that is not there,
-    /// or lack what the method needs.
+    /// The request is rejected at once: its params are no object or ambiguous, have a text that is too long, name a
+    /// suspended call that is not there, or lack what the method needs.
     pub(crate) fn dispatch(
         &self,
         request: &mut Request,
@@ -68,6 +68,7 @@ impl Dispatcher {
             return Err(errors::invalid_params("params must be an object"));
         }
         params.check_spelling().map_err(|member| errors::ambiguous_params(&member))?;
+        text_limits::check(&params)?;
         if may_suspend && let Some(mut suspended) = self.suspended.take(&params)? {
             suspended.resume(&params);
             return Ok(Box::pin(self.suspended.clone().run(suspended)));

@@ -14,6 +14,7 @@ use crate::errors::{self, RpcError};
 use crate::exposed_names::ExposedNames;
 use crate::origins::Origins;
 use crate::results::ResultStore;
+use base::blocking;
 use config::GroupName;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -89,6 +90,8 @@ pub struct RequestContext {
     pub may_request_input: bool,
     /// How a stateless client can be asked for input.
     pub(crate) input_channel: Option<InputChannel>,
+    /// How many bytes of the request, and of catalogs that are read more than once for it, are worked on.
+    request_bytes: usize,
 }
 
 impl RequestContext {
@@ -105,6 +108,7 @@ impl RequestContext {
             log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
             may_request_input: false,
             input_channel: None,
+            request_bytes: params.len(),
             session,
         }
     }
@@ -119,7 +123,14 @@ impl RequestContext {
         &self.session.groups
     }
 
-    /// Does work on what the groups list: here if that is little, else on a thread that may block.
+    /// Returns the context for work that goes through the lists of the groups for each of so many names. A URI counts
+    /// as one more for each KiB.
+    pub(crate) fn with_names(&self, count: usize) -> Self {
+        let more = count.saturating_sub(1).saturating_mul(self.groups().catalog_bytes());
+        Self { request_bytes: self.request_bytes.saturating_add(more), ..self.clone() }
+    }
+
+    /// Does work on the request and on what the groups list: here if both are little, else on a thread that may block.
     ///
     /// # Errors
     ///
@@ -129,7 +140,8 @@ impl RequestContext {
         work: impl FnOnce(&SessionState) -> T + Send + 'static,
     ) -> Result<T, RpcError> {
         let session = self.session.clone();
-        let done = self.session.groups.run_on_lists(move |_| work(&session)).await;
+        let bytes = self.request_bytes.saturating_add(session.groups.catalog_bytes());
+        let done = blocking::run_on(bytes, move || work(&session)).await;
         done.map_err(|_| errors::lists_took_too_long())
     }
 

@@ -2,7 +2,7 @@
 
 use super::context::RequestContext;
 use crate::errors::{self, RpcError};
-use crate::lookup;
+use crate::{lookup, text_limits};
 use std::borrow::Cow;
 use upstream::{GroupManager, Upstream};
 use wire::params::Params;
@@ -46,12 +46,13 @@ impl Invocation {
         raw::set_str(&self.params_without_group(), key, value)
     }
 
-    /// Returns a string member of the params.
+    /// Returns a string member of the params, whose length was checked before the request was dispatched.
     ///
     /// # Errors
     ///
     /// The member is missing or not a string.
     pub fn string(&self, key: &str) -> Result<String, RpcError> {
+        debug_assert!(text_limits::is_checked(key), "{key} has no limit");
         let text = self.params.get_str(key).map(Cow::into_owned);
         text.ok_or_else(|| errors::invalid_params(format!("params.{key} must be a string")))
     }

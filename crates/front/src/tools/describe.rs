@@ -152,9 +152,13 @@ async fn answer(
     budget: usize,
 ) -> Result<Answer, String> {
     let (group, arguments) = (group.clone(), arguments.clone());
-    blocking::run_on(catalog.bytes, move || write_answer(&group, &catalog, &arguments, budget))
-        .await
-        .map_err(|_| LISTS_TOOK_TOO_LONG.to_owned())
+    // Each name may be compared with those of all tools.
+    let names = arguments.tools.as_ref().map_or(1, Vec::len);
+    blocking::run_on(catalog.bytes.saturating_mul(names), move || {
+        write_answer(&group, &catalog, &arguments, budget)
+    })
+    .await
+    .map_err(|_| LISTS_TOOK_TOO_LONG.to_owned())
 }
 
 fn write_answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArguments, budget: usize) -> Answer {

@@ -10,6 +10,7 @@ use crate::known_names::exposed_names;
 use crate::session::context::{RequestContext, SessionState};
 use crate::session::invocation::Invocation;
 use crate::{changed_tools, errors, lookup, own_tools};
+use base::blocking;
 use config::GroupName;
 use config::tool_rules::Rules;
 use futures_util::future::join_all;
@@ -56,8 +57,12 @@ pub fn list(groups: &GroupManager, lazy: bool, era: Era) -> Raw {
 ///
 /// `lazy` is not a boolean.
 pub(crate) fn parse_lazy(params: Option<&Raw>) -> Result<Option<bool>, RpcError> {
-    let lazy = params.and_then(|params| raw::get(params, "lazy")).unwrap_or(Raw::from_static(b"null"));
-    serde_json::from_slice(&lazy).map_err(|_| errors::invalid_params("params.lazy must be a boolean"))
+    match params.and_then(|params| raw::get(params, "lazy")).as_deref() {
+        None | Some(b"null") => Ok(None),
+        Some(b"true") => Ok(Some(true)),
+        Some(b"false") => Ok(Some(false)),
+        Some(_) => Err(errors::invalid_params("params.lazy must be a boolean")),
+    }
 }
 
 /// `tools/describe`.
@@ -78,15 +83,9 @@ pub async fn describe(invocation: Invocation) -> Reply {
 ///
 /// `params.names` is no list of strings, has more than `MAX_NAMES`, or those of `find`.
 pub async fn describe_batch(invocation: Invocation) -> Reply {
-    let names = raw::get(&invocation.params, "names").and_then(|names| serde_json::from_slice(&names).ok());
-    let mut names: Vec<String> =
-        names.ok_or_else(|| errors::invalid_params("params.names must be a list of strings"))?;
-    let mut seen = HashSet::new();
-    names.retain(|name| seen.insert(name.clone()));
-    if names.len() > MAX_NAMES {
-        let message = format!("params.names has {} names, the limit is {MAX_NAMES}", names.len());
-        return Err(errors::invalid_params(message).into());
-    }
+    let (bytes, params) = (invocation.params.len(), invocation.params.clone());
+    let names = blocking::run_on(bytes, move || names_of(&params)).await;
+    let names = names.map_err(|_| errors::lists_took_too_long())??;
     let (mut tools, mut not_found) = (Vec::new(), Vec::new());
     for (name, found) in find(&invocation.context, names).await? {
         match found {
@@ -96,6 +95,26 @@ pub async fn describe_batch(invocation: Invocation) -> Reply {
     }
     let (tools, not_found) = (raw::array(&tools), json!(not_found).to_string());
     Ok([b"{\"tools\":", &tools[..], b",\"notFound\":", not_found.as_bytes(), b"}"].concat().into())
+}
+
+/// Reads the names of a `tools/describe_batch`, each once.
+///
+/// # Errors
+///
+/// See [`describe_batch`].
+fn names_of(params: &Raw) -> Result<Vec<String>, RpcError> {
+    let names = raw::get(params, "names").and_then(|names| serde_json::from_slice(&names).ok());
+    let mut names: Vec<String> =
+        names.ok_or_else(|| errors::invalid_params("params.names must be a list of strings"))?;
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    match names.len() <= MAX_NAMES {
+        true => Ok(names),
+        false => Err(errors::invalid_params(format!(
+            "params.names has {} names, the limit is {MAX_NAMES}",
+            names.len()
+        ))),
+    }
 }
 
 /// Finds the definitions of tools by all names that `tools/call` accepts, in the order of the names. Groups that may
@@ -108,6 +127,7 @@ async fn find(
     context: &RequestContext,
     names: Vec<String>,
 ) -> Result<Vec<(String, Result<Raw, RpcError>)>, RpcError> {
+    let context = &context.with_names(names.len());
     let known = &known_definitions(context, &names).await?;
     let found = names.into_iter().map(|name| async move {
         let definition = match known.get(&name) {
