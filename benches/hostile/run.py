@@ -142,6 +142,27 @@ def wait_until_known(client):
     raise TimeoutError("the lists were not read")
 
 
+def long_requests():
+    """Requests with 2 MB, or as much as a name, a query or a URI may have, of what costs most to read, compare and split."""
+    def ours(tool, **arguments):
+        return "tools/call", {"name": tool, "arguments": arguments}
+
+    for text in ("_", "查", "aB", "ab ", "/"):
+        most, most_words, most_of_uri = (text * (size // len(text.encode())) for size in (1000, 2000, 8000))
+        yield ours("search_dynamic_tools", query=most_words)
+        yield ours("call_dynamic_tool", name="g" + most[1:], args={})
+        yield ours("get_dynamic_tools", group="evil", tools=[most[:-4] + f"{n:04}" for n in range(200)])
+        yield "resources/read", {"uri": "skill://" + most_of_uri}
+        yield "tools/describe_batch", {"names": [most[:-4] + f"{n:04}" for n in range(300)]}
+        long = text * (2_000_000 // len(text.encode()))
+        yield ours("search_dynamic_tools", query=long)
+        yield ours("call_dynamic_tool", name="g" + long, args={})
+        yield ours("call_dynamic_tool", group="good", name="echo", args={"text": long})
+        yield "resources/read", {"uri": long}
+    yield ours("call_dynamic_tool", group="good", name="echo", **{f"k{n}": n for n in range(150_000)})
+    yield ours("get_dynamic_tools", group="evil", tools=["ab"] * 400_000)
+
+
 def attack(client):
     """Does with the hostile server what clients and models do with any server. Returns the slowest request."""
     uri = {"uri": "q://unlisted/at/all"}
@@ -169,6 +190,7 @@ def attack(client):
         ("resources/read", {"uri": "ui://evil/7"}),
         ("prompts/get", {"name": "evil__p7"}),
         ("completion/complete", {"ref": {"type": "ref/resource", "uri": "z://q"}, "argument": {"name": "a", "value": ""}}),
+        *long_requests(),
     ]
     slowest = (0, "")
     for method, params in requests:

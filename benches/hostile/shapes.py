@@ -80,6 +80,8 @@ SHAPES = {
     "10,000 tools of 1.5 kB, pinned": lambda: (big_tools(), {"pin_tools": True}, {}),
     "10,000 tools of 1.5 kB, always changing": lambda: (big_tools(), {"args": ["--changes"]}, {}),
     "10,000 names of 1.5 kB": lambda: (tools(*(tool("n" * 1500 + str(n)) for n in range(10_000))), {}, {}),
+    "50 names of 300,000 underscores": lambda: (tools(*(tool(f"g{n}" + "_" * 300_000) for n in range(50))), {}, {}),
+    "10,000 names of 1,000 underscores": lambda: (tools(*(tool("_" * 1000 + str(n)) for n in range(10_000))), {}, {}),
     "10,000 tools of one name": lambda: (tools(*(tool("t0", description=str(n)) for n in range(10_000))), {}, {}),
     "60,000 tools with an app": lambda: (ui_tools(60_000), {}, {}),
     "400,000 properties": lambda: (tools(tool("t0", properties(400_000))), {}, {}),
@@ -97,6 +99,8 @@ SHAPES = {
         {"resourceTemplates": [uris("resourceTemplates", "uriTemplate", 200_000, lambda n: f"t://{{a}}/x{n}")]}, {}, {}),
     "200,000 templates that match everything but their end": lambda: (
         {"resourceTemplates": [uris("resourceTemplates", "uriTemplate", 200_000, lambda n: f"{{+a}}y{n}")]}, {}, {}),
+    "30,000 resources with a URI of 500 slashes": lambda: (
+        {"resources": [uris("resources", "uri", 30_000, lambda n: f"skill:{'/' * 500}{n}/SKILL.md")]}, {}, {}),
     "200,000 resources": lambda: ({"resources": [uris("resources", "uri", 200_000, lambda n: f"r://{n}")]}, {}, {}),
     "200,000 resources like skills": lambda: (
         {"resources": [uris("resources", "uri", 200_000, lambda n: f"skill://{n}/SKILL.md")]}, {}, {}),
