@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
@@ -135,7 +136,7 @@ const ARGUMENTS: &[(&str, &str, Fate)] = &[
 ];
 
 /// Values of 2 MB. Only strings can be names.
-fn values() -> Vec<(String, bool)> {
+static VALUES: LazyLock<Vec<(String, bool)>> = LazyLock::new(|| {
     let repeated = |text: &str| text.repeat(BYTES / text.len());
     let members: Vec<_> = (0..BYTES / 13).map(|n| format!(r#""k{n:07}":1"#)).collect();
     vec![
@@ -145,7 +146,7 @@ fn values() -> Vec<(String, bool)> {
         (format!(r#""a://{}""#, repeated("aB/")), true),
         (format!("{{{}}}", members.join(",")), false),
     ]
-}
+});
 
 /// The time that the main thread of the program has computed, which answers pings.
 fn main_thread_ms(proxy: &Proxy) -> u64 {
@@ -188,15 +189,15 @@ fn faults(proxy: &mut Proxy, method: &str, params: &str, fate: Fate, limit_ms: u
     let mut faults = Vec::new();
     // What is refused is not read, so one text and one other value are enough.
     let count = if fate == Refused { 2 } else { usize::MAX };
-    for (value, is_text) in values().into_iter().take(count) {
-        let (took, answer) = send_with_ping(proxy, method, &params.replace('@', &value));
+    for (value, is_text) in VALUES.iter().take(count) {
+        let (took, answer) = send_with_ping(proxy, method, &params.replace('@', value));
         let place = format!("{method} {:.150} with {value:.10}", params.replace(r#""_meta""#, ""));
         if took > limit_ms {
             faults.push(format!("{place} takes {took} ms of the thread that answers pings"));
         }
         let is_refused = answer.line.contains(REFUSAL);
         let is_unknown = answer.error_code().is_some_and(|code| [-32601, -32005, -32004].contains(&code));
-        let must_be = fate == Refused && is_text;
+        let must_be = fate == Refused && *is_text;
         if !is_unknown && (must_be && !is_refused || fate == Passed && is_refused) {
             faults.push(format!("{place}: {:.300}", answer.line));
         }
@@ -226,9 +227,8 @@ fn two_megabytes_in_any_param_of_any_method_delay_no_ping() {
         }
     }
 
-    let reading = values()
-        .into_iter()
-        .map(|(value, _)| send_with_ping(&mut proxy, "ping", &format!(r#"{{"x":{value}}}"#)).0);
+    let reading =
+        VALUES.iter().map(|(value, _)| send_with_ping(&mut proxy, "ping", &format!(r#"{{"x":{value}}}"#)).0);
     let limit = MAX_RATIO * reading.max().unwrap() + MAX_MORE_MS;
     let mut all = Vec::new();
     for (method, params, fate) in PARAMS {
@@ -248,7 +248,7 @@ fn two_megabytes_in_any_param_of_any_method_delay_no_ping() {
 fn a_declaration_of_many_capabilities_costs_no_more_than_its_bytes() {
     let config = pure_config([("a", scripted_upstream(&[]))]);
     let mut proxy = crate::support::ProxyCommand::new().config(&config).start();
-    for (value, _) in values() {
+    for (value, _) in VALUES.iter() {
         let declared = format!(r#"{{"experimental":{value},"extensions":{value}}}"#);
         let params = format!(r#"{{"_meta":{{{}}}}}"#, stateless::meta_members(&declared));
         let id = proxy.send_raw_request("tools/list", &params);
