@@ -260,6 +260,9 @@ mod tests {
         let shown = diff(Path::new(r"C:\temp\x.json"), None, Some(after)).to_string();
         assert!(shown.starts_with("--- C:\\temp\\x.json\n+++ C:\\temp\\x.json\n"), "{shown}");
         assert!(shown.contains("+\t\"cwd\": \"C:\\\\temp\\\\repo\",\n"), "{shown}");
-        assert!(!shown.contains("s3cret") && shown.contains("x\\u{202e}\",\n") && shown.contains("•••"), "{shown}");
+        assert!(
+            !shown.contains("s3cret") && shown.contains("x\\u{202e}\",\n") && shown.contains("•••"),
+            "{shown}"
+        );
     }
 }
