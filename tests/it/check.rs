@@ -150,7 +150,7 @@ fn a_client_gives_what_it_passes_on() {
     assert!(code == 0 && stdout.contains("the entry is `dyn` in ~/.codex/config.toml\n"), "{stdout}");
 }
 
-/// Gemini CLI passes on the text of a variable that it does not have.
+/// Claude Code passes on the text of a variable that it does not have.
 #[test]
 #[cfg_attr(windows, ignore = "the files of clients are in other places")]
 fn a_variable_that_the_client_does_not_have_is_unset_as_check_says() {
@@ -163,15 +163,19 @@ fn a_variable_that_the_client_does_not_have_is_unset_as_check_says() {
     let names = ["GREETING", "PROGRAM", "NO_TOKEN"].map(|name| (name, format!("${{{name}}}")));
     let env: serde_json::Map<_, _> = names.iter().map(|(name, text)| ((*name).into(), json!(text))).collect();
     let own = json!({"mcpServers": {"dyn": {"command": "/bin/dynamic-mcp", "env": env}}});
-    client_file(&shell, ".gemini/settings.json", &own.to_string());
+    client_file(&shell, ".claude.json", &own.to_string());
     let started = output_of(shell.command(&["check"]).envs(names));
-    let (code, checked) = checked_as(&shell, "gemini", true);
+    let (code, checked) = checked_as(&shell, "claude-code", true);
     let started_text = String::from_utf8(started.stdout).unwrap();
     for (code, stdout) in [(started.status.code().unwrap(), started_text), (code, checked)] {
         assert_eq!(code, 1, "{stdout}");
         assert!(stdout.contains("2 of 3 servers work\n"), "{stdout}");
         assert!(stdout.contains("the variable `NO_TOKEN` is not defined"), "{stdout}");
     }
+    // Gemini CLI passes the empty string.
+    client_file(&shell, ".gemini/settings.json", &own.to_string());
+    let (code, stdout) = checked_as(&shell, "gemini", true);
+    assert!(code == 0 && stdout.contains("3 of 3 servers work\n"), "{stdout}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ const PEM_END: &str = "-----END";
 
 /// Returns the secrets in a text, in order and apart from each other. `kind`: what the name of the whole text says.
 pub(super) fn secrets(text: &str, kind: NameKind) -> Vec<Range<usize>> {
-    let mut scanner = Scanner {
+    let mut scanner = SecretScanner {
         text,
         bytes: text.as_bytes(),
         secrets: Vec::new(),
@@ -29,7 +29,7 @@ pub(super) fn secrets(text: &str, kind: NameKind) -> Vec<Range<usize>> {
     scanner.secrets
 }
 
-struct Scanner<'t> {
+struct SecretScanner<'t> {
     text: &'t str,
     bytes: &'t [u8],
     secrets: Vec<Range<usize>>,
@@ -41,7 +41,7 @@ struct Scanner<'t> {
     run: Range<usize>,
 }
 
-impl<'t> Scanner<'t> {
+impl<'t> SecretScanner<'t> {
     fn scan(&mut self, mut at: usize, whole: NameKind) {
         // What the option before says about the word that follows.
         let mut option: Option<NameKind> = None;

@@ -106,7 +106,7 @@ pub(super) fn is_reference(value: &str) -> bool {
     };
     let is_braced = bytes[0] == b'{' && value.ends_with('}') && !value.contains('"');
     is_braced
-        || value.contains("${")
+        || value.contains("${") && is_ordinary(&without_references(value))
         || value.starts_with("$(")
         || value.starts_with("$env:")
         || value.strip_prefix('$').is_some_and(is_variable)
@@ -118,6 +118,19 @@ pub(super) fn is_reference(value: &str) -> bool {
                 && start[..4].eq_ignore_ascii_case("your")
                 && matches!(bytes[4], b'_' | b'-' | b' ')
         })
+}
+
+/// Returns a value without its `${…}`.
+fn without_references(value: &str) -> String {
+    let mut parts = value.split("${");
+    let before = parts.next().unwrap_or_default().to_owned();
+    parts.fold(before, |rest, part| rest + part.split_once('}').map_or("", |(_, after)| after))
+}
+
+/// Returns whether a text beside a reference is short, or has letters and separators only.
+fn is_ordinary(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphabetic() || b"-_./:@ ".contains(&byte);
+    text.len() < 8 || text.bytes().all(is_plain)
 }
 
 fn is_structure(value: &str) -> bool {

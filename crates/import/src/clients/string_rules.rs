@@ -19,6 +19,8 @@ pub struct StringRules {
     /// The fields in which a variable may be unset: the client starts the server nevertheless, with the empty string or
     /// with the text of the variable. Elsewhere the server cannot work without it.
     pub optional: Fields,
+    /// Whether such a variable reaches the server in `env` as the empty string, and not as its own text.
+    pub is_empty_in_env: bool,
 }
 
 /// Where a `${` ends.
@@ -102,6 +104,7 @@ const TEXT_ONLY: StringRules = StringRules {
     fields: Fields::Only(&[]),
     home_fields: &[],
     optional: OPTIONAL,
+    is_empty_in_env: false,
 };
 
 impl ClientApp {
@@ -119,6 +122,7 @@ impl ClientApp {
                 forms: &[VariableForm::OpenCode],
                 fields: Fields::All,
                 optional: Fields::All,
+                is_empty_in_env: true,
                 ..TEXT_ONLY
             },
             Self::Cursor => &StringRules {
@@ -135,6 +139,7 @@ impl ClientApp {
                 ]),
                 home_fields: &["command", "args", "cwd"],
                 optional: Fields::All,
+                is_empty_in_env: true,
             },
             // It starts no server without the variable of its token.
             Self::Codex => &StringRules {
@@ -147,6 +152,7 @@ impl ClientApp {
                 forms: &[VariableForm::Braces, VariableForm::BareName],
                 braces: Braces::First,
                 fields: Fields::All,
+                is_empty_in_env: true,
                 ..TEXT_ONLY
             },
             Self::Copilot => &StringRules {

@@ -274,7 +274,9 @@ impl Translation<'_> {
         if let Some(reason) = self.out.variables.unusable_file {
             return Err(reason.to_owned());
         }
-        for name in std::mem::take(&mut self.out.variables.unset) {
+        let optional = self.out.variables.optional.iter();
+        let unset: Vec<_> = optional.filter(|name| self.context.env.get(name).is_none()).cloned().collect();
+        for name in unset {
             self.note(format!(
                 "`{name}` is not set here; the server starts without it, and gets an empty value"
             ));

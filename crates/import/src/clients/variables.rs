@@ -22,8 +22,8 @@ pub(crate) struct UsedVariables {
     pub env: BTreeSet<String>,
     /// Those that only the client knows: our name for each, and what the client writes.
     pub client: BTreeMap<String, String>,
-    /// Those of the environment that are not set, and that their server may lack.
-    pub(crate) unset: BTreeSet<String>,
+    /// Those of the environment that their server may lack.
+    pub(crate) optional: BTreeSet<String>,
     /// Why a file that one of them names cannot be named here.
     pub(crate) unusable_file: Option<&'static str>,
 }
@@ -91,9 +91,7 @@ impl EntryContext<'_> {
                 let is_optional = default.is_none() && rules.optional.has(field);
                 if is_optional && !ALWAYS_PASSED.contains(&&**name) {
                     *default = Some("".into());
-                    if self.env.get(name).is_none() {
-                        used.unset.insert(name.to_string());
-                    }
+                    used.optional.insert(name.to_string());
                 }
             }
         }

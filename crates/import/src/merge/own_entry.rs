@@ -1,7 +1,7 @@
 //! The entry by which a client starts this program: what it gives us beyond the client's environment, and what a further
 //! import makes of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -28,6 +28,8 @@ pub struct OwnEntry {
     pub args: Vec<String>,
     /// Its variables, in our notation.
     env: BTreeMap<String, String>,
+    /// The names of variables of the client's environment that it uses, and need not have a value.
+    optional: BTreeSet<String>,
     /// The names of variables that it passes on from the client's environment.
     pub passed: Vec<String>,
     /// What only the client knows: our name for each, and what the client writes.
@@ -56,6 +58,7 @@ pub fn find(app: ClientApp, env: &Env) -> Result<Option<OwnEntry>, String> {
         name: own.name.clone(),
         args: texts("args"),
         env: env.collect(),
+        optional: own.translated.variables.optional.clone(),
         passed: texts("inherit_env"),
         client: own.translated.variables.client.clone(),
     }))
@@ -76,7 +79,16 @@ impl OwnEntry {
         let (mut values, mut notes) = (BTreeMap::new(), Vec::new());
         for (name, text) in &self.env {
             let context = ExpandContext { env: &env, dir, files: &files, is_project: false };
-            match expand(text, context) {
+            // A variable that the client passes as its own text has no value here either.
+            let is_text = |unset: &&String| {
+                env.get(unset).is_none() && text.contains(&format!("${{{unset}:-}}"))
+            };
+            let unset = self.optional.iter().filter(|_| !app.string_rules().is_empty_in_env).find(is_text);
+            let expanded = match unset {
+                Some(unset) => Err(VarError::Undefined(unset.clone())),
+                None => expand(text, context),
+            };
+            match expanded {
                 Ok(value) => drop(values.insert(name.clone(), value)),
                 Err(VarError::Undefined(unset)) => notes.push(match self.client.get(&unset) {
                     Some(original) => format!(
