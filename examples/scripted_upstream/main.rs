@@ -127,10 +127,14 @@ fn serve(server: &Arc<Server>) {
     }
     let saved = server.flags.text("--save");
     if server.flags.has("--ignore-eof") {
-        saved.into_iter().for_each(|file| save_at_term(file.to_owned()));
+        if let Some(file) = saved {
+            save_at_term(file.to_owned());
+        }
         park_forever();
     }
-    saved.into_iter().for_each(|file| save(file));
+    if let Some(file) = saved {
+        save(file);
+    }
     // Exit at once, whatever the threads of pending calls do.
     exit(0);
 }

@@ -1,7 +1,7 @@
 //! A server that asks for roots at its start has them before the first request of the client.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -94,7 +94,7 @@ fn a_server_that_asks_late_is_waited_for_at_its_next_start() {
 #[test]
 fn a_client_that_does_not_answer_delays_the_first_request_by_a_second() {
     let mut proxy = Proxy::with_capabilities(&config("pure", "0", "0"), capabilities());
-    let sent = Instant::now();
+    let sent = tokio::time::Instant::now();
     let call = proxy.send_call("g", "echo", json!({"text": "x"}));
     let response = proxy.response(call);
     let took = sent.elapsed();
@@ -109,7 +109,7 @@ fn a_server_that_never_asks_gets_its_first_request_at_once() {
         let entry = merged(full_upstream(&[]), json!({"lazy_startup": "eager"}));
         let mut proxy = Proxy::with_capabilities(&config_of([("g", entry)]), capabilities());
         proxy.wait_for_state("g", "connected");
-        let sent = Instant::now();
+        let sent = tokio::time::Instant::now();
         call_echo(&mut proxy);
         sent.elapsed() < Duration::from_millis(90)
     });

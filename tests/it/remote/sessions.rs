@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -165,7 +165,7 @@ fn a_rotated_secret_opens_a_connection_beside_the_one_that_is_used() {
     server.wait_for_requests("tools/call", 1);
     std::fs::write(proxy.config_file(), config("second-secret").to_string()).unwrap();
     wait_until("the config is read again", || {
-        let start = Instant::now();
+        let start = tokio::time::Instant::now();
         let answered_with = proxy.call_text("g", "echo", json!({}));
         // It waited for the open call otherwise.
         assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());

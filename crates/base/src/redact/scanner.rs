@@ -19,13 +19,15 @@ pub(super) fn secrets(text: &str, kind: NameKind) -> Vec<Range<usize>> {
         secrets: Vec::new(),
         open: Vec::new(),
         unclosed: Vec::new(),
-        run: 1..0,
+        run: usize::MAX..usize::MAX,
+        option: None,
+        name: kind,
     };
     let start = match kind {
         NameKind::Plain => 0,
         kind => scanner.judge(kind, 0..text.len()),
     };
-    scanner.scan(start, kind);
+    scanner.scan(start);
     scanner.secrets
 }
 
@@ -39,94 +41,98 @@ struct SecretScanner<'t> {
     unclosed: Vec<(usize, u8)>,
     /// The last run of characters without a break, whose end need not be looked for again.
     run: Range<usize>,
+    /// What the option before says about the word that follows.
+    option: Option<NameKind>,
+    /// What the name before says about an object or list that follows.
+    name: NameKind,
 }
 
 impl<'t> SecretScanner<'t> {
-    fn scan(&mut self, mut at: usize, whole: NameKind) {
-        // What the option before says about the word that follows.
-        let mut option: Option<NameKind> = None;
-        // What the name before says about an object or list that follows.
-        let mut name = whole;
+    fn scan(&mut self, mut at: usize) {
         while let Some(&byte) = self.bytes.get(at) {
             match byte {
-                b'{' | b'[' => self.open.push((byte, std::mem::replace(&mut name, NameKind::Plain))),
+                b'{' | b'[' => self.open.push((byte, std::mem::replace(&mut self.name, NameKind::Plain))),
                 b'}' | b']' => drop(self.open.pop()),
                 _ => {}
             }
-            let kind = option.or_else(|| self.kind_of_item(at));
-            if let Some(kind) = kind.filter(|_| !matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n' | 0)) {
-                // In YAML, the items of a list begin with a dash.
-                if byte == b'-' && self.bytes.get(at + 1) == Some(&b' ') {
-                    at += 1;
-                    continue;
-                }
-                option = None;
-                let value = self.value(at);
-                if byte != b'-' && !self.text[value.clone()].starts_with('-') {
-                    let next = self.judge(kind, value);
-                    if next > at {
-                        at = next;
-                        continue;
-                    }
-                }
+            at = self.value_of_option(at, byte).unwrap_or_else(|| self.step(at, byte));
+        }
+    }
+
+    /// Looks at the value of an option, or at an item of a list, if one begins here. Returns where to go on then.
+    fn value_of_option(&mut self, at: usize, byte: u8) -> Option<usize> {
+        let kind = self.option.or_else(|| self.kind_of_item(at))?;
+        if matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n' | 0) {
+            return None;
+        }
+        // In YAML, the items of a list begin with a dash.
+        if byte == b'-' && self.bytes.get(at + 1) == Some(&b' ') {
+            return Some(at + 1);
+        }
+        self.option = None;
+        let value = self.value(at);
+        if byte == b'-' || self.text[value.clone()].starts_with('-') {
+            return None;
+        }
+        Some(self.judge(kind, value)).filter(|next| *next > at)
+    }
+
+    /// Looks at the key, address, pair, option or word that begins here. Returns where to go on.
+    fn step(&mut self, at: usize, byte: u8) -> usize {
+        if self.text[at..].starts_with(PEM_BEGIN) {
+            return self.pem(at);
+        }
+        if !is_word(byte) {
+            return at + 1;
+        }
+        if byte.is_ascii_alphabetic()
+            && let Some(scheme) = urls::after_scheme(&self.text[at..])
+        {
+            let end = self.end_of_run(at).max(at + scheme);
+            urls::find(&self.text[at..end], at, scheme, &mut self.secrets);
+            return end;
+        }
+        let end = at + self.bytes[at..].iter().take_while(|byte| is_word(**byte)).count();
+        if let Some(value) = self.after_name(end) {
+            return self.pair(at..end, value);
+        }
+        self.name = NameKind::Plain;
+        let text = &self.text[at..end];
+        if text.starts_with('-') {
+            self.option = Some(names::kind(text)).filter(|kind| is_telling(*kind));
+            return end + self.quote(end).map_or(0, |(escapes, _)| escapes + 1);
+        }
+        if shapes::is_scheme(text) && self.is_alone(at, end) {
+            let value = end + 1..self.end_of_run(end + 1);
+            return self.judge(NameKind::Secret, value);
+        }
+        self.word(at..end);
+        end
+    }
+
+    /// Looks at a name whose value begins at `value`. Returns where to go on.
+    fn pair(&mut self, word: Range<usize>, value: usize) -> usize {
+        let (at, end) = (word.start, word.end);
+        let short = &self.text[word.clone()];
+        let short = &short[short.rfind(['/', '@', '$', '%', '~']).map_or(0, |before| before + 1)..];
+        let is_reference = self.text[..at].ends_with("${");
+        let kind = match names::kind(short) {
+            _ if is_reference => NameKind::Plain,
+            NameKind::Plain => self.inherited(),
+            kind => kind,
+        };
+        self.word(word);
+        self.name = kind;
+        // A structure has pairs of its own. After a name in quotation marks, the same mark is their end.
+        let next = self.bytes.get(value);
+        let is_empty = next.is_some_and(|next| is_quote(*next)) && at > 0 && next == self.bytes.get(at - 1);
+        match kind {
+            NameKind::Plain => value,
+            _ if is_empty && value == end + 1 || matches!(next, Some(b'{' | b'[')) => value,
+            kind => {
+                let range = self.value(value);
+                self.judge(kind, range)
             }
-            if self.text[at..].starts_with(PEM_BEGIN) {
-                at = self.pem(at);
-                continue;
-            }
-            if !is_word(byte) {
-                at += 1;
-                continue;
-            }
-            if byte.is_ascii_alphabetic()
-                && let Some(scheme) = urls::after_scheme(&self.text[at..])
-            {
-                let end = self.end_of_run(at).max(at + scheme);
-                urls::find(&self.text[at..end], at, scheme, &mut self.secrets);
-                at = end;
-                continue;
-            }
-            let end = at + self.bytes[at..].iter().take_while(|byte| is_word(**byte)).count();
-            let word = at..end;
-            if let Some(value) = self.after_name(end) {
-                let short = &self.text[word.clone()];
-                let short = &short[short.rfind(['/', '@', '$', '%', '~']).map_or(0, |before| before + 1)..];
-                let is_reference = self.text[..at].ends_with("${");
-                let kind = match names::kind(short) {
-                    _ if is_reference => NameKind::Plain,
-                    NameKind::Plain => self.inherited(),
-                    kind => kind,
-                };
-                self.word(word);
-                name = kind;
-                // A structure has pairs of its own. After a name in quotation marks, the same mark is their end.
-                let next = self.bytes.get(value);
-                let is_empty =
-                    next.is_some_and(|next| is_quote(*next)) && at > 0 && next == self.bytes.get(at - 1);
-                at = match kind {
-                    NameKind::Plain => value,
-                    _ if is_empty && value == end + 1 || matches!(next, Some(b'{' | b'[')) => value,
-                    kind => {
-                        let range = self.value(value);
-                        self.judge(kind, range)
-                    }
-                };
-                continue;
-            }
-            name = NameKind::Plain;
-            let text = &self.text[word.clone()];
-            if text.starts_with('-') {
-                option = Some(names::kind(text)).filter(|kind| is_telling(*kind));
-                at = end + self.quote(end).map_or(0, |(escapes, _)| escapes + 1);
-                continue;
-            }
-            if shapes::is_scheme(text) && self.is_alone(at, end) {
-                let value = end + 1..self.end_of_run(end + 1);
-                at = self.judge(NameKind::Secret, value);
-                continue;
-            }
-            self.word(word);
-            at = end;
         }
     }
 

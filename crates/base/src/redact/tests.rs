@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// One place for each line, as configs, commands and terminals have them. The part between `«` and `»` is the secret.
 const SECRETS: &str = include_str!("../../tests/secrets.txt");
@@ -122,7 +122,7 @@ const REPEATED: &[&str] = &[
 fn the_time_is_linear() {
     let time = |part: &str, length: usize| {
         let long = part.repeat(length / part.len());
-        let start = Instant::now();
+        let start = tokio::time::Instant::now();
         assert!(!text(&long).is_empty());
         start.elapsed()
     };

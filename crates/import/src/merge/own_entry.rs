@@ -80,9 +80,8 @@ impl OwnEntry {
         for (name, text) in &self.env {
             let context = ExpandContext { env: &env, dir, files: &files, is_project: false };
             // A variable that the client passes as its own text has no value here either.
-            let is_text = |unset: &&String| {
-                env.get(unset).is_none() && text.contains(&format!("${{{unset}:-}}"))
-            };
+            let is_text =
+                |unset: &&String| env.get(unset).is_none() && text.contains(&format!("${{{unset}:-}}"));
             let unset = self.optional.iter().filter(|_| !app.string_rules().is_empty_in_env).find(is_text);
             let expanded = match unset {
                 Some(unset) => Err(VarError::Undefined(unset.clone())),

@@ -274,8 +274,7 @@ impl Connector {
         *self.attempt.lock() = Some(handle.clone());
         let lists_changed = Arc::new(Notify::new());
         let can = self.clients.offered_capabilities();
-        let may_ask = raw::get(&offered, capability::ROOTS).is_some();
-        let roots = RootsExchange::new(self.asks_for_roots.clone(), may_ask, lists_changed.clone());
+        let roots = self.roots_exchange(&offered, &lists_changed);
         let live = LiveConnection::new(peer.clone(), era, handle.process(), &can, roots);
         let reader = Reader::new(ReaderContext {
             group: self.group.clone(),
@@ -329,6 +328,12 @@ impl Connector {
                 Err(EraError { error, other })
             }
         }
+    }
+
+    /// Creates the exchange of roots with a server that is offered these capabilities.
+    fn roots_exchange(&self, offered: &Raw, lists_changed: &Arc<Notify>) -> Arc<RootsExchange> {
+        let may_ask = raw::get(offered, capability::ROOTS).is_some();
+        RootsExchange::new(self.asks_for_roots.clone(), may_ask, lists_changed.clone())
     }
 }
 
