@@ -190,6 +190,7 @@ impl Cli {
             profile: self.profile.clone(),
             optional_files,
             all_users_only: matches!(self.command, Some(CliCommand::Serve(_))),
+            own_address: None,
         }
     }
 }

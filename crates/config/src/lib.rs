@@ -243,4 +243,27 @@ pub struct Overrides {
     pub optional_files: BTreeSet<PathBuf>,
     /// Whether many users share the servers: local servers without `all_users` are left out, and no result is stored.
     pub all_users_only: bool,
+    /// Where this instance is reached, if it serves HTTP. No server may be there.
+    pub own_address: Option<OwnAddress>,
+}
+
+/// The address of an instance that serves HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnAddress {
+    /// The names and addresses of its host, each also with its port where that is needed.
+    pub authorities: Vec<String>,
+    /// The path of the MCP endpoint.
+    pub path: String,
+}
+
+impl OwnAddress {
+    /// Returns whether a URL leads there.
+    fn is_at(&self, url: &str) -> bool {
+        let (_, rest) = url.split_once("://").unwrap_or_default();
+        let rest = rest.split(['?', '#']).next().unwrap_or_default();
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        self.authorities.iter().any(|own| own.eq_ignore_ascii_case(host))
+            && path.trim_end_matches('/') == self.path.trim_end_matches('/')
+    }
 }

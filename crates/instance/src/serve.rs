@@ -199,7 +199,7 @@ async fn run_session(
     let served = tokio::select! {
         served = serving => served,
         () = groups.run() => Ok(ServeOutcome::Served),
-        () = socket::serve(&options.files, &env, groups.clone()) => Ok(ServeOutcome::Served),
+        () = socket::serve(&options.files, &env, groups.clone(), 0) => Ok(ServeOutcome::Served),
         () = follow_config(watcher, &groups, options, &env) => Ok(ServeOutcome::Served),
     };
     store_tokens(&*logins).await;

@@ -4,6 +4,7 @@
 //! tokens count at once; a profile that one of them has gets an instance then, and its requests are refused until it has
 //! one. An instance whose profile no token has any more stays until the process ends.
 
+use super::control::socket;
 use super::follow_config::follow_config;
 use super::nesting::Nesting;
 use super::serve::{LoadedFiles, load_files, log_config, store_tokens};
@@ -13,9 +14,9 @@ use anyhow::{Context, bail, ensure};
 use auth::OAuthLogins;
 use base::blocking::{self, BlockingError};
 use base::files::{self, MAX_CACHED_BYTES, MAX_CONFIG_BYTES};
-use config::Config;
 use config::env::Env;
 use config::watch::ConfigWatcher;
+use config::{Config, OwnAddress};
 use front::server::request_clients::RequestClients;
 use front::server::single_request::RequestServer;
 use front::session::sealed::KeyRing;
@@ -37,6 +38,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tracing::{Instrument, Span};
 use upstream::GroupManager;
 use upstream::cache::Cache;
 use upstream::cache::export::{CatalogDirs, ExportedCatalogs};
@@ -141,8 +143,10 @@ pub async fn serve_http(
         running: Vec::new(),
         tasks: JoinSet::new(),
     };
+    let address = listener.local_addr()?;
+    instances.options.overrides.own_address = Some(own_address(&http, address));
     let serving = {
-        let (front, address) = (front.clone(), listener.local_addr()?);
+        let front = front.clone();
         tracing::info!(%address, path = http.path, connections, "listening");
         let stop = async move {
             let signal = signals.next().await;
@@ -192,11 +196,20 @@ impl Instances {
         is_complete
     }
 
-    /// Starts an instance for a profile, if there is none. Returns `false` if the config cannot be read.
+    /// Starts an instance for a profile, if there is none. Returns `false` if the config cannot be read. The log names the
+    /// profile.
     async fn start(&mut self, profile: UserProfile) -> bool {
         if self.front.has_server(&profile) {
             return true;
         }
+        let span = match &profile {
+            Some(profile) => tracing::info_span!("profile", name = %profile),
+            None => Span::none(),
+        };
+        self.start_new(profile).instrument(span).await
+    }
+
+    async fn start_new(&mut self, profile: UserProfile) -> bool {
         let mut options = self.options.clone();
         if let Some(profile) = &profile {
             options.overrides.profile = Some((**profile).to_owned());
@@ -219,20 +232,21 @@ impl Instances {
         instance.prepare().await;
         let Instance { groups, client, logins, env } = instance;
         let server = RequestServer::new(groups.clone(), client, options.session);
-        self.tasks.spawn({
-            let groups = groups.clone();
-            async move { groups.run().await }
-        });
-        self.tasks.spawn({
-            let groups = groups.clone();
-            async move { follow_config(watcher, &groups, &options, &env).await }
-        });
+        let work = {
+            let (groups, number) = (groups.clone(), self.running.len());
+            async move {
+                tokio::join!(
+                    groups.run(),
+                    socket::serve(&options.files, &env, groups.clone(), number),
+                    follow_config(watcher, &groups, &options, &env),
+                );
+            }
+        };
+        self.tasks.spawn(work.in_current_span());
         // The groups exist, and those that connect at start are told to, before the first request and `/readyz`.
         server.start().await;
-        self.tasks.spawn({
-            let server = server.clone();
-            async move { server.follow_lists().await }
-        });
+        let lists = server.clone();
+        self.tasks.spawn(async move { lists.follow_lists().await }.in_current_span());
         self.front.set_server(profile, server);
         self.running.push((groups, logins));
         true
@@ -297,6 +311,15 @@ fn usable<T>(what: &str, read: anyhow::Result<T>, watcher: &mut ConfigWatcher) -
             None
         }
     }
+}
+
+/// Returns where clients reach this instance: at its address, and under its names also where a load balancer has them.
+fn own_address(http: &HttpServeOptions, address: SocketAddr) -> OwnAddress {
+    let local = ["localhost", "127.0.0.1", "[::1]"].map(|name| format!("{name}:{}", address.port()));
+    let named = http.allowed_hosts.iter();
+    let named = named.flat_map(|name| [name.clone(), format!("{name}:{}", address.port())]);
+    let authorities = local.into_iter().chain(named).chain([address.to_string()]).collect();
+    OwnAddress { authorities, path: http.path.clone() }
 }
 
 /// Listens at an address.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Served, call_params, config, for_all, read_head, stateless_post};
-use crate::support::{InputRecord, ProxyCommand, Turn};
+use crate::support::{InputRecord, Turn};
 
 #[test]
 fn a_user_has_a_number_of_open_requests() {
@@ -177,7 +177,8 @@ fn requests_without_a_token_wait_for_their_turn() {
 #[cfg(target_os = "linux")]
 fn connections_leave_room_for_servers() {
     let limited = ["sh", "-c", "ulimit -n 256 && exec \"$@\"", "sh"];
-    let command = ProxyCommand::new().config(&config([("g", for_all(&[]))])).started_by(&limited);
+    let command = crate::support::ProxyCommand::new();
+    let command = command.config(&config([("g", for_all(&[]))])).started_by(&limited);
     let served = Served::started(command, &[]);
     let mut first = served.connect();
     let idle: Vec<_> = (0..300).map(|_| served.connect()).collect();

@@ -160,6 +160,34 @@ fn what_a_profile_hides_is_reached_on_no_route() {
     assert!(response["error"]["code"].is_i64(), "{response}");
 }
 
+#[cfg(unix)]
+#[test]
+fn status_and_the_log_know_the_instance_of_each_profile() {
+    use std::os::unix::fs::PermissionsExt;
+    let (dir, runtime) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::set_permissions(runtime.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let runtime = runtime.path().to_str().unwrap();
+    let command = crate::support::ProxyCommand::new().env("XDG_RUNTIME_DIR", runtime);
+    let users = tokens(&dir, &[("ann", Some("all")), ("bob", Some("only_g"))]);
+    let served = Served::of(command, &two_servers(), &["--tokens", &users]);
+    let status = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
+        command.env_clear().envs(base_env(dir.path())).env("XDG_RUNTIME_DIR", runtime);
+        let output = output_of(command.args(["status", "--json"]));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["instances"].clone()
+    };
+    wait_until("both are found", || status().as_array().is_some_and(|all| all.len() == 2));
+    let instances = status();
+    let groups = |at: usize| instances[at]["groups"].as_array().unwrap().len();
+    assert_eq!((groups(0).min(groups(1)), groups(0).max(groups(1))), (1, 2), "{instances}");
+    assert_eq!(instances[0]["pid"], instances[1]["pid"]);
+    let log = served.proxy.log();
+    for name in ["all", "only_g"] {
+        let is_named = |line: &str| line.contains("is ready") && line.contains(&format!("name={name}"));
+        assert!(log.lines().any(is_named), "{name}: {log}");
+    }
+}
+
 #[test]
 fn tokens_change_while_it_serves() {
     let dir = TempDir::new().unwrap();

@@ -94,7 +94,12 @@ pub(super) fn resolve_server(
         own_globs: own_globs(&entry),
         warnings: Vec::new(),
         description: entry.description.clone(),
-        endpoint: resolve_endpoint(entry, settings, &mut EntryErrors { source, context, errors })?,
+        endpoint: {
+            let mut errors = EntryErrors { source, context, errors };
+            let endpoint = resolve_endpoint(entry, settings, &mut errors)?;
+            refuse_own_address(&endpoint, defaults.overrides, &mut errors);
+            endpoint
+        },
     })
 }
 
@@ -163,6 +168,16 @@ fn refuse_fields(other_kind: AppliesTo, needed: &str, present: &str, errors: &mu
             "this one has a `{present}`: remove `{name}`, or write `{needed}` in place of `{present}`"
         );
         errors.add(&[found.field.name], message, Some(hint));
+    }
+}
+
+/// Refuses a server that is this instance: each of its requests would cause further ones without end.
+fn refuse_own_address(endpoint: &Endpoint, overrides: &Overrides, errors: &mut EntryErrors<'_>) {
+    if let (Endpoint::Http(http), Some(own)) = (endpoint, &overrides.own_address)
+        && own.is_at(&http.url)
+    {
+        let hint = "remove this server, or write the address of another one".to_owned();
+        errors.add(URL_FIELDS, "`url` is the address of this instance", Some(hint));
     }
 }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::glob::Glob;
-use crate::{Endpoint, InheritEnv, Launcher, Mode, Share, StdioConfig};
+use crate::{Endpoint, InheritEnv, Launcher, Mode, OwnAddress, Share, StdioConfig};
 use crate::{Settings, SurfaceKind};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -406,6 +406,28 @@ fn usual_mistakes_are_named_with_what_to_write() {
     }
     let said = said_of(r#"{"mcpServers": {"a": {"command": "x", "env": {"P": "$ECRET_PASSWORD"}}}}"#);
     assert!(said.contains("`env.P`") && !said.contains("ECRET"), "{said}");
+}
+
+#[test]
+fn no_server_is_the_instance_itself() {
+    let urls = [
+        ("http://127.0.0.1:8080/mcp", true),
+        ("HTTP://user@LocalHost:8080/mcp/?x=1", true),
+        ("https://tools.example/mcp", true),
+        ("http://127.0.0.1:8081/mcp", false),
+        ("http://127.0.0.1:8080/other", false),
+        ("https://tools.example.com/mcp", false),
+    ];
+    let authorities = ["127.0.0.1:8080", "localhost:8080", "tools.example"].map(str::to_owned).to_vec();
+    let own_address = Some(OwnAddress { authorities, path: "/mcp".to_owned() });
+    for (url, is_own) in urls {
+        let text = format!(r#"{{"mcpServers": {{"a": {{"url": "{url}"}}}}}}"#);
+        let overrides = Overrides { own_address: own_address.clone(), ..Overrides::default() };
+        let config = load_texts(&[&text], &overrides);
+        let error = config.servers.iter().find_map(|(_, server)| server.as_ref().err()).map(ToString::to_string);
+        let says_so = error.is_some_and(|error| error.contains("`url` is the address of this instance"));
+        assert_eq!(says_so, is_own, "{url}");
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Endpoints that are named pipes.
 //!
-//! A name cannot be guessed, and other users can neither connect nor read it: it is in a file of ours, `instance-PID` in
+//! A name cannot be guessed, and other users can neither connect nor read it: it is in a file of ours, `instance-PID`, in
 //! the folder `instances` of our state directory. Pipes are not reachable from the network.
 #![expect(unsafe_code, reason = "a pipe with an access list of its own has no safe constructor")]
 
+use super::endpoint_name;
 use base::private_files::{self, PrivateFileError, windows::OwnerOnly};
 use config::dirs;
 use config::env::Env;
@@ -51,15 +52,14 @@ impl Drop for PipeEndpoint {
 }
 
 impl PipeEndpoint {
-    /// Makes it and listens.
+    /// Makes it and listens. `number`: which of the instances of this process it is.
     ///
     /// # Errors
     ///
     /// Fails if the pipe or its file cannot be made.
-    pub(super) fn listen(base: Option<&Path>) -> io::Result<Self> {
-        let pid = std::process::id();
-        let file = dir(base)?.join(format!("instance-{pid}"));
-        let name = format!("{PREFIX}{pid}-{}", base::random::hex_id());
+    pub(super) fn listen(base: Option<&Path>, number: usize) -> io::Result<Self> {
+        let file = dir(base)?.join(endpoint_name(number));
+        let name = format!("{PREFIX}{}-{}", std::process::id(), base::random::hex_id());
         let pipe = create(&name, true)?;
         private_files::replace(&file, name.as_bytes(), false).map_err(io::Error::other)?;
         Ok(Self { name, pipe, file })
@@ -150,7 +150,7 @@ mod tests {
     #[tokio::test]
     async fn commands_reach_an_instance_one_after_the_other() {
         let dir = tempfile::tempdir().unwrap();
-        let mut endpoint = PipeEndpoint::listen(Some(dir.path())).unwrap();
+        let mut endpoint = PipeEndpoint::listen(Some(dir.path()), 0).unwrap();
         let files = find(Some(dir.path())).unwrap();
         assert_eq!(files, [dir.path().join("instances").join(format!("instance-{}", std::process::id()))]);
         for n in 0..3 {

@@ -30,12 +30,13 @@ const MAX_REQUEST_BYTES: usize = 4096;
 /// The interval between attempts to accept after one has failed.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Answers commands. `files` are the config files of this instance. Never completes.
-pub async fn serve(files: &[PathBuf], env: &Env, groups: Arc<GroupManager>) {
+/// Answers commands. `files` are the config files of this instance, `number` says which one of this process it is. Never
+/// completes.
+pub async fn serve(files: &[PathBuf], env: &Env, groups: Arc<GroupManager>, number: usize) {
     let started = Instant::now();
     let unchanging = Arc::new(InstanceStatus::of_process(files, env));
     sleep(START_DELAY).await;
-    let mut endpoint = match OwnEndpoint::listen(endpoint::base(env).as_deref()) {
+    let mut endpoint = match OwnEndpoint::listen(endpoint::base(env).as_deref(), number) {
         Ok(endpoint) => endpoint,
         Err(error) => {
             tracing::debug!(%error, "commands such as `dynamic-mcp status` will not find this process");

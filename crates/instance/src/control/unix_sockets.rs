@@ -1,5 +1,6 @@
-//! Endpoints that are sockets: `instance-PID.sock` in the runtime directory (`process/runtime_dir.rs`).
+//! Endpoints that are sockets: `instance-PID.sock`, with a number if a process has several, in the runtime directory (`process/runtime_dir.rs`).
 
+use super::endpoint_name;
 use config::env::Env;
 use process::runtime_dir::RuntimeDir;
 use std::fs;
@@ -39,14 +40,14 @@ impl Drop for SocketEndpoint {
 }
 
 impl SocketEndpoint {
-    /// Makes it and listens.
+    /// Makes it and listens. `number`: which of the instances of this process it is.
     ///
     /// # Errors
     ///
     /// Fails if the runtime directory cannot be used.
-    pub(super) fn listen(base: Option<&Path>) -> io::Result<Self> {
+    pub(super) fn listen(base: Option<&Path>, number: usize) -> io::Result<Self> {
         let dir = RuntimeDir::open(base)?;
-        let path = dir.path().join(format!("instance-{}.sock", std::process::id()));
+        let path = dir.path().join(format!("{}.sock", endpoint_name(number)));
         // A process that had this pid before and was killed has left its file. In another pid namespace it may still live.
         if StdUnixStream::connect(&path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
         {
