@@ -76,12 +76,6 @@ pub struct InstanceStatus {
     pub status: Value,
 }
 
-/// The name of the file of an endpoint, without its extension. `number`: which of the instances of this process it is.
-fn endpoint_name(number: usize) -> String {
-    let pid = std::process::id();
-    if number == 0 { format!("instance-{pid}") } else { format!("instance-{pid}-{number}") }
-}
-
 /// Returns the file for the page that `dynamic-mcp status --html` writes, in the directory of the endpoints.
 ///
 /// # Errors

@@ -7,7 +7,7 @@
 //! starts nothing.
 //!
 //! - `serve` runs an instance for the client on stdin and stdout, and `serve_http` one for each profile of the users that
-//!   come over HTTP. `embedded` runs one for a command in the same
+//!   come over HTTP (`profile_instances`). `embedded` runs one for a command in the same
 //!   process, so that `dynamic-mcp call` and `check` obey the same rules as a client. `import --measure` starts the
 //!   groups alone.
 //! - `follow_config` applies changes of the config files. `control` is the socket on which commands reach a running
@@ -55,6 +55,7 @@ pub mod control;
 pub mod embedded;
 mod follow_config;
 mod nesting;
+mod profile_instances;
 pub mod program_client;
 pub mod report;
 pub mod serve;

@@ -4,23 +4,18 @@
 //! tokens count at once; a profile that one of them has gets an instance then, and its requests are refused until it has
 //! one. An instance whose profile no token has any more stays until the process ends.
 
-use super::control::socket;
-use super::follow_config::follow_config;
+use super::InstanceOptions;
 use super::nesting::Nesting;
-use super::serve::{LoadedFiles, load_files, log_config, store_tokens};
+use super::profile_instances::ProfileInstances;
+use super::serve::load_files;
 use super::signals::EndSignals;
-use super::{Instance, InstanceOptions};
 use anyhow::{Context, bail, ensure};
-use auth::OAuthLogins;
 use base::blocking::{self, BlockingError};
-use base::files::{self, MAX_CACHED_BYTES, MAX_CONFIG_BYTES};
+use base::files::{self, MAX_CONFIG_BYTES};
+use config::OwnAddress;
 use config::env::Env;
 use config::watch::ConfigWatcher;
-use config::{Config, OwnAddress};
-use front::server::request_clients::RequestClients;
-use front::server::single_request::RequestServer;
 use front::session::sealed::KeyRing;
-use futures_util::future::join_all;
 use http_front::access::AllowedNames;
 use http_front::authentication::UserAccess;
 use http_front::limits::PrincipalLimits;
@@ -36,18 +31,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
-use tracing::{Instrument, Span};
-use upstream::GroupManager;
-use upstream::cache::Cache;
-use upstream::cache::export::{CatalogDirs, ExportedCatalogs};
-use upstream::groups::startup_info::StartupInfo;
 
 /// How long a file of tokens or keys may take to be read.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
-/// After how long an instance that could not be started is tried again.
-const START_RETRY: Duration = Duration::from_secs(10);
 /// How many connections may wait to be accepted, if the system allows as many (Linux: `net.core.somaxconn`). When the
 /// queue is full, a client connects a second later or more, with its next SYN. The default of Tokio, 128, is too few if all
 /// clients of a team connect at once.
@@ -81,19 +67,6 @@ pub struct HttpServeOptions {
     pub limits: PrincipalLimits,
 }
 
-/// The instances that are served, and what they are made of.
-struct Instances {
-    front: Arc<HttpFront>,
-    options: InstanceOptions,
-    /// The file of catalogs.
-    catalog: Option<PathBuf>,
-    env: Arc<Env>,
-    /// The groups and the logins of each.
-    running: Vec<(Arc<GroupManager>, Arc<OAuthLogins>)>,
-    /// The background work of all.
-    tasks: JoinSet<()>,
-}
-
 /// Serves requests at an address until a signal comes. Then ends open requests, for 30 s at most, and closes every server.
 ///
 /// # Errors
@@ -104,7 +77,7 @@ struct Instances {
 /// is logged.
 pub async fn serve_http(
     http: HttpServeOptions,
-    options: InstanceOptions,
+    mut options: InstanceOptions,
     mut env: Env,
 ) -> anyhow::Result<()> {
     let mut signals = EndSignals::listen()?;
@@ -135,16 +108,9 @@ pub async fn serve_http(
     let connections = max_connections();
     let front_options = HttpOptions { path: http.path.clone(), names, limits: http.limits, connections };
     let front = HttpFront::new(front_options, access, keys);
-    let mut instances = Instances {
-        front: front.clone(),
-        options,
-        catalog: http.catalog.clone(),
-        env: Arc::new(env),
-        running: Vec::new(),
-        tasks: JoinSet::new(),
-    };
     let address = listener.local_addr()?;
-    instances.options.overrides.own_address = Some(own_address(&http, address));
+    options.overrides.own_address = Some(own_address(&http, address));
+    let mut instances = ProfileInstances::new(front.clone(), options, http.catalog.clone(), Arc::new(env));
     let serving = {
         let front = front.clone();
         tracing::info!(%address, path = http.path, connections, "listening");
@@ -162,103 +128,6 @@ pub async fn serve_http(
     };
     instances.shutdown().await;
     Ok(served?)
-}
-
-impl Instances {
-    /// Starts an instance for each profile, and for those that come later. Never completes.
-    async fn run(&mut self, mut profiles: watch::Receiver<BTreeSet<UserProfile>>) {
-        let is_complete = self.start_all(&mut profiles).await;
-        let started: Vec<_> = self.running.iter().map(|(groups, _)| groups.clone()).collect();
-        let front = self.front.clone();
-        self.tasks.spawn(async move {
-            join_all(started.iter().map(|groups| groups.discovery_ended())).await;
-            tracing::info!("requests are served");
-            front.set_ready();
-        });
-        let mut is_complete = is_complete;
-        loop {
-            let retry = if is_complete { Duration::MAX } else { START_RETRY };
-            // `follow_access` has the sender.
-            if let Ok(Err(_)) = timeout(retry, profiles.changed()).await {
-                return std::future::pending().await;
-            }
-            is_complete = self.start_all(&mut profiles).await;
-        }
-    }
-
-    /// Starts an instance for each profile that has none. Returns whether each has one now.
-    async fn start_all(&mut self, profiles: &mut watch::Receiver<BTreeSet<UserProfile>>) -> bool {
-        let wanted = profiles.borrow_and_update().clone();
-        let mut is_complete = true;
-        for profile in wanted {
-            is_complete &= self.start(profile).await;
-        }
-        is_complete
-    }
-
-    /// Starts an instance for a profile, if there is none. Returns `false` if the config cannot be read. The log names the
-    /// profile.
-    async fn start(&mut self, profile: UserProfile) -> bool {
-        if self.front.has_server(&profile) {
-            return true;
-        }
-        let span = match &profile {
-            Some(profile) => tracing::info_span!("profile", name = %profile),
-            None => Span::none(),
-        };
-        self.start_new(profile).instrument(span).await
-    }
-
-    async fn start_new(&mut self, profile: UserProfile) -> bool {
-        let mut options = self.options.clone();
-        if let Some(profile) = &profile {
-            options.overrides.profile = Some((**profile).to_owned());
-        }
-        let LoadedFiles { config, watcher, mut cache } = load_files(&options, &self.env).await;
-        log_config(&config);
-        if config.is_incomplete {
-            return false;
-        }
-        if let Some(file) = &self.catalog {
-            match install_catalog(file, &config, &options, &self.env).await {
-                Ok(installed) => cache = installed,
-                Err(error) => tracing::error!("the file of --catalog is not used: {error:#}"),
-            }
-        }
-        // Users of other machines cannot read the log.
-        let (env, startup) = (self.env.clone(), StartupInfo::default());
-        // Nobody else uses these servers, whatever `share` says: their users are others.
-        let instance = Instance::<RequestClients>::of(config, cache, &options, env, startup, false);
-        instance.prepare().await;
-        let Instance { groups, client, logins, env } = instance;
-        let server = RequestServer::new(groups.clone(), client, options.session);
-        let work = {
-            let (groups, number) = (groups.clone(), self.running.len());
-            async move {
-                tokio::join!(
-                    groups.run(),
-                    socket::serve(&options.files, &env, groups.clone(), number),
-                    follow_config(watcher, &groups, &options, &env),
-                );
-            }
-        };
-        self.tasks.spawn(work.in_current_span());
-        // The groups exist, and those that connect at start are told to, before the first request and `/readyz`.
-        server.start().await;
-        let lists = server.clone();
-        self.tasks.spawn(async move { lists.follow_lists().await }.in_current_span());
-        self.front.set_server(profile, server);
-        self.running.push((groups, logins));
-        true
-    }
-
-    /// Closes every server, and waits until new tokens of logins are stored.
-    async fn shutdown(self) {
-        let Self { running, mut tasks, .. } = self;
-        join_all(running.iter().map(|(groups, _)| groups.shutdown())).await;
-        join_all(running.iter().map(|(_, logins)| store_tokens(&**logins))).await;
-        tasks.shutdown().await;
-    }
 }
 
 /// Returns how many connections may be open: of the files that the system allows, a quarter stays for servers, which take
@@ -333,34 +202,6 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(cfg!(not(windows)))?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
-}
-
-/// Puts the catalogs and pins of a file into the cache and the pins of this machine, and opens the cache.
-///
-/// # Errors
-///
-/// There is no cache, or the file cannot be used.
-async fn install_catalog(
-    file: &Path,
-    config: &Config,
-    options: &InstanceOptions,
-    env: &Arc<Env>,
-) -> anyhow::Result<Cache> {
-    let (Some(cache), Some(pins)) = (options.cache_dir.clone(), options.pins_dir.clone()) else {
-        bail!("there is no cache directory: set HOME, and leave out --no-cache");
-    };
-    let (file, config, env) = (file.to_owned(), config.clone(), env.clone());
-    let install = move || -> anyhow::Result<Cache> {
-        let text = files::read(&file, MAX_CACHED_BYTES);
-        let text = text.with_context(|| format!("cannot read {}", file.display()))?;
-        let exported = serde_json::from_slice::<ExportedCatalogs>(&text);
-        let exported = exported.with_context(|| format!("{} is no exported cache", file.display()))?;
-        let dirs = CatalogDirs { cache: cache.clone(), pins };
-        let installed = exported.install(&config, &env, &dirs).map_err(anyhow::Error::msg)?;
-        tracing::info!(servers = installed, file = %file.display(), "the tools of a file are used");
-        Ok(Cache::open(Some(cache)))
-    };
-    blocking::run(READ_TIMEOUT, install).await.map_err(|error| anyhow::anyhow!("reading it {error}"))?
 }
 
 /// Reads who may ask.

@@ -51,9 +51,9 @@ pub async fn run<H: ConnectionHandler>(
         let message = handler.wait_for(pin!(peer.next(lines))).await;
         match message {
             Some(Some(first)) => match handle_buffered(handler, peer, first, lines) {
-                Turn::Over => {}
-                Turn::Long => tokio::task::yield_now().await,
-                Turn::Unread(incoming) => {
+                ReadTurn::Over => {}
+                ReadTurn::Long => tokio::task::yield_now().await,
+                ReadTurn::Unread(incoming) => {
                     replies_taken(handler, peer).await?;
                     coalesced(|| handler.handle_message(incoming, lines));
                 }
@@ -80,7 +80,7 @@ async fn replies_taken<H: ConnectionHandler>(handler: &mut H, peer: &Peer) -> Re
 }
 
 /// How handling messages ended.
-enum Turn {
+enum ReadTurn {
     /// No more messages can be handled at once.
     Over,
     /// Other tasks have to run now.
@@ -95,13 +95,13 @@ fn handle_buffered<H: ConnectionHandler>(
     peer: &Peer,
     first: Unread,
     lines: &mut LineReader,
-) -> Turn {
+) -> ReadTurn {
     let is_large = first.is_large();
     let mut bytes = first.len();
     coalesced(|| {
         let incoming = peer.read(first);
         if H::IS_SERVER && has_to_wait(&incoming, peer) {
-            return Turn::Unread(incoming);
+            return ReadTurn::Unread(incoming);
         }
         let is_large_answer = is_large && matches!(incoming, Incoming::Handled);
         handler.handle_message(incoming, lines);
@@ -110,11 +110,13 @@ fn handle_buffered<H: ConnectionHandler>(
             // What follows an answer stays behind it.
             run_woken();
             let next = if is_ready { peer.next_buffered(lines) } else { None };
-            let Some(unread) = next else { return if is_large_answer { Turn::Long } else { Turn::Over } };
+            let Some(unread) = next else {
+                return if is_large_answer { ReadTurn::Long } else { ReadTurn::Over };
+            };
             bytes += unread.len();
             let incoming = peer.read(unread);
             if H::IS_SERVER && has_to_wait(&incoming, peer) {
-                return Turn::Unread(incoming);
+                return ReadTurn::Unread(incoming);
             }
             handler.handle_message(incoming, lines);
             is_ready = handler.is_ready();
@@ -122,7 +124,7 @@ fn handle_buffered<H: ConnectionHandler>(
                 break;
             }
         }
-        if is_ready { Turn::Long } else { Turn::Over }
+        if is_ready { ReadTurn::Long } else { ReadTurn::Over }
     })
 }
 

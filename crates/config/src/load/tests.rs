@@ -424,7 +424,8 @@ fn no_server_is_the_instance_itself() {
         let text = format!(r#"{{"mcpServers": {{"a": {{"url": "{url}"}}}}}}"#);
         let overrides = Overrides { own_address: own_address.clone(), ..Overrides::default() };
         let config = load_texts(&[&text], &overrides);
-        let error = config.servers.iter().find_map(|(_, server)| server.as_ref().err()).map(ToString::to_string);
+        let error =
+            config.servers.iter().find_map(|(_, server)| server.as_ref().err()).map(ToString::to_string);
         let says_so = error.is_some_and(|error| error.contains("`url` is the address of this instance"));
         assert_eq!(says_so, is_own, "{url}");
     }

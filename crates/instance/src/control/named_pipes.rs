@@ -4,7 +4,6 @@
 //! the folder `instances` of our state directory. Pipes are not reachable from the network.
 #![expect(unsafe_code, reason = "a pipe with an access list of its own has no safe constructor")]
 
-use super::endpoint_name;
 use base::private_files::{self, PrivateFileError, windows::OwnerOnly};
 use config::dirs;
 use config::env::Env;
@@ -52,13 +51,13 @@ impl Drop for PipeEndpoint {
 }
 
 impl PipeEndpoint {
-    /// Makes it and listens. `number`: which of the instances of this process it is.
+    /// Makes it and listens. `name`: that of its file.
     ///
     /// # Errors
     ///
     /// Fails if the pipe or its file cannot be made.
-    pub(super) fn listen(base: Option<&Path>, number: usize) -> io::Result<Self> {
-        let file = dir(base)?.join(endpoint_name(number));
+    pub(super) fn listen(base: Option<&Path>, name: &str) -> io::Result<Self> {
+        let file = dir(base)?.join(name);
         let name = format!("{PREFIX}{}-{}", std::process::id(), base::random::hex_id());
         let pipe = create(&name, true)?;
         private_files::replace(&file, name.as_bytes(), false).map_err(io::Error::other)?;
@@ -150,9 +149,9 @@ mod tests {
     #[tokio::test]
     async fn commands_reach_an_instance_one_after_the_other() {
         let dir = tempfile::tempdir().unwrap();
-        let mut endpoint = PipeEndpoint::listen(Some(dir.path()), 0).unwrap();
+        let mut endpoint = PipeEndpoint::listen(Some(dir.path()), "instance-1").unwrap();
         let files = find(Some(dir.path())).unwrap();
-        assert_eq!(files, [dir.path().join("instances").join(format!("instance-{}", std::process::id()))]);
+        assert_eq!(files, [dir.path().join("instances").join("instance-1")]);
         for n in 0..3 {
             let (file, request) = (files[0].clone(), format!("question {n}\n"));
             let asked = tokio::spawn(async move { exchange(&file, request.as_bytes()).await });

@@ -147,7 +147,7 @@ mod tests {
     #[tokio::test]
     async fn an_endless_answer_is_refused_at_its_limit() {
         let dir = tempfile::tempdir().unwrap();
-        let mut own = OwnEndpoint::listen(Some(dir.path()), 0).unwrap();
+        let mut own = OwnEndpoint::listen(Some(dir.path()), "instance-1").unwrap();
         let file = endpoint::find(Some(dir.path())).unwrap().remove(0);
         let flood = async {
             let mut socket = own.accept().await.unwrap();

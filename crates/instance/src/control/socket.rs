@@ -35,8 +35,10 @@ const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 pub async fn serve(files: &[PathBuf], env: &Env, groups: Arc<GroupManager>, number: usize) {
     let started = Instant::now();
     let unchanging = Arc::new(InstanceStatus::of_process(files, env));
+    let pid = unchanging.pid;
+    let name = if number == 0 { format!("instance-{pid}") } else { format!("instance-{pid}-{number}") };
     sleep(START_DELAY).await;
-    let mut endpoint = match OwnEndpoint::listen(endpoint::base(env).as_deref(), number) {
+    let mut endpoint = match OwnEndpoint::listen(endpoint::base(env).as_deref(), &name) {
         Ok(endpoint) => endpoint,
         Err(error) => {
             tracing::debug!(%error, "commands such as `dynamic-mcp status` will not find this process");

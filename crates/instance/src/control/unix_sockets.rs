@@ -1,6 +1,5 @@
 //! Endpoints that are sockets: `instance-PID.sock`, with a number if a process has several, in the runtime directory (`process/runtime_dir.rs`).
 
-use super::endpoint_name;
 use config::env::Env;
 use process::runtime_dir::RuntimeDir;
 use std::fs;
@@ -40,14 +39,14 @@ impl Drop for SocketEndpoint {
 }
 
 impl SocketEndpoint {
-    /// Makes it and listens. `number`: which of the instances of this process it is.
+    /// Makes it and listens. `name`: that of its file.
     ///
     /// # Errors
     ///
     /// Fails if the runtime directory cannot be used.
-    pub(super) fn listen(base: Option<&Path>, number: usize) -> io::Result<Self> {
+    pub(super) fn listen(base: Option<&Path>, name: &str) -> io::Result<Self> {
         let dir = RuntimeDir::open(base)?;
-        let path = dir.path().join(format!("{}.sock", endpoint_name(number)));
+        let path = dir.path().join(format!("{}.sock", name));
         // A process that had this pid before and was killed has left its file. In another pid namespace it may still live.
         if StdUnixStream::connect(&path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
         {
