@@ -260,12 +260,15 @@ async fn write_direct(direct: &PollableFd, batch: &mut VecDeque<Frame>, shared: 
 
 #[cfg(test)]
 mod tests {
+    #[cfg(target_os = "linux")]
     use super::unread::{LOOK_INTERVAL, UNREAD_TIMEOUT};
     use super::*;
     use tokio::io::AsyncReadExt;
     #[cfg(unix)]
     use tokio::net::unix::pipe;
-    use tokio::time::{Duration, Instant, timeout};
+    #[cfg(target_os = "linux")]
+    use tokio::time::Instant;
+    use tokio::time::{Duration, timeout};
 
     /// Sends small frames until one is refused, and returns the bytes that were sent.
     fn fill(output: &Output) -> usize {
