@@ -24,7 +24,7 @@
 //! | `--no-capabilities` | omits `capabilities` from it; `--tools-in-initialize`: adds `tools` to it |
 //! | `--no-version` | omits `protocolVersion` from it |
 //! | `--early` | sends a request, a notification and unsolicited answers before that result; `--earlier`: before it has read anything; `--chatty`: after `notifications/initialized` |
-//! | `--asks-roots MS` | asks for roots this long after `notifications/initialized`, and refuses calls, reads and prompts until 50 ms after the answer |
+//! | `--asks-roots MS` | asks for roots this long after `notifications/initialized`, and refuses calls, reads and prompts until 10 ms after the answer |
 //! | `--number-ids` | its own requests have the ids 1, 2, …, not strings |
 //! | `--hang start\|initialize\|list\|call` | never reads, or never answers that request |
 //! | `--flood` | sends notifications without end after it was initialized |

@@ -122,7 +122,7 @@ impl Server {
                 sleep(Duration::from_millis(delay));
                 let answer = server.request_client("roots/list", "{}");
                 // It takes the roots in while it handles other requests.
-                sleep(Duration::from_millis(50));
+                sleep(Duration::from_millis(10));
                 server.has_roots.store(answer.contains(r#""roots""#), Ordering::Release);
             });
         }
