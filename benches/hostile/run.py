@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures what a server with a hostile list costs the calls of another server.
+"""Measures what a hostile server costs the calls of another server.
 
     cargo build --release && benches/hostile/run.py [--program PATH] [--only TEXT] [--runs N]
 
-Each shape of `shapes.py` is the list of a server `evil`, which is read, listed, described, searched, called and shut
-down, while a server `good` is called all the time. Printed are the times of the calls of `good`, the peak of the
-anonymous memory (RssAnon of /proc/PID/status), and how long the process lives after its client has gone while it works.
-Linux only. The goal: p99 at most 100 ms, maximum 300 ms, memory 400 MB, end 1500 ms. docs/benchmarks.md has the figures
-of a run.
+Each shape of `shapes.py` is the list or the answer of a server `evil`, which is read, listed, described, searched,
+called and shut down, while a server `good` is called all the time. Printed are the times of the calls of `good`, the
+peak of the anonymous memory (RssAnon of /proc/PID/status), and how long the process lives after its client has gone
+while it works. Linux only. The goal: p99 at most 100 ms, maximum 300 ms, memory 400 MB, end 1500 ms. docs/benchmarks.md
+has the figures of a run.
 """
 
 import argparse
@@ -201,20 +201,27 @@ def attack(client):
 
 
 def measure(program, name):
-    home = pathlib.Path(tempfile.mkdtemp(prefix="hostile-"))
+    home, remote = pathlib.Path(tempfile.mkdtemp(prefix="hostile-")), None
     try:
         answers = home / "answers"
         answers.mkdir()
         entry, settings = shapes.write(name, answers)
         arguments = [str(HERE / "upstream.py"), str(answers), *entry.pop("args", [])]
+        evil = {"command": sys.executable, "args": arguments, **entry}
+        if "url" in entry:
+            remote = subprocess.Popen([sys.executable, str(HERE / entry["url"])], stdout=subprocess.PIPE, text=True)
+            evil = {"url": f"http://127.0.0.1:{remote.stdout.readline().strip()}/mcp"}
         servers = {
             "good": {"command": sys.executable, "args": [str(HERE / "../instructions/upstream.py")], "lazy_startup": "eager"},
-            "evil": {"command": sys.executable, "args": arguments, "lazy_startup": "eager", **entry},
+            "evil": {"lazy_startup": "eager", **evil},
         }
         config = home / "servers.json"
         config.write_text(json.dumps({"mcpServers": servers, "settings": settings}))
         return measure_with(Client(program, home, config))
     finally:
+        if remote:
+            remote.kill()
+            remote.wait()
         shutil.rmtree(home)
 
 

@@ -1,4 +1,4 @@
-"""Lists that no honest server has, each made to cost whoever reads it as much as possible."""
+"""Lists and answers that no honest server has, each made to cost whoever reads it as much as possible."""
 
 import json
 
@@ -106,6 +106,7 @@ SHAPES = {
         {"resources": [uris("resources", "uri", 200_000, lambda n: f"skill://{n}/SKILL.md")]}, {}, {}),
     "200,000 prompts": lambda: ({"prompts": [uris("prompts", "name", 200_000, lambda n: f"p{n}")]}, {}, {}),
     "a server that asks and never reads": lambda: (tools(tool("t0")), {"args": ["--asks"]}, {}),
+    "interim responses without end": lambda: ({}, {"url": "interim.py"}, {}),
     "instructions of 16 MB": lambda: ({**tools(tool("t0")), "initialize": [json.dumps(long_initialize())]}, {}, {}),
 }
 

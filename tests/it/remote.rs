@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{Proxy, ProxyCommand, merged, pure_config};
 pub(crate) use server::{Reply, Request, Server};
 
+mod endless_heads;
 mod errors;
 mod http2;
 mod http_sse;

@@ -83,7 +83,7 @@ impl Account {
     async fn egress(&self) -> Result<Arc<Egress>, AuthError> {
         let tls = tls::client_config(self.ca_file.as_deref(), REQUEST_TIMEOUT).await;
         let tls = tls.map_err(AuthError::refused)?;
-        Egress::new(&self.url, self.oauth.allow_private_addresses, tls)
+        Ok(Egress::new(&self.url, self.oauth.allow_private_addresses, tls))
     }
 
     /// Sends a request without a token, to see whether the server requires one. The request is a ping, which leaves no

@@ -9,24 +9,23 @@
 use super::addresses::{self, EgressPolicy};
 use super::error::AuthError;
 use super::secret::{quote_sanitized, sanitize, without_secrets};
-use futures_util::future::BoxFuture;
-use http_client::USER_AGENT;
 use http_client::client::error_message;
+use http_client::connector::{Lookup, system_lookup};
 use http_client::proxy;
 use http_client::reqwest_error::root_cause;
+use http_client::sender::HttpSender;
 use oauth2::http::{Request, Result as HttpResult};
 use oauth2::{HttpRequest, HttpResponse};
 use parking_lot::Mutex;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
-use reqwest::{Client, StatusCode, Url, redirect};
+use reqwest::{StatusCode, Url};
 use rmcp::transport::auth::AuthError as RmcpError;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
 use rustls::ClientConfig;
-use std::io;
-use std::net::SocketAddr;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// For one request with its response.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,10 +34,10 @@ const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
 /// A guarded HTTP client for the login at one server.
 pub(super) struct Egress {
-    /// Resolves names with `allowed`, and follows no redirects.
-    client: Client,
+    /// Resolves names with `allowed`.
+    sender: HttpSender,
     /// The same without a proxy. Plain HTTP never leaves this machine.
-    local_client: Client,
+    local_sender: HttpSender,
     /// What `check` checks.
     allowed: AllowedDestinations,
     /// Why the last request that rmcp made failed: rmcp drops the reason.
@@ -60,53 +59,30 @@ struct AllowedDestinations {
     lookup: Lookup,
 }
 
-/// Looks up the addresses of a name, with 0 as the port.
-type Lookup = fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
-
-/// The lookup of the system.
-fn look_up(name: String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
-    Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.collect()) })
-}
-
 impl Egress {
     /// Makes a client for the login at `server`, which trusts the authorities in `tls`. `allow_private`: whether a
     /// public server may lead to private addresses.
-    ///
-    /// # Errors
-    ///
-    /// `Refused` if the HTTP client cannot be created.
-    pub(super) fn new(server: &Url, allow_private: bool, tls: ClientConfig) -> Result<Arc<Self>, AuthError> {
-        Self::with_lookup(server, allow_private, tls, look_up)
+    pub(super) fn new(server: &Url, allow_private: bool, tls: ClientConfig) -> Arc<Self> {
+        Self::with_lookup(server, allow_private, tls, system_lookup())
     }
 
-    fn with_lookup(
-        server: &Url,
-        allow_private: bool,
-        tls: ClientConfig,
-        lookup: Lookup,
-    ) -> Result<Arc<Self>, AuthError> {
+    fn with_lookup(server: &Url, allow_private: bool, tls: ClientConfig, lookup: Lookup) -> Arc<Self> {
         let allowed = AllowedDestinations {
             server_host: server.host_str().unwrap_or_default().to_owned(),
             proxy_hosts: proxy::hosts(),
             policy: EgressPolicy::new(server, allow_private),
             lookup,
         };
-        let builder = || {
-            Client::builder()
-                .user_agent(USER_AGENT)
-                .timeout(REQUEST_TIMEOUT)
-                .redirect(redirect::Policy::none())
-                .dns_resolver(Arc::new(allowed.clone()))
-                .tls_backend_preconfigured(tls.clone())
+        let sender = |takes_proxy| {
+            HttpSender::new(tls.clone(), allowed.clone().into_lookup(), takes_proxy, REQUEST_TIMEOUT)
         };
-        let failed = |error| AuthError::Refused(format!("the HTTP client could not be created: {error}"));
-        Ok(Arc::new(Self {
-            client: builder().build().map_err(failed)?,
-            local_client: builder().no_proxy().build().map_err(failed)?,
+        Arc::new(Self {
+            sender: sender(true),
+            local_sender: sender(false),
             allowed,
             last_error: Mutex::default(),
             last_refusal: Mutex::default(),
-        }))
+        })
     }
 
     /// Checks that a request may go to `url`. The addresses of a host name are checked when it is resolved.
@@ -202,28 +178,28 @@ impl Egress {
     /// `MAX_RESPONSE_BYTES`. `Unreachable` if the request fails, a proxy rejects its credentials, or a POST is answered
     /// with a status that says nothing about what was posted (5xx, 429).
     pub(super) async fn send(&self, request: HttpResult<HttpRequest>) -> Result<HttpResponse, AuthError> {
-        let request = request.map_err(AuthError::refused)?;
-        let is_post = request.method() == "POST";
-        let mut request = reqwest::Request::try_from(request)
+        let (mut request, body) = request.map_err(AuthError::refused)?.into_parts();
+        let is_post = request.method == "POST";
+        let url = Url::parse(&request.uri.to_string())
             .map_err(|_| AuthError::refused("the login leads to an invalid URL"))?;
-        self.check(request.url())?;
-        for (name, value) in request.headers_mut() {
+        self.check(&url)?;
+        for (name, value) in &mut request.headers {
             value.set_sensitive(name == AUTHORIZATION);
         }
-        let url = request.url().clone();
         let origin = url.origin().ascii_serialization();
-        let failed = |error: &reqwest::Error| {
-            let proxy = proxy::connect_error(error, &url).map(|error| error.to_string());
-            let cause = || match error.is_timeout() {
-                true => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
-                false => root_cause(error),
-            };
-            let failure = || format!("the request to {origin} failed: {}", cause());
-            AuthError::Unreachable(proxy.unwrap_or_else(failure))
-        };
+        let failed =
+            |cause: &dyn Display| AuthError::Unreachable(format!("the request to {origin} failed: {cause}"));
+        let end = Instant::now() + REQUEST_TIMEOUT;
+        let in_time = |_| failed(&format_args!("no answer within {} s", REQUEST_TIMEOUT.as_secs()));
         // `check` lets plain HTTP pass only to this machine.
-        let client = if url.scheme() == "http" { &self.local_client } else { &self.client };
-        let mut response = client.execute(request).await.map_err(|error| failed(&error))?;
+        let sender = if url.scheme() == "http" { &self.local_sender } else { &self.sender };
+        let body = body.into();
+        let sent = timeout_at(end, sender.send(&request.method, &url, &request.headers, &body)).await;
+        let mut response =
+            sent.map_err(in_time)?.map_err(|error| match proxy::connect_error(&error, &url) {
+                Some(error) => AuthError::Unreachable(error.to_string()),
+                None => failed(&root_cause(&error)),
+            })?;
         let status = response.status();
         if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
             && let Some(error) = proxy::credentials_rejected(&url)
@@ -237,7 +213,10 @@ impl Egress {
         // A server may answer the probe for a login with an event stream, which does not end.
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let is_stream = content_type.is_some_and(|value| value.starts_with("text/event-stream"));
-        while !is_stream && let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
+        let next = |error| failed(&root_cause(&error));
+        while !is_stream
+            && let Some(chunk) = timeout_at(end, response.chunk()).await.map_err(in_time)?.map_err(next)?
+        {
             if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
                 return Err(AuthError::Refused(format!("{origin} answered with more than 1 MiB")));
             }
@@ -268,22 +247,23 @@ impl OAuthHttpClient for Egress {
     }
 }
 
-impl Resolve for AllowedDestinations {
-    /// Resolves a name to the allowed ones of its addresses. The client connects to exactly these, so a second lookup
-    /// cannot lead elsewhere.
-    fn resolve(&self, name: Name) -> Resolving {
-        let allowed = self.clone();
-        Box::pin(async move {
-            let resolved = (allowed.lookup)(name.as_str().to_owned()).await?.into_iter();
-            let is_users_choice = name.as_str() == allowed.server_host
-                || allowed.proxy_hosts.iter().any(|proxy| proxy == name.as_str());
-            let addresses: Vec<SocketAddr> = resolved
-                .filter(|address| is_users_choice || allowed.policy.allows_address(address.ip()))
-                .collect();
-            match addresses.is_empty() {
-                true => Err("its host has a private or reserved address".into()),
-                false => Ok(Box::new(addresses.into_iter()) as Addrs),
-            }
+impl AllowedDestinations {
+    /// Returns a lookup that finds the allowed ones of a name's addresses. The client connects to exactly these, so a
+    /// second lookup cannot lead elsewhere.
+    fn into_lookup(self) -> Lookup {
+        let allowed = Arc::new(self);
+        Arc::new(move |name: String| {
+            let allowed = allowed.clone();
+            Box::pin(async move {
+                let is_users_choice =
+                    name == allowed.server_host || allowed.proxy_hosts.iter().any(|proxy| *proxy == name);
+                let mut addresses = (allowed.lookup)(name).await?;
+                addresses.retain(|address| is_users_choice || allowed.policy.allows_address(address.ip()));
+                match addresses.is_empty() {
+                    true => Err("its host has a private or reserved address".into()),
+                    false => Ok(addresses),
+                }
+            })
         })
     }
 }
@@ -339,21 +319,35 @@ mod tests {
             server_host: "mcp.example".to_owned(),
             proxy_hosts: proxies.iter().map(|proxy| (*proxy).to_owned()).collect(),
             policy: EgressPolicy::new(&server, false),
-            lookup: look_up,
+            lookup: system_lookup(),
         };
-        let resolve = |allowed: AllowedDestinations| allowed.resolve("localhost".parse().unwrap());
+        let resolve = |allowed: AllowedDestinations| allowed.into_lookup()("localhost".to_owned());
         assert!(resolve(allowed(&[])).await.is_err());
         assert!(resolve(allowed(&["localhost"])).await.is_ok());
         let allowed = allowed(&["proxy.example"]);
-        let egress = Egress {
-            client: Client::new(),
-            local_client: Client::new(),
-            allowed,
-            last_error: Mutex::default(),
-            last_refusal: Mutex::default(),
-        };
+        let tls = ClientConfig::builder().with_root_certificates(rustls::RootCertStore::empty());
+        let mut egress = Egress::new(&server, false, tls.with_no_client_auth());
+        Arc::get_mut(&mut egress).unwrap().allowed = allowed;
         assert!(egress.check(&"https://login.example/".parse().unwrap()).is_ok());
         assert!(egress.check(&"https://proxy.example:3128/".parse().unwrap()).is_err());
+    }
+
+    #[tokio::test]
+    async fn interim_responses_without_end_fail_their_request() {
+        use std::io::{Read, Write};
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let _request = stream.read(&mut [0; 4096]).unwrap();
+            let interim = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1000);
+            while stream.write_all(&interim).is_ok() {}
+        });
+        let tls = ClientConfig::builder().with_root_certificates(rustls::RootCertStore::empty());
+        let egress = Egress::new(&url.parse().unwrap(), false, tls.with_no_client_auth());
+        let error = egress.send(Request::get(url).body(Vec::new())).await.unwrap_err().to_string();
+        assert!(error.ends_with("the beginning of its response is too long"), "{error}");
     }
 
     /// Answers each request on a port of 127.0.0.2, and closes the connection if the path says so. Listens at the same
@@ -387,9 +381,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn the_address_that_was_checked_is_the_one_that_is_connected_to() {
+        use futures_util::future::BoxFuture;
         use std::sync::atomic::{AtomicUsize, Ordering};
         static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
-        fn look_up_and_change(_name: String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+        let look_up_and_change = |_name: String| -> BoxFuture<'static, _> {
             let addresses: &[&str] = match LOOKUPS.fetch_add(1, Ordering::Relaxed) {
                 // A mixture is no way around the check either.
                 0 => &["0.0.0.0:0", "127.0.0.2:0", "[::ffff:0.0.0.0]:0"],
@@ -398,13 +393,13 @@ mod tests {
             };
             let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
             Box::pin(std::future::ready(Ok(addresses)))
-        }
+        };
         drop(rustls::crypto::ring::default_provider().install_default());
         let (port, canary) = server_and_canary().await;
         let tls = ClientConfig::builder().with_root_certificates(rustls::RootCertStore::empty());
         let server: Url = "http://127.0.0.1:1/mcp".parse().unwrap();
         let egress =
-            Egress::with_lookup(&server, false, tls.with_no_client_auth(), look_up_and_change).unwrap();
+            Egress::with_lookup(&server, false, tls.with_no_client_auth(), Arc::new(look_up_and_change));
         let get = |path: &str| {
             let url = format!("http://login.localhost:{port}/{path}");
             egress.send(Request::get(url).body(Vec::new()))

@@ -3,6 +3,7 @@
 //! The texts follow "; ". They contain no more of a URL than its origin, and no value of a header.
 
 use super::reqwest_error::{io_error_kind, is_dns_error};
+use super::sender::SendError;
 use config::duration::raise_timeout;
 use reqwest::header::HeaderMap;
 use reqwest::{StatusCode, Url};
@@ -27,11 +28,7 @@ pub(crate) fn begin_with(scheme: &str, url: &Url) -> String {
 }
 
 /// Returns advice for a connection that could not be made. `None`: the error says it all.
-pub(crate) fn of_connect_error(
-    error: &reqwest::Error,
-    url: &Url,
-    connect_timeout: Duration,
-) -> Option<String> {
+pub(crate) fn of_connect_error(error: &SendError, url: &Url, connect_timeout: Duration) -> Option<String> {
     let host = url.host_str().unwrap_or_default();
     if error.is_timeout() {
         return Some(format!(

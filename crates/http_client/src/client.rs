@@ -4,19 +4,22 @@
 //! processed: once after new credentials, a few times after a `Retry-After` that is short enough. Redirects are
 //! followed only within the origin of the config's URL, because credentials must not leave it.
 
-use super::USER_AGENT;
+use super::connector::system_lookup;
 use super::credentials::{AuthChallenge, ChallengeOutcome, Credentials};
 use super::error::RemoteError;
 use super::reqwest_error::root_cause;
+use super::sender::HttpSender;
 use super::{advice, proxy, tls};
 use base::text::{quoted, shorten};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use config::HttpConfig;
+use percent_encoding::percent_decode_str;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
     WWW_AUTHENTICATE,
 };
-use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
-use rustls::ClientConfig;
+use reqwest::{Method, Response, StatusCode, Url};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wire::budget::Reservation;
@@ -50,7 +53,7 @@ pub const EVENT_STREAM: &str = "text/event-stream";
 /// An HTTP client for one server.
 pub struct HttpClient {
     /// Sends the requests; it keeps connections open.
-    client: Client,
+    sender: HttpSender,
     /// The URL from the config: the MCP endpoint.
     pub url: Url,
     /// The headers from the config.
@@ -134,9 +137,10 @@ impl HttpClient {
         });
         let configured_headers = headers.collect::<Result<_, RemoteError>>()?;
         let tls = tls::client_config(config.ca_file.as_deref(), connect_timeout).await?;
-        let client = build_client(tls, connect_timeout, &url)?;
+        let takes_proxy = !proxy::is_local_http(&url);
+        let sender = HttpSender::new(tls, system_lookup(), takes_proxy, connect_timeout);
         let has_ca_file = config.ca_file.is_some();
-        Ok(Self { client, url, configured_headers, credentials, connect_timeout, has_ca_file })
+        Ok(Self { sender, url, configured_headers, credentials, connect_timeout, has_ca_file })
     }
 
     /// Sends a request and returns the response when its headers have arrived. The response may have any status
@@ -231,15 +235,24 @@ impl HttpClient {
         if let Some(value) = authorization {
             headers.insert(AUTHORIZATION, value.clone());
         }
-        let builder = self.client.request(request.method.clone(), request.url.clone()).headers(headers);
-        let builder = match &request.body {
-            Some(body) => builder.header(CONTENT_TYPE, JSON).body(body.clone()),
-            None => builder,
-        };
-        let sent = builder.send().await;
-        sent.map_err(|error| {
-            RemoteError::from_reqwest(&error, &request.url, self.connect_timeout, self.has_ca_file)
-        })
+        if request.body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        }
+        let body = request.body.clone().unwrap_or_default();
+        let (mut url, mut redirects) = (request.url.clone(), 0);
+        if let Some(value) = take_basic_auth(&mut url) {
+            headers.entry(AUTHORIZATION).or_insert(value);
+        }
+        loop {
+            let sent = self.sender.send(&request.method, &url, &headers, &body).await;
+            let response = sent.map_err(|error| {
+                RemoteError::not_sent(&error, &request.url, self.connect_timeout, self.has_ca_file)
+            })?;
+            match redirect_target(&response).filter(|_| redirects < MAX_REDIRECTS) {
+                Some(target) => (url, redirects) = (target, redirects + 1),
+                None => return Ok(response),
+            }
+        }
     }
 
     /// Returns the error for a response whose status is not a success. Reads the body for its message, as
@@ -371,28 +384,26 @@ fn retry_after(response: &Response) -> Option<Duration> {
     Some(delay.min(MAX_RETRY_AFTER))
 }
 
-fn build_client(tls: ClientConfig, connect_timeout: Duration, url: &Url) -> Result<Client, RemoteError> {
-    let builder = Client::builder()
-        .user_agent(USER_AGENT)
-        .connect_timeout(connect_timeout)
-        .redirect(redirect::Policy::custom(follow_within_origin))
-        .tls_backend_preconfigured(tls);
-    let builder = if proxy::is_local_http(url) { builder.no_proxy() } else { builder };
-    let failed =
-        |error| RemoteError::config(format!("the HTTP client could not be created: {}", root_cause(&error)));
-    builder.build().map_err(failed)
+/// Returns where a redirect leads that keeps the method and stays within the origin. Any other redirect is the response.
+fn redirect_target(response: &Response) -> Option<Url> {
+    let keeps_method =
+        matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let location = response.headers().get(LOCATION).filter(|_| keeps_method)?.to_str().ok()?;
+    let mut target = response.url().join(location).ok()?;
+    drop(take_basic_auth(&mut target));
+    (target.origin() == response.url().origin()).then_some(target)
 }
 
-/// Follows a redirect that keeps the method and stays within the origin of the first request, up to `MAX_REDIRECTS` for
-/// one request. Any other redirect becomes the response.
-fn follow_within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let keeps_method =
-        matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-    let first = attempt.previous().first();
-    let same_origin = first.is_some_and(|first| first.origin() == attempt.url().origin());
-    if keeps_method && same_origin && attempt.previous().len() <= MAX_REDIRECTS {
-        attempt.follow()
-    } else {
-        attempt.stop()
+/// Takes the user name and the password out of a URL, and returns the header for them.
+fn take_basic_auth(url: &mut Url) -> Option<HeaderValue> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
     }
+    let decoded = |text: &str| percent_decode_str(text).collect::<Vec<u8>>();
+    let pair = [decoded(url.username()), decoded(url.password().unwrap_or_default())].join(&b':');
+    let mut value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(pair))).ok()?;
+    value.set_sensitive(true);
+    // A URL of HTTP has a host, so both can be removed.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    Some(value)
 }

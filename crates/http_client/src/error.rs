@@ -5,6 +5,7 @@
 use super::advice;
 use super::proxy::{self, ProxyError};
 use super::reqwest_error::{certificate_error, is_not_http, is_not_tls, is_out_of_date, root_cause};
+use super::sender::SendError;
 use reqwest::{StatusCode, Url};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -55,13 +56,14 @@ impl RemoteError {
 
     /// A request to `url` that could not be sent, or whose response did not begin. `ca_file`: whether the config names
     /// one.
-    pub(crate) fn from_reqwest(
-        error: &reqwest::Error,
-        url: &Url,
-        connect_timeout: Duration,
-        ca_file: bool,
-    ) -> Self {
+    pub(crate) fn not_sent(error: &SendError, url: &Url, connect_timeout: Duration, ca_file: bool) -> Self {
         let origin = url.origin().ascii_serialization();
+        if error.is_head_too_long() {
+            return Self::invalid_response(
+                "the beginning of its response is longer than 64 KiB or 100 headers (perhaps 1xx responses without end); \
+                 only the server's operator can mend that",
+            );
+        }
         if !error.is_connect() {
             return match is_not_http(error) && url.scheme() == "http" {
                 true => Self::config(format!(

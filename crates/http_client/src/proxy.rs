@@ -7,6 +7,7 @@
 //! does the same.
 
 use super::reqwest_error::{is_tls_error, root_cause};
+use super::sender::SendError;
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
 use url::Host;
@@ -41,7 +42,7 @@ pub enum ProxyError {
 
 /// Returns the proxy's failure, if a proxy was to make the connection to `url` that `error` is about. `None` too if
 /// there was a connection, or if TLS with the server failed.
-pub fn connect_error(error: &reqwest::Error, url: &Url) -> Option<ProxyError> {
+pub fn connect_error(error: &SendError, url: &Url) -> Option<ProxyError> {
     // TLS is spoken with the server, through the proxy.
     if !error.is_connect() || is_tls_error(error) {
         return None;

@@ -1,6 +1,6 @@
-//! Finds out what a `reqwest::Error` is about.
+//! Finds out what an error of an HTTP request is about.
 //!
-//! A `reqwest::Error` is a chain of errors. The outer ones name the library that failed and some of them the URL; the
+//! It is a chain of errors, of hyper or of reqwest. The outer ones name the library that failed and some of them the URL; the
 //! innermost one has the reason. Only the innermost one is shown, because a URL may contain keys.
 
 use super::trusted_certificates::is_authority;
@@ -17,17 +17,18 @@ const WRITE_CA_FILE: &str =
 const MAX_NAMES: usize = 5;
 
 /// Returns the message of the innermost error.
-pub fn root_cause(error: &reqwest::Error) -> String {
+pub fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let is_timeout = error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_timeout);
     match sources(error).skip(1).last() {
         Some(root) => root.to_string(),
-        None if error.is_timeout() => "no answer in time".to_owned(),
+        None if is_timeout => "no answer in time".to_owned(),
         None => "the answer is not HTTP".to_owned(),
     }
 }
 
 /// Returns why the server's certificate was rejected and what to do, if that is the cause. `ca_file`: whether the
 /// config names one.
-pub(crate) fn certificate_error(error: &reqwest::Error, ca_file: bool) -> Option<String> {
+pub(crate) fn certificate_error(error: &(dyn Error + 'static), ca_file: bool) -> Option<String> {
     sources(error).find_map(|error| match tls_error(error)? {
         rustls::Error::InvalidCertificate(reason) => Some(certificate_words(reason, ca_file)),
         _ => None,
@@ -36,7 +37,7 @@ pub(crate) fn certificate_error(error: &reqwest::Error, ca_file: bool) -> Option
 
 /// Returns whether the server's certificate has expired, is not valid yet or was revoked. The server may have a new one
 /// at the next attempt, without a change here.
-pub(crate) fn is_out_of_date(error: &reqwest::Error) -> bool {
+pub(crate) fn is_out_of_date(error: &(dyn Error + 'static)) -> bool {
     sources(error).any(|error| {
         use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext, Revoked};
         let Some(rustls::Error::InvalidCertificate(reason)) = tls_error(error) else { return false };
@@ -100,31 +101,34 @@ fn other_name(expected: &str, presented: &[String]) -> String {
 }
 
 /// Returns whether the server answered the beginning of TLS with something else, as a server of plain HTTP does.
-pub(crate) fn is_not_tls(error: &reqwest::Error) -> bool {
+pub(crate) fn is_not_tls(error: &(dyn Error + 'static)) -> bool {
     sources(error).any(|error| matches!(tls_error(error), Some(rustls::Error::InvalidMessage(_))))
 }
 
 /// Returns whether the server answered with something that is not HTTP, as a server of TLS does.
-pub(crate) fn is_not_http(error: &reqwest::Error) -> bool {
+pub(crate) fn is_not_http(error: &(dyn Error + 'static)) -> bool {
     sources(error).any(|error| error.to_string().starts_with("invalid HTTP version"))
 }
 
 /// Returns whether the host's address was not found.
-pub(crate) fn is_dns_error(error: &reqwest::Error) -> bool {
+pub(crate) fn is_dns_error(error: &(dyn Error + 'static)) -> bool {
     sources(error).any(|error| error.to_string() == "dns error")
 }
 
 /// Returns the kind of the system's error, if it is one.
-pub(crate) fn io_error_kind(error: &reqwest::Error) -> Option<ErrorKind> {
+pub(crate) fn io_error_kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
     sources(error).find_map(|error| error.downcast_ref::<io::Error>().map(io::Error::kind))
 }
 
 /// Returns whether TLS failed.
-pub(crate) fn is_tls_error(error: &reqwest::Error) -> bool {
+pub(crate) fn is_tls_error(error: &(dyn Error + 'static)) -> bool {
     sources(error).any(|error| tls_error(error).is_some())
 }
 
-fn sources<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+/// Returns an error and its sources, the innermost last.
+pub(crate) fn sources<'e>(
+    error: &'e (dyn Error + 'static),
+) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error: &&'e (dyn Error + 'static)| (*error).source())
 }
 

@@ -31,6 +31,8 @@ enum Behavior {
     ShutDownGracefully(watch::Receiver<String>),
     /// Sends GOAWAY with this reason and closes the connection.
     ShutDown(Reason),
+    /// Sends interim responses until the stream is closed.
+    InterimResponses,
 }
 
 type Handler = dyn Fn(&Request) -> Behavior + Send + Sync;
@@ -126,6 +128,12 @@ impl Http2Server {
                 drop(answer_now.changed().await);
                 send_default_reply(&request, respond);
             }
+            Behavior::InterimResponses => {
+                let interim = || http::Response::builder().status(103).header("link", "</x>; rel=preload");
+                while respond.send_informational(interim().body(()).unwrap()).is_ok() {
+                    tokio::task::yield_now().await;
+                }
+            }
             Behavior::ShutDown(reason) => {
                 shutdown.send(Some(reason)).unwrap();
                 std::future::pending::<()>().await;
@@ -190,6 +198,15 @@ fn server_with(text: &'static str, behavior: impl Fn() -> Behavior + Send + Sync
         true => behavior(),
         false => Behavior::Answer,
     })
+}
+
+#[test]
+fn interim_responses_without_end_fail_their_request_only() {
+    let server = server_with("interim", || Behavior::InterimResponses);
+    let mut proxy = server.proxy();
+    let failure = proxy.call_failure("g", "echo", json!({"text": "interim"}));
+    assert!(failure.contains("the beginning of its response is longer than 64 KiB"), "{failure}");
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "fine"})), "fine");
 }
 
 #[test]
