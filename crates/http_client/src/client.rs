@@ -8,13 +8,10 @@ use super::connector::system_lookup;
 use super::credentials::{AuthChallenge, ChallengeOutcome, Credentials};
 use super::error::RemoteError;
 use super::reqwest_error::root_cause;
-use super::sender::HttpSender;
+use super::sender::{HttpSender, take_basic_auth};
 use super::{advice, proxy, tls};
 use base::text::{quoted, shorten};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use config::HttpConfig;
-use percent_encoding::percent_decode_str;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
     WWW_AUTHENTICATE,
@@ -392,18 +389,4 @@ fn redirect_target(response: &Response) -> Option<Url> {
     let mut target = response.url().join(location).ok()?;
     drop(take_basic_auth(&mut target));
     (target.origin() == response.url().origin()).then_some(target)
-}
-
-/// Takes the user name and the password out of a URL, and returns the header for them.
-fn take_basic_auth(url: &mut Url) -> Option<HeaderValue> {
-    if url.username().is_empty() && url.password().is_none() {
-        return None;
-    }
-    let decoded = |text: &str| percent_decode_str(text).collect::<Vec<u8>>();
-    let pair = [decoded(url.username()), decoded(url.password().unwrap_or_default())].join(&b':');
-    let mut value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(pair))).ok()?;
-    value.set_sensitive(true);
-    // A URL of HTTP has a host, so both can be removed.
-    let _ = url.set_username("").and_then(|()| url.set_password(None));
-    Some(value)
 }

@@ -3,6 +3,7 @@
 //! Messages never contain more of a URL than its origin: paths and queries may contain keys.
 
 use super::advice;
+use super::connector::HeadTooLong;
 use super::proxy::{self, ProxyError};
 use super::reqwest_error::{certificate_error, is_not_http, is_not_tls, is_out_of_date, root_cause};
 use super::sender::SendError;
@@ -59,10 +60,9 @@ impl RemoteError {
     pub(crate) fn not_sent(error: &SendError, url: &Url, connect_timeout: Duration, ca_file: bool) -> Self {
         let origin = url.origin().ascii_serialization();
         if error.is_head_too_long() {
-            return Self::invalid_response(
-                "the beginning of its response is longer than 64 KiB or 100 headers (perhaps 1xx responses without end); \
-                 only the server's operator can mend that",
-            );
+            return Self::invalid_response(format!(
+                "{HeadTooLong}; only the server's operator can mend that"
+            ));
         }
         if !error.is_connect() {
             return match is_not_http(error) && url.scheme() == "http" {

@@ -2,8 +2,10 @@
 //! response. It follows no redirects.
 
 use super::USER_AGENT;
-use super::connector::{self, Connector, HeadTooLong, Lookup, MAX_HEAD_BYTES};
+use super::connector::{self, HeadTooLong, Lookup, MAX_HEAD_BYTES, ServerConnector};
 use super::reqwest_error::{io_error_kind, sources};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::header::{ACCEPT, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT as AGENT};
 use http::uri::Scheme;
@@ -12,6 +14,7 @@ use hyper::ext::on_informational;
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use percent_encoding::percent_decode_str;
 use reqwest::{Body, Response, ResponseBuilderExt, Url};
 use rustls::ClientConfig;
 use std::io::ErrorKind;
@@ -29,7 +32,7 @@ const STATUS_LINE: usize = 16;
 
 /// Sends requests. It keeps connections open.
 pub struct HttpSender {
-    client: Client<Connector, Body>,
+    client: Client<ServerConnector, Body>,
     /// The proxies of the environment, unless none is used.
     proxies: Option<Arc<Matcher>>,
 }
@@ -44,7 +47,7 @@ pub enum SendError {
     #[error("{0}")]
     HeadTooLong(#[from] HeadTooLong),
     /// The URL is not one of HTTP.
-    #[error("the URL cannot be used")]
+    #[error("{0}")]
     Url(#[from] http::Error),
 }
 
@@ -156,6 +159,20 @@ impl HttpSender {
         parts.extensions = http::Response::builder().url(url.clone()).body(())?.into_parts().0.extensions;
         Ok(http::Response::from_parts(parts, Body::wrap(body)).into())
     }
+}
+
+/// Takes the user name and the password out of a URL, and returns the header for them.
+pub(crate) fn take_basic_auth(url: &mut Url) -> Option<HeaderValue> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let decoded = |text: &str| percent_decode_str(text).collect::<Vec<u8>>();
+    let pair = [decoded(url.username()), decoded(url.password().unwrap_or_default())].join(&b':');
+    let mut value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(pair))).ok()?;
+    value.set_sensitive(true);
+    // A URL of HTTP has a host, so both can be removed.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    Some(value)
 }
 
 #[cfg(test)]
