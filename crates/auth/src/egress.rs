@@ -255,8 +255,7 @@ impl AllowedDestinations {
         Arc::new(move |name: String| {
             let allowed = allowed.clone();
             Box::pin(async move {
-                let is_users_choice =
-                    name == allowed.server_host || allowed.proxy_hosts.iter().any(|proxy| *proxy == name);
+                let is_users_choice = name == allowed.server_host || allowed.proxy_hosts.contains(&name);
                 let mut addresses = (allowed.lookup)(name).await?;
                 addresses.retain(|address| is_users_choice || allowed.policy.allows_address(address.ip()));
                 match addresses.is_empty() {
