@@ -4,7 +4,7 @@ use crate::support::{Proxy, Turn, pure_config, scripted_upstream};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Answers each request with `part` until the connection is closed. Returns its URL.
 fn endless(part: &'static [u8]) -> String {
@@ -47,7 +47,7 @@ fn assert_only_their_requests_fail(urls: &[String]) {
         (0..urls.len()).map(|n| proxy.send_call(&format!("g{n}"), "echo", json!({}))).collect();
     let mut times: Vec<_> = (0..200)
         .map(|_| {
-            let start = Instant::now();
+            let start = tokio::time::Instant::now();
             proxy.call_text("good", "echo", json!({"text": "x"}));
             start.elapsed()
         })
