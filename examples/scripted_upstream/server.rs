@@ -117,10 +117,13 @@ impl Server {
         if method == "notifications/initialized"
             && let Some(delay) = self.flags.number("--asks-roots")
         {
+            // Without a delay, it asks before it answers another request.
+            let at_once = (delay == 0).then(|| self.send_client_request("roots/list", "{}"));
             let server = self.clone();
             std::thread::spawn(move || {
                 sleep(Duration::from_millis(delay));
-                let answer = server.request_client("roots/list", "{}");
+                let answer = at_once.unwrap_or_else(|| server.send_client_request("roots/list", "{}"));
+                let answer = answer.recv().unwrap_or_default();
                 // It takes the roots in while it handles other requests.
                 sleep(Duration::from_millis(10));
                 server.has_roots.store(answer.contains(r#""roots""#), Ordering::Release);
