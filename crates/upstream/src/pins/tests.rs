@@ -430,6 +430,8 @@ async fn nothing_is_approved_that_was_not_seen() {
 
 /// Returns the lines of the log that this writes.
 fn log_of(work: impl FnOnce()) -> String {
+    // Without a global subscriber, another thread that logs at this moment could turn the events off for all.
+    drop(tracing::subscriber::set_global_default(tracing_subscriber::registry()));
     let (mut reader, writer) = std::io::pipe().unwrap();
     let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.try_clone().unwrap());
     tracing::subscriber::with_default(log.finish(), work);
