@@ -93,9 +93,9 @@ pub async fn run<T: Send + 'static>(
     }
 }
 
-/// Runs `work`, which processes `bytes` bytes of servers' lists: on this thread if they are few ([`MAX_INLINE_BYTES`]),
-/// else in a turn ([`run_in_turn`]), so that no server's list delays another server. The work takes at most n log n for n
-/// bytes.
+/// Runs `work`, which processes `bytes` bytes of a request and of servers' lists: on this thread if they are few
+/// ([`MAX_INLINE_BYTES`]), else in a turn ([`run_in_turn`]), so that no request and no list delays another server. The
+/// work takes at most n log n for n bytes.
 ///
 /// # Errors
 ///

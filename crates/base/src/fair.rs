@@ -4,8 +4,8 @@
 //! and a part is left for the next one. Requests that wait for a turn wait behind those of the same user; the users
 //! themselves take turns.
 //!
-//! A task has a user only within [`on_behalf_of`]. Work of the program itself, and that of an only client, has none, and
-//! may take everything.
+//! A task has a user only within [`on_behalf_of`]. Work of the program itself has none, nor has a client on stdin: both may
+//! take everything.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};

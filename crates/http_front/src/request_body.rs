@@ -25,8 +25,8 @@ pub(crate) enum RequestBodyError {
     Incomplete,
 }
 
-/// Reads a body of at most `limit` bytes, for 30 s at most. It counts for its user. Line breaks between the tokens of the JSON become spaces: a
-/// server behind a pipe would read them as the ends of messages.
+/// Reads a body of at most `limit` bytes, for 30 s at most. The body counts for its user. Line breaks between the tokens of
+/// the JSON become spaces: a server behind a pipe would read them as the ends of messages.
 ///
 /// # Errors
 ///
