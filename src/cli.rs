@@ -4,8 +4,8 @@
 //!
 //! [`usage`] parses the command line, and `main` reads the environment, once, and calls the command's function with
 //! both. Each function returns the exit code, or an error that `main` prints. A file beside this one has each command:
-//! [`login`] (and logout), [`approve`], [`servers`] (add, remove, enable, disable), [`check`], [`update`], [`shell`] (tools,
-//! search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`serve`], [`secrets`], [`completions`],
+//! [`login`] (and logout), [`approve`], [`servers`] (add, remove, enable, disable), [`check`], [`shell`] (tools, search,
+//! call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`serve`], [`secrets`], [`completions`],
 //! [`cache`] and [`demo`]. The crate `import` has `import`. Without a command, `instance::serve` serves the client.
 //!
 //! [`config_files`] names the config files that a command reads, and `running_instances` asks the running instances
@@ -44,9 +44,7 @@ pub mod shell;
 pub mod small_set;
 mod started;
 pub mod status;
-pub mod update;
 pub mod usage;
-pub mod versions;
 
 /// The longest time that the first `tools/list` may wait. Most clients wait longer for it, some only 5 s.
 const MAX_FIRST_LIST_WAIT: Duration = Duration::from_secs(10);
@@ -237,8 +235,6 @@ pub enum CliCommand {
     Disable(servers::ServerNames),
     /// Start the servers, and report for each whether it works, and the fix if it does not
     Check(check::CheckArgs),
-    /// Try the newest version of packages, show which tools change, and offer to write the version to the config
-    Update(update::UpdateArgs),
     /// List the tools of all servers, or of one
     Tools(shell::ToolsArgs),
     /// Search the tools of all servers
@@ -297,7 +293,6 @@ impl CliCommand {
             self,
             Self::Import(_)
                 | Self::Check(_)
-                | Self::Update(_)
                 | Self::Tools(_)
                 | Self::Search(_)
                 | Self::Call(_)

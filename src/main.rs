@@ -139,7 +139,6 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
         CliCommand::Enable(args) => servers::change(ServerEdit::Enable, args, options, env),
         CliCommand::Disable(args) => servers::change(ServerEdit::Disable, args, options, env),
         CliCommand::Check(args) => cli::check::check(args, options, env).await,
-        CliCommand::Update(args) => cli::update::update(args, options, env).await,
         CliCommand::Tools(args) => cli::shell::tools(args, options, env).await,
         CliCommand::Search(args) => cli::shell::search(args, options, env).await,
         CliCommand::Call(args) => cli::shell::call(args, options, env).await,
@@ -160,8 +159,7 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
     }
 }
 
-/// Imports servers, offers to pin the packages of those that were imported, and says if `flat` costs less and what could
-/// be shared.
+/// Imports servers, and says if `flat` costs less.
 ///
 /// # Errors
 ///
@@ -169,9 +167,7 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
 async fn import_servers(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let code = import::import(args, options, env).await?;
     if code == ExitCode::SUCCESS && args.adds_servers() {
-        cli::versions::offer_after_import(!args.yes, options, env).await?;
         cli::small_set::hint_after_import(options, env).await?;
-        cli::check::share::hint_after_import(options, env)?;
     }
     Ok(code)
 }

@@ -14,6 +14,7 @@ parts. A first answer is the median over all servers and all windows but the fir
 own processes in 10 s without a call; a process that makes system calls has some.
 """
 
+import functools
 import importlib.util
 import json
 import os
@@ -35,13 +36,15 @@ AGENTS, AGENT_INTERVAL_S, AGENT_LIFETIME_S = 84, 3.5, 20
 def eight_servers(files, repository):
     """The command of each server, and a call."""
     sys.path.insert(0, str(ROOT / "tests/real"))
-    from shareable import install
+    import direct_client
 
-    def uvx(name, version, *args):
-        return [*map(str, install("uvx", name, version)), *args]
+    def installed(launcher, name, version, *args):
+        program = name.split("/")[-1].replace("server-filesystem", "mcp-server-filesystem")
+        entry = {"launcher": launcher, "name": name, "version": version, "bin": program}
+        direct_client.install([entry])
+        return [str(direct_client.Server(entry, "").install()), *args]
 
-    def npx(name, version, *args):
-        return [*map(str, install("npx", name, version)), *args]
+    uvx, npx = functools.partial(installed, "uvx"), functools.partial(installed, "npx")
 
     return {
         "time": (uvx("mcp-server-time", "2026.10.19"), "get_current_time", {"timezone": "UTC"}),
@@ -245,7 +248,7 @@ def main():
             servers = eight_servers(home, str(repository))
         if is_agents:
             return agents(program, servers)
-        shared = lambda name: "user" if not is_ten or name in SHAREABLE else "auto"
+        shared = lambda name: "user" if not is_ten or name in SHAREABLE else "client"
         print(f"{len(servers)} servers, each called once by every window")
         print(f"{'':36} {'server processes':>18} {'memory, MB':>12} {'first answer, ms':>18} {'switches':>10}")
         for name, share, windows in [("1 window", lambda _: "client", 1),

@@ -4,7 +4,7 @@
 //!
 //! The servers are started as an instance starts them (`instance::embedded`), so their errors, with what to do about
 //! them, are the ones that a client would get. `findings` looks at the tools of the servers that work, `as_client`
-//! finds out how a client starts us, and `table` prints. `share` is another command: `check --share`.
+//! finds out how a client starts us, and `table` prints.
 //!
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
@@ -12,21 +12,17 @@ use super::config_files::{load_config, refuse_unknown};
 use super::small_set;
 use super::started::{START_TIMEOUT, start_servers};
 use super::usage;
-use super::versions::{VersionChange, offer};
-use clap::{ArgGroup, Args};
+use clap::Args;
 use config::env::Env;
-use config::{Config, Endpoint, Mode, Overrides, Share, SurfaceKind};
+use config::{Config, Endpoint, Mode, Overrides, SurfaceKind};
 use import::apps::ClientApp;
-use import::ask::Answers;
 use instance::InstanceOptions;
 use process::launch::prepare;
 use process::processes::ProcessTree;
 use serde::Serialize;
-use share::{ShareArgs, ShareRequest};
 use std::cell::LazyCell;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::Arc;
 use terminal::outcome::{EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED};
 use terminal::table::Layout;
 use upstream::{State, Upstream};
@@ -35,7 +31,6 @@ mod as_client;
 mod findings;
 mod launcher;
 mod overrides;
-pub mod share;
 mod table;
 
 /// Start the servers and report what works, what does not, and what to do about it
@@ -43,7 +38,6 @@ mod table;
 #[command(
     after_help = "Examples:\n  dynamic-mcp check\n  dynamic-mcp check files docs\n  dynamic-mcp check --as claude-desktop"
 )]
-#[command(group = ArgGroup::new("asking").args(["pin", "all_tools"]))]
 pub struct CheckArgs {
     /// The names of servers in the config; all by default
     #[arg(value_name = "SERVER")]
@@ -51,27 +45,9 @@ pub struct CheckArgs {
     /// Start the servers with the PATH, the environment and the entry of this client
     #[arg(long = "as", value_name = "CLIENT")]
     pub client: Option<ClientApp>,
-    /// Offer to write the installed versions into the config, so that servers run without npx and uvx (Linux only)
-    #[arg(long, conflicts_with = "client")]
-    pub pin: bool,
-    /// Answer the question of --pin or --all-tools with yes
-    #[arg(long, short, requires = "asking")]
-    pub yes: bool,
-    /// The options of `--share`.
-    #[command(flatten)]
-    pub share: ShareArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-impl CheckArgs {
-    /// Returns what to test, with `--share`.
-    fn share_request(&self) -> Option<ShareRequest<'_>> {
-        let Self { share, names, json, .. } = self;
-        let answers = Answers::new(self.yes);
-        share.share.then_some(ShareRequest { options: share, names, answers, json: *json })
-    }
 }
 
 /// What is known of a server after it was started.
@@ -96,9 +72,6 @@ struct CheckedServer {
     warnings: Vec<String>,
     /// What to know about a server that works.
     findings: Vec<String>,
-    /// With `--pin`: the version that is installed, and what to write.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pin: Option<VersionChange>,
 }
 
 /// What `check` found.
@@ -129,9 +102,6 @@ struct CheckReport {
 /// Fails if the config has no such server or profile, the servers cannot be started at all, or stdout cannot be
 /// written. A server that does not work is in the report, and gives `EXIT_FAILURE`.
 pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
-    if let Some(request) = args.share_request() {
-        return share::check_share(&request, options, env).await;
-    }
     let mut report = CheckReport::default();
     let (mut env, mut process_env, mut of_client) = (env.clone(), env.clone(), None);
     if let Some(client) = args.client {
@@ -155,15 +125,9 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
     let is_empty = config.servers.is_empty();
     let surface = options.overrides.surface.unwrap_or(config.settings.surface);
     let has_own_tools = [surface, config.settings.surface] == [SurfaceKind::Meta; 2];
-    if args.pin {
-        for server in config.servers.iter_mut().filter_map(|(_, server)| server.as_mut().ok()) {
-            // Another instance may have started a shared process, and without its launcher.
-            Arc::make_mut(server).common.share = Share::Client;
-        }
-    }
     if !is_empty {
-        let wanted = ExtraChecks { pins: args.pin, small_set: has_own_tools && args.names.is_empty() };
-        let Some(found) = start_all(config, options, &env, process_env, wanted).await? else {
+        let with_hint = has_own_tools && args.names.is_empty();
+        let Some(found) = start_all(config, options, &env, process_env, with_hint).await? else {
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         };
         (report.servers, report.small_set) = found;
@@ -177,12 +141,7 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
         true => terminal::payload(format!("{}\n", serde_json::to_string(&report)?).as_bytes())?,
         false => terminal::print(&table::table(&report, Layout::of_stdout(0, &env)).wrapped())?,
     }
-    let mut is_written = true;
-    if args.pin && !args.json {
-        let pins = report.servers.iter_mut().filter_map(|server| server.pin.take()).collect();
-        is_written = offer(pins, Answers::new(args.yes), options, &env).await?;
-    }
-    let works = is_written && report.errors.is_empty() && report.servers.iter().all(|server| server.works);
+    let works = report.errors.is_empty() && report.servers.iter().all(|server| server.works);
     Ok(match (is_empty, works) {
         (true, _) => ExitCode::from(EXIT_CONFIG),
         (false, true) => ExitCode::SUCCESS,
@@ -206,16 +165,8 @@ fn options_of_entry(
     Some(options)
 }
 
-/// What to find out beside whether the servers work.
-struct ExtraChecks {
-    /// The versions to write.
-    pins: bool,
-    /// The hint of [`small_set`].
-    small_set: bool,
-}
-
 /// Starts all servers, and ends them once each has answered or failed, or after `START_TIMEOUT`. Returns what is known of
-/// each, and the hint of [`small_set`]. `None`: a signal came.
+/// each, and the hint of [`small_set`] if it is wanted. `None`: a signal came.
 ///
 /// # Errors
 ///
@@ -225,7 +176,7 @@ async fn start_all(
     options: &InstanceOptions,
     env: &Env,
     process_env: Env,
-    wanted: ExtraChecks,
+    with_hint: bool,
 ) -> anyhow::Result<Option<(Vec<CheckedServer>, Option<String>)>> {
     let mut programs = Vec::new();
     for (_, server) in &config.servers {
@@ -243,18 +194,8 @@ async fn start_all(
     let Some(instance) = start_servers(config, options, env, process_env).await? else { return Ok(None) };
     let groups = instance.groups.all();
     let processes: LazyCell<ProcessTree> = LazyCell::new(ProcessTree::read);
-    let mut servers: Vec<_> =
-        groups.iter().zip(programs).map(|(group, runs)| checked(group, runs, &processes)).collect();
-    for (server, group) in servers.iter_mut().zip(&groups).filter(|_| wanted.pins) {
-        match VersionChange::of_running(group).await {
-            Some(Ok(change)) => server.pin = Some(change),
-            Some(Err(reason)) => {
-                server.findings.push(format!("its version cannot be written, because {reason}"));
-            }
-            None => {}
-        }
-    }
-    let small_set = match wanted.small_set {
+    let servers = groups.iter().zip(programs).map(|(group, runs)| checked(group, runs, &processes)).collect();
+    let small_set = match with_hint {
         true => small_set::of(&instance).await,
         false => None,
     };

@@ -128,7 +128,6 @@ fn table(report: &Value, layout: Layout) -> VisibleText {
             text.line(format_args!("  disabled: {disabled}; `dynamic-mcp enable SERVER` enables one"));
         }
     }
-    strings(&report["advice"]).for_each(|advice| text.line(advice));
     text.lines("", savings(report));
     text
 }

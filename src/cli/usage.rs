@@ -17,6 +17,16 @@ use std::ffi::{OsStr, OsString};
 /// The variables that no option has: the filter of the log, and those that we set for our servers.
 const OTHER_VARIABLES: [&str; 3] = ["DYNAMIC_MCP_LOG", ANCESTORS_VAR, OWNER_VAR];
 
+/// Options and commands that there were once, and what to do in their place.
+const RETIRED: [(&str, &str); 3] = [
+    (
+        "--pin",
+        "write the version into `args` of the server's entry, as in `PACKAGE@1.2.3` or `PACKAGE==1.2.3`",
+    ),
+    ("--share", "write `\"share\": \"directory\"` or `\"user\"` for a server without state between calls"),
+    ("update", "write the new version into `args` of the server's entry, and run `dynamic-mcp check`"),
+];
+
 /// What is wrong with the command line or a variable, and how clap shows it.
 pub struct UsageError {
     /// What is wrong and what to do, on one line. Never repeats a value, which may be a secret.
@@ -50,6 +60,9 @@ pub fn print(error: &Error) {
 
 /// Returns the error of clap for the terminal: what it says of the command line when every argument is made visible.
 fn shown_error(command: &Command, args: &[OsString], error: &Error) -> Error {
+    if retired(error).is_some() {
+        return command.clone().error(error.kind(), describe(error, OsStr::new("")));
+    }
     let args = args.iter().map(|arg| visible(&arg.to_string_lossy()));
     let shown = command.clone().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)).err();
     shown.unwrap_or_else(|| command.clone().error(error.kind(), describe(error, OsStr::new(""))))
@@ -235,9 +248,19 @@ fn wrong_variable(command: &Command, error: &Error) -> Option<(String, String)> 
     Some((arg.get_id().to_string(), variable.to_string_lossy().into_owned()))
 }
 
+/// Returns what to do in place of an option or a command that there was once.
+fn retired(error: &Error) -> Option<&'static str> {
+    let named = option_of(error).or_else(|| context(error, ContextKind::InvalidSubcommand))?;
+    RETIRED.into_iter().find(|(retired, _)| *retired == named).map(|(_, instead)| instead)
+}
+
 /// Says what is wrong with an argument, and what to do about it, without its value.
 fn describe(error: &Error, arg: &OsStr) -> String {
     let option = option_of(error).unwrap_or_default();
+    if let Some(instead) = retired(error) {
+        let named = context(error, ContextKind::InvalidSubcommand).unwrap_or(option);
+        return format!("`{named}` is no more; {instead}");
+    }
     let nearest = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand];
     let nearest = nearest.into_iter().find_map(|kind| context(error, kind));
     let hint = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
@@ -296,6 +319,19 @@ mod tests {
         let args = ["dynamic-mcp"].iter().chain(args).map(OsString::from);
         let (cli, errors) = parse(args).unwrap_or_else(|error| panic!("{error}"));
         (cli, errors.into_iter().map(|error| error.message).collect())
+    }
+
+    #[test]
+    fn what_there_is_no_more_says_what_to_do() {
+        for (args, instead) in [
+            (&["check", "--pin"][..], "`--pin` is no more; write the version"),
+            (&["check", "--share", "g"], "`--share` is no more; write `\"share\""),
+            (&["update", "g"], "`update` is no more; write the new version"),
+        ] {
+            let args = ["dynamic-mcp"].iter().chain(args).map(OsString::from);
+            let shown = parse(args).map(|_| ()).unwrap_err().to_string();
+            assert!(shown.contains(instead), "{shown}");
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! `isolation` shows that sessions of one server do not see each other, `attach` who shares and who does not, `ends` how
 //! servers and the host end, `hostile` what a session can do to the others, `host` which windows find the host and what it
-//! inherits, and `systemd` where it runs. `impostor` has processes that pose as others, `confinement` windows in sandboxes. `unprivileged` tests users that are not root, and `checked` has `check --share`, and `status` and `logs` the
-//! commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
+//! inherits, and `systemd` where it runs. `impostor` has processes that pose as others, `confinement` windows in
+//! sandboxes. `unprivileged` tests users that are not root, and `status` and `logs` the commands that look at all windows. Each test has a runtime directory of its own, and so a host of its own.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,6 @@ use crate::support::{
 };
 
 mod attach;
-mod checked;
 mod confinement;
 mod ends;
 mod host;

@@ -30,7 +30,7 @@ use accounts::{AccountDifference, KeyringValues};
 use config::env::Env;
 use config::{InheritEnv, StdioConfig};
 use discover::{Discovery, FoundServer};
-use process::launch::direct::with_version;
+use process::launch::direct::without_version;
 
 pub(crate) mod accounts;
 pub(crate) mod client_scope;
@@ -310,13 +310,13 @@ fn is_number_or_nothing(text: &str) -> bool {
 
 /// Returns the program or the address of an entry, as one text for all ways to write it and for all versions of a package.
 fn program_key(entry: &Map<String, Value>) -> String {
-    let args_of_latest = || {
+    let args_without_version = || {
         let command = entry.get("command")?.as_str()?.to_owned();
         let args = strings(entry.get("args")).map(comparable).collect();
         let (env, cwd, inherit_env) = (BTreeMap::new(), None, InheritEnv::Safe);
-        with_version(&StdioConfig { command, args, env, cwd, inherit_env }, "latest")
+        without_version(&StdioConfig { command, args, env, cwd, inherit_env })
     };
-    match args_of_latest() {
+    match args_without_version() {
         Some(args) => {
             let mut entry = entry.clone();
             entry.insert("args".to_owned(), args.into());

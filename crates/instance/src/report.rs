@@ -5,12 +5,10 @@ use crate::control::query;
 use base::blocking;
 use base::clock::unix_time_s;
 use base::procfs;
-use config::Share;
 use config::env::Env;
 use front::status_page::InstanceReports;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use process::processes::duplicates::{self, DuplicateServer, PrivateServer};
 use process::processes::{self, ProcessTree};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +98,6 @@ pub fn report(instances: &[InstanceStatus]) -> Value {
         saved_bytes += saved * u32::try_from(*pid).ok().and_then(|pid| tree.memory(pid)).unwrap_or_default();
     }
     let groups = || instances.iter().flat_map(InstanceStatus::groups);
-    let duplicates = duplicates::among(groups().filter_map(private_server), &tree);
     let saved_by_laziness = saved_by_laziness(groups());
     let instances: Vec<Value> =
         instances.iter().map(|instance| instance_report(instance, &users, &tree)).collect();
@@ -109,8 +106,6 @@ pub fn report(instances: &[InstanceStatus]) -> Value {
         "instances": instances,
         "notRunning": saved_by_laziness["processes"],
         "savedByLaziness": saved_by_laziness,
-        "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
-        "advice": duplicates.iter().map(|server| format!("{} {}", server.group, server.text())).collect::<Vec<_>>(),
         "savedBySharing": {"processes": saved_processes, "bytes": saved_bytes},
     })
 }
@@ -165,17 +160,6 @@ fn saved_by_laziness<'a>(groups: impl Iterator<Item = &'a Value>) -> Value {
     let bytes: u64 =
         groups.iter().filter_map(|group| group["closedMemoryBytes"].as_u64()).fold(0, u64::saturating_add);
     json!({"processes": groups.len(), "bytes": bytes})
-}
-
-/// Returns the server of a group as `get_status` reports it, if it runs and is private without the config's wish.
-fn private_server(group: &Value) -> Option<PrivateServer> {
-    let share = group["share"].as_str()?;
-    let is_private = group["shared"] == false && share != Share::Client.name();
-    Some(PrivateServer {
-        group: group["group"].as_str().filter(|_| is_private)?.to_owned(),
-        pid: group["pid"].as_u64()?.try_into().ok()?,
-        is_configured: share != Share::Auto.name(),
-    })
 }
 
 #[cfg(test)]

@@ -1,25 +1,15 @@
-//! The trees of processes that run: how much memory they use, and which servers run more than once. `base::procfs` reads
-//! them, on Linux only.
+//! The trees of processes that run, and how much memory they use. `base::procfs` reads them, on Linux only.
 //!
 //! # Theory of operation
 //!
 //! [`ProcessTree::read`] reads once which processes there are and who their parents are. What is asked of single
 //! processes is read later, so it may concern another moment; a process that has ended meanwhile counts as nothing.
-//! [`duplicates`] finds private servers that several instances run alike. Instances do not know of each other, and need
-//! not: a server is a child of a process with the name of a warden.
 //!
 //! Everything here blocks. Servers can be read whole; of our own processes only what is not protected (`main.rs`).
 
 use base::procfs;
 use std::collections::HashMap;
 use std::time::Duration;
-
-pub mod duplicates;
-
-/// The name of the processes that start servers.
-const WARDEN: &str = "dmcp-warden";
-/// The name of the process that shared servers run in.
-const HOST: &str = "dmcp-host";
 
 /// The unit of times in /proc. It is the same for all programs of Linux.
 const TICKS_PER_SECOND: u64 = 100;
@@ -60,16 +50,6 @@ impl ProcessTree {
             }
         }
         Some(total)
-    }
-
-    /// Returns the private servers of all instances of dynamic-mcp.
-    fn private_servers(&self) -> impl Iterator<Item = u32> {
-        let is_private = |pid: &&u32| {
-            let parent_name = || parent(**pid).and_then(procfs::name);
-            procfs::name(pid).as_deref() == Some(WARDEN) && parent_name().as_deref() != Some(HOST)
-        };
-        let wardens = self.children.keys().filter(is_private);
-        wardens.flat_map(|warden| &self.children[warden]).copied()
     }
 }
 

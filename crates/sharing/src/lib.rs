@@ -8,7 +8,7 @@
 //! process do. [`SharedServers`] is the instance's end: it implements the trait by which the transport in `upstream`
 //! attaches.
 //!
-//! - `scope` decides which servers are shared, and `tested_packages` lists those that are shared by default.
+//! - `scope` decides which servers are shared.
 //! - `host_process` connects to the host, or starts it.
 //! - `confinement` compares what two processes may do: a host must not be a way out of a sandbox. `cgroup_limits`
 //!   compares the limits of their control groups.
@@ -36,7 +36,7 @@
 
 use attach::{AttachRequest, Declined, MAX_MESSAGE_BYTES, SERVER_ENDED, SHARED_ANCESTOR, ServerIdentity};
 use config::env::Env;
-use config::{Endpoint, Launcher, ServerConfig, StdioConfig};
+use config::{Launcher, ServerConfig, Share, StdioConfig};
 use confinement::Confinement;
 use futures_util::future::BoxFuture;
 use host_process::{Attached, HostDialer};
@@ -46,11 +46,8 @@ use process::launch::direct::{DirectLaunches, LauncherUse, StartRecord};
 use process::launch::{self, ANCESTORS_VAR, Launch};
 use process::server_log::ServerLog;
 use process::warden::raise_nofile;
-use scope::SharingScope;
-use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tested_packages::TestedPackage;
 use tokio::time::{Instant, timeout};
 use upstream::transport::open_transport::{OpenTransport, RequestFailures};
 use upstream::transport::shared::{AttachShared, SharedHandle, SharedSession};
@@ -66,14 +63,8 @@ pub mod host;
 mod host_process;
 pub mod pipes;
 mod scope;
-mod tested_packages;
 
 pub use host_process::MODE_ARG;
-
-/// Returns whether the config shares a server, or its package was tested.
-pub fn is_shared(server: &ServerConfig) -> bool {
-    matches!(&server.endpoint, Endpoint::Stdio(stdio) if scope::of(server, stdio).is_some())
-}
 
 /// How long attaching may take, the start of a host and of the server included.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -93,30 +84,18 @@ pub struct SharedServers {
     own: OnceLock<Result<Confinement, Declined>>,
     /// Until when nothing is shared, because the host did not answer.
     paused_until: Mutex<Option<Instant>>,
-    /// The tested packages whose servers named another version.
-    untested: UntestedPackages,
 }
-
-/// Tested packages that are private in this instance, because their servers named another version than the tested one.
-type UntestedPackages = Arc<Mutex<HashSet<&'static TestedPackage>>>;
 
 impl SharedServers {
     /// Shares servers with other processes that have this environment.
     pub fn new(process_env: Arc<Env>, direct: DirectLaunches) -> Self {
         let dialer = HostDialer::new(&process_env);
-        Self {
-            process_env,
-            direct,
-            dialer,
-            own: OnceLock::new(),
-            paused_until: Mutex::default(),
-            untested: Arc::default(),
-        }
+        Self { process_env, direct, dialer, own: OnceLock::new(), paused_until: Mutex::default() }
     }
 
     async fn attach_to(
         &self,
-        scope: SharingScope,
+        share: Share,
         launcher: Launcher,
         stdio: &StdioConfig,
         max_message_bytes: usize,
@@ -143,7 +122,7 @@ impl SharedServers {
         let mut launch = launch::prepare(stdio, &self.process_env)
             .await
             .map_err(|_| Declined::new("its command cannot be run"))?;
-        scope.set_directory(stdio, &self.process_env, &mut launch);
+        scope::set_directory(share, stdio, &self.process_env, &mut launch);
         let (direct, start) = self.direct.choose(launcher, stdio, launch.clone()).await;
         let is_direct = start.as_ref().is_some_and(StartRecord::is_direct);
         let request = AttachRequest {
@@ -169,26 +148,16 @@ impl AttachShared for SharedServers {
         log: &'a ServerLog,
     ) -> BoxFuture<'a, Option<OpenTransport<SharedHandle>>> {
         Box::pin(async move {
-            let Endpoint::Stdio(stdio) = &server.endpoint else { return None };
-            let scope = scope::of(server, stdio)?;
-            if let SharingScope::Tested(package) = scope
-                && self.untested.lock().contains(package)
-            {
-                return None;
-            }
+            let (stdio, share) = scope::of(server)?;
             if self.paused_until.lock().is_some_and(|until| Instant::now() < until) {
                 return None;
             }
             let limit = limit.min(ATTACH_TIMEOUT);
             let launcher = server.common.launcher;
-            let attached = timeout(limit, self.attach_to(scope, launcher, stdio, max_message_bytes)).await;
+            let attached = timeout(limit, self.attach_to(share, launcher, stdio, max_message_bytes)).await;
             let declined = match attached {
                 Ok(Ok((attached, start))) => {
-                    let tested = match scope {
-                        SharingScope::Tested(package) => Some((package, self.untested.clone())),
-                        SharingScope::Config(_) => None,
-                    };
-                    return Some(SharedTransport::open(attached, start, tested, log.clone()));
+                    return Some(SharedTransport::open(attached, start, log.clone()));
                 }
                 Ok(Err(declined)) => declined,
                 Err(_) => {
@@ -232,8 +201,6 @@ struct SharedTransport {
     pid: u32,
     /// Whether the process was started without its launcher.
     is_direct: bool,
-    /// The package that was tested, if it is shared for that, and where another version of it is noted.
-    tested: Option<(&'static TestedPackage, UntestedPackages)>,
     /// How this instance would start the server, if its config leaves out the launcher.
     start: Option<StartRecord>,
     /// Whether the process was started for this session.
@@ -246,16 +213,10 @@ struct SharedTransport {
 
 impl SharedTransport {
     /// Opens the transport of a session. The session ends when its input and its output are closed.
-    fn open(
-        attached: Attached,
-        start: Option<StartRecord>,
-        tested: Option<(&'static TestedPackage, UntestedPackages)>,
-        log: ServerLog,
-    ) -> OpenTransport<SharedHandle> {
+    fn open(attached: Attached, start: Option<StartRecord>, log: ServerLog) -> OpenTransport<SharedHandle> {
         let Attached { pipes, pid, is_direct, is_new } = attached;
         let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
-        let handle =
-            Arc::new(Self { pid, is_direct, tested, start, is_new, server_end: OnceLock::new(), log });
+        let handle = Arc::new(Self { pid, is_direct, start, is_new, server_end: OnceLock::new(), log });
         OpenTransport {
             input: Box::new(pipes.input),
             output,
@@ -269,15 +230,6 @@ impl SharedTransport {
 impl SharedSession for SharedTransport {
     fn pid(&self) -> u32 {
         self.pid
-    }
-
-    fn accepts_version(&self, version: &str) -> bool {
-        let Some((package, untested)) = &self.tested else { return true };
-        let is_tested = package.is_version(version);
-        if !is_tested {
-            untested.lock().insert(package);
-        }
-        is_tested
     }
 
     fn learn_start(&self) -> BoxFuture<'_, Option<LauncherUse>> {

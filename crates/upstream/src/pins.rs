@@ -36,7 +36,6 @@ use tokio::sync::Notify;
 
 pub mod canonical;
 pub mod changes;
-pub mod compare;
 pub mod definition;
 pub(crate) mod exported;
 mod files;

@@ -96,13 +96,6 @@ impl TransportHandle {
         }
     }
 
-    /// Returns whether the connection may be used although the server names this version in the handshake. A private
-    /// one always may.
-    pub(crate) fn accepts_version(&self, version: &str) -> bool {
-        let Self::Shared(shared) = self else { return true };
-        shared.accepts_version(version)
-    }
-
     /// Notes how to start the upstream's process without its launcher, if that is possible. Called once the server has
     /// answered.
     pub async fn learn_start(&self) -> Option<LauncherUse> {

@@ -20,55 +20,18 @@ fn windows_share_a_server_that_the_config_shares() {
 }
 
 #[test]
-fn a_tested_package_is_shared_in_its_directory_without_being_asked() {
-    let user = User::new();
-    let launcher = |dir: &str, version: &str| {
-        let uvx = user.home.path().join(dir).join("uvx");
-        fs::create_dir_all(uvx.parent().unwrap()).unwrap();
-        let upstream = scripted_upstream_program();
-        fs::write(&uvx, format!("#!/bin/sh\nexec '{}' --server-version {version}\n", upstream.display()))
-            .unwrap();
-        fs::set_permissions(&uvx, fs::Permissions::from_mode(0o755)).unwrap();
-        uvx
-    };
-    let (tested, other) = (launcher("tested", "2026.1.2"), launcher("other", "2025.1.2"));
-    let entry = |package: &str, more: Value| merged(json!({"command": tested, "args": [package]}), more);
-    let here = json!({"cwd": user.home.path()});
-    let config = pure_config([
-        ("listed", entry("mcp-server-time", here.clone())),
-        ("version", entry("mcp-server-time@2025.8.4", here.clone())),
-        // Each window has a directory of its own.
-        ("elsewhere", entry("mcp-server-time", json!({}))),
-        ("unlisted", entry("mcp-server-times", here.clone())),
-        ("arguments", merged(entry("", here.clone()), json!({"args": ["mcp-server-time", "--x"]}))),
-        ("variables", merged(entry("mcp-server-time", here.clone()), json!({"env": {"A": "b"}}))),
-        // It names another version in the handshake.
-        ("other", merged(entry("mcp-server-time", here.clone()), json!({"command": other}))),
-        ("client", merged(entry("mcp-server-time", here.clone()), json!({"share": "client"}))),
-        ("stateful", merged(entry("mcp-server-time", here), json!({"stateful": true}))),
-    ]);
-    let (mut a, mut b) = (user.window(&config), user.window(&config));
-    for group in ["listed", "version"] {
-        assert_eq!(a.upstream_pid(group), b.upstream_pid(group), "{group}");
-    }
-    for group in ["elsewhere", "unlisted", "arguments", "variables", "other", "client", "stateful"] {
-        assert_ne!(a.upstream_pid(group), b.upstream_pid(group), "{group}");
-    }
-    let off = merged(config, json!({"settings": {"lazy_startup": "pure", "share": "client"}}));
-    assert_ne!(user.window(&off).upstream_pid("listed"), a.upstream_pid("listed"));
-}
-
-#[test]
-fn a_server_that_is_not_known_to_be_shareable_is_private() {
+fn a_server_is_private_unless_the_config_shares_it() {
     let user = User::new();
     let entry = |more: Value| merged(scripted_upstream(&[]), more);
     let config = pure_config([
         ("plain", entry(json!({}))),
         ("client", entry(json!({"share": "client"}))),
         ("stateful", entry(json!({"share": "user", "stateful": true}))),
+        // A value of earlier versions, which has a warning now.
+        ("retired", entry(json!({"share": "auto"}))),
     ]);
     let (mut a, mut b) = (user.window(&config), user.window(&config));
-    for group in ["plain", "client", "stateful"] {
+    for group in ["plain", "client", "stateful", "retired"] {
         assert_ne!(a.upstream_pid(group), b.upstream_pid(group), "{group}");
     }
     assert!(user.hosts().is_empty());

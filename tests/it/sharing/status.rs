@@ -167,66 +167,6 @@ fn reconnect_leaves_the_session_of_another_window() {
 }
 
 #[test]
-fn equal_private_servers_are_named_with_what_keeps_them_apart() {
-    let user = User::new();
-    // Another command line than the servers of tests that run at the same time.
-    let program = user.home.path().join("upstream");
-    std::os::unix::fs::symlink(scripted_upstream_program(), &program).unwrap();
-    let config = pure_config([
-        ("twice", merged(scripted_upstream(&[]), json!({"command": program}))),
-        ("once", scripted_upstream(&["--logging"])),
-        ("shared", shared(scripted_upstream(&[]))),
-    ]);
-    let start = |term: &str| user.command(&config).env("TERM", term).start_initialized();
-    let (mut a, mut b) = (start("secret-a"), start("secret-b"));
-    let pids = [a.upstream_pid("twice"), b.upstream_pid("twice")];
-    a.connect(["once", "shared"]);
-    b.connect(["shared"]);
-    let report = status_of(&user, 2);
-    let duplicates = report["duplicates"].as_array().unwrap();
-    assert_eq!(duplicates.len(), 1, "{duplicates:?}");
-    let found = &duplicates[0];
-    assert_eq!((&found["group"], &found["share"]), (&json!("twice"), &json!("user")));
-    let found_pids = found["pids"].as_array().unwrap();
-    assert!(found_pids.len() == 2 && pids.iter().all(|pid| found_pids.contains(&json!(pid))), "{found}");
-    assert_eq!(found["differentVariables"], json!(["TERM"]));
-    let table = stdout(run(&user, Path::new("/"), &["status"]));
-    assert!(table.contains("twice runs 2 times") && table.contains("keep them apart: TERM"), "{table}");
-    assert!(!table.contains("secret-"), "{table}");
-    // The same in the answer to a client, of its own servers.
-    let answer = a.call_meta_tool("get_status", json!({}));
-    let text = answer["content"][0]["text"].as_str().unwrap();
-    let advice = "runs 2 times for your instances";
-    assert!(text.matches(advice).count() == 1 && text.contains("\"share\": \"user\""), "{text}");
-    assert!(text.contains("keep them apart: TERM") && !text.contains("secret-"), "{text}");
-    let found = &answer["structuredContent"]["duplicates"];
-    assert_eq!((&found[0]["group"], &found[0]["share"]), (&json!("twice"), &json!("user")), "{found}");
-    assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
-    drop(b);
-    wait_until("the other one has ended", || {
-        !a.call_meta_tool("get_status", json!({})).to_string().contains(advice)
-    });
-}
-
-#[test]
-fn a_server_that_its_config_keeps_private_is_not_named() {
-    let user = User::new();
-    let entry = |more: Value| merged(scripted_upstream(&[]), more);
-    let config = pure_config([
-        ("client", entry(json!({"share": "client"}))),
-        ("stateful", entry(json!({"share": "user", "stateful": true}))),
-    ]);
-    let (mut a, mut b) = (user.window(&config), user.window(&config));
-    for window in [&mut a, &mut b] {
-        window.connect(["client", "stateful"]);
-    }
-    assert_eq!(status_of(&user, 2)["duplicates"], json!([]));
-    let answer = a.call_meta_tool("get_status", json!({}));
-    assert_eq!(answer["structuredContent"]["duplicates"], json!([]));
-    drop(b);
-}
-
-#[test]
 fn status_shows_an_ordinary_user_the_memory_of_windows_and_servers() {
     let Some(user) = User::unprivileged() else { return };
     let config = pure_config([("g", user.shared_upstream(&[]))]);

@@ -7,9 +7,9 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Share {
-    /// Those that start it in the same directory, if it is known to be shareable.
-    Auto,
     /// None.
+    // Which servers could be shared was once known of some packages.
+    #[serde(alias = "auto")]
     Client,
     /// Those that start it in the same directory.
     Directory,
@@ -21,7 +21,6 @@ impl Share {
     /// Returns the word for it in config files.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Auto => "auto",
             Self::Client => "client",
             Self::Directory => "directory",
             Self::User => "user",

@@ -31,10 +31,9 @@ config_keys! {
     #[schemars(extend("default" = false))]
     stateful: bool => bool = false,
     /// Which of your instances use one process of a local server: none (`"client"`), those that start the server in the
-    /// same directory (`"directory"`), all (`"user"`), or those in the same directory if the server is known to be
-    /// shareable (`"auto"`). Has no effect if `stateful` is true.
-    #[schemars(extend("default" = "auto", "examples" = ["user"]))]
-    share: Share => Share = Share::Auto,
+    /// same directory (`"directory"`), or all (`"user"`). Has no effect if `stateful` is true. Linux only.
+    #[schemars(extend("default" = "client", "examples" = ["user"]))]
+    share: Share => Share = Share::Client,
     /// Whether `npx` and `uvx` keep running beside the server that they start (`"keep"`). With `"direct"` a package of
     /// an exact version is started without them, after a first start with them. Linux only.
     #[schemars(extend("default" = "keep", "examples" = ["direct"]))]

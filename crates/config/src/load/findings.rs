@@ -261,13 +261,18 @@ pub(super) fn share_without_effect(
     can_share: bool,
 ) -> Option<ConfigError> {
     let share = &object.as_object()?.get("share")?.value;
-    let asks_for_sharing = matches!(share.as_string_lit()?.value.as_ref(), "directory" | "user");
-    (asks_for_sharing && !can_share).then(|| {
-        let message =
-            "`share` has no effect: servers are shared on Linux only, so each instance starts its own";
-        let hint = r#"write "client", unless Linux uses this file too"#.to_owned();
-        text.error(share.start(), message, Some(hint))
-    })
+    let (message, hint) = match share.as_string_lit()?.value.as_ref() {
+        "auto" => (
+            "`share` has no value \"auto\" any more, so each instance starts its own server",
+            r#"delete it, or write "directory" or "user" for a server without state between calls"#,
+        ),
+        "directory" | "user" if !can_share => (
+            "`share` has no effect: servers are shared on Linux only, so each instance starts its own",
+            r#"write "client", unless Linux uses this file too"#,
+        ),
+        _ => return None,
+    };
+    Some(text.error(share.start(), message, Some(hint.to_owned())))
 }
 
 /// Makes the error for a value that cannot be read.
@@ -354,7 +359,9 @@ mod tests {
             assert!(without.starts_with("c.json:1:27: `share` has no effect"), "{without}");
             assert_eq!(warning(&object, true), None);
         }
-        for object in [r#"{"share": "auto"}"#, r#"{"share": "client"}"#, r#"{"share": 1}"#, "{}"] {
+        let retired = warning(r#"{"share": "auto"}"#, true).unwrap();
+        assert!(retired.contains(r#"no value "auto" any more"#), "{retired}");
+        for object in [r#"{"share": "client"}"#, r#"{"share": 1}"#, "{}"] {
             assert_eq!(warning(object, false), None, "{object}");
         }
     }

@@ -1,7 +1,7 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
 use super::group_status::{group_json, group_line, millis, user_status};
-use super::{duplicate_servers, remedies, tool_list};
+use super::{remedies, tool_list};
 use crate::ask::login_offer;
 use crate::results::grouped;
 use crate::session::context::RequestContext;
@@ -10,7 +10,6 @@ use base::clock::rounded;
 use base::text::shorten;
 use config::{Config, GroupName};
 use futures_util::future::join_all;
-use process::processes::duplicates::DuplicateServer;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +49,7 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
         Ok(None) => all,
         Err(text) => return tool_errors::result(&text),
     };
-    let mut status = for_reader(context, &chosen).await;
+    let mut status = for_reader(context, &chosen);
     let (count, bytes) = context.session.results.size();
     if count > 0 {
         status.json["storedResults"] = json!({ "count": count, "bytes": bytes });
@@ -62,14 +61,11 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
 }
 
 /// Reports the states of `groups` to whoever asks: the owner of the config, or one of many users.
-pub(crate) async fn for_reader(context: &RequestContext, groups: &[Upstream]) -> Status {
+pub(crate) fn for_reader(context: &RequestContext, groups: &[Upstream]) -> Status {
     let manager = context.groups();
     match context.caller() {
         Some(_) => report_for_user(groups, manager),
-        None => {
-            let duplicates = duplicate_servers::find(groups).await;
-            report(groups, manager, &context.session.login_flows, &duplicates)
-        }
+        None => report(groups, manager, &context.session.login_flows),
     }
 }
 
@@ -77,7 +73,7 @@ pub(crate) async fn for_reader(context: &RequestContext, groups: &[Upstream]) ->
 /// of stderr, and the tokens of definitions. Waits a second at most for the logs of shared servers.
 pub async fn page_report(manager: &Arc<GroupManager>, flows: &LoginFlows) -> Value {
     let all = manager.all();
-    let mut status = report(&all, manager, flows, &[]).json;
+    let mut status = report(&all, manager, flows).json;
     let last_lines = join_all(all.iter().map(last_lines)).await;
     for (at, (group, lines)) in all.iter().zip(last_lines).enumerate() {
         let of_group = &mut status["groups"][at];
@@ -96,14 +92,8 @@ async fn last_lines(group: &Upstream) -> Vec<String> {
     last
 }
 
-/// Reports the states of `groups`. `duplicates` are the servers among them that run more than once. `status` and
-/// `error` are about all groups.
-fn report(
-    groups: &[Upstream],
-    manager: &GroupManager,
-    flows: &LoginFlows,
-    duplicates: &[DuplicateServer],
-) -> Status {
+/// Reports the states of `groups`. `status` and `error` are about all groups.
+fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> Status {
     let (config, all) = (manager.config(), manager.all());
     let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
     let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
@@ -133,7 +123,6 @@ fn report(
         "groups": snapshots.iter().map(|(group, s)| group_json(group, s, flows, note_of(group, s))).collect::<Vec<_>>(),
         "disabled": config.disabled.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(),
         "startUpSavedMs": millis(saved),
-        "duplicates": duplicates.iter().map(DuplicateServer::json).collect::<Vec<_>>(),
         "warnings": warnings,
         "profile": config.profile_summary(),
         "logFile": manager.log_file(),
@@ -152,8 +141,6 @@ fn report(
     });
     for (group, snapshot) in &snapshots {
         lines.push(group_line(group, snapshot, flows, note_of(group, snapshot)));
-        let duplicate = duplicates.iter().find(|server| server.group == group.name.as_str());
-        lines.extend(duplicate.map(|server| format!("    {}", server.text())));
     }
     if groups.len() == all.len() {
         lines.extend(config.disabled.iter().map(|server| format!("- {}: {server}", server.name)));

@@ -23,7 +23,7 @@ pub(crate) async fn call(context: &RequestContext, reports: &dyn InstanceReports
     let report = reports.report(own, with_others).await;
     let text = match with_others {
         true => "The data of the status page.".to_owned(),
-        false => status::for_reader(context, &groups.all()).await.text,
+        false => status::for_reader(context, &groups.all()).text,
     };
     json!({ "content": [{ "type": "text", "text": text }], "structuredContent": report }).to_string().into()
 }

@@ -35,7 +35,7 @@ pub async fn get(invocation: Invocation) -> Reply {
     }
     let groups = invocation.groups();
     groups.check_approvals().await;
-    let status = status::for_reader(&invocation.context, &groups.all()).await;
+    let status = status::for_reader(&invocation.context, &groups.all());
     let text = format!("{INSTRUCTION}\n\n{}", status.text);
     let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
     Ok(Raw::from(json!({ "description": DESCRIPTION, "messages": [message] }).to_string()))

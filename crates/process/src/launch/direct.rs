@@ -19,11 +19,9 @@
 
 use config::StdioConfig;
 pub use effect::LauncherUse;
-pub use pinned::{LauncherProgram, NotPinned, PinnedPackage, pinned_package, with_version};
+pub use pinned::{LauncherProgram, NotPinned, PinnedPackage, pinned_package, without_version};
 #[cfg(not(target_os = "linux"))]
-pub use unsupported::{
-    NoDirectLaunches as DirectLaunches, NoStartRecord as StartRecord, running_version, server_of_launcher,
-};
+pub use unsupported::{NoDirectLaunches as DirectLaunches, NoStartRecord as StartRecord, server_of_launcher};
 
 mod effect;
 #[cfg(target_os = "linux")]
@@ -39,7 +37,7 @@ mod unsupported;
 mod with_proc;
 
 #[cfg(target_os = "linux")]
-pub use with_proc::{DirectLaunches, StartRecord, running_version, server_of_launcher};
+pub use with_proc::{DirectLaunches, StartRecord, server_of_launcher};
 
 /// Returns why the launcher of a server cannot be left out; `None` if it can.
 pub fn obstacle(stdio: &StdioConfig) -> Option<String> {

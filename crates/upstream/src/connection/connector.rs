@@ -191,19 +191,9 @@ impl Connector {
             let offered = Raw::from_static(b"{}");
             let handle = opened.handle.clone();
             match self.connect_on(opened, offered, era, server, Some(rest()), is_certain).await {
-                Ok((connection, catalog))
-                    if handle.accepts_version(catalog.info.version.as_deref().unwrap_or_default()) =>
-                {
+                Ok((connection, catalog)) => {
                     note_launcher(&handle, &connection.live).await;
                     return Ok((connection, catalog));
-                }
-                Ok((connection, catalog)) => {
-                    let version = catalog.info.version.as_deref();
-                    tracing::debug!(
-                        version,
-                        "this version was not tested for sharing; the server gets a process of its own"
-                    );
-                    connection.end(Grace::Ordinary).await;
                 }
                 Err(EraError { error: failed, other })
                     if matches!(failed.error, UpstreamError::TimedOut { .. }) || rest().is_zero() =>

@@ -32,10 +32,6 @@ pub trait SharedSession: Send + Sync {
     /// The pid of the server's process.
     fn pid(&self) -> u32;
 
-    /// Returns whether the process may be shared although its server names this version in the handshake. If not, the
-    /// next `attach` is declined.
-    fn accepts_version(&self, version: &str) -> bool;
-
     /// Learns from the launcher what it has started, for the next start, and returns what came of it. Takes 2 s at most.
     /// `None` if the launcher is not to be left out. To be called once the server has answered.
     fn learn_start(&self) -> BoxFuture<'_, Option<LauncherUse>>;

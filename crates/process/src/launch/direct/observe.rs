@@ -2,7 +2,7 @@
 
 use super::learned::ObservedServer;
 use super::package;
-use super::pinned::{LauncherProgram, PinnedPackage};
+use super::pinned::PinnedPackage;
 use crate::launch::Launch;
 use base::procfs;
 use std::collections::BTreeMap;
@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 
 /// How many shells a launcher has at most between itself and the server.
 const MAX_SHELLS: usize = 2;
-/// How many words of a command line may name the program: an interpreter may come before, with options.
-const MAX_PROGRAM_WORDS: usize = 4;
 
 /// Returns the process that a launcher has started as the server: the only child that has the launcher's stdin and
 /// stdout, or the only one of the shell that it has started for that. Blocks.
@@ -39,26 +37,6 @@ pub(super) fn server_below(launcher: u32) -> Result<u32, String> {
         }
     }
     Err("it starts the server by too many shells".to_owned())
-}
-
-/// Returns the version of the package with this name that `launcher`, which runs as process `pid`, has started as the
-/// server. Blocks.
-///
-/// # Errors
-///
-/// Fails with the reason if the server is not found, or its command line does not name a program of the package in the
-/// launcher's cache.
-pub(super) fn running_version(pid: u32, launcher: LauncherProgram, name: &str) -> Result<String, String> {
-    let words = procfs::cmdline(server_below(pid)?).map_err(|error| error.to_string())?;
-    let programs = words.iter().take(MAX_PROGRAM_WORDS).map(Path::new).filter(|word| word.is_absolute());
-    let mut reason = "the server's command line does not name its program".to_owned();
-    for program in programs {
-        match package::installed_version(launcher, name, program) {
-            Ok(version) => return Ok(version),
-            Err(why) => reason = why,
-        }
-    }
-    Err(reason)
 }
 
 /// Reads what the launcher `pid`, started as `launch` says, gave to the server. Blocks.

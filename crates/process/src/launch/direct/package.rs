@@ -36,23 +36,6 @@ pub(super) fn config_files(
     }
 }
 
-/// Returns the version of the package with this name that `program` is of. Blocks.
-///
-/// # Errors
-///
-/// Fails if the program is not in the cache of the launcher, or not of this package.
-pub(super) fn installed_version(
-    launcher: LauncherProgram,
-    name: &str,
-    program: &Path,
-) -> Result<String, String> {
-    let found = match launcher {
-        LauncherProgram::Npx => InstalledPackage::of_npx(name, program)?,
-        LauncherProgram::Uvx => InstalledPackage::of_uvx(name, program)?,
-    };
-    found.map(|found| found.version).ok_or_else(|| format!("{} is not of {name}", program.display()))
-}
-
 /// A package in the cache of its launcher.
 struct InstalledPackage {
     /// The directory that the launcher made for it.
@@ -234,22 +217,6 @@ mod tests {
         let local = write(&dir, "p/node_modules/c/main.js", "");
         write(&dir, "p/node_modules/c/package.json", r#"{"name": "c", "version": "1.2.3"}"#);
         assert!(find(&local, "c").unwrap_err().contains("not in the cache"));
-    }
-
-    #[test]
-    fn the_version_that_is_installed_is_found() {
-        let dir = TempDir::new().unwrap();
-        let version = |launcher, name: &str, program: &Path| installed_version(launcher, name, program).ok();
-        let program = write(&dir, "_npx/h/node_modules/@a/b/main.js", "");
-        write(&dir, "_npx/h/node_modules/@a/b/package.json", r#"{"name": "@a/b", "version": "4.5.6"}"#);
-        assert_eq!(version(LauncherProgram::Npx, "@a/b", &program).as_deref(), Some("4.5.6"));
-        assert_eq!(version(LauncherProgram::Npx, "b", &program), None);
-        let program = write(&dir, "e/bin/run", "");
-        write(&dir, "e/pyvenv.cfg", "");
-        write(&dir, "e/lib/python3.12/site-packages/my_pkg-7.8.dist-info/RECORD", "");
-        assert_eq!(version(LauncherProgram::Uvx, "My.Pkg", &program).as_deref(), Some("7.8"));
-        assert_eq!(version(LauncherProgram::Uvx, "pkg", &program), None);
-        assert_eq!(version(LauncherProgram::Npx, "my-pkg", &program), None);
     }
 
     #[test]

@@ -90,10 +90,13 @@ fn options_of(stdio: &StdioConfig) -> Option<(&'static LauncherOptions, usize)> 
     }
 }
 
-/// Returns the arguments of a config entry with this version of its package in place of the one that they name, if they
-/// name any. `version` may be a tag, such as `latest`. `None` if the entry starts no package by a launcher.
-pub fn with_version(stdio: &StdioConfig, version: &str) -> Option<Vec<String>> {
-    let (launcher, at) = (options_of(stdio)?.0, package_argument(stdio)?);
+/// Returns the arguments of a config entry without the version of its package. `None` if the entry starts no package by a
+/// launcher.
+pub fn without_version(stdio: &StdioConfig) -> Option<Vec<String>> {
+    let (launcher, start) = options_of(stdio)?;
+    let args: Vec<&str> = stdio.args.iter().map(String::as_str).collect();
+    let own = launcher.read(&args, start).ok()?;
+    let at = own.package.map_or(own.count - 1, |(_, at)| at);
     let mut args = stdio.args.clone();
     let argument = args.get_mut(at)?;
     let start = if argument.starts_with('-') { argument.find('=')? + 1 } else { 0 };
@@ -104,19 +107,7 @@ pub fn with_version(stdio: &StdioConfig, version: &str) -> Option<Vec<String>> {
         LauncherProgram::Uvx => spec.find("==").or_else(|| spec.find('@')),
     };
     argument.truncate(start + end.unwrap_or(spec.len()));
-    // uv takes a tag after `@` alone.
-    let is_tag = !version.starts_with(|c: char| c.is_ascii_digit());
-    argument.push_str(if is_tag { "@" } else { launcher.launcher.version_separator() });
-    argument.push_str(version);
     Some(args)
-}
-
-/// Returns the index of the argument that names the package.
-fn package_argument(stdio: &StdioConfig) -> Option<usize> {
-    let (options, start) = options_of(stdio)?;
-    let args: Vec<&str> = stdio.args.iter().map(String::as_str).collect();
-    let own = options.read(&args, start).ok()?;
-    Some(own.package.map_or(own.count - 1, |(_, at)| at))
 }
 
 /// Options of a launcher.
@@ -330,37 +321,21 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_a_package_is_replaced_and_nothing_else() {
-        let replaced = |command: &str, args: &[&str], version: &str| {
-            let stdio = entry(command, args);
-            let unpinned = match pinned_package(&stdio) {
-                Err(NotPinned::NoVersion(_, name)) => Some(name),
-                _ => None,
-            };
-            (unpinned, with_version(&stdio, version).map(|args| args.join(" ")))
-        };
-        for (command, args, version, unpinned, expected) in [
-            ("npx", &["-y", "@a/b", "--x"][..], "1.2.3", Some("@a/b"), "-y @a/b@1.2.3 --x"),
-            ("npx", &["c@latest", "c"], "1.2.3", Some("c"), "c@1.2.3 c"),
-            ("npx", &["c@1.0.0"], "latest", None, "c@latest"),
-            ("npx", &["-p", "c", "run", "c"], "1.2.3", Some("c"), "-p c@1.2.3 run c"),
-            ("npx", &["--package=@a/b", "run"], "1.2.3", Some("@a/b"), "--package=@a/b@1.2.3 run"),
-            ("uvx", &["d"], "1.2", Some("d"), "d==1.2"),
-            ("uvx", &["--with", "d", "d==1.0"], "latest", None, "--with d d@latest"),
-            ("uvx", &["--from=d[x]", "run"], "1.2", Some("d"), "--from=d[x]==1.2 run"),
-            (
-                "uv",
-                &["tool", "run", "--python", "3.12", "d@latest"],
-                "1.2",
-                Some("d"),
-                "tool run --python 3.12 d==1.2",
-            ),
+    fn the_version_of_a_package_is_left_out_and_nothing_else() {
+        let without =
+            |command: &str, args: &[&str]| without_version(&entry(command, args)).map(|args| args.join(" "));
+        for (command, args, expected) in [
+            ("npx", &["-y", "@a/b", "--x"][..], "-y @a/b --x"),
+            ("npx", &["c@latest", "c"], "c c"),
+            ("npx", &["-p", "c@1.2.3", "run", "c@1"], "-p c run c@1"),
+            ("npx", &["--package=@a/b@1.0.0", "run"], "--package=@a/b run"),
+            ("uvx", &["--with", "d", "d==1.0"], "--with d d"),
+            ("uvx", &["--from=d[x]==1.2", "run"], "--from=d[x] run"),
+            ("uv", &["tool", "run", "--python", "3.12", "d@latest"], "tool run --python 3.12 d"),
         ] {
-            let found = replaced(command, args, version);
-            assert_eq!((found.0.as_deref(), found.1.as_deref()), (unpinned, Some(expected)), "{args:?}");
+            assert_eq!(without(command, args).as_deref(), Some(expected), "{args:?}");
         }
-        assert_eq!(replaced("node", &["c"], "1.2.3"), (None, None));
-        assert_eq!(replaced("npx", &["-c", "c"], "1.2.3"), (None, None));
+        assert_eq!((without("node", &["c"]), without("npx", &["-c", "c"])), (None, None));
     }
 
     #[test]

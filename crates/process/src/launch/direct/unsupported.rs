@@ -50,15 +50,6 @@ impl NoStartRecord {
 }
 
 /// Nothing is known.
-///
-/// # Errors
-///
-/// Fails always.
-pub async fn running_version(_pid: u32, _launcher: LauncherProgram, _name: String) -> Result<String, String> {
-    Err("only Linux shows what a launcher starts".to_owned())
-}
-
-/// Nothing is known.
 pub fn server_of_launcher(_pid: u32) -> Option<u32> {
     None
 }

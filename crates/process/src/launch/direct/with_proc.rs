@@ -2,7 +2,7 @@
 
 use super::effect::LauncherUse;
 use super::learned::{FileStates, LearnedStart, file_name};
-use super::pinned::{LauncherProgram, PinnedPackage, pinned_package};
+use super::pinned::{PinnedPackage, pinned_package};
 use super::{observe, package};
 use crate::launch::Launch;
 use base::blocking;
@@ -126,17 +126,6 @@ impl StartRecord {
 fn text_vars(launch: &Launch) -> BTreeMap<String, String> {
     let text = |(name, value): &(OsString, OsString)| Some((name.to_str()?.into(), value.to_str()?.into()));
     launch.env.iter().filter_map(text).collect()
-}
-
-/// Returns the version of the package `name` that `launcher`, which runs as process `pid`, has started as the server.
-/// Takes 2 s at most.
-///
-/// # Errors
-///
-/// Fails with the reason if the server or its version is not found.
-pub async fn running_version(pid: u32, launcher: LauncherProgram, name: String) -> Result<String, String> {
-    let read = blocking::run(READ_TIMEOUT, move || observe::running_version(pid, launcher, &name));
-    read.await.unwrap_or_else(|error| Err(format!("looking at it {error}")))
 }
 
 /// Returns the process that the launcher `pid` has started as the server; `None` if it is not known. Blocks.
