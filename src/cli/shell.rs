@@ -123,7 +123,7 @@ pub async fn tools(args: &ToolsArgs, options: &InstanceOptions, env: &Env) -> an
         wait_for_discovery(instance).await;
         match (args.json, &args.group) {
             (true, _) => {
-                let list = instance.request(Method::ToolsList, &Raw::from_static(b"{}")).await?;
+                let list = instance.client.request(Method::ToolsList, &Raw::from_static(b"{}")).await?;
                 let names = exposed_names(&instance.groups);
                 let own = print::without_own_tools(&list, args.tool.as_deref(), &names);
                 Ok(Printout::text(own).with_failures(&instance.groups.all()))
@@ -137,7 +137,8 @@ pub async fn tools(args: &ToolsArgs, options: &InstanceOptions, env: &Env) -> an
                     None => json!({ "group": group, "detail": "signature" }),
                     Some(tool) => json!({ "group": group, "tools": [tool] }),
                 };
-                let result = instance.call_tool(GET_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
+                let result =
+                    instance.client.call_tool(GET_DYNAMIC_TOOLS, arguments.to_string().as_bytes()).await?;
                 Ok(Printout::result(&result, false, EXIT_FAILURE).for_people(&options.config_args(env)))
             }
         }
@@ -201,7 +202,7 @@ pub async fn call(args: &CallArgs, options: &InstanceOptions, env: &Env) -> anyh
     run(overrides, None, options, env, async |instance| {
         let arguments = json!({ "group": args.group, "name": args.tool }).to_string().into();
         let arguments = raw::set(&arguments, "args", &given);
-        let result = instance.call_tool(CALL_DYNAMIC_TOOL, &arguments).await?;
+        let result = instance.client.call_tool(CALL_DYNAMIC_TOOL, &arguments).await?;
         // What fails before the server is asked is not the tool's error.
         let was_called = instance.groups.all().iter().any(|group| group.stats.calls() > 0);
         let error_code = if was_called { EXIT_TOOL_ERROR } else { EXIT_FAILURE };
@@ -289,7 +290,7 @@ async fn all_pages(
     let mut cursor = Value::Null;
     loop {
         let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
-        let page = instance.request(method, &params.to_string().into()).await?;
+        let page = instance.client.request(method, &params.to_string().into()).await?;
         let mut page: Map<String, Value> = serde_json::from_slice(&page)?;
         cursor = page.remove("nextCursor").unwrap_or_default();
         for (name, value) in page {

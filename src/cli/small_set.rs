@@ -19,7 +19,7 @@ const LISTED_ALWAYS: &str = "get_status";
 /// tools of some server are not known. Lists the tools as a client does.
 pub(super) async fn of(instance: &EmbeddedInstance) -> Option<String> {
     let all: usize = instance.groups.all().iter().map(tokens).sum::<Option<usize>>()?;
-    let list = instance.request(Method::ToolsList, &Raw::from_static(b"{}")).await.ok()?;
+    let list = instance.client.request(Method::ToolsList, &Raw::from_static(b"{}")).await.ok()?;
     // An exposed tool has the name of its server before two underscores.
     let own = raw::elements(&list, "tools").unwrap_or_default().into_iter().filter_map(|tool| {
         let name = raw::get_str(&tool, "name").filter(|name| !name.contains("__"))?;

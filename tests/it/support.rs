@@ -23,8 +23,6 @@ pub(crate) use config::{
 };
 pub(crate) use input_record::InputRecord;
 pub(crate) use message::{Message, text_of};
-#[cfg(target_os = "linux")]
-pub(crate) use pipes::wait_readable;
 pub(crate) use pipes::{PipeReader, output_of, wait_for_child, wait_until_closed, write_all};
 pub(crate) use processes::{Processes, is_alive, kill};
 #[cfg(target_os = "linux")]

@@ -179,14 +179,14 @@ async fn measure_own(files: &TemporaryFiles, progress: &mut MeasureProgress) -> 
     progress.phase("starting dynamic-mcp on the same servers: the first time, with an empty cache");
     let mut first = ProgramClient::start(&args, &dirs)?;
     first.initialize().await?;
-    first.list_tools().await?;
+    first.client.list_tools().await?;
     wait_until_alone(first.pid()).await;
     first.shut_down().await?;
     progress.phase("starting dynamic-mcp on the same servers: the second time, as always");
     let began = Instant::now();
     let mut second = ProgramClient::start(&args, &dirs)?;
     second.initialize().await?;
-    let tools = second.list_tools().await?;
+    let tools = second.client.list_tools().await?;
     let start = began.elapsed();
     sleep(SETTLE_TIME).await;
     let tree = ProcessTree::read();

@@ -15,7 +15,8 @@
 //! - `report` sums up all instances, for `status` and for the page that a client shows.
 //! - `nesting` recognizes an instance that would start itself. `signals` receives the signals that end the process.
 //! - `stores` opens the user's logins and secrets.
-//! - `program_client` starts this program once more and is its MCP client, for `demo` and `import --measure`.
+//! - `client` is the MCP client of all commands. `program_client` starts this program once more for it, for `demo` and
+//!   `import --measure`.
 //!
 //! # Invariants
 //!
@@ -51,6 +52,7 @@ use upstream::pins::PinStore;
 use upstream::transport::Transport;
 use upstream::transport::shared::AttachShared;
 
+pub mod client;
 pub mod control;
 pub mod embedded;
 mod follow_config;

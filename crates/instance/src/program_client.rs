@@ -1,32 +1,26 @@
-//! An MCP client of this program, for commands: it starts a server, sends one request at a time and waits for the answer.
+//! This program once more, as the server of an MCP client, for `demo` and `import --measure`.
 
-use anyhow::{Context, bail, ensure};
+use super::client::{McpClient, no_questions};
+use anyhow::{Context, ensure};
 use process::launch::OWN_VAR_PREFIX;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, Command};
 use tokio::time::timeout;
-use wire::protocol::LATEST_HANDSHAKE;
+use wire::lines::UNLIMITED;
 
 /// How long to wait for an answer, and for a process to exit. The machine may be busy.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A running server and the connection to it.
+/// A process of this program, and the connection to it.
 pub struct ProgramClient {
-    /// The server's process.
+    /// The process.
     child: Child,
-    /// The server's stdin. `None` once the connection is closed.
-    stdin: Option<ChildStdin>,
-    /// The lines of the server's stdout.
-    stdout: Lines<BufReader<ChildStdout>>,
-    /// The id of the last request.
-    last_id: u64,
+    /// The connection.
+    pub client: McpClient,
 }
 
 impl ProgramClient {
@@ -40,94 +34,42 @@ impl ProgramClient {
         let mut command = Command::new(std::env::current_exe()?);
         command.envs(dirs.iter().copied());
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        // The user's own settings would change what the demo shows.
+        // The user's own settings would change what is shown.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with(OWN_VAR_PREFIX) {
                 command.env_remove(name);
             }
         }
         let mut child = command.spawn().context("cannot start this program once more")?;
+        let stdin = child.stdin.take().context("a process without stdin")?;
         let stdout = child.stdout.take().context("a process without stdout")?;
-        Ok(Self { stdin: child.stdin.take(), stdout: BufReader::new(stdout).lines(), child, last_id: 0 })
+        Ok(Self { child, client: McpClient::new(stdout, stdin, UNLIMITED, TIMEOUT, no_questions()) })
     }
 
-    /// Performs the handshake and returns the result of `initialize`.
+    /// Makes the handshake and returns the result of `initialize`.
     ///
     /// # Errors
     ///
     /// Fails if the process has ended, answers with an error, or does not answer within `TIMEOUT`.
-    pub async fn initialize(&mut self) -> anyhow::Result<Value> {
-        let client = json!({ "name": "dynamic-mcp demo", "version": env!("CARGO_PKG_VERSION") });
-        let params = json!({ "protocolVersion": LATEST_HANDSHAKE, "capabilities": {}, "clientInfo": client });
-        let result = self.request("initialize", &params).await?;
-        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await?;
-        Ok(serde_json::from_str(&result)?)
+    pub async fn initialize(&self) -> anyhow::Result<Value> {
+        let result = self.client.initialize("dynamic-mcp demo", json!({})).await?;
+        Ok(serde_json::from_slice(&result)?)
     }
 
-    /// Returns the definitions of the tools on the first page of the list.
-    ///
-    /// # Errors
-    ///
-    /// As [`initialize`](Self::initialize).
-    pub async fn list_tools(&mut self) -> anyhow::Result<Vec<Value>> {
-        let mut result: Value = serde_json::from_str(&self.request("tools/list", &json!({})).await?)?;
-        Ok(serde_json::from_value(result["tools"].take())?)
-    }
-
-    /// Calls a tool and returns the result as the bytes that came.
-    ///
-    /// # Errors
-    ///
-    /// As [`initialize`](Self::initialize). A result with `isError` is no error.
-    pub async fn call_tool(&mut self, name: &str, args: &Value) -> anyhow::Result<String> {
-        self.request("tools/call", &json!({ "name": name, "arguments": args })).await
-    }
-
-    /// Returns the pid of the server.
+    /// Returns the pid of the process.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Closes the server's stdin, as clients do, and waits until its process has exited.
+    /// Closes its stdin, as clients do, and waits until it has exited.
     ///
     /// # Errors
     ///
     /// Fails if it does not exit within `TIMEOUT`, or not with success.
     pub async fn shut_down(&mut self) -> anyhow::Result<()> {
-        drop(self.stdin.take());
+        self.client.close();
         let status = timeout(TIMEOUT, self.child.wait()).await.context("the process did not exit")??;
         ensure!(status.success(), "the process ended with {status}");
-        Ok(())
-    }
-
-    /// Sends a request and returns its result as it came.
-    ///
-    /// # Errors
-    ///
-    /// As [`initialize`](Self::initialize).
-    async fn request(&mut self, method: &str, params: &Value) -> anyhow::Result<String> {
-        self.last_id += 1;
-        let id = self.last_id.to_string();
-        self.send(&json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params }))
-            .await?;
-        let answer = async {
-            while let Some(line) = self.stdout.next_line().await? {
-                let message: HashMap<&str, &RawValue> = serde_json::from_str(&line)?;
-                // Everything else is a notification.
-                if message.get("id").is_some_and(|answered| answered.get() == id) {
-                    let result = message.get("result").with_context(|| format!("{method} failed: {line}"))?;
-                    return Ok(result.get().to_owned());
-                }
-            }
-            bail!("the process ended before it answered {method}")
-        };
-        timeout(TIMEOUT, answer).await.with_context(|| format!("{method} was not answered"))?
-    }
-
-    async fn send(&mut self, message: &Value) -> anyhow::Result<()> {
-        let stdin = self.stdin.as_mut().context("the connection is closed")?;
-        let sent = stdin.write_all(format!("{message}\n").as_bytes()).await;
-        ensure!(sent.is_ok(), "the process reads no requests");
         Ok(())
     }
 }

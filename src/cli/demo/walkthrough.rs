@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
+use wire::Raw;
 
 /// How long to wait until all servers are closed, and how often to look.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,8 +34,8 @@ pub(super) async fn run(
     let (config, started) = (sandbox.config_file(), Instant::now());
     let args = ["--no-cache", "--log-level=error", "--config"].map(AsRef::as_ref);
     let state_dir: Vec<_> = config.parent().map(|dir| ("XDG_STATE_HOME", dir)).into_iter().collect();
-    let client = ProgramClient::start(&[&args[..], &[config.as_os_str()]].concat(), &state_dir)?;
-    let mut walkthrough = Walkthrough { out, sandbox, client, characters_read: 0 };
+    let proxy = ProgramClient::start(&[&args[..], &[config.as_os_str()]].concat(), &state_dir)?;
+    let mut walkthrough = Walkthrough { out, sandbox, proxy, characters_read: 0 };
     walkthrough.start(started).await?;
     walkthrough.find_and_call(&direct_result).await?;
     walkthrough.make_mistakes().await?;
@@ -63,17 +64,17 @@ pub(super) async fn run(
 /// # Errors
 ///
 /// Fails if a server does not answer or does not exit, or the output cannot be written.
-async fn run_without_proxy(out: &mut Printer<'_>) -> anyhow::Result<(usize, String)> {
+async fn run_without_proxy(out: &mut Printer<'_>) -> anyhow::Result<(usize, Raw)> {
     out.step("Without dynamic-mcp: every server runs, and the model reads all their tools")?;
-    let (mut definitions, mut result) = (Vec::new(), String::new());
+    let (mut definitions, mut result) = (Vec::new(), Raw::default());
     for (group, _) in GROUPS {
-        let mut client = ProgramClient::start(&["__demo-server".as_ref(), group.as_ref()], &[])?;
-        client.initialize().await?;
-        definitions.extend(client.list_tools().await?);
+        let mut server = ProgramClient::start(&["__demo-server".as_ref(), group.as_ref()], &[])?;
+        server.initialize().await?;
+        definitions.extend(server.client.list_tools().await?);
         if group == GROUP {
-            result = client.call_tool(TOOL, &tool_args()).await?;
+            result = server.client.call_tool(TOOL, tool_args().to_string().as_bytes()).await?;
         }
-        client.shut_down().await?;
+        server.shut_down().await?;
     }
     let characters = definition_characters(&definitions);
     out.paragraph(&format!(
@@ -92,8 +93,8 @@ struct Walkthrough<'p, 'o> {
     out: &'p mut Printer<'o>,
     /// The files of the demo.
     sandbox: &'p Sandbox,
-    /// The client of dynamic-mcp.
-    client: ProgramClient,
+    /// dynamic-mcp, and the client of it.
+    proxy: ProgramClient,
     /// The number of characters that the model has read to find its tool.
     characters_read: usize,
 }
@@ -101,15 +102,15 @@ struct Walkthrough<'p, 'o> {
 impl Walkthrough<'_, '_> {
     async fn start(&mut self, started: Instant) -> anyhow::Result<()> {
         self.out.step("With dynamic-mcp: one server in front of them, which answers at once")?;
-        let handshake = self.client.initialize().await?;
-        self.client.list_tools().await?;
+        let handshake = self.proxy.initialize().await?;
+        self.proxy.client.list_tools().await?;
         let (listed, running) = (millis(started), self.sandbox.running_servers().len());
         self.out.paragraph(&format!(
             "tools/list was answered {listed} after the start, and {running} servers ran by then."
         ))?;
         self.wait_until_closed().await?;
         let learnt = millis(started);
-        let tools = self.client.list_tools().await?;
+        let tools = self.proxy.client.list_tools().await?;
         let instructions = handshake["instructions"].as_str().unwrap_or_default();
         self.characters_read = definition_characters(&tools) + instructions.chars().count();
         let text = format!(
@@ -126,7 +127,7 @@ impl Walkthrough<'_, '_> {
         Ok(())
     }
 
-    async fn find_and_call(&mut self, direct_result: &str) -> anyhow::Result<()> {
+    async fn find_and_call(&mut self, direct_result: &Raw) -> anyhow::Result<()> {
         self.out.step("The model looks for a tool: no server is needed for that")?;
         let query = json!({ "query": "find what was written about the offsite at work" });
         let hits = self.call("search_dynamic_tools", &query, false).await?;
@@ -140,7 +141,7 @@ impl Walkthrough<'_, '_> {
         self.out.step("It calls the tool: the server starts, and no other")?;
         let call = json!({ "group": GROUP, "name": TOOL, "args": tool_args() });
         let answer = self.call("call_dynamic_tool", &call, false).await?;
-        ensure!(answer.result == direct_result, "the result is not the server's: {}", answer.result);
+        ensure!(answer.result == *direct_result, "the result is not the server's: {}", answer.text);
         let text = format!(
             "Answered in {}, the start of the server included. All {} bytes of the result are those that the server \
              sends without dynamic-mcp.",
@@ -177,7 +178,7 @@ impl Walkthrough<'_, '_> {
     async fn shut_down(&mut self, direct_characters: usize) -> anyhow::Result<()> {
         self.out.step("The client closes the connection: nothing is left running")?;
         let closed = Instant::now();
-        self.client.shut_down().await?;
+        self.proxy.shut_down().await?;
         self.print_servers(&format!("dynamic-mcp exited after {}.", millis(closed)), 0)?;
 
         self.out.step("What this saved")?;
@@ -200,8 +201,8 @@ impl Walkthrough<'_, '_> {
     async fn wait_until_closed(&mut self) -> anyhow::Result<()> {
         let wait = async {
             loop {
-                let status = self.client.call_tool("get_status", &json!({})).await?;
-                let status: Value = serde_json::from_str(&status)?;
+                let status = self.proxy.client.call_tool("get_status", b"{}").await?;
+                let status: Value = serde_json::from_slice(&status)?;
                 let known = &status["structuredContent"]["ready"];
                 if *known == GROUPS.len() && self.sandbox.running_servers().is_empty() {
                     return anyhow::Ok(());
@@ -220,9 +221,9 @@ impl Walkthrough<'_, '_> {
     /// Fails if dynamic-mcp does not answer, the answer is not as expected, or the output cannot be written.
     async fn call(&mut self, tool: &str, args: &Value, is_error: bool) -> anyhow::Result<ToolAnswer> {
         let called = Instant::now();
-        let result = self.client.call_tool(tool, args).await?;
+        let result = self.proxy.client.call_tool(tool, args.to_string().as_bytes()).await?;
         let elapsed = millis(called);
-        let value: Value = serde_json::from_str(&result)?;
+        let value: Value = serde_json::from_slice(&result)?;
         let text = value["content"][0]["text"].as_str().context("a result without text")?.to_owned();
         self.out.exchange(&format!("{tool} {args}"), &text)?;
         ensure!((value["isError"] == true) == is_error, "this is not the answer that was expected");
@@ -247,7 +248,7 @@ impl Walkthrough<'_, '_> {
 /// The answer to a call of a tool.
 struct ToolAnswer {
     /// The whole result, as the bytes that came.
-    result: String,
+    result: Raw,
     /// The text of its first content block.
     text: String,
     /// How long the call took, as text.

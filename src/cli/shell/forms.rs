@@ -5,7 +5,7 @@
 
 use base::blocking;
 use base::text::{one_line, visible};
-use instance::embedded::QuestionHandler;
+use instance::client::QuestionHandler;
 use serde_json::{Map, Number, Value, json};
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
