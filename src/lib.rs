@@ -18,4 +18,5 @@
 
 pub mod cli;
 #[cfg(any(test, fuzzing))]
+#[path = "../fuzz/glue/targets.rs"]
 pub mod fuzzing;

@@ -42,6 +42,7 @@ mod discovery;
 mod egress;
 mod error;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
+#[path = "../../../fuzz/glue/auth.rs"]
 pub mod fuzz;
 pub mod keyring;
 mod login;

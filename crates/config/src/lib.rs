@@ -54,6 +54,7 @@ mod error;
 pub mod fields;
 pub mod file;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
+#[path = "../../../fuzz/glue/config.rs"]
 pub mod fuzz;
 pub mod glob;
 pub mod load;

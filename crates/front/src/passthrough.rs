@@ -13,6 +13,7 @@
 pub mod aggregate;
 pub mod completion;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
+#[path = "../../../fuzz/glue/routing.rs"]
 pub mod fuzz;
 pub mod prompts;
 pub mod resources;

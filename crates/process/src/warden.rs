@@ -54,6 +54,7 @@ use upstream_pipes::open_pipes;
 mod client;
 mod descendants;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
+#[path = "../../../fuzz/glue/warden.rs"]
 pub mod fuzz;
 mod handle;
 mod ipc;

@@ -32,6 +32,7 @@ pub mod comments;
 pub mod definition;
 mod exact_numbers;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
+#[path = "../../../fuzz/glue/schema.rs"]
 pub mod fuzz;
 pub mod reference;
 pub mod signature;

@@ -59,6 +59,7 @@ pub mod budget;
 pub mod connection;
 pub mod fold;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
+#[path = "../../../fuzz/glue/wire.rs"]
 pub mod fuzz;
 pub mod inbound;
 pub mod lines;

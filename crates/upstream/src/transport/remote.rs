@@ -46,6 +46,7 @@ pub mod event_stream;
 pub mod exchange;
 mod exchange_error;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
+#[path = "../../../../fuzz/glue/event_streams.rs"]
 pub mod fuzz;
 pub mod get_stream;
 pub mod headers;

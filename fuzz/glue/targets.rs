@@ -3,8 +3,8 @@
 //! # Theory of operation
 //!
 //! A target takes any bytes, and panics if the code that reads them breaks a rule: a round trip that loses something, a
-//! bound that does not hold, a validity on which serde_json disagrees. Each is beside the code that it tests, in a file
-//! `fuzz.rs`, and exists only in tests and under `cfg(fuzzing)`, which cargo-fuzz sets.
+//! bound that does not hold, a validity on which serde_json disagrees. The files beside this one have them. Each is a module
+//! of the crate that it tests, and exists only in tests and under `cfg(fuzzing)`, which cargo-fuzz sets.
 //!
 //! `fuzz/` has a binary for each target, and a small corpus. `cargo test` runs every target with the corpus and with some
 //! hundred mutations of it; `.ci/long` runs the binaries for minutes.
