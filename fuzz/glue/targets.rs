@@ -143,7 +143,7 @@ mod tests {
         }
         let cases = (any::<Index>(), proptest::collection::vec(mutation(), 1..12));
         let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) };
-        // The same mutations each time, so that a change is not blamed for an input that was never tried. `.ci/fuzz` tries
+        // The same mutations each time, so that a change is not blamed for an input that was never tried. `.ci/long` tries
         // others.
         let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
         let outcome = TestRunner::new_with_rng(config, rng).run(&cases, |(start, mutations)| {

@@ -329,8 +329,9 @@ mod tests {
             (&["update", "g"], "`update` is no more; write the new version"),
         ] {
             let args = ["dynamic-mcp"].iter().chain(args).map(OsString::from);
-            let shown = parse(args).map(|_| ()).unwrap_err().to_string();
-            assert!(shown.contains(instead), "{shown}");
+            let (_, errors) = parse(args).unwrap_or_else(|error| panic!("{error}"));
+            let shown = errors[0].shown.as_ref().unwrap().to_string();
+            assert!(errors[0].message.contains(instead) && shown.contains(instead), "{shown}");
         }
     }
 

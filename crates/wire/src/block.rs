@@ -105,7 +105,7 @@ mod vectors {
 
     use std::arch::x86_64::{
         __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
-        _mm_set1_epi8, _mm_setzero_si128,
+        _mm_set1_epi8, _mm_setzero_si128, _mm_xor_si128,
     };
 
     /// Returns a bit for each byte that is special, and one for each byte that is not ASCII.
@@ -139,10 +139,11 @@ mod vectors {
     fn compare(block: &[u8; 16]) -> (__m128i, __m128i) {
         #[expect(unsafe_code, reason = "the instruction takes a pointer, and reads exactly the block")]
         let bytes = unsafe { _mm_loadu_si128(block.as_ptr().cast()) };
-        let quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"'.cast_signed()));
         let escape = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\'.cast_signed()));
-        let control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
-        (_mm_or_si128(_mm_or_si128(quote, escape), control), bytes)
+        // The difference of '"' and ' ' is one bit, which makes '"' the first byte after the control characters.
+        let moved = _mm_xor_si128(bytes, _mm_set1_epi8((b'"' ^ b' ').cast_signed()));
+        let end_or_control = _mm_cmpeq_epi8(_mm_min_epu8(moved, _mm_set1_epi8(b' '.cast_signed())), moved);
+        (_mm_or_si128(escape, end_or_control), bytes)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::block::{self, BLOCK, Block};
 use super::result_members::ResultMembers;
+use memchr::memchr2;
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -15,6 +16,8 @@ pub struct Scanner<'a> {
     text: &'a [u8],
     /// The offset of the next byte.
     at: usize,
+    /// Whether the text is known to be JSON, so that what is in its long strings needs no look.
+    is_json: bool,
     /// Not 0 if a byte of a string so far is not ASCII. What follows a string may be counted, too.
     not_ascii: u32,
     /// Whether there was a string with escapes since this was last set to false.
@@ -42,7 +45,13 @@ pub struct Member {
 impl<'a> Scanner<'a> {
     /// Begins at the first value of the text.
     pub fn new(text: &'a [u8]) -> Self {
-        Self { text, at: token(text, 0).0, not_ascii: 0, has_escapes: false, noted: ResultMembers::default() }
+        let (at, noted) = (token(text, 0).0, ResultMembers::default());
+        Self { text, at, is_json: false, not_ascii: 0, has_escapes: false, noted }
+    }
+
+    /// Begins at the first value of text that is known to be JSON.
+    pub fn of_json(text: &'a [u8]) -> Self {
+        Self { is_json: true, ..Self::new(text) }
     }
 
     /// Returns the next byte that is not white space.
@@ -264,6 +273,14 @@ impl<'a> Scanner<'a> {
     #[inline(never)]
     fn long_string(&mut self, mut at: usize) -> Option<StringEnd> {
         let (mut escaped, mut not_ascii) = (false, 0);
+        while self.is_json {
+            at += memchr2(b'"', b'\\', self.text.get(at..)?)?;
+            if self.text[at] == b'"' {
+                return Some(StringEnd { end: at + 1, escaped });
+            }
+            (escaped, self.has_escapes) = (true, true);
+            at += 2;
+        }
         loop {
             let bits;
             (at, bits) = block::skip_plain(self.text, at);

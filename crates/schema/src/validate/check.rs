@@ -59,14 +59,14 @@ pub(super) fn check(nodes: &[SchemaNode], args: &[u8]) -> ArgumentVerdict {
 /// Checks a value against one schema. Reduces `work` by what it takes. `None` if there is no verdict.
 pub(super) fn fit(nodes: &[SchemaNode], id: NodeId, value: &[u8], work: &mut usize) -> Option<Fit> {
     let mut walk = Walk { nodes, explains: false, work: *work, depth: 0, violations: Vec::new() };
-    let fit = walk.apply(id, &mut Scanner::new(value));
+    let fit = walk.apply(id, &mut Scanner::of_json(value));
     *work = walk.work;
     fit
 }
 
 fn walk(nodes: &[SchemaNode], args: &[u8], explains: bool) -> Option<(Fit, Vec<Violation>)> {
     let mut walk = Walk { nodes, explains, work: MAX_WORK, depth: 0, violations: Vec::new() };
-    let mut scanner = Scanner::new(args.trim_ascii());
+    let mut scanner = Scanner::of_json(args.trim_ascii());
     let fit = walk.apply(0, &mut scanner)?;
     scanner.peek().is_none().then_some((fit, walk.violations))
 }
