@@ -1,4 +1,4 @@
-// Linked into every program that `.ci/undefined` builds with a sanitizer.
+// Linked into every program that `.ci/long` builds with a sanitizer.
 
 #include <sys/resource.h>
 #include <sys/syscall.h>
