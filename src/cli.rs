@@ -12,7 +12,7 @@
 //! over their sockets. Every command prints by the crate `terminal`, which alone writes to stdout and stderr.
 
 use clap::builder::{BoolishValueParser, NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use config::dirs;
 use config::env::Env;
 use config::file::SCHEMA;
@@ -63,8 +63,19 @@ const MAX_FIRST_LIST_WAIT: Duration = Duration::from_secs(10);
 ///   { "mcpServers": { "time": { "command": "uvx", "args": ["mcp-server-time"] } } }
 #[derive(Parser, Debug)]
 #[command(name = "dynamic-mcp", version, verbatim_doc_comment)]
-#[command(group = ArgGroup::new("mode").args(["eager_startup", "pure_lazy", "hybrid_lazy"]))]
 pub struct Cli {
+    /// The options.
+    #[command(flatten)]
+    pub options: CliOptions,
+    /// What to do. `None`: serve a client.
+    #[command(subcommand)]
+    pub command: Option<CliCommand>,
+}
+
+/// The options of the program. Some are for serving alone.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("mode").args(["eager_startup", "pure_lazy", "hybrid_lazy"]))]
+pub struct CliOptions {
     /// Read the servers from this config file; may be given several times
     ///
     /// A later file overrides servers of the same name, and settings key by key. A file whose name is followed by a
@@ -122,9 +133,6 @@ pub struct Cli {
     #[arg(long, value_name = "FORMAT", env = "DYNAMIC_MCP_LOG_FORMAT", global = true)]
     #[arg(value_enum, hide_possible_values = true, default_value = "text", hide_default_value = true)]
     pub log_format: LogFormat,
-    /// What to do. `None`: serve a client.
-    #[command(subcommand)]
-    pub command: Option<CliCommand>,
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -149,18 +157,18 @@ impl Cli {
     /// Returns how an instance is started with this command line. It has no config file if none is named and the home
     /// directory is not known.
     pub fn instance_options(&self, env: &Env) -> InstanceOptions {
-        let named = self.config.iter().map(|path| config_file(path, env));
+        let named = self.options.config.iter().map(|path| config_file(path, env));
         let optional_files = named.clone().filter(|(_, is_optional)| *is_optional).map(|(path, _)| path);
-        let files: Vec<_> = match self.config.is_empty() {
+        let files: Vec<_> = match self.options.config.is_empty() {
             true => dirs::default_config_file(env).into_iter().collect(),
             false => named.clone().map(|(path, _)| path).collect(),
         };
         InstanceOptions {
             files,
-            names_files: !self.config.is_empty(),
+            names_files: !self.options.config.is_empty(),
             overrides: self.overrides(optional_files.collect()),
             session: self.session_options(),
-            cache_dir: if self.no_cache { None } else { dirs::cache_dir(env) },
+            cache_dir: if self.options.no_cache { None } else { dirs::cache_dir(env) },
             pins_dir: dirs::pins_dir(env),
         }
     }
@@ -168,24 +176,25 @@ impl Cli {
     fn session_options(&self) -> SessionOptions {
         let default = SessionOptions::default();
         SessionOptions {
-            first_list_wait: self.first_list_wait.unwrap_or(default.first_list_wait),
-            latest_revision: self.max_revision.unwrap_or(default.latest_revision),
+            first_list_wait: self.options.first_list_wait.unwrap_or(default.first_list_wait),
+            latest_revision: self.options.max_revision.unwrap_or(default.latest_revision),
         }
     }
 
     fn overrides(&self, optional_files: BTreeSet<PathBuf>) -> Overrides {
-        let mode = match (self.eager_startup, self.pure_lazy, self.hybrid_lazy) {
+        let mode = match (self.options.eager_startup, self.options.pure_lazy, self.options.hybrid_lazy) {
             (true, ..) => Some(Mode::Eager),
             (_, true, _) => Some(Mode::Pure),
             (_, _, true) => Some(Mode::Hybrid),
             _ => None,
         };
-        let idle_timeout = self.idle_timeout.map(|limit| Some(limit).filter(|limit| !limit.is_zero()));
+        let idle_timeout =
+            self.options.idle_timeout.map(|limit| Some(limit).filter(|limit| !limit.is_zero()));
         Overrides {
             mode,
             idle_timeout,
-            surface: self.surface,
-            profile: self.profile.clone(),
+            surface: self.options.surface,
+            profile: self.options.profile.clone(),
             optional_files,
             all_users_only: matches!(self.command, Some(CliCommand::Serve(_))),
             own_address: None,

@@ -76,12 +76,12 @@ fn run(cli: &Cli, mut usage_errors: Vec<UsageError>) -> anyhow::Result<ExitCode>
     let quiet = cli.command.as_ref().filter(|command| command.starts_servers()).map(|_| "off");
     let log_dir = dirs::state_dir(&env).filter(|_| serves).map(|dir| dir.join("log"));
     let log = telemetry::init(telemetry::Options {
-        level: cli.log_level.as_deref().or(quiet),
+        level: cli.options.log_level.as_deref().or(quiet),
         filter: env.get("DYNAMIC_MCP_LOG"),
-        file: cli.log_file.as_ref().map(|path| expand_home(path, &env)).as_deref(),
+        file: cli.options.log_file.as_ref().map(|path| expand_home(path, &env)).as_deref(),
         dir: log_dir.as_deref(),
         no_color: env.get("NO_COLOR").is_some_and(|value| !value.is_empty()),
-        json: cli.log_format == LogFormat::Json,
+        json: cli.options.log_format == LogFormat::Json,
     });
     usage_errors.extend(log.errors.iter().map(UsageError::new));
     // A client that starts us does not show these to the user, so it is served nevertheless, and is told.

@@ -5,10 +5,10 @@
 //! command line together with the errors. `main` decides whether they end the process, as they do on a terminal and in
 //! commands.
 
-use super::Cli;
+use super::{Cli, CliOptions};
 use base::text::visible;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, Command, CommandFactory, Error, FromArgMatches};
+use clap::{Arg, ArgAction, Args, Command, CommandFactory, Error, FromArgMatches};
 use config::nearest::nearest;
 use process::launch::{ANCESTORS_VAR, OWN_VAR_PREFIX, OWNER_VAR};
 use std::error::Error as _;
@@ -90,10 +90,17 @@ fn with_variables(command: Command, is_meant: impl Fn(&OsStr) -> bool, change: f
 /// version: its text and exit code are the answer.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<UsageError>), Error> {
     let mut args: Vec<OsString> = args.into_iter().collect();
-    let command = Cli::command();
-    let mut errors: Vec<UsageError> = misspelled_variables(&command, std::env::vars_os()).collect();
+    // Most starts are by clients, without a command, and all commands cost more than everything else here.
+    let options = CliOptions::augment_args(Command::new("dynamic-mcp"));
+    let mut errors: Vec<UsageError> = misspelled_variables(&options, std::env::vars_os()).collect();
     let misspelled = errors.len();
-    let mut command = with_usable_variables(command);
+    let served = with_usable_variables(options).try_get_matches_from(&args);
+    if let Ok(options) = served.and_then(|matches| CliOptions::from_arg_matches(&matches))
+        && errors.is_empty()
+    {
+        return Ok((Cli { options, command: None }, errors));
+    }
+    let mut command = with_usable_variables(Cli::command());
     // The ids of their options.
     let mut wrong_variables: Vec<String> = Vec::new();
     loop {
@@ -103,10 +110,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Cli, Vec<Usage
         let error = match parsed {
             Ok(mut cli) => {
                 // A variable has no effect beside the profile that is named.
-                let harmless = if cli.profile.is_some() { misspelled } else { 0 };
+                let harmless = if cli.options.profile.is_some() { misspelled } else { 0 };
                 if errors.iter().skip(harmless).any(|error| error.is_about_profile) {
                     // Serving without it would show more than is meant.
-                    cli.profile = Some(String::new());
+                    cli.options.profile = Some(String::new());
                 }
                 return Ok((cli, errors));
             }
@@ -362,8 +369,11 @@ mod tests {
             assert_eq!(errors.len(), 1, "{wrong:?}: {errors:?}");
             assert!(errors[0].starts_with(message), "{wrong:?}: {errors:?}");
             assert!(!errors[0].contains("s3cret"), "{errors:?}");
-            assert_eq!(cli.config, [Path::new("c.json")], "{wrong:?}");
-            assert!(cli.pure_lazy && !cli.eager_startup && cli.command.is_none(), "{wrong:?}");
+            assert_eq!(cli.options.config, [Path::new("c.json")], "{wrong:?}");
+            assert!(
+                cli.options.pure_lazy && !cli.options.eager_startup && cli.command.is_none(),
+                "{wrong:?}"
+            );
         }
     }
 
@@ -379,7 +389,7 @@ mod tests {
             (&["--profile", "a", "--profile", "b"], Some("")),
         ] {
             let (cli, errors) = parsed(args);
-            assert_eq!(cli.profile.as_deref(), profile, "{args:?}");
+            assert_eq!(cli.options.profile.as_deref(), profile, "{args:?}");
             assert_eq!(errors.is_empty(), profile == Some("work"), "{args:?}");
         }
     }
@@ -437,7 +447,7 @@ mod tests {
         let (cli, errors) = parsed(&["a", "--config", "c.json", "b", "--nope", "c", "--surface"]);
         assert_eq!(errors.len(), 5, "{errors:?}");
         assert_eq!(errors[4], "--surface needs a value");
-        assert_eq!(cli.config, [Path::new("c.json")]);
+        assert_eq!(cli.options.config, [Path::new("c.json")]);
     }
 
     #[test]
