@@ -4,7 +4,7 @@
 //! - `pages`: links lead somewhere, and configs load;
 //! - `commands`: the commands run;
 //! - `messages`: the program has every text that docs/errors.md quotes;
-//! - `platforms`: docs/platforms.md has the modules of `tests/it` that do not run everywhere;
+//! - `platforms`: modules of `tests/it` that do not run everywhere say why;
 //! - `pictures`: the plot in README.md shows today's figures.
 
 use std::fs;
