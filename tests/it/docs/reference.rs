@@ -101,7 +101,7 @@ fn rows(schema: &Value, type_name: &str, names: &[&str], all: &Map<String, Value
 fn row(name: &str, field: &Value) -> String {
     let default = field.get("default").map(|value| format!(" (`{value}`)")).unwrap_or_default();
     let text = field["description"].as_str().unwrap().replace('\n', " ");
-    let sentence = text.split_once(". ").map_or(text.trim_end_matches('.'), |(first, _)| first);
+    let sentence = text.split_once(". ").map_or_else(|| text.trim_end_matches('.'), |(first, _)| first);
     format!("- `{name}`{default}: {sentence}.\n")
 }
 
