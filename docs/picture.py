@@ -58,7 +58,7 @@ def figures(page):
              ("tools listed after", " ms", pair, of_modes("`tools/list` answered, ms")),
          ]),
         ("20 instances of dynamic-mcp that use the same six servers",
-         'Only with "share": "user", on Linux. By default, instances share five tested packages.', [
+         'Only with "share": "user", on Linux. By default, each instance starts its own.', [
              ("server processes", "", ("private", "shared"), of_instances(1)),
              ("memory", " MB", ("private", "shared"), of_instances(2)),
          ]),

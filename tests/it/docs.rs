@@ -1,10 +1,10 @@
 //! What the documentation says: its tables, links, configs and commands.
 //!
-//! - `reference`: the tables of docs/configuration.md are made from the schema, whose defaults and examples are true;
+//! - `reference`: the lists of docs/configuration.md are made from the schema, whose defaults and examples are true;
 //! - `pages`: links lead somewhere, and configs load;
 //! - `commands`: the commands run;
-//! - `messages`: docs/errors.md has what commands say when something fails;
-//! - `platforms`: docs/platforms.md has the modules of `tests/it` that do not run everywhere;
+//! - `messages`: the program has every text that docs/errors.md quotes;
+//! - `platforms`: modules of `tests/it` that do not run everywhere say why;
 //! - `pictures`: the plot in README.md shows today's figures.
 
 use std::fs;

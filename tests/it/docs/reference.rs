@@ -1,7 +1,7 @@
-//! The tables of docs/configuration.md.
+//! The lists of fields in docs/configuration.md.
 //!
-//! A table stands between `<!-- reference: TYPE FIELDS -->`, with a type of the schema and names of its fields, and
-//! `<!-- end of the reference -->`. `*` are the fields of the type that no other table of the page has.
+//! A list has each field with its default and the first sentence of its description. It stands between `<!-- reference: TYPE FIELDS -->`, with a type of the schema and names of its fields, and
+//! `<!-- end of the reference -->`. `*` are the fields of the type that no other list of the page has.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn fields<'s>(schema: &'s Value, type_name: &str) -> &'s Map<String, Value> {
 }
 
 #[test]
-fn the_tables_of_the_configuration_page_are_made_from_the_schema() {
+fn the_lists_of_the_configuration_page_are_made_from_the_schema() {
     let path = super::root().join("docs/configuration.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let schema = schema();
@@ -52,9 +52,7 @@ fn the_tables_of_the_configuration_page_are_made_from_the_schema() {
         let (marker, after) = after.split_once(" -->\n").unwrap();
         let (_, after) = after.split_once(END).unwrap();
         let rows = rows(&schema, type_name, &names, all);
-        rendered += &format!(
-            "{before}{BEGIN}{marker} -->\n| field | type | default | |\n| --- | --- | --- | --- |\n{rows}{END}"
-        );
+        rendered += &format!("{before}{BEGIN}{marker} -->\n{rows}{END}");
         rest = after;
     }
     rendered += rest;
@@ -65,102 +63,46 @@ fn the_tables_of_the_configuration_page_are_made_from_the_schema() {
         "TimeoutEntry",
         "FeaturesEntry",
         "ToolsEntry",
+        "ToolOverrideEntry",
         "ProfileEntry",
         "ProfileToolsEntry",
     ] {
         let of_type = || markers.iter().filter(|(other, _)| *other == type_name).flat_map(|(_, names)| names);
         let is_complete = of_type().any(|name| *name == "*")
             || fields(&schema, type_name).keys().all(|name| of_type().any(|named| named == name));
-        assert!(is_complete, "docs/configuration.md has no table for some fields of {type_name}");
+        assert!(is_complete, "docs/configuration.md has no list with some fields of {type_name}");
     }
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, rendered).unwrap();
     } else {
         assert!(
             page == rendered,
-            "the tables of docs/configuration.md are out of date: UPDATE_DOCS=1 cargo test --test it docs::reference"
+            "the lists of docs/configuration.md are out of date: UPDATE_DOCS=1 cargo test --test it docs::reference"
         );
     }
 }
 
-/// The lines of a table. The settings that are defaults of a server's fields share the last one.
+/// The lines of a list. The settings that are defaults of a server's fields share the last one.
 fn rows(schema: &Value, type_name: &str, names: &[&str], all: &Map<String, Value>) -> String {
     let is_default = |name: &&str| {
         type_name == "SettingsEntry" && fields(schema, "ServerEntry").get(*name) == all.get(*name)
     };
     let (defaults, own): (Vec<&str>, Vec<&str>) = names.iter().copied().partition(is_default);
-    let mut rows: String = own.iter().map(|name| row(schema, name, &all[*name])).collect();
+    let mut rows: String = own.iter().map(|name| row(name, &all[*name])).collect();
     if !defaults.is_empty() {
         let defaults: Vec<_> = defaults.iter().map(|name| format!("`{name}`")).collect();
-        let text = "As in [a server's entry](#all-servers), for all servers.";
-        rows += &format!("| {} | | | {text} |\n", defaults.join(", "));
+        rows +=
+            &format!("- {}: as in [a server's entry](#all-servers), for all servers.\n", defaults.join(", "));
     }
     rows
 }
 
-/// A line of a table.
-fn row(schema: &Value, name: &str, field: &Value) -> String {
-    let default = field.get("default").map(|value| format!("`{value}`")).unwrap_or_default();
-    let mut text = field["description"].as_str().unwrap().replace('\n', " ");
-    let examples: Vec<String> = field["examples"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|value| format!("`{}`", spaced(value)))
-        .collect();
-    if !examples.is_empty() {
-        text += &format!(" Example: {}.", examples.join(" or "));
-    }
-    let cells =
-        [format!("`{name}`"), type_of(schema, field), default, text].map(|cell| cell.replace('|', "\\|"));
-    format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |")
-}
-
-/// JSON on one line, with a space after each comma and colon, as people write it.
-fn spaced(value: &Value) -> String {
-    match value {
-        Value::Array(list) => format!("[{}]", list.iter().map(spaced).collect::<Vec<_>>().join(", ")),
-        Value::Object(object) => {
-            let members = object.iter().map(|(name, value)| format!("\"{name}\": {}", spaced(value)));
-            format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
-        }
-        _ => value.to_string(),
-    }
-}
-
-/// The type of a field in words.
-fn type_of(schema: &Value, field: &Value) -> String {
-    let alternatives = field["anyOf"].as_array().or_else(|| field["oneOf"].as_array());
-    if let Some(alternatives) = alternatives {
-        let types: Vec<String> =
-            alternatives.iter().map(|one| type_of(schema, one)).filter(|one| !one.is_empty()).collect();
-        let separator = if types.iter().all(|one| one.starts_with('`')) { ", " } else { " or " };
-        return types.join(separator);
-    }
-    if let Some(reference) = field["$ref"].as_str() {
-        return type_of(schema, schema.pointer(reference.trim_start_matches('#')).unwrap());
-    }
-    if let Some(values) = field["enum"].as_array() {
-        let values = values.iter().filter(|value| !value.is_null()).map(|value| format!("`{value}`"));
-        return values.collect::<Vec<_>>().join(", ");
-    }
-    if let Some(value) = field.get("const") {
-        return format!("`{value}`");
-    }
-    if field["maximum"] == 31_536_000 {
-        return "duration".to_owned();
-    }
-    let names: Vec<&str> = match &field["type"] {
-        Value::String(name) => vec![name],
-        names => names.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
-    };
-    let in_words = |name: &&str| match *name {
-        "array" if field["items"]["type"] == "string" => "list of strings".to_owned(),
-        "array" => "list".to_owned(),
-        "object" if field["additionalProperties"]["type"] == "string" => "object of strings".to_owned(),
-        name => name.to_owned(),
-    };
-    names.iter().filter(|name| **name != "null").map(in_words).collect::<Vec<_>>().join(" or ")
+/// A line of a list.
+fn row(name: &str, field: &Value) -> String {
+    let default = field.get("default").map(|value| format!(" (`{value}`)")).unwrap_or_default();
+    let text = field["description"].as_str().unwrap().replace('\n', " ");
+    let sentence = text.split_once(". ").map_or_else(|| text.trim_end_matches('.'), |(first, _)| first);
+    format!("- `{name}`{default}: {sentence}.\n")
 }
 
 /// Loads a config from a directory that has the files that the examples name.
