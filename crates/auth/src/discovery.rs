@@ -9,7 +9,6 @@ use super::token_store::StoredLogin;
 use http_client::tls;
 use oauth2::http::Request;
 use reqwest::{StatusCode, Url};
-use rmcp::transport::auth::AuthError as RmcpError;
 use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource};
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,11 +120,10 @@ impl Account {
     /// allowed, announces no PKCE where a user logs in, or is of another server than `oauth.issuer`.
     pub(super) async fn discover(&self, challenge: Option<&str>) -> Result<AuthorizationServer, AuthError> {
         let egress = self.egress().await?;
-        let explain = |error: RmcpError| egress.explain(&error, &[]);
         let manager =
             AuthorizationManager::new_with_oauth_http_client(self.url.as_str(), egress.clone()).await;
-        let mut manager = manager.map_err(explain)?;
-        let resolved = manager.resolve_metadata_from_challenge(challenge).await.map_err(explain)?;
+        let mut manager = manager.map_err(|error| egress.explain(&error, &[]))?;
+        let resolved = self.find_metadata(&egress, &manager, challenge).await?;
         let metadata = resolved.metadata;
         check_endpoints(&metadata, &egress)?;
         // Servers of MCP 2025-03-26 may have no metadata to announce PKCE in; that revision requires them to support
@@ -245,7 +243,7 @@ fn shown_issuer(issuer: Option<&str>) -> String {
 }
 
 /// Returns an issuer without the slash at its end, which users leave out.
-fn without_slash(issuer: &str) -> &str {
+pub(super) fn without_slash(issuer: &str) -> &str {
     issuer.strip_suffix('/').unwrap_or(issuer)
 }
 
