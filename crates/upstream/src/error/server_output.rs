@@ -16,20 +16,22 @@ pub struct ServerOutput {
     stdout: Box<str>,
     /// A cause that lasts until somebody changes something, and the remedy.
     remedy: Option<Box<str>>,
+    /// When the server last worked.
+    worked: Option<Box<str>>,
 }
 
 impl ServerOutput {
     /// The last lines of stderr, and the first lines of stdout that are not MCP; both may be empty.
     pub fn new(stderr: String, stdout: String) -> Self {
         let remedy = diagnosis::remedy(&stderr, &[]).map(Into::into);
-        Self { stderr: stderr.into(), stdout: stdout.into(), remedy }
+        Self { stderr: stderr.into(), stdout: stdout.into(), remedy, worked: None }
     }
 
     /// The output of a process that ended before it answered. `withheld`: variables that were not passed to the
     /// process; the error has a line of its own about them.
     pub(crate) fn of_ended(stderr: String, withheld: &[String]) -> Self {
         let remedy = diagnosis::remedy(&stderr, withheld).map(Into::into);
-        Self { stderr: stderr.into(), stdout: Box::default(), remedy }
+        Self { stderr: stderr.into(), remedy, ..Self::default() }
     }
 
     /// Adds that the program may be no server, because it ended without an error where a server would answer. This
@@ -41,6 +43,11 @@ impl ServerOutput {
                 .into()
         });
         self
+    }
+
+    /// Puts what is known of better times in the place of the remedy: the config was right then.
+    pub(crate) fn after_success(self, known: &str) -> Self {
+        Self { remedy: None, worked: Some(known.into()), ..self }
     }
 
     /// Returns whether every new attempt fails until somebody changes something.
@@ -95,8 +102,8 @@ impl fmt::Display for ServerOutput {
                  in place of \"command\" (the path is often /mcp)"
             )?;
         }
-        if let Some(remedy) = &self.remedy {
-            write!(f, "; {remedy}")?;
+        for clause in self.remedy.iter().chain(&self.worked) {
+            write!(f, "; {clause}")?;
         }
         for (text, what) in
             [(&self.stdout, "its stdout has text that is not MCP"), (&self.stderr, "the end of its stderr")]

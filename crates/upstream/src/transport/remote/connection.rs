@@ -11,6 +11,7 @@ use http_client::client::{self, EVENT_STREAM, HttpClient, HttpRequest};
 use http_client::error::RemoteError;
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -38,6 +39,8 @@ pub struct RemoteConnection {
     /// The transport that the server was found to speak, if the config demands the other one. Also held by the
     /// connection's handle.
     pub(crate) other_transport: Arc<OnceLock<HttpTransportKind>>,
+    /// Whether a request after the handshake was answered.
+    pub(super) has_answered: AtomicBool,
     /// Where messages are sent. Set only with HTTP+SSE.
     pub(crate) sse_endpoint: OnceLock<Url>,
     /// The headers that the server's tools declare. Empty in the handshake era.
@@ -68,6 +71,7 @@ impl RemoteConnection {
             session_id: OnceLock::new(),
             protocol_version: OnceLock::new(),
             other_transport: Arc::default(),
+            has_answered: AtomicBool::new(false),
             sse_endpoint: OnceLock::new(),
             param_headers: ParamHeaders::default(),
             request_streams: RequestStreams::default(),
