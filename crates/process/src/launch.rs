@@ -43,6 +43,8 @@ pub use path::PathList;
 
 /// How long [`find_broken`] may take. The client waits for it.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(200);
+/// How long each start waits for the login shell: a program that is found without it may be another version.
+const SHELL_TIME: Duration = Duration::from_secs(2);
 /// How long the search for a command may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -98,7 +100,7 @@ pub enum LaunchError {
     /// No directory of the child's PATH has the command.
     #[error(
         "command {:?} not found in PATH; {} (PATH: {searched})",
-        without_arguments(command), advice(command, found.as_deref())
+        without_arguments(command), advice(command, found.as_deref(), lack.as_ref())
     )]
     NotFound {
         /// The command as the config entry has it.
@@ -107,6 +109,8 @@ pub enum LaunchError {
         searched: PathList,
         /// A file of that name on our own PATH or in a common directory for tools.
         found: Option<PathBuf>,
+        /// The login shell that has printed no PATH, and how long ago it was asked.
+        lack: Option<(PathBuf, Duration)>,
     },
     /// A command with a slash, which is not searched for on PATH, does not exist.
     #[error(
@@ -264,17 +268,43 @@ fn without_arguments(command: &str) -> String {
 
 /// Determines the program, arguments, environment and working directory of the server that `stdio` configures.
 ///
-/// Takes milliseconds, or up to 2 s the first time that the login shell is asked for its PATH. A file system that hangs
-/// is awaited for 10 s.
+/// Takes milliseconds, or up to 2 s the first time that the login shell is asked for its PATH. If the command is not
+/// found without that PATH, the shell is awaited until it has had `shell_time`. A file system that hangs is awaited for
+/// 10 s.
 ///
 /// # Errors
 ///
 /// See [`LaunchError`].
-pub async fn prepare(stdio: &StdioConfig, process_env: &Env) -> Result<Launch, LaunchError> {
-    let login_path = match path::needs_login_path(stdio, process_env) {
-        true => path::login_path(process_env).await,
-        false => None,
-    };
+pub async fn prepare(
+    stdio: &StdioConfig,
+    process_env: &Env,
+    shell_time: Duration,
+) -> Result<Launch, LaunchError> {
+    if !path::needs_login_path(stdio, process_env) {
+        return prepare_with(stdio, process_env, None).await;
+    }
+    let mut login = path::login_path(process_env, SHELL_TIME).await;
+    let mut found = prepare_with(stdio, process_env, login.path).await;
+    if login.lack.is_some() && matches!(found, Err(LaunchError::NotFound { .. })) {
+        login = path::login_path(process_env, shell_time).await;
+        found = prepare_with(stdio, process_env, login.path).await;
+    }
+    if let Err(LaunchError::NotFound { lack, .. }) = &mut found {
+        *lack = login.lack;
+    }
+    found
+}
+
+/// Does the work of [`prepare`] on another thread, with the PATH of the login shell if it is needed and known.
+///
+/// # Errors
+///
+/// As [`prepare`].
+async fn prepare_with(
+    stdio: &StdioConfig,
+    process_env: &Env,
+    login_path: Option<OsString>,
+) -> Result<Launch, LaunchError> {
     let (stdio, process_env) = (stdio.clone(), process_env.clone());
     // Not on the runtime's only thread: a directory of PATH may be on a network file system that hangs.
     let found =
@@ -282,7 +312,7 @@ pub async fn prepare(stdio: &StdioConfig, process_env: &Env) -> Result<Launch, L
     found.await?
 }
 
-/// Does the work of [`prepare`]. Blocks. `login_path` is the PATH of the login shell, if it is needed.
+/// Does the work of [`prepare_with`]. Blocks.
 ///
 /// # Errors
 ///
@@ -387,7 +417,7 @@ fn find_program(
         Some(path) => Err(LaunchError::NoSuchFile { command: command.to_owned(), path }),
         None => {
             let found = path::fallback_dirs(process_env).find(&expanded, cwd, process_env);
-            Err(LaunchError::NotFound { command: command.to_owned(), searched, found })
+            Err(LaunchError::NotFound { command: command.to_owned(), searched, found, lack: None })
         }
     }
 }

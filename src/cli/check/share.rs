@@ -201,7 +201,7 @@ async fn prepared(
     let Endpoint::Stdio(stdio) = &config.endpoint else {
         return Err(TestEnd::Found("it is a remote server, which has no process here".to_owned()));
     };
-    let launch = prepare(stdio, env).await.map_err(|error| unfinished(&error))?;
+    let launch = prepare(stdio, env, config.timeout.connect).await.map_err(|error| unfinished(&error))?;
     let (name, stdio, env, warden) = (name.clone(), stdio.clone(), env.clone(), warden.clone());
     Ok(TestedServer { name, config, stdio, launch, env, warden, max_message_bytes: 0 })
 }
