@@ -126,12 +126,14 @@ impl Account {
     pub(super) fn client_needed(&self, words: Option<&str>) -> AuthError {
         let port = self.oauth.redirect_port.unwrap_or(EXAMPLE_REDIRECT_PORT);
         let what = match words {
-            Some(words) => format!("did not register a client (it answered {words})"),
-            None => "does not register clients by itself".to_owned(),
+            Some(words) => format!(
+                "a login is needed, and its authorization server did not register a client (it answered {words})"
+            ),
+            None => "a login is needed, and its authorization server does not register clients by itself"
+                .to_owned(),
         };
         AuthError::ClientNeeded(format!(
-            "a login is needed, and its authorization server {what}: register one there with the redirect URL {}, and \
-             write \"oauth\": {{\"client_id\": \"ITS_ID\", \"redirect_port\": {port}}} in its config entry",
+            "{what}: register one there with the redirect URL {}, and write \"oauth\": {{\"client_id\": \"ITS_ID\", \"redirect_port\": {port}}} in its config entry",
             redirect_uri(port)
         ))
     }

@@ -3,16 +3,10 @@
 //! Each request of rmcp for metadata is recorded with its answer. After a failure, the answer of the place that failed
 //! becomes 404, and rmcp starts again: it gets the recorded answers, and goes on with the next place.
 
-use super::account::Account;
-use super::discovery::without_slash;
-use super::egress::{Egress, REQUEST_TIMEOUT};
 use super::error::AuthError;
 use oauth2::HttpResponse;
 use reqwest::StatusCode;
-use rmcp::transport::auth::{AuthError as RmcpError, ProtectedResourceMetadataInvalidReason};
-use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadataResolution};
 use serde_json::Value;
-use tokio::time::Instant;
 
 /// More than a server has: 5 places of the resource's metadata, and 4 for each of its authorization servers.
 const MAX_PLACES: usize = 32;
@@ -24,7 +18,7 @@ pub(super) struct MetadataWalk {
     /// The index of the answer to the next request.
     next: usize,
     /// The issuer of the login. If the resource's metadata names it among others, the others are not asked.
-    issuer: Option<String>,
+    pub(super) issuer: Option<String>,
 }
 
 impl MetadataWalk {
@@ -54,7 +48,7 @@ impl MetadataWalk {
     }
 
     /// Takes the last place as one without metadata, and starts again. Returns whether rmcp may go on.
-    fn skip_last(&mut self) -> bool {
+    pub(super) fn skip_last(&mut self) -> bool {
         let may_go_on = self.answers.len() < MAX_PLACES;
         if let Some((_, answer)) = self.answers.last_mut() {
             *answer = missing();
@@ -85,57 +79,7 @@ fn missing() -> HttpResponse {
     answer
 }
 
-impl Account {
-    /// Finds the metadata with rmcp. After `REQUEST_TIMEOUT`, a place that fails ends the search.
-    ///
-    /// # Errors
-    ///
-    /// If nothing is found, the reason why the first place failed. So too if what is found may stand in for what failed:
-    /// the assumed endpoints, or another issuer than that of the login.
-    pub(super) async fn find_metadata(
-        &self,
-        egress: &Egress,
-        manager: &AuthorizationManager,
-        challenge: Option<&str>,
-    ) -> Result<AuthorizationMetadataResolution, AuthError> {
-        let (end, mut failure) = (Instant::now() + REQUEST_TIMEOUT, None);
-        let login = self.cached_login().await.ok().flatten();
-        let issuer = self.oauth.issuer.clone().or_else(|| login?.issuer);
-        egress.walk.lock().issuer.clone_from(&issuer);
-        loop {
-            let error = match manager.resolve_metadata_from_challenge(challenge).await {
-                Ok(found) => {
-                    let named =
-                        |issuer: &Option<String>| issuer.as_deref().map(without_slash).map(str::to_owned);
-                    let is_other = issuer.is_some() && named(&found.metadata.issuer) != named(&issuer);
-                    return failure
-                        .filter(|_| is_other || !found.source.is_discovered())
-                        .map_or(Ok(found), Err);
-                }
-                Err(error) => error,
-            };
-            // The server's own address is asked for a challenge only.
-            let is_probe =
-                matches!(&error, RmcpError::DiscoveryRequestFailed { url, .. } if *url == self.url);
-            let reason = egress.explain(&error, &[]);
-            let may_go_on = is_of_one_place(&error) && Instant::now() < end && egress.walk.lock().skip_last();
-            if !may_go_on {
-                return Err(failure.unwrap_or(reason));
-            }
-            failure = failure.or((!is_probe).then_some(reason));
-        }
-    }
-}
-
-/// Returns whether another place may have the metadata. A document of another resource is the server's own mistake.
-fn is_of_one_place(error: &RmcpError) -> bool {
-    match error {
-        RmcpError::DiscoveryRequestFailed { .. }
-        | RmcpError::AuthorizationServerMismatch { .. }
-        | RmcpError::AuthorizationServerMissingIssuer { .. } => true,
-        RmcpError::ProtectedResourceMetadataInvalid { reason, .. } => {
-            **reason == ProtectedResourceMetadataInvalidReason::NotAMetadataDocument
-        }
-        _ => false,
-    }
+/// Returns an issuer without the slash at its end, which users leave out.
+pub(super) fn without_slash(issuer: &str) -> &str {
+    issuer.strip_suffix('/').unwrap_or(issuer)
 }

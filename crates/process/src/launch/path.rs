@@ -22,10 +22,11 @@ mod login_shell;
 /// Other systems give the user's PATH to desktop programs too.
 #[cfg(not(unix))]
 mod login_shell {
+    use crate::launch::path::LoginPath;
     use config::env::Env;
 
-    pub(super) async fn path(_: &Env, _: std::time::Duration) -> super::LoginPath {
-        super::LoginPath::default()
+    pub(super) async fn path(_: &Env, _: std::time::Duration) -> LoginPath {
+        LoginPath::default()
     }
 }
 

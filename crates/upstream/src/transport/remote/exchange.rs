@@ -20,7 +20,6 @@ use http_client::error::{RemoteError, RemoteErrorKind, is_of_other_transport};
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::timeout;
 use wire::malformed::defect;
@@ -352,11 +351,9 @@ impl Exchange {
         let error = match error {
             ExchangeError::Rejected { response, .. } => return connection.deliver(response).await,
             ExchangeError::Remote(error) => {
-                let error = match connection.has_answered.load(Ordering::Relaxed) {
-                    _ if is_handshake => error.during_handshake(&connection.http.url),
-                    // The config is right.
-                    true => error.after_success(None),
-                    false => error,
+                let error = match is_handshake {
+                    true => error.during_handshake(&connection.http.url),
+                    false => connection.without_vain_advice(error),
                 };
                 if is_handshake || error.ends_connection() {
                     return connection.end(error, message.id).await;
@@ -377,7 +374,7 @@ impl Exchange {
     async fn inspect_response(&self, response: Raw) -> Raw {
         let connection = &self.connection;
         if !self.message.is_handshake() {
-            connection.has_answered.store(true, Ordering::Relaxed);
+            connection.note_answer();
         }
         if self.message.method == "tools/list" && connection.is_stateless() {
             let (connection, unread) = (connection.clone(), response.clone());
