@@ -185,7 +185,7 @@ impl Account {
             if !may_go_on {
                 return Err(failure.unwrap_or(reason));
             }
-            failure = failure.or((!is_probe).then_some(reason));
+            failure = failure.or_else(|| (!is_probe).then_some(reason));
         }
     }
 

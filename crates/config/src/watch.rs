@@ -255,11 +255,12 @@ fn route_to(file: &Path) -> Route {
         let mut links = ancestors.into_iter().rev();
         let link = links.find_map(|link| Some((link, std::fs::read_link(link).ok()?)));
         let Some((link, target)) = link else { break };
-        let target = parent_of(link).join(target);
-        let rest = path.strip_prefix(link).ok().filter(|rest| !rest.as_os_str().is_empty());
-        let next = rest.map_or(target.clone(), |rest| target.join(rest));
         route.directories.push(parent_of(link).to_owned());
-        path = next;
+        let target = parent_of(link).join(target);
+        path = match path.strip_prefix(link) {
+            Ok(rest) if !rest.as_os_str().is_empty() => target.join(rest),
+            _ => target,
+        };
     }
     route
 }
