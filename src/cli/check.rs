@@ -181,9 +181,10 @@ async fn start_all(
     let mut programs = Vec::new();
     for (_, server) in &config.servers {
         programs.push(match server.as_ref().map(|server| &server.endpoint) {
-            Ok(Endpoint::Stdio(stdio)) => {
-                prepare(stdio, &process_env).await.ok().map(|launch| launch.program.display().to_string())
-            }
+            Ok(Endpoint::Stdio(stdio)) => prepare(stdio, &process_env, std::time::Duration::ZERO)
+                .await
+                .ok()
+                .map(|launch| launch.program.display().to_string()),
             // The rest of a URL may hold a key.
             Ok(Endpoint::Http(http)) => {
                 url::Url::parse(&http.url).ok().map(|url| url.origin().ascii_serialization())

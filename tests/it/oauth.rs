@@ -23,6 +23,7 @@ pub(crate) mod fixture;
 // The other systems have a keyring of their own.
 #[cfg(not(any(target_os = "macos", windows)))]
 pub(crate) mod keyring;
+mod lenient;
 mod long_session;
 mod offered_logins;
 mod races;
@@ -248,14 +249,14 @@ fn a_registration_that_fails_is_told_in_the_words_of_the_authorization_server() 
         fixture.auth_server.state().registration_refusal = Some((status, media_type, body));
         let output = fixture.login();
         assert_eq!(output.exit_code, 1);
-        let words = format!("does not register clients by itself (it answered {words}): register one there");
+        let words = format!("did not register a client (it answered {words}): register one there");
         assert!(output.text.contains(&words), "{words}: {}", output.text);
         // The fact is kept, also for processes that start later.
         let mut proxy = fixture.proxy();
         let failure = proxy.call_failure("g", "echo", json!({}));
         assert!(failure.contains(&words) && !failure.contains("dynamic-mcp login"), "{failure}");
         let error = proxy.group_status("g")["error"].take().to_string();
-        assert!(error.contains("does not register clients"), "{error}");
+        assert!(error.contains("did not register a client"), "{error}");
     }
 }
 

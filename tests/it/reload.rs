@@ -212,6 +212,27 @@ fn changed_symlinks_to_the_file_and_its_directory_are_followed() {
     wait_for_groups(&mut proxy, &["c"]);
 }
 
+// It needs links.
+#[cfg(unix)]
+#[test]
+fn a_changed_link_in_the_path_of_the_config_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    for (version, group) in [("releases/1", "a"), ("releases/2", "b")] {
+        fs::create_dir_all(path(version)).unwrap();
+        let config = config_of([(group, scripted_upstream(&[]))]).to_string();
+        fs::write(path(version).join("servers.json"), config).unwrap();
+    }
+    symlink("releases/1", path("current")).unwrap();
+    let config = path("current/servers.json");
+    let command = ProxyCommand::new().args(&["--pure-lazy", "--config", config.to_str().unwrap()]);
+    let mut proxy = command.start_initialized();
+    assert_eq!(group_names(&mut proxy), ["a"]);
+    symlink("releases/2", path("next")).unwrap();
+    fs::rename(path("next"), path("current")).unwrap();
+    wait_for_groups(&mut proxy, &["b"]);
+}
+
 // It needs modes.
 #[cfg(unix)]
 #[test]

@@ -18,6 +18,7 @@ mod sessions;
 mod stateless;
 mod streams;
 pub(crate) mod tls;
+mod worked_before;
 
 /// A config with `server` as the only group, `g`.
 pub(crate) fn remote(server: &Server, more: Value) -> Value {

@@ -9,6 +9,9 @@ mod command_line;
 mod directories;
 mod local_servers;
 mod log_file;
+// Elsewhere, desktops know the user's PATH.
+#[cfg(unix)]
+mod login_shell;
 mod messages;
 mod mistakes;
 mod notes;

@@ -121,14 +121,19 @@ impl Account {
         ))
     }
 
-    /// Returns the error for a server whose authorization server registers no client. `words`: what it answered.
+    /// Returns the error for a server whose authorization server registers no client, or did not register this one.
+    /// `words`: what it answered.
     pub(super) fn client_needed(&self, words: Option<&str>) -> AuthError {
         let port = self.oauth.redirect_port.unwrap_or(EXAMPLE_REDIRECT_PORT);
-        let words = words.map(|words| format!(" (it answered {words})")).unwrap_or_default();
+        let what = match words {
+            Some(words) => format!(
+                "a login is needed, and its authorization server did not register a client (it answered {words})"
+            ),
+            None => "a login is needed, and its authorization server does not register clients by itself"
+                .to_owned(),
+        };
         AuthError::ClientNeeded(format!(
-            "a login is needed, and its authorization server does not register clients by itself{words}: register one \
-             there with the redirect URL {}, and write \"oauth\": {{\"client_id\": \"ITS_ID\", \"redirect_port\": {port}}} in \
-             its config entry",
+            "{what}: register one there with the redirect URL {}, and write \"oauth\": {{\"client_id\": \"ITS_ID\", \"redirect_port\": {port}}} in its config entry",
             redirect_uri(port)
         ))
     }

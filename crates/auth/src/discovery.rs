@@ -4,16 +4,19 @@
 use super::account::Account;
 use super::egress::{Egress, REQUEST_TIMEOUT};
 use super::error::AuthError;
+use super::metadata_walk::without_slash;
 use super::secret::quote_sanitized;
 use super::token_store::StoredLogin;
 use http_client::tls;
 use oauth2::http::Request;
 use reqwest::{StatusCode, Url};
-use rmcp::transport::auth::AuthError as RmcpError;
-use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource};
+use rmcp::transport::auth::{AuthError as RmcpError, ProtectedResourceMetadataInvalidReason};
+use rmcp::transport::auth::{
+    AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataResolution, AuthorizationMetadataSource,
+};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long a refused request waits to learn whether a login is possible.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(3);
@@ -121,11 +124,10 @@ impl Account {
     /// allowed, announces no PKCE where a user logs in, or is of another server than `oauth.issuer`.
     pub(super) async fn discover(&self, challenge: Option<&str>) -> Result<AuthorizationServer, AuthError> {
         let egress = self.egress().await?;
-        let explain = |error: RmcpError| egress.explain(&error, &[]);
         let manager =
             AuthorizationManager::new_with_oauth_http_client(self.url.as_str(), egress.clone()).await;
-        let mut manager = manager.map_err(explain)?;
-        let resolved = manager.resolve_metadata_from_challenge(challenge).await.map_err(explain)?;
+        let mut manager = manager.map_err(|error| egress.explain(&error, &[]))?;
+        let resolved = self.find_metadata(&egress, &manager, challenge).await?;
         let metadata = resolved.metadata;
         check_endpoints(&metadata, &egress)?;
         // Servers of MCP 2025-03-26 may have no metadata to announce PKCE in; that revision requires them to support
@@ -145,6 +147,46 @@ impl Account {
         }
         manager.set_metadata(metadata.clone());
         Ok(AuthorizationServer { manager, egress, metadata, is_assumed: !can_announce_pkce })
+    }
+
+    /// Finds the metadata with rmcp. After `REQUEST_TIMEOUT`, a place that fails ends the search.
+    ///
+    /// # Errors
+    ///
+    /// If nothing is found, the reason why the first place failed. So too if what is found may stand in for what failed:
+    /// the assumed endpoints, or another issuer than that of the login.
+    async fn find_metadata(
+        &self,
+        egress: &Egress,
+        manager: &AuthorizationManager,
+        challenge: Option<&str>,
+    ) -> Result<AuthorizationMetadataResolution, AuthError> {
+        let (end, mut failure) = (Instant::now() + REQUEST_TIMEOUT, None);
+        let login = self.cached_login().await.ok().flatten();
+        let issuer = self.oauth.issuer.clone().or_else(|| login?.issuer);
+        egress.walk.lock().issuer.clone_from(&issuer);
+        loop {
+            let error = match manager.resolve_metadata_from_challenge(challenge).await {
+                Ok(found) => {
+                    let named =
+                        |issuer: &Option<String>| issuer.as_deref().map(without_slash).map(str::to_owned);
+                    let is_other = issuer.is_some() && named(&found.metadata.issuer) != named(&issuer);
+                    return failure
+                        .filter(|_| is_other || !found.source.is_discovered())
+                        .map_or(Ok(found), Err);
+                }
+                Err(error) => error,
+            };
+            // The server's own address is asked for a challenge only.
+            let is_probe =
+                matches!(&error, RmcpError::DiscoveryRequestFailed { url, .. } if *url == self.url);
+            let reason = egress.explain(&error, &[]);
+            let may_go_on = is_of_one_place(&error) && Instant::now() < end && egress.walk.lock().skip_last();
+            if !may_go_on {
+                return Err(failure.unwrap_or(reason));
+            }
+            failure = failure.or_else(|| (!is_probe).then_some(reason));
+        }
     }
 
     /// Checks that the client of the config may be shown to this authorization server: that it is the one of the last
@@ -244,9 +286,17 @@ fn shown_issuer(issuer: Option<&str>) -> String {
     issuer.map_or_else(|| "one without a name".to_owned(), |issuer| quote_sanitized(issuer, &[]))
 }
 
-/// Returns an issuer without the slash at its end, which users leave out.
-fn without_slash(issuer: &str) -> &str {
-    issuer.strip_suffix('/').unwrap_or(issuer)
+/// Returns whether another place may have the metadata. A document of another resource is the server's own mistake.
+fn is_of_one_place(error: &RmcpError) -> bool {
+    match error {
+        RmcpError::DiscoveryRequestFailed { .. }
+        | RmcpError::AuthorizationServerMismatch { .. }
+        | RmcpError::AuthorizationServerMissingIssuer { .. } => true,
+        RmcpError::ProtectedResourceMetadataInvalid { reason, .. } => {
+            **reason == ProtectedResourceMetadataInvalidReason::NotAMetadataDocument
+        }
+        _ => false,
+    }
 }
 
 /// Checks the endpoints for authorization, tokens and registration before the first is used, so that a login does not

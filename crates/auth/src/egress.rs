@@ -8,7 +8,9 @@
 
 use super::addresses::{self, EgressPolicy};
 use super::error::AuthError;
+use super::metadata_walk::MetadataWalk;
 use super::secret::{quote_sanitized, sanitize, without_secrets};
+use super::server_answers::readable;
 use http_client::client::error_message;
 use http_client::connector::{Lookup, system_lookup};
 use http_client::proxy;
@@ -44,6 +46,8 @@ pub(super) struct Egress {
     last_error: Mutex<Option<AuthError>>,
     /// The last error response that rmcp got: rmcp drops most of it.
     last_refusal: Mutex<Option<HttpResponse>>,
+    /// The requests of rmcp for metadata.
+    pub(super) walk: Mutex<MetadataWalk>,
 }
 
 /// Where requests may go.
@@ -82,6 +86,7 @@ impl Egress {
             allowed,
             last_error: Mutex::default(),
             last_refusal: Mutex::default(),
+            walk: Mutex::default(),
         })
     }
 
@@ -147,7 +152,8 @@ impl Egress {
         }
     }
 
-    /// Sends a form to an address from metadata. A response with a 4xx status is returned like any other.
+    /// Sends a form to an address from metadata. A response with a 4xx status is returned like any other, and made
+    /// [`readable`] like all.
     /// `authorization`: the `Authorization` header.
     ///
     /// # Errors
@@ -166,7 +172,7 @@ impl Egress {
         if let Some(value) = authorization {
             request = request.header("authorization", value);
         }
-        self.send(request.body(body.into_bytes())).await
+        self.send(request.body(body.into_bytes())).await.map(readable)
     }
 
     /// Sends a request and reads its response, whatever its status. Both together may take `REQUEST_TIMEOUT`. The body
@@ -229,10 +235,31 @@ impl Egress {
     }
 }
 
+impl Egress {
+    /// Sends a request, unless it is one for metadata that was sent before.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Self::send), and `Refused` if the metadata leads to too many places.
+    async fn send_for_rmcp(&self, request: HttpRequest) -> Result<HttpResponse, AuthError> {
+        if request.method() != "GET" {
+            return self.send(Ok(request)).await.map(readable);
+        }
+        let url = request.uri().to_string();
+        let recorded = self.walk.lock().answer(&url)?;
+        if let Some(answer) = recorded {
+            return Ok(answer);
+        }
+        let mut answer = self.send(Ok(request)).await;
+        self.walk.lock().record(url, answer.as_mut().ok());
+        answer
+    }
+}
+
 impl OAuthHttpClient for Egress {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
-            match self.send(Ok(request.request)).await {
+            match self.send_for_rmcp(request.request).await {
                 Ok(response) => {
                     let is_refusal = response.status().is_client_error();
                     *self.last_refusal.lock() = is_refusal.then(|| response.clone());
@@ -274,7 +301,9 @@ fn explain_without_response(error: &RmcpError, secrets: &[&str]) -> AuthError {
         RmcpError::PkceUnsupported => AuthError::refused(
             "its authorization server does not support PKCE with S256, which a safe login requires",
         ),
-        RmcpError::DiscoveryRequestFailed { .. } => AuthError::Unreachable(text()),
+        RmcpError::DiscoveryRequestFailed { source, .. } => {
+            AuthError::Unreachable(sanitize(&format!("{error}: {source}"), secrets))
+        }
         RmcpError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
             AuthError::Refused(format!(
                 "the authorization server {expected_issuer} claims to be {}",

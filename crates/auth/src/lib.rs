@@ -6,14 +6,15 @@
 //! each 401 and 403 to it, by the traits of `http_client::credentials`, which `credentials` implements. [`OAuthLogins`]
 //! has the accounts of all servers of an instance.
 //!
-//! - `discovery` finds the authorization server. `scopes` chooses which scopes to request there.
+//! - `discovery` finds the authorization server, and goes on after a place that fails (`metadata_walk`). `scopes` chooses which scopes to request there.
 //! - `login` gets the first tokens: the user agrees in a `browser`, which returns to `callback`.
 //! - `refresh` gets the next tokens without the user, by refresh token or by client credentials (`assertion`).
 //! - `refusal` decides what to do about a refused request. `revocation` ends a login.
 //! - `token_store` shares logins between the processes of the user, in the system's `keyring` where there is one.
 //!   `secret_store` has the values of `{keyring:NAME}` in the same keyring.
 //!
-//! rmcp speaks the protocol; this crate adds what rmcp leaves open.
+//! rmcp speaks the protocol; this crate adds what rmcp leaves open, and mends the answers that it does not read
+//! (`server_answers`).
 //!
 //! # Invariants
 //!
@@ -46,12 +47,14 @@ mod error;
 pub mod fuzz;
 pub mod keyring;
 mod login;
+mod metadata_walk;
 mod refresh;
 mod refusal;
 mod revocation;
 mod scopes;
 mod secret;
 pub mod secret_store;
+mod server_answers;
 mod shutdown_guard;
 pub mod token_store;
 

@@ -66,7 +66,9 @@ impl Account {
             if sent.as_ref() != Some(token) {
                 return Ok(ChallengeOutcome::Retry);
             }
-            if unix_time_s().saturating_sub(login.received_at) < MIN_REFUSAL_AGE_SECS {
+            // A time in the future, of a clock that was set back since, says nothing.
+            let age = unix_time_s().checked_sub(login.received_at);
+            if age.is_some_and(|age| age < MIN_REFUSAL_AGE_SECS) {
                 return Err(self.login_needed("the server rejects a token that was just issued"));
             }
         }

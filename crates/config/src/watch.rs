@@ -2,8 +2,8 @@
 //! saved.
 //!
 //! The directories are watched rather than the files: editors replace a file, and a watch of the file would follow the
-//! old one. If a file is a symbolic link, the directories of the link's targets are watched too, because any link on
-//! the way may change. A save causes many events, so a change is reported only after the events have stopped.
+//! old one. If a file or a directory on its way is a symbolic link, the directories of the link and of its target are watched
+//! too, because any link on the way may change. A save causes many events, so a change is reported only after the events have stopped.
 
 use super::referenced::FileStamp;
 use base::blocking;
@@ -235,8 +235,8 @@ fn may_change_files(event: &Event, names: &BTreeSet<OsString>) -> bool {
 /// The way to a file through directories and symbolic links.
 #[derive(Default)]
 struct Route {
-    /// The directories of the file and of every link target. A missing directory counts as its nearest ancestor that
-    /// exists.
+    /// The directories of every link on the way, of its target, and of the file. A missing directory counts as its nearest
+    /// ancestor that exists.
     directories: Vec<PathBuf>,
     /// The names of all files and directories on the way. Each of them may be a link.
     names: BTreeSet<OsString>,
@@ -245,21 +245,28 @@ struct Route {
 fn route_to(file: &Path) -> Route {
     let mut route = Route::default();
     let mut path = file.to_owned();
-    for _ in 0..MAX_SYMLINKS {
+    for _ in 0..=MAX_SYMLINKS {
         route.names.extend(path.iter().map(OsString::from));
-        let parent =
-            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-        let existing = parent.ancestors().find(|dir| dir.is_dir());
-        route.directories.extend(existing.map(Path::to_owned));
-        // A directory on the way may be the link, such as the `..data` that Kubernetes replaces.
-        if let Ok(real) = parent.canonicalize() {
-            route.names.extend(real.iter().map(OsString::from));
-            route.directories.push(real);
-        }
-        let Ok(target) = std::fs::read_link(&path) else { break };
-        path = parent.join(target);
+        let watched = parent_of(&path).ancestors().find(|dir| dir.is_dir()).map(Path::to_owned);
+        route.directories.extend(watched);
+        // The outermost link first, as the system does. A directory on the way may be the link, such as the `..data` that
+        // Kubernetes replaces.
+        let ancestors: Vec<_> = path.ancestors().collect();
+        let mut links = ancestors.into_iter().rev();
+        let link = links.find_map(|link| Some((link, std::fs::read_link(link).ok()?)));
+        let Some((link, target)) = link else { break };
+        route.directories.push(parent_of(link).to_owned());
+        let target = parent_of(link).join(target);
+        path = match path.strip_prefix(link) {
+            Ok(rest) if !rest.as_os_str().is_empty() => target.join(rest),
+            _ => target,
+        };
     }
     route
+}
+
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 #[cfg(test)]

@@ -15,11 +15,13 @@ use wire::protocol::STATELESS;
 
 /// Why a message has no answer. The text is a complete clause that follows "group X is not available: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("{message}{}", .advice.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default())]
 pub struct RemoteError {
     /// What can be done about it depends on this.
     pub kind: RemoteErrorKind,
     message: String,
+    /// What a user can do about it, mostly to the config.
+    advice: Option<String>,
     /// How long the server wants clients to wait before they try again (`Retry-After`).
     pub retry_after: Option<Duration>,
 }
@@ -52,7 +54,7 @@ pub enum RemoteErrorKind {
 
 impl RemoteError {
     fn new(kind: RemoteErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None }
+        Self { kind, message: message.into(), advice: None, retry_after: None }
     }
 
     /// A request to `url` that could not be sent, or whose response did not begin. `ca_file`: whether the config names
@@ -66,18 +68,13 @@ impl RemoteError {
         }
         if !error.is_connect() {
             return match is_not_http(error) && url.scheme() == "http" {
-                true => Self::config(format!(
-                    "{origin} does not answer with HTTP; if it speaks TLS, {}",
-                    advice::begin_with("https", url)
-                )),
+                true => Self::config(format!("{origin} does not answer with HTTP"))
+                    .with_advice(Some(format!("if it speaks TLS, {}", advice::begin_with("https", url)))),
                 false => Self::connection_lost(&root_cause(error)),
             };
         }
         if is_not_tls(error) {
-            return Self::config(format!(
-                "{origin} does not speak TLS; if it is a server of plain HTTP, {}",
-                advice::begin_with("http", url)
-            ));
+            return Self::config(format!("{origin} does not speak TLS")).with_advice(Some(plain_http(url)));
         }
         if let Some(reason) = certificate_error(error, ca_file) {
             let message = format!("the TLS certificate of {origin} was rejected: {reason}");
@@ -89,25 +86,41 @@ impl RemoteError {
         if let Some(error) = proxy::connect_error(error, url) {
             return error.into();
         }
+        let mut advice = advice::of_connect_error(error, url, connect_timeout);
         let reason = match root_cause(error) {
             _ if error.is_timeout() => {
                 format!("no connection within {} s (timeout.connect)", connect_timeout.as_secs_f32())
             }
-            reason if reason == "tls handshake eof" => format!(
-                "it closed the connection during the TLS handshake; if it is a server of plain HTTP, {}",
-                advice::begin_with("http", url)
-            ),
+            reason if reason == "tls handshake eof" => {
+                advice = Some(plain_http(url));
+                "it closed the connection during the TLS handshake".to_owned()
+            }
             reason => reason,
         };
-        let advice = advice::of_connect_error(error, url, connect_timeout);
         Self::unreachable(&format!("{origin} cannot be reached: {reason}")).with_advice(advice)
     }
 
     /// Adds what a user can do about it, if there is advice.
     pub(crate) fn with_advice(self, advice: Option<String>) -> Self {
-        match advice {
-            Some(advice) => Self { message: format!("{}; {advice}", self.message), ..self },
-            None => self,
+        Self { advice: advice.or(self.advice), ..self }
+    }
+
+    /// Puts what is known of better times in the place of the advice: the config was right then. An error without advice
+    /// that says what to do, and one of the server alone, stay.
+    #[must_use]
+    pub fn after_success(self, known: Option<String>) -> Self {
+        let is_servers_own = matches!(self.kind, RemoteErrorKind::Status(status) if status.is_server_error());
+        let is_vague = matches!(
+            self.kind,
+            RemoteErrorKind::Unreachable
+                | RemoteErrorKind::Status(_)
+                | RemoteErrorKind::InvalidResponse
+                | RemoteErrorKind::WrongAddress
+                | RemoteErrorKind::ConnectionLost
+        );
+        match !is_servers_own && (is_vague || self.advice.is_some()) {
+            true => Self { advice: known, ..self },
+            false => self,
         }
     }
 
@@ -175,13 +188,15 @@ impl RemoteError {
             RemoteErrorKind::WrongAddress,
             match target {
                 Some(target) => format!(
-                    "the server redirects to {}, which dynamic-mcp does not follow; is the path of \"url\" right? If that \
-                 is the right server, set \"url\" to its address",
+                    "the server redirects to {}, which dynamic-mcp does not follow",
                     target.origin().ascii_serialization()
                 ),
                 None => "the server answered with a redirect that has no valid Location header".to_owned(),
             },
         )
+        .with_advice(target.map(|_| {
+            "is the path of \"url\" right? If that is the right server, set \"url\" to its address".to_owned()
+        }))
     }
 
     /// The server at `url` answered with a web page. `title`: its title.
@@ -309,6 +324,11 @@ impl RemoteError {
             )
         )
     }
+}
+
+/// Returns advice for a server that may not speak TLS.
+fn plain_http(url: &Url) -> String {
+    format!("if it is a server of plain HTTP, {}", advice::begin_with("http", url))
 }
 
 /// Whether a server may answer with this status where it expects the other HTTP transport. The specification's rule for

@@ -57,6 +57,12 @@ struct KeySetState {
     has_failed: bool,
 }
 
+impl KeySetState {
+    fn is_old(&self) -> bool {
+        self.fetched.is_none_or(|fetched| fetched.elapsed() > MAX_AGE)
+    }
+}
+
 /// It is not known whether the key exists: it is not among those that were fetched, and they cannot be fetched again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoKeys;
@@ -93,10 +99,18 @@ impl KeySet {
         }
     }
 
+    /// Returns the keys that are known. Other ones after each fetch, which begins if they are old.
+    pub(crate) fn current(self: &Arc<Self>) -> Arc<Vec<Jwk>> {
+        if self.state.borrow().is_old() {
+            self.start_fetch();
+        }
+        self.state.borrow().keys.clone()
+    }
+
     /// Returns the key that is known, and whether all keys are old.
     fn known(&self, id: Option<&str>) -> (Option<Jwk>, bool) {
         let state = self.state.borrow();
-        let is_old = state.fetched.is_none_or(|fetched| fetched.elapsed() > MAX_AGE);
+        let is_old = state.is_old();
         let key = match id {
             Some(id) => state.keys.iter().find(|key| key.common.key_id.as_deref() == Some(id)),
             None => state.keys.first().filter(|_| state.keys.len() == 1),

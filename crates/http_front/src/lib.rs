@@ -4,7 +4,7 @@
 //!
 //! [`server`] accepts connections and drains them at the end. [`service`] takes each request through the same steps: the
 //! paths for health, the hosts and origins (`access`), who asks ([`authentication`], by the `tokens` of a file or those of an authorization
-//! server: `oauth`), how much (`limits`), the body
+//! server: `oauth`, with `verified_tokens`), how much (`limits`), the body
 //! (`request_body`), whether the headers agree with it (`mcp_headers`), and the answer (`response`), which ends with the
 //! token that it depends on (`grant`). MCP itself is in
 //! `front`: a [`RequestServer`](front::server::single_request::RequestServer) serves each request, and there is one for
@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //!
-//! - No request depends on an earlier one. Only limits and open requests are kept, in memory.
+//! - No request depends on an earlier one. Only limits, open requests and verified tokens are kept, in memory.
 //! - A header that another component may have acted on agrees with the body, or the request is refused.
 //! - Access is a condition of a whole answer: a stream is checked at each event, and every 10 s.
 //! - A request without a token that counts waits for its turn, however it is answered.
@@ -40,3 +40,4 @@ mod service;
 pub mod state;
 mod timed_stream;
 pub mod tokens;
+mod verified_tokens;

@@ -7,11 +7,13 @@
 use super::jwks::{JwksSource, KeySet, NoKeys};
 use super::jwt_signatures;
 use super::tokens::{Principal, UserProfile};
+use super::verified_tokens::VerifiedTokens;
+use base::clock::unix_time_s;
 use hyper::Uri;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -50,6 +52,7 @@ pub struct OAuthResource {
     /// In the order of the file.
     scopes: Vec<ScopeEntry>,
     keys: Arc<KeySet>,
+    verified: VerifiedTokens,
     /// The paths of the metadata.
     metadata_paths: [String; 2],
     /// The address of the metadata.
@@ -70,6 +73,9 @@ pub(crate) enum TokenError {
 #[derive(Deserialize)]
 struct Claims {
     sub: String,
+    /// When it expires, and since when it counts, in seconds since 1970.
+    exp: Value,
+    nbf: Option<Value>,
     /// The scopes, with spaces between them (RFC 9068).
     scope: Option<String>,
     /// The same, as some servers write them.
@@ -109,6 +115,7 @@ impl OAuthResource {
             metadata_url: format!("{scheme}://{authority}{metadata_path}"),
             metadata_paths: [WELL_KNOWN.to_owned(), metadata_path],
             keys: KeySet::new(JwksSource { url: file.jwks_uri, ca_file: file.ca_file }),
+            verified: VerifiedTokens::default(),
             resource: file.resource,
             issuer: file.issuer,
             scopes: file.scopes,
@@ -161,6 +168,10 @@ impl OAuthResource {
     ///
     /// It does not count.
     pub(crate) async fn principal(&self, token: &str) -> Result<Principal, TokenError> {
+        let keys = self.keys.current();
+        if let Some(principal) = self.verified.principal(&keys, token, unix_time_s()) {
+            return Ok(principal);
+        }
         let claims = self.claims(token).await?;
         if claims.sub.is_empty() || claims.sub.len() > MAX_SUBJECT_BYTES {
             return Err(TokenError::Invalid);
@@ -176,7 +187,14 @@ impl OAuthResource {
         let profile = entry.ok_or(TokenError::NoScope)?.profile();
         // So that no subject has the name of a bearer token.
         let name = format!("{} of {}", claims.sub, self.issuer);
-        Ok(Principal { name: name.into(), profile })
+        let principal = Principal { name: name.into(), profile };
+        // A token whose times are no whole seconds is verified each time.
+        let begin = claims.nbf.map_or(Some(0), |begin| begin.as_u64());
+        if let (Some(begin), Some(end)) = (begin, claims.exp.as_u64()) {
+            let times = begin.saturating_sub(LEEWAY_SECS)..=end.saturating_add(LEEWAY_SECS);
+            self.verified.add(&keys, token, principal.clone(), times);
+        }
+        Ok(principal)
     }
 
     async fn claims(&self, token: &str) -> Result<Claims, TokenError> {
@@ -242,7 +260,7 @@ fn checked(name: &str, url: &str) -> Result<Uri, String> {
 mod tests {
     use super::*;
 
-    fn file(change: impl FnOnce(&mut serde_json::Value)) -> Result<OAuthResource, String> {
+    fn file(change: impl FnOnce(&mut Value)) -> Result<OAuthResource, String> {
         let mut file = json!({
             "resource": "https://tools.example/team/mcp",
             "issuer": "https://login.example",
@@ -260,7 +278,7 @@ mod tests {
         let metadata = resource.metadata(path).unwrap();
         assert_eq!(resource.metadata("/.well-known/oauth-protected-resource"), Some(metadata.clone()));
         assert_eq!(resource.metadata("/.well-known/oauth-protected-resource/other"), None);
-        let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
+        let metadata: Value = serde_json::from_str(&metadata).unwrap();
         assert_eq!(metadata["resource"], "https://tools.example/team/mcp");
         assert_eq!(metadata["authorization_servers"], json!(["https://login.example"]));
         assert_eq!(metadata["scopes_supported"], json!(["admin", "mcp"]));
@@ -273,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_wrong_is_an_error() {
-        let error = |change: fn(&mut serde_json::Value)| file(change).err().unwrap();
+        let error = |change: fn(&mut Value)| file(change).err().unwrap();
         assert!(error(|file| file["issuer"] = json!("http://login.example")).contains("https://"));
         assert!(error(|file| file["jwks_uri"] = json!("ftp://localhost/")).contains("https://"));
         assert!(error(|file| file["resource"] = json!("not an address")).contains("no address"));

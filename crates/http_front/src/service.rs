@@ -7,7 +7,7 @@ use super::mcp_headers;
 use super::oauth::TokenError;
 use super::request_body::{self, RequestBodyError};
 use super::response::{AnswerLog, PendingAnswer, ResponseBody, document, json, status_of, text};
-use super::state::{HttpFront, MAX_HEAD_BYTES, Readiness};
+use super::state::{HttpFront, MAX_HEAD_BYTES, OpenRequestGuard, Readiness};
 use super::tokens::Principal;
 use base::fair;
 use front::errors;
@@ -122,6 +122,8 @@ async fn checked(
     // A refusal waits, too: a client that sends again at once, over and over, would take the time of the others.
     front.pause(wait).await;
     let (permit, _) = begun.map_err(too_many)?;
+    // Before its body has come, so that the end waits for it.
+    let open = (permit, front.open_request());
     let Some(server) = front.server(&principal.profile) else {
         let line = "the servers of this profile are not loaded yet: the request may be sent again\n";
         return Err(retry_later(StatusCode::SERVICE_UNAVAILABLE, SERVERS_RETRY, line));
@@ -141,7 +143,7 @@ async fn checked(
         }
         Err((error, _)) => return Err(bad_request(&NO_ID, errors::malformed(&error).into())),
     };
-    fair::on_behalf_of(user, begin(front, &server, &head.headers, request, grant, permit)).await
+    fair::on_behalf_of(user, begin(front, &server, &head.headers, request, grant, open)).await
 }
 
 /// Returns who makes a request that may be served.
@@ -228,7 +230,7 @@ async fn begin(
     headers: &HeaderMap,
     mut request: Request,
     grant: Grant,
-    permit: RequestPermit,
+    open: (RequestPermit, OpenRequestGuard),
 ) -> Result<PendingAnswer, Refused> {
     // A slice would keep the whole body while its answer is a stream.
     request.id = Raw::copy_from_slice(&request.id);
@@ -247,7 +249,6 @@ async fn begin(
     let caller = Caller { principal: name, keys: front.keys() };
     let answer = log.span.in_scope(|| server.serve(request, caller, output));
     let answer = answer.map_err(|error| refused(&id, era, error.into()))?;
-    let open = (permit, front.open_request());
     let answer: ResponseFuture = Box::pin(fair::on_behalf_of(user.clone(), async move {
         let _open = open;
         answer.await

@@ -21,9 +21,7 @@ use std::path::{Path, PathBuf, is_separator};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::blocking::{self, BlockingError};
-use base::redact;
-use command_advice::{advice, path_advice};
+use base::blocking;
 use config::dirs::expand_home;
 use config::env::{Env, get_var, is_same_var, set_var};
 use config::{GroupName, StdioConfig};
@@ -32,6 +30,7 @@ use serde::{Deserialize, Serialize};
 mod child_env;
 mod command_advice;
 pub mod direct;
+mod launch_error;
 mod launcher_args;
 mod launcher_vars;
 mod path;
@@ -39,10 +38,13 @@ mod path;
 pub(super) mod windows_command;
 
 pub use child_env::{ANCESTORS_VAR, OWN_VAR_PREFIX, OWNER_VAR, withheld_vars};
+pub use launch_error::LaunchError;
 pub use path::PathList;
 
 /// How long [`find_broken`] may take. The client waits for it.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(200);
+/// How long each start waits for the login shell: a program that is found without it may be another version.
+const SHELL_TIME: Duration = Duration::from_secs(2);
 /// How long the search for a command may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -90,125 +92,6 @@ impl fmt::Debug for Launch {
     }
 }
 
-/// Why a config entry cannot be executed. A retry does not help: the config or the machine has to change.
-///
-/// PATH is the only variable whose value is shown. Without it the user cannot fix a command that is not found.
-#[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
-    /// No directory of the child's PATH has the command.
-    #[error(
-        "command {:?} not found in PATH; {} (PATH: {searched})",
-        without_arguments(command), advice(command, found.as_deref())
-    )]
-    NotFound {
-        /// The command as the config entry has it.
-        command: String,
-        /// The child's PATH.
-        searched: PathList,
-        /// A file of that name on our own PATH or in a common directory for tools.
-        found: Option<PathBuf>,
-    },
-    /// A command with a slash, which is not searched for on PATH, does not exist.
-    #[error(
-        "command {:?} not found: there is no file {:?}; {}",
-        without_arguments(command), without_arguments(&path.to_string_lossy()), path_advice(command)
-    )]
-    NoSuchFile {
-        /// The command as the config entry has it.
-        command: String,
-        /// The absolute path that it means.
-        path: PathBuf,
-    },
-    /// The command is an address.
-    #[error("\"command\" is an address: write \"url\" in place of \"command\"")]
-    Address,
-    /// The command is a program together with its arguments.
-    #[error(
-        "\"command\" has arguments in it: write \"command\": {program:?}, and put the words after it into \"args\", \
-         each as a string of its own"
-    )]
-    HasArguments {
-        /// The program. The arguments are not shown, because they may hold secrets.
-        program: String,
-    },
-    /// The arguments of a launcher name nothing to start.
-    #[error("{launcher} gets no package to start: write \"args\": [{example}]")]
-    NoPackage {
-        /// The launcher.
-        launcher: String,
-        /// Its first arguments, as an example.
-        example: &'static str,
-    },
-    /// The first argument is several.
-    #[error(
-        "the first of \"args\" has several arguments in it: write \"args\": [{words}], each word as a string of its own"
-    )]
-    JoinedArguments {
-        /// The first words, in the notation of JSON.
-        words: String,
-    },
-    /// The file of the command exists and is not executable.
-    #[error("command {path:?} is not an executable file; {NOT_EXECUTABLE_ADVICE}")]
-    NotExecutable {
-        /// The absolute path of the file.
-        path: PathBuf,
-    },
-    /// The command is a directory.
-    #[error("command {path:?} is a directory; write the path of the program in it as \"command\"")]
-    Directory {
-        /// Its absolute path.
-        path: PathBuf,
-    },
-    /// The working directory does not exist, or is not a directory.
-    #[error(
-        "working directory {cwd:?} cannot be used ({reason}); create it, or set \"cwd\" to one that exists"
-    )]
-    Cwd {
-        /// The absolute path of the directory.
-        cwd: PathBuf,
-        /// Why it cannot be used.
-        reason: io::Error,
-    },
-    /// An argument cannot be passed to the program, or the program cannot be run.
-    #[cfg(windows)]
-    #[error("command {program:?} cannot be run: {reason}")]
-    CommandLine {
-        /// The absolute path of the program.
-        program: PathBuf,
-        /// Why. It names an argument by its position.
-        reason: String,
-    },
-    /// The directories of PATH or the working directory could not be looked at.
-    #[error("the search for the command {0}")]
-    Lookup(#[from] BlockingError),
-}
-
-/// What to do about a file that is not executable.
-const NOT_EXECUTABLE_ADVICE: &str = if cfg!(windows) {
-    "Windows runs .exe, .com, .cmd, .bat and .ps1; set its interpreter as \"command\""
-} else {
-    "run chmod +x on it, or set its interpreter as \"command\""
-};
-
-impl LaunchError {
-    /// Returns the error in a few words, for lists.
-    pub fn brief(&self) -> &'static str {
-        match self {
-            Self::NotFound { .. } | Self::NoSuchFile { .. } => "its command was not found",
-            Self::Address => "its command is an address",
-            Self::HasArguments { .. } => "its command has arguments in it",
-            Self::NoPackage { .. } => "its launcher gets no package",
-            Self::JoinedArguments { .. } => "its first argument is several",
-            Self::Directory { .. } => "its command is a directory",
-            Self::NotExecutable { .. } => "its command is not executable",
-            Self::Cwd { .. } => "its working directory cannot be used",
-            #[cfg(windows)]
-            Self::CommandLine { .. } => "its arguments cannot be passed to it",
-            Self::Lookup(_) => "its command could not be searched for",
-        }
-    }
-}
-
 /// An argument that is not looked at.
 const SOME_ARGUMENT: &str = "argument";
 
@@ -253,28 +136,45 @@ pub async fn find_broken<'s>(
         .collect()
 }
 
-/// Returns the command as errors show it: without what may be arguments, which may hold secrets.
-fn without_arguments(command: &str) -> String {
-    let is_path = command.starts_with(['/', '~', '.']) || Path::new(command).is_absolute();
-    // A path may contain spaces.
-    let end = if is_path { command.find(" -") } else { command.find(char::is_whitespace) };
-    let shown = redact::text(&command[..end.unwrap_or(command.len())]);
-    if end.is_some() { format!("{shown} …") } else { shown }
-}
-
 /// Determines the program, arguments, environment and working directory of the server that `stdio` configures.
 ///
-/// Takes milliseconds, or up to 2 s the first time that the login shell is asked for its PATH. A file system that hangs
-/// is awaited for 10 s.
+/// Takes milliseconds, or up to 2 s the first time that the login shell is asked for its PATH. If the command is not
+/// found without that PATH, the shell is awaited until it has had `shell_time`. A file system that hangs is awaited for
+/// 10 s.
 ///
 /// # Errors
 ///
 /// See [`LaunchError`].
-pub async fn prepare(stdio: &StdioConfig, process_env: &Env) -> Result<Launch, LaunchError> {
-    let login_path = match path::needs_login_path(stdio, process_env) {
-        true => path::login_path(process_env).await,
-        false => None,
-    };
+pub async fn prepare(
+    stdio: &StdioConfig,
+    process_env: &Env,
+    shell_time: Duration,
+) -> Result<Launch, LaunchError> {
+    if !path::needs_login_path(stdio, process_env) {
+        return prepare_with(stdio, process_env, None).await;
+    }
+    let mut login = path::login_path(process_env, SHELL_TIME).await;
+    let mut found = prepare_with(stdio, process_env, login.path).await;
+    if login.lack.is_some() && matches!(found, Err(LaunchError::NotFound { .. })) {
+        login = path::login_path(process_env, shell_time).await;
+        found = prepare_with(stdio, process_env, login.path).await;
+    }
+    if let Err(LaunchError::NotFound { lack, .. }) = &mut found {
+        *lack = login.lack;
+    }
+    found
+}
+
+/// Does the work of [`prepare`] on another thread, with the PATH of the login shell if it is needed and known.
+///
+/// # Errors
+///
+/// As [`prepare`].
+async fn prepare_with(
+    stdio: &StdioConfig,
+    process_env: &Env,
+    login_path: Option<OsString>,
+) -> Result<Launch, LaunchError> {
     let (stdio, process_env) = (stdio.clone(), process_env.clone());
     // Not on the runtime's only thread: a directory of PATH may be on a network file system that hangs.
     let found =
@@ -282,7 +182,7 @@ pub async fn prepare(stdio: &StdioConfig, process_env: &Env) -> Result<Launch, L
     found.await?
 }
 
-/// Does the work of [`prepare`]. Blocks. `login_path` is the PATH of the login shell, if it is needed.
+/// Does the work of [`prepare_with`]. Blocks.
 ///
 /// # Errors
 ///
@@ -387,7 +287,7 @@ fn find_program(
         Some(path) => Err(LaunchError::NoSuchFile { command: command.to_owned(), path }),
         None => {
             let found = path::fallback_dirs(process_env).find(&expanded, cwd, process_env);
-            Err(LaunchError::NotFound { command: command.to_owned(), searched, found })
+            Err(LaunchError::NotFound { command: command.to_owned(), searched, found, lack: None })
         }
     }
 }

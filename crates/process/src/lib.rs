@@ -22,7 +22,7 @@
 //!
 //! ```no_run
 //! # async fn example(stdio: &config::StdioConfig, env: &config::env::Env) -> anyhow::Result<()> {
-//! let launch = process::launch::prepare(stdio, env).await?;
+//! let launch = process::launch::prepare(stdio, env, std::time::Duration::ZERO).await?;
 //! let server = process::warden::Warden::new().spawn(launch).await?;
 //! println!("{}", server.pid);
 //! # Ok(())

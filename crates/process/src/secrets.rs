@@ -192,7 +192,9 @@ impl ResolverInner {
             // The command is the user's own, and gets what it would get in a terminal.
             inherit_env: InheritEnv::All,
         };
-        let launch = launch::prepare(&stdio, &self.process_env).await.map_err(|error| error.to_string())?;
+        let launch = launch::prepare(&stdio, &self.process_env, self.command_timeout)
+            .await
+            .map_err(|error| error.to_string())?;
         let process =
             self.warden.spawn(launch).await.map_err(|error| failed(format!("did not start: {error}")))?;
         drop(process.stdin);

@@ -47,7 +47,7 @@ use super::server_id::ServerId;
 pub use super::stop_timeouts::{StopTimeouts, exit_wait};
 use client::WardenClient;
 use handle::ClientCommand;
-use pool::{BothSilent, WardenPool};
+use pool::{BothSilent, MAX_COMMANDS, WardenPool};
 use protocol::{MAX_FRAME_BYTES, WardenMessage, WardenRequest};
 use upstream_pipes::open_pipes;
 
@@ -248,15 +248,18 @@ impl Warden {
         let (forked, begun) = oneshot::channel();
         let (reply, result) = oneshot::channel();
         let died = || SpawnAttemptError { error: SpawnError::warden_died(), may_retry: true };
-        commands.send(ClientCommand::Spawn { id, frame, descriptors, forked, reply }).map_err(|_| died())?;
-        // It is dropped if there is a result without a fork, or if the warden process is gone.
-        if timeout(reply_timeout, begun).await.is_err() {
+        let silent = |_| {
             let may_retry = self.0.retire(&commands).is_ok();
-            return Err(SpawnAttemptError { error: SpawnError::Timeout(reply_timeout), may_retry });
-        }
+            SpawnAttemptError { error: SpawnError::Timeout(reply_timeout), may_retry }
+        };
+        timeout(reply_timeout, pool::room_for_spawn(&commands)).await.map_err(silent)?;
+        let spawn = ClientCommand::Spawn { id, frame, descriptors, forked, reply };
+        commands.try_send(spawn).map_err(|_| died())?;
+        // It is dropped if there is a result without a fork, or if the warden process is gone.
+        drop(timeout(reply_timeout, begun).await.map_err(silent)?);
         match timeout(reply_timeout, result).await {
             Err(_) => {
-                commands.send(ClientCommand::Stop { id, timeouts: StopTimeouts::FAST }).ok();
+                commands.try_send(ClientCommand::Stop { id, timeouts: StopTimeouts::FAST }).ok();
                 let Launch { program, cwd, .. } = launch.clone();
                 Err(SpawnError::Hung { program, cwd, after: reply_timeout }.into())
             }
@@ -297,9 +300,7 @@ impl WardenInner {
     /// Returns the command channel of a warden process that is not known to have failed, and the id of the next
     /// upstream. Starts a warden process if there is none. Fails with `ShuttingDown` after a shutdown, and with
     /// `Warden` if the warden process cannot be started.
-    fn commands_and_next_id(
-        self: &Arc<Self>,
-    ) -> Result<(mpsc::UnboundedSender<ClientCommand>, u64), SpawnError> {
+    fn commands_and_next_id(self: &Arc<Self>) -> Result<(mpsc::Sender<ClientCommand>, u64), SpawnError> {
         let mut pool = self.pool.lock();
         if pool.is_shut_down {
             return Err(SpawnError::ShuttingDown);
@@ -313,7 +314,7 @@ impl WardenInner {
 
     /// Retires a silent warden process, so that the next spawn starts another one. Does nothing if it is retired or
     /// ended already. Fails if it is the current one and another one is retired.
-    fn retire(&self, silent: &mpsc::UnboundedSender<ClientCommand>) -> Result<(), BothSilent> {
+    fn retire(&self, silent: &mpsc::Sender<ClientCommand>) -> Result<(), BothSilent> {
         if let Some(pid) = self.pool.lock().retire(silent)? {
             let after = self.reply_timeout;
             tracing::warn!(
@@ -333,7 +334,7 @@ impl WardenInner {
         }
         if let Some(commands) = pool.current() {
             let lost = pool.lost(orphaned_pids);
-            commands.send(ClientCommand::EndOrphans(lost)).ok();
+            commands.try_send(ClientCommand::EndOrphans(lost)).ok();
         } else if let Err(error) = self.start(&mut pool, orphaned_pids) {
             tracing::warn!(%error, "failed to restart the warden process");
         }
@@ -345,10 +346,10 @@ impl WardenInner {
         self: &Arc<Self>,
         pool: &mut WardenPool,
         orphaned_pids: Vec<u32>,
-    ) -> io::Result<mpsc::UnboundedSender<ClientCommand>> {
+    ) -> io::Result<mpsc::Sender<ClientCommand>> {
         let ending_file = self.ending.as_ref().map(|ending| ending.file().as_fd().try_clone_to_owned());
         let ending_file = ending_file.transpose()?;
-        let (commands, receiver) = mpsc::unbounded_channel();
+        let (commands, receiver) = mpsc::channel(MAX_COMMANDS);
         let (client, child) = WardenClient::start(&self.program, &self.args, receiver, commands.downgrade())?;
         let hello = WardenRequest::Hello {
             version: protocol::VERSION,

@@ -41,6 +41,8 @@ mod sys;
 const TERMINATE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long callers wait beyond what a stop may take.
 const SLACK: Duration = Duration::from_millis(400);
+/// How many stops of one upstream may wait. Each of them says the same, or has less time.
+const MAX_STOPS: usize = 8;
 /// The interval at which a stop looks whether a job has processes. A job cannot be waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -66,7 +68,7 @@ pub struct Jobs(Arc<Mutex<RunningJobs>>);
 #[derive(Debug, Default)]
 struct RunningJobs {
     /// The upstreams that run, and some that have ended.
-    jobs: Vec<(mpsc::WeakUnboundedSender<StopTimeouts>, watch::Receiver<JobState>)>,
+    jobs: Vec<(mpsc::WeakSender<StopTimeouts>, watch::Receiver<JobState>)>,
     is_shut_down: bool,
 }
 
@@ -137,7 +139,7 @@ impl Jobs {
         let process = sys::start(&job, &line, &launch, &of_child).map_err(failed)?;
         drop(of_child);
         let pid = process.pid();
-        let (stop, stops) = mpsc::unbounded_channel();
+        let (stop, stops) = mpsc::channel(MAX_STOPS);
         let (state, states) = watch::channel(JobState::default());
         tokio::spawn(JobSupervisor { job, process, state, stops }.run());
         let mut running = self.0.lock();
@@ -161,7 +163,7 @@ impl Jobs {
             std::mem::take(&mut running.jobs)
         };
         for stop in jobs.iter().filter_map(|(stop, _)| stop.upgrade()) {
-            stop.send(timeouts).ok();
+            stop.try_send(timeouts).ok();
         }
         let stopped = async {
             for (_, mut state) in jobs {
@@ -181,7 +183,7 @@ pub struct JobHandle {
     /// Whether the process runs.
     state: watch::Receiver<JobState>,
     /// Stops it. The supervisor notices when it is dropped.
-    stop: mpsc::UnboundedSender<StopTimeouts>,
+    stop: mpsc::Sender<StopTimeouts>,
 }
 
 impl JobHandle {
@@ -196,8 +198,8 @@ impl JobHandle {
     /// The caller closes the process's stdin first. Returns as soon as no process is left, at the latest 3.4 s after
     /// `sigkill_after`.
     pub async fn stop(&self, timeouts: StopTimeouts) {
-        // Fails only if it is stopped already.
-        self.stop.send(timeouts).ok();
+        // Fails only if it is stopped already, or several stops are on their way.
+        self.stop.try_send(timeouts).ok();
         let longest = timeouts.sigkill_after + TERMINATE_TIMEOUT + SLACK;
         timeout(longest, self.state.clone().wait_for(|state| state.is_stopped)).await.ok();
     }
@@ -229,7 +231,7 @@ struct JobSupervisor {
     process: StartedProcess,
     state: watch::Sender<JobState>,
     /// Each is a stop; the end is that the handle was dropped.
-    stops: mpsc::UnboundedReceiver<StopTimeouts>,
+    stops: mpsc::Receiver<StopTimeouts>,
 }
 
 impl JobSupervisor {

@@ -119,7 +119,7 @@ impl SharedServers {
         if max_message_bytes > MAX_MESSAGE_BYTES {
             return Err(Declined::new("max_message_bytes is larger than a shared server allows"));
         }
-        let mut launch = launch::prepare(stdio, &self.process_env)
+        let mut launch = launch::prepare(stdio, &self.process_env, Duration::ZERO)
             .await
             .map_err(|_| Declined::new("its command cannot be run"))?;
         scope::set_directory(share, stdio, &self.process_env, &mut launch);

@@ -277,11 +277,11 @@ impl Catalog {
         }
     }
 
-    /// Returns how long ago the catalog was read.
-    pub fn age(&self) -> Duration {
+    /// Returns how long ago the catalog was read. `None`: not known, because the clock was set back since.
+    pub fn age(&self) -> Option<Duration> {
         match self.source {
-            CatalogSource::Live(at) => at.elapsed(),
-            CatalogSource::Cached(at) | CatalogSource::Borrowed(at) => at.elapsed().unwrap_or_default(),
+            CatalogSource::Live(at) => Some(at.elapsed()),
+            CatalogSource::Cached(at) | CatalogSource::Borrowed(at) => at.elapsed().ok(),
         }
     }
 

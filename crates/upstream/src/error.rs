@@ -51,7 +51,7 @@ pub enum UpstreamError {
         step: &'static str,
         /// How long the answer was awaited.
         after: Duration,
-        /// The setting of `timeout` that limits this; `None` if the attempt was ended early.
+        /// The setting of `timeout` that limits this; `None` if the attempt was ended early, or the limit sufficed before.
         setting: Option<&'static str>,
         /// What the process printed.
         output: ServerOutput,
@@ -188,6 +188,21 @@ impl UpstreamError {
             "the process was not started within {seconds} s (timeout.connect); if its disk is slow, {raise}"
         );
         Self::Spawn { message }
+    }
+
+    /// Leaves out advice about the config, which the server worked with until `known` says. The reason stays.
+    pub(crate) fn after_success(self, known: &str) -> Self {
+        match self {
+            Self::Withheld(error) => Self::Withheld(Arc::new(error.in_full().clone().after_success(known))),
+            Self::Remote(error) => Self::Remote(error.after_success(Some(known.to_owned()))),
+            Self::TimedOut { step, after, output, .. } => {
+                Self::TimedOut { step, after, setting: None, output: output.after_success(known) }
+            }
+            Self::Exited { step, how, output, .. } => {
+                Self::Exited { step, how, output: output.after_success(known), withheld: Vec::new() }
+            }
+            error => error,
+        }
     }
 
     /// Adds the request that waited for an answer when the connection ended, and the lines of stdout that are not MCP.

@@ -9,7 +9,7 @@
 //! groups share.
 
 use crate::backoff::jitter;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, CatalogSource};
 use crate::connection::lease::{Lease, LiveConnection};
 use crate::connection::{AttemptError, AttemptResult, Connect, Connection, Grace};
 use crate::error::UpstreamError;
@@ -19,6 +19,7 @@ use crate::select::{notified_after, optional, until};
 use crate::snapshot::Snapshot;
 use crate::stats::GroupStats;
 use crate::transport::remote::driver::MAX_IN_FLIGHT_REQUESTS;
+use base::clock::{unix_time_s, utc_minute};
 use base::fair::Shares;
 use common::{SharedState, in_slot};
 use config::GroupName;
@@ -94,6 +95,7 @@ pub fn create(
         attempt: None,
         urgent: Arc::default(),
         connection: None,
+        last_use: None,
         closing: predecessor,
         refresh_not_before: None,
         refresh: None,
@@ -134,6 +136,8 @@ struct Task<C> {
     urgent: Arc<Notify>,
     /// The live connection.
     connection: Option<Connection>,
+    /// When a connection was made or, since the last one ended, last used.
+    last_use: Option<Instant>,
     /// The end of the last connection. The next attempt begins after it.
     closing: Option<BoxFuture<'static, ()>>,
     /// When the catalog may be read again at the server's request.
@@ -275,7 +279,8 @@ impl<C: Connect> Task<C> {
         });
         self.urgent = Arc::default();
         let slot = (!requested).then(|| (self.shared.slots.clone(), self.urgent.clone()));
-        let attempt = refresh::connect_and_observe(self.connect.connect(server), self.snapshot.pins.clone());
+        let (attempt, pins) = (self.connect.connect(server), self.snapshot.pins.clone());
+        let attempt = refresh::connect_and_observe(attempt, pins, self.worked_until());
         let attempt = async move {
             match slot {
                 Some((slots, urgent)) => in_slot(slots, &urgent, Box::pin(attempt)).await,
@@ -294,6 +299,7 @@ impl<C: Connect> Task<C> {
             Ok((connection, mut catalog)) => {
                 catalog.connect_time = took;
                 self.set_catalog(catalog);
+                self.last_use = Some(Instant::now());
                 (self.connection, self.snapshot.lost, self.snapshot.starting) =
                     (Some(connection), None, None);
                 self.apply(Event::Succeeded);
@@ -303,6 +309,18 @@ impl<C: Connect> Task<C> {
                 self.apply(Event::Failed(Arc::new(error), jitter()));
             }
         }
+    }
+
+    /// Says when a connection with this config last worked, here or in an earlier process. `None`: never, or the clock
+    /// was set back since.
+    fn worked_until(&self) -> Option<String> {
+        let ago = match (self.last_use, self.snapshot.catalog.as_ref()?.source) {
+            (Some(last_use), _) => last_use.elapsed(),
+            (None, CatalogSource::Cached(read_at)) => read_at.elapsed().ok()?,
+            (None, CatalogSource::Live(_) | CatalogSource::Borrowed(_)) => return None,
+        };
+        let until = utc_minute(unix_time_s().saturating_sub(ago.as_secs()));
+        Some(format!("it worked until {until}"))
     }
 
     /// Gives every waiting caller a lease. If the connection is lost already, they continue to wait.
@@ -319,6 +337,7 @@ impl<C: Connect> Task<C> {
 
     fn connection_ended(&mut self) {
         let Some(connection) = self.connection.take() else { return };
+        self.last_use = Some(connection.live.usage().last_activity);
         self.snapshot.lost = connection.live.lost.get().cloned();
         let why = self.snapshot.lost.as_ref().map(|lost| lost.in_full().to_string()).unwrap_or_default();
         tracing::warn!(%why, "connection lost, will reconnect on use");

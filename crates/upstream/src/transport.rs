@@ -210,7 +210,8 @@ impl Transport {
 
     /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each message of a remote
     /// server; for a process, the reader of the lines has to limit them. `log` gets what a process writes to stderr.
-    /// Starting a process may take `timeout.connect`, once its predecessor has ended. Nothing is sent to a remote server yet.
+    /// Starting a process may take `timeout.connect`, once its predecessor has ended and the login shell, if its PATH is
+    /// needed, has had `shell_time`. Nothing is sent to a remote server yet.
     ///
     /// # Errors
     ///
@@ -222,6 +223,7 @@ impl Transport {
         group: &GroupName,
         server: &ServerConfig,
         max_message_bytes: usize,
+        shell_time: Duration,
         log: &ServerLog,
     ) -> Result<OpenTransport<TransportHandle>, UpstreamError> {
         let connect_timeout = server.timeout.connect;
@@ -232,7 +234,7 @@ impl Transport {
         }
         match &server.endpoint {
             Endpoint::Stdio(stdio) => {
-                let written = process::launch::prepare(stdio, &self.process_env).await?;
+                let written = process::launch::prepare(stdio, &self.process_env, shell_time).await?;
                 self.warden.predecessor_ended(written.server_id()).await;
                 let start = self.direct.choose(server.common.launcher, stdio, written).await;
                 let env = &self.process_env;

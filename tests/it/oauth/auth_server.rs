@@ -48,6 +48,10 @@ pub(crate) struct ServerState {
     pub(crate) is_stateless: bool,
     /// This path redirects to that URL.
     pub(crate) redirected_path: Option<(&'static str, String)>,
+    /// Replies in place of those of these paths: a status, and a body of JSON.
+    pub(crate) documents: BTreeMap<&'static str, (u16, String)>,
+    /// The media type of token responses.
+    pub(crate) token_media_type: Option<&'static str>,
     /// Registered clients get a secret.
     pub(crate) issues_client_secret: bool,
     /// It has no metadata, and its endpoints are at the root, as in MCP 2025-03-26.
@@ -187,6 +191,9 @@ fn reply(state: &mut ServerState, origin: &str, request: &Request) -> Option<Rep
     if let Some((_, to)) = state.redirected_path.as_ref().filter(|(redirected, _)| *redirected == path) {
         return Some(Reply::status(302).with_header("Location", to));
     }
+    if let Some((status, body)) = state.documents.get(path) {
+        return Some(Reply::text(*status, "application/json", body.as_str()));
+    }
     let at_root = format!("/as{path}");
     match if state.has_no_metadata && path != "/mcp" { &at_root } else { path } {
         "/.well-known/oauth-protected-resource/mcp" => json_reply(&overridden(
@@ -304,7 +311,8 @@ fn token_reply(state: &mut ServerState, request: &Request) -> Option<Reply> {
     let granted = response["scope"].as_str().unwrap_or_default().to_owned();
     state.access_tokens.insert(access, (granted.clone(), expires_at));
     state.refresh_tokens.insert(refresh, (granted, false));
-    json_reply(&response)
+    let media_type = state.token_media_type.unwrap_or("application/json");
+    Some(Reply::text(200, media_type, response.to_string()))
 }
 
 /// Whether the request is from the client `me`, with its secret `s3cret-word` or a signed assertion.

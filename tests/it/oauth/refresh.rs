@@ -55,6 +55,18 @@ fn a_refused_token_is_refreshed_once() {
 }
 
 #[test]
+fn a_refused_token_is_refreshed_after_the_clock_was_set_back() {
+    let fixture = Fixture::new();
+    fixture.log_in();
+    let mut login = fixture.stored_login();
+    login["received_at"] = json!(login["received_at"].as_u64().unwrap() + 3600);
+    std::fs::write(&fixture.login_files()[0], login.to_string()).unwrap();
+    fixture.auth_server.state().revoke_access();
+    assert_eq!(fixture.proxy().call_text("g", "echo", json!({"text": "a"})), "a");
+    assert_eq!(fixture.auth_server.grants("refresh_token").len(), 1);
+}
+
+#[test]
 fn a_rejected_refresh_token_is_not_used_again() {
     let fixture = Fixture::new();
     fixture.log_in_with_expired_token();

@@ -5,6 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs;
+#[cfg(unix)]
+use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -106,6 +108,24 @@ fn the_end_waits_for_open_requests_and_ends_streams() {
     assert!(response.text().contains("\"result\""), "the open call was answered");
     let (status, _) = served.proxy.wait_for_exit();
     assert!(status.success() && begin.elapsed() < Duration::from_secs(25), "{status} {:?}", begin.elapsed());
+}
+
+#[test]
+#[cfg(unix)]
+fn the_end_waits_for_a_body_that_is_arriving() {
+    let mut served = Served::start(&config([]), &[]);
+    wait_until("it is ready", || served.send(READY).status == 200);
+    let request = stateless_post(&[], "tools/list", json!({}));
+    let (sent, rest) = request.split_at(request.len() - 10);
+    let mut open = served.begin(sent);
+    wait_until("the head was read", || served.send(READY).status == 200);
+    let pid = nix::unistd::Pid::from_raw(served.proxy.pid().try_into().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    // Longer than the end waits for requests that may still come.
+    std::thread::sleep(Duration::from_secs(4));
+    open.write_all(rest.as_bytes()).unwrap();
+    assert_eq!(read_head(open).status, 200);
+    assert!(served.proxy.wait_for_exit().0.success());
 }
 
 /// Kubernetes mounts a ConfigMap or a Secret as links to files in a directory that is itself behind the link `..data`. A

@@ -134,7 +134,7 @@ impl StoredLogin {
             access_token: Some(Secret::new(response.access_token().secret().clone())),
             refresh_token: refresh_token.or(self.refresh_token),
             received_at,
-            expires_at: response.expires_in().map(|lifetime| received_at + lifetime.as_secs()),
+            expires_at: response.expires_in().map(|lifetime| received_at.saturating_add(lifetime.as_secs())),
             granted_scopes: granted.unwrap_or(previously_granted),
             ended: None,
             unregistered: None,

@@ -61,7 +61,7 @@ pub(super) fn group_json(
         "p50Ms": percentiles.map(|(p50, _)| fractional_millis(p50)),
         "p95Ms": percentiles.map(|(_, p95)| fractional_millis(p95)),
         "cached": catalog.map(|catalog| !matches!(catalog.source, CatalogSource::Live(_))),
-        "catalogAgeS": catalog.map(|catalog| catalog.age().as_secs()),
+        "catalogAgeS": catalog.and_then(|catalog| Some(catalog.age()?.as_secs())),
         "server": info.and_then(|info| info.title.as_deref()).map(one_line),
         "version": info.and_then(|info| info.version.as_deref()).map(one_line),
         "protocolVersion": info.map(|info| one_line(&info.protocol_version)),
@@ -69,7 +69,7 @@ pub(super) fn group_json(
         "leftOff": catalog.map(|catalog| catalog.left_off.texts()),
         "changedTools": changed_tools_json(snapshot, &changes),
         "pinProblem": changes.problem.as_ref().map(PinProblem::text),
-        "serverReplacedS": changes.replaced_s.map(age_s),
+        "serverReplacedS": changes.replaced_s.and_then(age_s),
     })
 }
 
@@ -90,7 +90,7 @@ pub(super) fn group_line(
     if let (Some(catalog), Some(tools)) = (&snapshot.catalog, snapshot.allowed_tools()) {
         line.push_str(&format!(", {tools} tools"));
         if !matches!(catalog.source, CatalogSource::Live(_)) {
-            line.push_str(&format!(" as of {} ago", in_largest_unit(catalog.age())));
+            line.push_str(&format!(" as of {} ago", ago(catalog.age())));
         }
     }
     if let Some(at) = snapshot.next_attempt {
@@ -226,7 +226,7 @@ fn change_notes(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
         notes.push(format!("{effect}: {}", problem.text()));
     }
     if let Some(at) = changes.replaced_s.filter(|_| server.common.pin_tools) {
-        let ago = in_largest_unit(Duration::from_secs(age_s(at)));
+        let ago = ago(age_s(at).map(Duration::from_secs));
         notes.push(format!(
             "its command or address changed {ago} ago, and its tools were trusted as they were then; confirm with `{approve}`"
         ));
@@ -234,9 +234,13 @@ fn change_notes(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
     notes
 }
 
-/// Returns how long ago a time in seconds since 1970 was.
-fn age_s(at: u64) -> u64 {
-    unix_time_s().saturating_sub(at)
+/// Returns how long ago a time in seconds since 1970 was. `None`: not known, because the clock was set back since.
+fn age_s(at: u64) -> Option<u64> {
+    unix_time_s().checked_sub(at)
+}
+
+fn ago(age: Option<Duration>) -> String {
+    age.map_or_else(|| "some time".to_owned(), in_largest_unit)
 }
 
 /// Returns the last failure of a group without a connection, and the number of failed attempts in a row.

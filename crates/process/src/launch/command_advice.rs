@@ -1,14 +1,20 @@
 //! What the user can do about a command that is not found.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use config::nearest::nearest;
 
 /// Returns what the user can do about a command that is not found on the child's PATH. `found` is a file of this name
-/// in another directory.
-pub(super) fn advice(command: &str, found: Option<&Path>) -> String {
+/// in another directory. `lack`: the login shell that has printed no PATH, and how long ago it was asked.
+pub(super) fn advice(command: &str, found: Option<&Path>, lack: Option<&(PathBuf, Duration)>) -> String {
     match found {
         Some(found) => format!("it is at {found:?}: write this absolute path as \"command\""),
+        None if let Some((shell, time)) = lack => format!(
+            "it may be on the PATH of your login shell, but {shell:?} has printed none in {} s: call again, make its start-up \
+             files faster, or write the absolute path of the program as \"command\"",
+            time.as_secs()
+        ),
         None if command.contains(char::is_whitespace) => {
             "if it contains arguments, move them to \"args\"".to_owned()
         }

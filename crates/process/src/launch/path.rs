@@ -1,8 +1,8 @@
 //! The PATH of a child process, and the lookup of its command.
 //!
 //! A desktop starts programs with a PATH that lacks the user's tools. In that case the child's PATH is extended by the
-//! PATH of the user's login shell, which is asked at most once in the life of our process, and by the directories where
-//! package managers install tools.
+//! PATH of the user's login shell, which is asked until it has answered once, and by the directories where package managers
+//! install tools.
 
 use std::collections::BTreeSet;
 use std::env::{join_paths, split_paths};
@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use base::text::Visible;
 use config::StdioConfig;
@@ -21,10 +22,11 @@ mod login_shell;
 /// Other systems give the user's PATH to desktop programs too.
 #[cfg(not(unix))]
 mod login_shell {
+    use crate::launch::path::LoginPath;
     use config::env::Env;
 
-    pub(super) async fn path(_: &Env) -> Option<std::ffi::OsString> {
-        None
+    pub(super) async fn path(_: &Env, _: std::time::Duration) -> LoginPath {
+        LoginPath::default()
     }
 }
 
@@ -105,10 +107,18 @@ pub(super) fn needs_login_path(stdio: &StdioConfig, process_env: &Env) -> bool {
     cfg!(unix) && should_extend_path(stdio, process_env) && fs::File::open("/dev/tty").is_err()
 }
 
-/// Returns the PATH of the login shell, which is started on the first call only. That takes up to 2 s. `None` if it is
-/// not known.
-pub(super) async fn login_path(process_env: &Env) -> Option<OsString> {
-    login_shell::path(process_env).await
+/// The PATH of the user's login shell.
+#[derive(Default)]
+pub(super) struct LoginPath {
+    /// `None`: the shell has printed none.
+    pub(super) path: Option<OsString>,
+    /// The shell that has printed none, and how long ago it was asked.
+    pub(super) lack: Option<(PathBuf, Duration)>,
+}
+
+/// Returns the PATH of the login shell, which is awaited until it has had this `time`. It goes on in the background.
+pub(super) async fn login_path(process_env: &Env, time: Duration) -> LoginPath {
+    login_shell::path(process_env, time).await
 }
 
 /// Returns the extended PATH of the child: that of the login shell, ours, on Unix that of the system, then the tool

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use super::command_advice::advice;
 use super::*;
 use config::InheritEnv;
 
@@ -136,7 +137,7 @@ fn launchers_that_are_missing_or_misspelled_are_named() {
         ("pyhton3", "did you mean \"python3\"? install it, or write its absolute path as \"command\""),
         ("my-server", "install it, or write its absolute path as \"command\""),
     ] {
-        assert_eq!(advice(command, None), expected);
+        assert_eq!(advice(command, None, None), expected);
     }
 }
 
@@ -260,9 +261,9 @@ async fn neither_errors_nor_debug_output_show_a_value() {
     stdio.env.insert("KEY".into(), "canary".into());
     stdio.args.push("--token=canary".into());
     let mut process_env = process_env(MIXED_VARS, dir.path());
-    let error = prepare(&stdio, &process_env).await.unwrap_err();
+    let error = prepare(&stdio, &process_env, Duration::ZERO).await.unwrap_err();
     stdio.command = executable(dir.path(), "server").to_str().unwrap().to_owned();
     process_env.vars.insert("OTHER".into(), "canary".into());
-    let launch = prepare(&stdio, &process_env).await.unwrap();
+    let launch = prepare(&stdio, &process_env, Duration::ZERO).await.unwrap();
     assert!(!format!("{error} {error:?} {process_env:?} {launch:?}").contains("canary"));
 }

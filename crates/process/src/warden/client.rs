@@ -45,9 +45,9 @@ pub(super) struct WardenClient {
     /// Bytes that were received and not decoded yet.
     input: BytesMut,
     /// The commands of the handles.
-    commands: mpsc::UnboundedReceiver<ClientCommand>,
+    commands: mpsc::Receiver<ClientCommand>,
     /// For the handles of new processes.
-    command_sender: mpsc::WeakUnboundedSender<ClientCommand>,
+    command_sender: mpsc::WeakSender<ClientCommand>,
     /// The upstreams by id.
     processes: HashMap<u64, TrackedProcess>,
     /// Whether a `Shutdown` was sent, so that the socket is going to be closed.
@@ -77,8 +77,8 @@ impl WardenClient {
     pub(super) fn start(
         program: &Path,
         args: &[OsString],
-        commands: mpsc::UnboundedReceiver<ClientCommand>,
-        command_sender: mpsc::WeakUnboundedSender<ClientCommand>,
+        commands: mpsc::Receiver<ClientCommand>,
+        command_sender: mpsc::WeakSender<ClientCommand>,
     ) -> io::Result<(Self, process::Child)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;

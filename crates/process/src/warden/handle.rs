@@ -71,7 +71,7 @@ pub struct ProcessHandle {
     /// Whether the process runs.
     state: watch::Receiver<ProcessState>,
     /// Weak, so that the warden process ends when its last [`Warden`](super::Warden) is dropped.
-    commands: mpsc::WeakUnboundedSender<ClientCommand>,
+    commands: mpsc::WeakSender<ClientCommand>,
 }
 
 /// What is known of an upstream process.
@@ -88,7 +88,7 @@ impl ProcessHandle {
     pub(super) fn new(
         id: u64,
         state: watch::Receiver<ProcessState>,
-        commands: mpsc::WeakUnboundedSender<ClientCommand>,
+        commands: mpsc::WeakSender<ClientCommand>,
     ) -> Self {
         Self { id, state, commands }
     }
@@ -107,11 +107,13 @@ impl ProcessHandle {
     /// have survived SIGKILL for 3 s; in any case 4 s after `sigkill_after`, and at once if the warden is gone.
     pub async fn stop(&self, timeouts: StopTimeouts) {
         let Some(commands) = self.commands.upgrade() else { return };
-        if commands.send(ClientCommand::Stop { id: self.id, timeouts }).is_err() {
-            return;
-        }
         let mut state = self.state.clone();
-        timeout(timeouts.sigkill_after + STOP_SLACK, state.wait_for(|state| state.is_stopped)).await.ok();
+        let stopped = async {
+            if commands.send(ClientCommand::Stop { id: self.id, timeouts }).await.is_ok() {
+                state.wait_for(|state| state.is_stopped).await.ok();
+            }
+        };
+        timeout(timeouts.sigkill_after + STOP_SLACK, stopped).await.ok();
     }
 }
 
@@ -120,8 +122,9 @@ impl Drop for ProcessHandle {
         if !self.state.borrow().is_stopped
             && let Some(commands) = self.commands.upgrade()
         {
-            // Fails only if the client task has ended. Then the warden process ends the upstream.
-            commands.send(ClientCommand::Stop { id: self.id, timeouts: StopTimeouts::ORDINARY }).ok();
+            // Fails only if the client task has ended, or if a thousand commands wait for a warden process that is stuck.
+            // The end of the warden process then is that of the upstream.
+            commands.try_send(ClientCommand::Stop { id: self.id, timeouts: StopTimeouts::ORDINARY }).ok();
         }
     }
 }

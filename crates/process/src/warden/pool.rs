@@ -5,12 +5,21 @@
 //! closed. If the other one becomes silent too before that, spawns fail until it works again.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 
 use super::handle::ClientCommand;
 use super::protocol::LostUpstreams;
 use crate::held_process::HeldProcess;
+
+/// How many commands may wait for a warden process that does not read.
+pub(super) const MAX_COMMANDS: usize = 1024;
+/// How many of them may wait when a spawn is added. The others are stops, of which a process has two at most.
+const MAX_WAITING_SPAWNS: usize = 64;
+/// How often a spawn looks whether others were sent.
+const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The warden processes, and the ids of upstreams, which they share.
 #[derive(Debug, Default)]
@@ -28,9 +37,8 @@ pub(super) struct WardenPool {
 /// A warden process that is not known to have ended.
 #[derive(Debug)]
 struct WardenProcess {
-    /// To its client task, which ends if this is dropped. Unbounded, because its senders are bounded: each waits for
-    /// the result of its spawn, and a process has at most two stops.
-    commands: mpsc::UnboundedSender<ClientCommand>,
+    /// To its client task, which ends if this is dropped.
+    commands: mpsc::Sender<ClientCommand>,
     /// Its pid.
     pid: Option<u32>,
     /// Continues and kills it at the end. `None` where the system has no such descriptors.
@@ -41,13 +49,13 @@ struct WardenProcess {
 
 impl WardenPool {
     /// Returns the commands of the warden process that spawns; `None` if one has to be started.
-    pub(super) fn current(&mut self) -> Option<mpsc::UnboundedSender<ClientCommand>> {
+    pub(super) fn current(&mut self) -> Option<mpsc::Sender<ClientCommand>> {
         self.forget_ended();
         Some(self.current.as_ref()?.commands.clone())
     }
 
     /// Adds a warden process, which gets the spawns from now on.
-    pub(super) fn add(&mut self, commands: mpsc::UnboundedSender<ClientCommand>, pid: Option<u32>) {
+    pub(super) fn add(&mut self, commands: mpsc::Sender<ClientCommand>, pid: Option<u32>) {
         let held = pid.and_then(|pid| HeldProcess::open(pid.cast_signed()).ok());
         self.current = Some(WardenProcess { commands, pid, held, ids: self.next_id..u64::MAX });
     }
@@ -64,10 +72,7 @@ impl WardenPool {
     /// # Errors
     ///
     /// Fails if it is the current one and another one is retired.
-    pub(super) fn retire(
-        &mut self,
-        silent: &mpsc::UnboundedSender<ClientCommand>,
-    ) -> Result<Option<u32>, BothSilent> {
+    pub(super) fn retire(&mut self, silent: &mpsc::Sender<ClientCommand>) -> Result<Option<u32>, BothSilent> {
         self.forget_ended();
         let is_silent = |process: &mut WardenProcess| process.commands.same_channel(silent);
         if self.retired.is_some() && self.current.as_mut().is_some_and(is_silent) {
@@ -76,7 +81,7 @@ impl WardenPool {
         let Some(mut process) = self.current.take_if(is_silent) else { return Ok(None) };
         process.ids.end = self.next_id;
         // Fails if its client task has ended just now.
-        process.commands.send(ClientCommand::Retire).ok();
+        process.commands.try_send(ClientCommand::Retire).ok();
         Ok(self.retired.insert(process).pid)
     }
 
@@ -93,9 +98,7 @@ impl WardenPool {
     }
 
     /// Makes every later spawn fail. Hands over the warden processes: their commands, and the processes with their pids.
-    pub(super) fn shut_down(
-        &mut self,
-    ) -> (Vec<mpsc::UnboundedSender<ClientCommand>>, Vec<(u32, HeldProcess)>) {
+    pub(super) fn shut_down(&mut self) -> (Vec<mpsc::Sender<ClientCommand>>, Vec<(u32, HeldProcess)>) {
         self.is_shut_down = true;
         let (mut commands, mut held) = (Vec::new(), Vec::new());
         for process in self.retired.take().into_iter().chain(self.current.take()) {
@@ -122,6 +125,13 @@ impl WardenPool {
     }
 }
 
+/// Waits until a spawn may be added to the commands of a warden process. The caller limits the time.
+pub(super) async fn room_for_spawn(commands: &mpsc::Sender<ClientCommand>) {
+    while MAX_COMMANDS - commands.capacity() >= MAX_WAITING_SPAWNS && !commands.is_closed() {
+        sleep(ROOM_POLL_INTERVAL).await;
+    }
+}
+
 /// The current warden process is silent, and the retired one has upstreams still.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BothSilent;
@@ -129,13 +139,31 @@ pub(super) struct BothSilent;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::Launch;
+    use crate::warden::Warden;
+    use tokio::task::JoinSet;
+
+    #[tokio::test]
+    async fn a_warden_process_that_does_not_read_gets_few_spawns() {
+        let warden = Warden::with_reply_timeout("/missing".into(), Vec::new(), Duration::from_millis(200));
+        let (commands, receiver) = mpsc::channel(MAX_COMMANDS);
+        warden.0.pool.lock().add(commands, None);
+        let launch = Launch { program: "/x".into(), args: Vec::new(), env: Vec::new(), cwd: "/".into() };
+        let mut spawns = JoinSet::new();
+        for _ in 0..2 * MAX_WAITING_SPAWNS {
+            let (warden, launch) = (warden.clone(), launch.clone());
+            spawns.spawn(async move { warden.spawn(launch).await.is_err() });
+        }
+        assert!(spawns.join_all().await.into_iter().all(|failed| failed));
+        assert_eq!(receiver.len(), MAX_WAITING_SPAWNS + 1, "and that it is retired");
+    }
 
     #[test]
     fn one_silent_warden_process_is_retired_and_keeps_its_ids() {
         let mut pool = WardenPool::default();
         let add = |pool: &mut WardenPool, pid| {
             assert!(pool.current().is_none());
-            let (commands, receiver) = mpsc::unbounded_channel();
+            let (commands, receiver) = mpsc::channel(MAX_COMMANDS);
             pool.add(commands.clone(), Some(pid));
             assert!(pool.current().unwrap().same_channel(&commands));
             pool.take_id();

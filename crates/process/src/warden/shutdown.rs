@@ -28,7 +28,7 @@ impl Warden {
         let (all, processes) = self.0.pool.lock().shut_down();
         stopped_wardens::resume(processes.iter().map(|(_, process)| process));
         for commands in &all {
-            commands.send(ClientCommand::Shutdown { timeouts }).ok();
+            commands.try_send(ClientCommand::Shutdown { timeouts }).ok();
         }
         let closed = async {
             for commands in &all {

@@ -1,6 +1,6 @@
 //! The host's socket: accepts sessions, and decides when the host ends.
 
-use super::registry::Registry;
+use super::registry::{MAX_SERVERS, Registry};
 use super::session;
 use super::systemd_scope;
 use crate::confinement::Confinement;
@@ -64,7 +64,7 @@ impl HostSocket {
         let own = Confinement::read_own().map_err(io::Error::other)?;
         let own = Arc::new(own);
         let warden = Warden::with_ending_servers(EndingServers::open(&self.dir)?);
-        let (new_servers, mut added_servers) = mpsc::unbounded_channel();
+        let (new_servers, mut added_servers) = mpsc::channel(MAX_SERVERS);
         let registry = Registry::new(warden.clone(), self.dir.clone(), new_servers);
         // Before a server is started, so that the servers are in the scope as well.
         let _scope = JoinSet::from_iter([systemd_scope::enter(

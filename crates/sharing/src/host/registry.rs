@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, watch};
 
 /// How many servers a host runs. Further ones are private.
-const MAX_SERVERS: usize = 64;
+pub(super) const MAX_SERVERS: usize = 64;
 /// How many instances are remembered that had to wait for another one. The oldest are forgotten.
 const MAX_HURRIED: usize = 1024;
 
@@ -26,8 +26,8 @@ pub(super) struct Registry {
     warden: Warden,
     /// The servers by identity.
     servers: Mutex<HashMap<Arc<ServerIdentity>, watch::Receiver<ServerPhase>>>,
-    /// Where the task of a new server goes, which the listener owns. Unbounded, because the number of servers is bounded.
-    tasks: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+    /// Where the task of a new server goes, which the listener owns. It has room for all servers.
+    tasks: mpsc::Sender<BoxFuture<'static, ()>>,
     /// The servers that must not be shared.
     unshareable: Arc<Unshareable>,
     /// The instances that had to wait for another one, by pid, with a hash of the server: an identity may hold secrets.
@@ -55,7 +55,7 @@ impl Registry {
     pub(super) fn new(
         warden: Warden,
         dir: RuntimeDir,
-        tasks: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+        tasks: mpsc::Sender<BoxFuture<'static, ()>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             warden,
@@ -121,7 +121,7 @@ impl Registry {
         servers.insert(identity.clone(), phase.clone());
         let direct = without_launcher.map(ServerIdentity::launch);
         let task = self.clone().run_server(identity.clone(), direct, publisher);
-        self.tasks.send(Box::pin(task)).map_err(|_| "the host ends".to_owned())?;
+        self.tasks.try_send(Box::pin(task)).map_err(|_| "the host ends".to_owned())?;
         Ok((phase, true))
     }
 

@@ -51,8 +51,21 @@ async fn a_catalog_is_read_back_byte_for_byte() {
     assert_eq!(known.hashes, catalog(2).hashes);
     let definitions: Vec<_> = known.definitions().unwrap().map(|(_, raw)| raw.clone()).collect();
     assert_eq!(definitions, [DEFINITION, DEFINITION]);
-    assert!(known.age() < Duration::from_secs(60));
+    assert!(known.age().unwrap() < Duration::from_secs(60));
     assert!(cache.get(&key(9)).is_none());
+}
+
+#[tokio::test]
+async fn a_catalog_that_was_read_in_the_future_has_no_age() {
+    let dir = tempfile::tempdir().unwrap();
+    write_servers(dir.path(), 1).await;
+    let path = dir.path().join(INDEX);
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once("\"read\":").unwrap();
+    // The clock was set back by more than a century.
+    fs::write(&path, format!("{before}\"read\":9{rest}")).unwrap();
+    let known = Cache::open(Some(dir.path().to_owned())).take_known().get(&key(0)).unwrap();
+    assert_eq!(known.age(), None);
 }
 
 #[cfg(unix)]

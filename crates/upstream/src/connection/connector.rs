@@ -240,7 +240,9 @@ impl Connector {
         (Result<(Connection, Catalog), EraError<AttemptError>>, TransportHandle),
         EraError<AttemptError>,
     > {
-        let opened = self.transport.open(&self.group, server, self.max_message, &self.log).await?;
+        let shell_time = handshake::first_answer_timeout(server, limit);
+        let opened =
+            self.transport.open(&self.group, server, self.max_message, shell_time, &self.log).await?;
         let handle = opened.handle.clone();
         let offered = self.clients.offered_capabilities();
         Ok((self.connect_on(opened, offered, era, server, limit, is_certain).await, handle))

@@ -14,38 +14,58 @@ pub struct ServerOutput {
     stderr: Box<str>,
     /// The first lines of its stdout that are not MCP.
     stdout: Box<str>,
-    /// A cause that lasts until somebody changes something, and the remedy.
-    remedy: Option<Box<str>>,
+    /// What follows the error. Boxed, so that the error is small.
+    remedy: Option<Box<Remedy>>,
+}
+
+/// What is known of the cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Remedy {
+    /// A cause and the remedy, or when the server last worked.
+    text: String,
+    /// Whether the cause lasts until somebody changes something.
+    is_final: bool,
+}
+
+impl Remedy {
+    fn of_lasting_cause(text: String) -> Box<Self> {
+        Box::new(Self { text, is_final: true })
+    }
 }
 
 impl ServerOutput {
     /// The last lines of stderr, and the first lines of stdout that are not MCP; both may be empty.
     pub fn new(stderr: String, stdout: String) -> Self {
-        let remedy = diagnosis::remedy(&stderr, &[]).map(Into::into);
+        let remedy = diagnosis::remedy(&stderr, &[]).map(Remedy::of_lasting_cause);
         Self { stderr: stderr.into(), stdout: stdout.into(), remedy }
     }
 
     /// The output of a process that ended before it answered. `withheld`: variables that were not passed to the
     /// process; the error has a line of its own about them.
     pub(crate) fn of_ended(stderr: String, withheld: &[String]) -> Self {
-        let remedy = diagnosis::remedy(&stderr, withheld).map(Into::into);
-        Self { stderr: stderr.into(), stdout: Box::default(), remedy }
+        let remedy = diagnosis::remedy(&stderr, withheld).map(Remedy::of_lasting_cause);
+        Self { stderr: stderr.into(), remedy, ..Self::default() }
     }
 
     /// Adds that the program may be no server, because it ended without an error where a server would answer. This
     /// counts as a remedy, so it makes the output final. If there is a remedy already, that stays.
     pub(crate) fn with_clean_exit(mut self) -> Self {
         self.remedy.get_or_insert_with(|| {
-            "a server goes on running and answers on stdout, so this program is no MCP server, or it needs an argument to \
-             be one: check \"command\" and \"args\""
-                .into()
+            let text = "a server goes on running and answers on stdout, so this program is no MCP server, or it needs an \
+                        argument to be one: check \"command\" and \"args\"";
+            Remedy::of_lasting_cause(text.to_owned())
         });
         self
     }
 
+    /// Puts what is known of better times in the place of the remedy: the config was right then.
+    pub(crate) fn after_success(self, known: &str) -> Self {
+        Self { remedy: Some(Box::new(Remedy { text: known.to_owned(), is_final: false })), ..self }
+    }
+
     /// Returns whether every new attempt fails until somebody changes something.
     pub(crate) fn is_final(&self) -> bool {
-        self.remedy.is_some()
+        self.remedy.as_ref().is_some_and(|remedy| remedy.is_final)
     }
 
     /// Sets the lines of stdout that are not MCP.
@@ -96,7 +116,7 @@ impl fmt::Display for ServerOutput {
             )?;
         }
         if let Some(remedy) = &self.remedy {
-            write!(f, "; {remedy}")?;
+            write!(f, "; {}", remedy.text)?;
         }
         for (text, what) in
             [(&self.stdout, "its stdout has text that is not MCP"), (&self.stderr, "the end of its stderr")]

@@ -89,6 +89,8 @@ impl GroupManager {
         let failed = group.snapshot().state.failure().map(|failure| failure.at.elapsed());
         let failed = failed.and_then(|elapsed| SystemTime::now().checked_sub(elapsed));
         let changed = timeout(CHECK_TIMEOUT, login_changed(self, &group.name)).await.ok().flatten();
+        // A time in the future, of a clock that was set back since, says nothing.
+        let changed = changed.filter(|changed| changed.elapsed().is_ok());
         let is_new = failed.zip(changed).is_some_and(|(failed, changed)| changed > failed);
         if is_new {
             group.logged_in().await;
@@ -116,7 +118,8 @@ async fn login_changed(manager: &GroupManager, name: &GroupName) -> Option<Syste
 fn is_new_login(before: LastSeen, now: Option<SystemTime>) -> bool {
     match (before, now) {
         (_, None) => false,
-        (LastSeen::Unchecked, Some(at)) => at.elapsed().is_ok_and(|age| age < RECENT_LOGIN_AGE),
+        // After a clock was set back, the age is unknown.
+        (LastSeen::Unchecked, Some(at)) => at.elapsed().map_or(true, |age| age < RECENT_LOGIN_AGE),
         (LastSeen::Changed(last), Some(at)) => last != Some(at),
     }
 }
@@ -134,6 +137,7 @@ mod tests {
             "it may have come after the last attempt began"
         );
         assert!(!is_new_login(LastSeen::Unchecked, Some(old)), "the last attempt used it");
+        assert!(is_new_login(LastSeen::Unchecked, Some(now + Duration::from_secs(3600))), "it is not known");
         assert!(!is_new_login(LastSeen::Changed(Some(now)), Some(now)));
         assert!(is_new_login(LastSeen::Changed(Some(old)), Some(now)));
         assert!(is_new_login(LastSeen::Changed(None), Some(old)), "even if the clock says otherwise");

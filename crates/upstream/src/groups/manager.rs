@@ -300,7 +300,7 @@ impl GroupManager {
                 // `tools/list` lacks the tools whose definitions the cache has lost, until they are read again.
                 let is_whole = || !catalog.tools.iter().any(lists) || catalog.definitions().is_some();
                 let is_own = !matches!(catalog.source, CatalogSource::Borrowed(_));
-                is_own && catalog.age() < FRESH_CATALOG_AGE && is_whole()
+                is_own && catalog.age().is_some_and(|age| age < FRESH_CATALOG_AGE) && is_whole()
             })
         };
         let connects_at_start = |group: &&Upstream| match config.server(&group.name) {

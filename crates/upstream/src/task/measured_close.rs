@@ -19,6 +19,7 @@ impl<C: Connect> Task<C> {
             return;
         }
         let Some(connection) = self.connection.take() else { return };
+        self.last_use = Some(connection.live.usage().last_activity);
         if let Some(idle) = idle {
             tracing::info!("Server {} idle for {}s, disconnecting...", self.name, idle.as_secs());
         }

@@ -126,7 +126,8 @@ impl<C: Connect> Task<C> {
     }
 }
 
-/// Runs an attempt, and compares its catalog with what is remembered of the tools.
+/// Runs an attempt, and compares its catalog with what is remembered of the tools. `worked`: when the config last worked,
+/// for the error.
 ///
 /// # Errors
 ///
@@ -134,6 +135,7 @@ impl<C: Connect> Task<C> {
 pub(super) async fn connect_and_observe(
     attempt: BoxFuture<'static, AttemptResult>,
     pins: Arc<GroupPins>,
+    worked: Option<String>,
 ) -> AttemptResult {
     let outcome = match attempt.await {
         Ok((connection, catalog)) => match observe(pins, catalog).await {
@@ -143,7 +145,10 @@ pub(super) async fn connect_and_observe(
                 Err(AttemptError { error, closing })
             }
         },
-        Err(failed) => Err(failed),
+        Err(AttemptError { error, closing }) => {
+            let error = worked.iter().fold(error, |error, known| error.after_success(known));
+            Err(AttemptError { error, closing })
+        }
     };
     outcome
         .inspect_err(|AttemptError { error, .. }| tracing::warn!(error = %error.in_full(), "connect failed"))

@@ -2,23 +2,25 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
-use tokio::sync::OnceCell;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
+use super::LoginPath;
 use base::random;
 use config::env::Env;
 
-/// Start-up files with version managers in them take up to a second. Some never end.
-const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Start-up files with version managers in them take seconds, in a cold container much longer. Some never end.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// More than the start-up files of any shell print.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
@@ -27,21 +29,60 @@ const MAX_OUTPUT_BYTES: usize = 1 << 20;
 const NON_INTERACTIVE_VARS: [(&str, &str); 3] =
     [("DISABLE_AUTO_UPDATE", "true"), ("ZSH_TMUX_AUTOSTART", "false"), ("ZSH_TMUX_AUTOSTARTED", "true")];
 
-/// The result for the life of our process. A shell that failed once is not started again.
-static LOGIN_PATH: OnceCell<Option<OsString>> = OnceCell::const_new();
+/// The login shell of our user, for all servers.
+static LOGIN_SHELL: LoginShell = LoginShell(Mutex::new(None));
 
-/// Returns the PATH of the user's login shell. Takes up to [`QUERY_TIMEOUT`] on the first call, whose result all later
-/// ones return. `None` if `SHELL` is not an absolute path, or if the shell printed no PATH.
-pub(super) async fn path(process_env: &Env) -> Option<OsString> {
-    LOGIN_PATH
-        .get_or_init(|| async {
-            let shell = process_env.var("SHELL").map(Path::new).filter(|shell| shell.is_absolute())?;
-            let path = query_path(shell, process_env, QUERY_TIMEOUT).await;
+/// A shell, and what it was last asked. Only its answer is kept for good.
+struct LoginShell(Mutex<Option<Query>>);
+
+/// A question to a shell. It is answered in the background.
+#[derive(Clone)]
+struct Query {
+    shell: PathBuf,
+    asked_at: Instant,
+    /// `None` until the shell has answered, `Some(None)` if it printed no PATH in time.
+    answer: watch::Receiver<Option<Option<OsString>>>,
+}
+
+/// Returns the PATH of the user's login shell, which is awaited until it has had this `time`.
+pub(super) async fn path(process_env: &Env, time: Duration) -> LoginPath {
+    LOGIN_SHELL.path(process_env, time).await
+}
+
+impl LoginShell {
+    async fn path(&self, process_env: &Env, time: Duration) -> LoginPath {
+        let shell = process_env.var("SHELL").map(Path::new).filter(|shell| shell.is_absolute());
+        let Some(shell) = shell else { return LoginPath::default() };
+        let mut query = self.ask(shell, process_env);
+        let deadline = query.asked_at + time;
+        let answered = timeout_at(deadline, query.answer.wait_for(Option::is_some)).await;
+        let path = answered.ok().and_then(|answer| answer.ok()?.clone().flatten());
+        let lack = path.is_none().then(|| (query.shell, query.asked_at.elapsed()));
+        LoginPath { path, lack }
+    }
+
+    /// Returns the last question to the shell. Asks it in the background if it was not asked, or if it did not answer in
+    /// `QUERY_TIMEOUT`.
+    fn ask(&self, shell: &Path, process_env: &Env) -> Query {
+        let mut last = self.0.lock();
+        let is_over = |query: &Query| {
+            !matches!(*query.answer.borrow(), Some(Some(_))) && query.asked_at.elapsed() >= QUERY_TIMEOUT
+        };
+        if let Some(query) = last.as_ref().filter(|query| !is_over(query)) {
+            return query.clone();
+        }
+        let (sender, answer) = watch::channel(None);
+        let query = Query { shell: shell.to_owned(), asked_at: Instant::now(), answer };
+        *last = Some(query.clone());
+        let (shell, process_env) = (shell.to_owned(), process_env.clone());
+        // It ends by itself.
+        tokio::spawn(async move {
+            let path = query_path(&shell, &process_env, QUERY_TIMEOUT).await;
             debug!(shell = %shell.display(), found = path.is_some(), "asked the login shell for its PATH");
-            path
-        })
-        .await
-        .clone()
+            sender.send_replace(Some(path));
+        });
+        query
+    }
 }
 
 /// Starts `shell` as a terminal does and returns its PATH, or `None` if it prints none within `timeout`.
@@ -117,20 +158,20 @@ mod tests {
     #[tokio::test]
     async fn output_of_start_up_files_is_ignored() {
         let (path, _dir) =
-            query_with_profile("echo Welcome; PATH='/a b:/c'; export PATH", QUERY_TIMEOUT * 10).await;
+            query_with_profile("echo Welcome; PATH='/a b:/c'; export PATH", QUERY_TIMEOUT).await;
         assert_eq!(path, Some("/a b:/c".into()));
     }
 
     #[tokio::test]
     async fn a_shell_that_leaves_a_process_running_still_has_a_path() {
-        let (path, _dir) = query_with_profile("PATH=/a:/b; /bin/sleep 5 &", QUERY_TIMEOUT * 10).await;
+        let (path, _dir) = query_with_profile("PATH=/a:/b; /bin/sleep 5 &", QUERY_TIMEOUT).await;
         assert_eq!(path, Some("/a:/b".into()));
     }
 
     #[tokio::test]
     async fn a_shell_that_hangs_is_killed_with_its_group() {
         let hang = "sleep 60 & echo $! > \"$HOME/pid\"; wait";
-        let (path, dir) = query_with_profile(hang, QUERY_TIMEOUT).await;
+        let (path, dir) = query_with_profile(hang, Duration::from_secs(2)).await;
         assert_eq!(path, None);
         let pid = fs::read_to_string(dir.path().join("pid")).unwrap().trim().parse().unwrap();
         let is_alive = || {
@@ -140,6 +181,20 @@ mod tests {
         while is_alive() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    #[tokio::test]
+    async fn a_slow_shell_is_awaited_in_the_background() {
+        let dir = tempfile::tempdir().unwrap();
+        let waits = "while ! [ -e \"$HOME/go\" ]; do /bin/sleep 0.02; done; PATH=/a:/b";
+        fs::write(dir.path().join(".profile"), waits).unwrap();
+        let vars = [("HOME", dir.path().as_os_str().to_owned()), ("SHELL", "/bin/sh".into())];
+        let (process_env, shell) = (Env::new(vars, "/"), LoginShell(Mutex::default()));
+        let late = shell.path(&process_env, Duration::from_millis(50)).await;
+        assert_eq!((late.path, late.lack.unwrap().0), (None, "/bin/sh".into()));
+        fs::write(dir.path().join("go"), "").unwrap();
+        let found = shell.path(&process_env, QUERY_TIMEOUT).await;
+        assert_eq!((found.path, found.lack), (Some("/a:/b".into()), None));
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ use http_client::client::{self, EVENT_STREAM, HttpClient, HttpRequest};
 use http_client::error::RemoteError;
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -38,6 +39,8 @@ pub struct RemoteConnection {
     /// The transport that the server was found to speak, if the config demands the other one. Also held by the
     /// connection's handle.
     pub(crate) other_transport: Arc<OnceLock<HttpTransportKind>>,
+    /// Whether a request after the handshake was answered.
+    has_answered: AtomicBool,
     /// Where messages are sent. Set only with HTTP+SSE.
     pub(crate) sse_endpoint: OnceLock<Url>,
     /// The headers that the server's tools declare. Empty in the handshake era.
@@ -68,6 +71,7 @@ impl RemoteConnection {
             session_id: OnceLock::new(),
             protocol_version: OnceLock::new(),
             other_transport: Arc::default(),
+            has_answered: AtomicBool::new(false),
             sse_endpoint: OnceLock::new(),
             param_headers: ParamHeaders::default(),
             request_streams: RequestStreams::default(),
@@ -93,6 +97,16 @@ impl RemoteConnection {
         if self.transport_kind.is_some_and(|demanded| demanded != found) {
             let _first_counts = self.other_transport.set(found);
         }
+    }
+
+    /// Notes that a request after the handshake was answered.
+    pub(super) fn note_answer(&self) {
+        self.has_answered.store(true, Ordering::Relaxed);
+    }
+
+    /// Leaves out advice about the config if the config is right: requests were answered.
+    pub(super) fn without_vain_advice(&self, error: RemoteError) -> RemoteError {
+        if self.has_answered.load(Ordering::Relaxed) { error.after_success(None) } else { error }
     }
 
     /// Whether nothing more can be sent.

@@ -350,21 +350,21 @@ impl Exchange {
         let is_handshake = message.is_handshake();
         let error = match error {
             ExchangeError::Rejected { response, .. } => return connection.deliver(response).await,
-            ExchangeError::Remote(error) if is_handshake => {
-                let error = error.during_handshake(&connection.http.url);
-                return connection.end(error, message.id).await;
-            }
-            ExchangeError::Remote(error) if error.ends_connection() => {
-                return connection.end(error, message.id).await;
+            ExchangeError::Remote(error) => {
+                let error = match is_handshake {
+                    true => error.during_handshake(&connection.http.url),
+                    false => connection.without_vain_advice(error),
+                };
+                if is_handshake || error.ends_connection() {
+                    return connection.end(error, message.id).await;
+                }
+                CallError::Failed { why: error.to_string(), hint: error.retry_hint() }
             }
             ExchangeError::Size(error) => error.for_caller(connection.max_message_bytes),
             ExchangeError::Malformed(_) if is_handshake => {
                 return connection.end(RemoteError::invalid_response(error.to_string()), message.id).await;
             }
             ExchangeError::Malformed(what) => CallError::Malformed(what),
-            ExchangeError::Remote(error) => {
-                CallError::Failed { why: error.to_string(), hint: error.retry_hint() }
-            }
         };
         connection.report_failure(FailedRequest { id: message.id, error }).await;
     }
@@ -373,6 +373,9 @@ impl Exchange {
     /// the response for the peer, without the tools whose headers are invalid.
     async fn inspect_response(&self, response: Raw) -> Raw {
         let connection = &self.connection;
+        if !self.message.is_handshake() {
+            connection.note_answer();
+        }
         if self.message.method == "tools/list" && connection.is_stateless() {
             let (connection, unread) = (connection.clone(), response.clone());
             let read = move || {
