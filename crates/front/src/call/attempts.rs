@@ -67,6 +67,8 @@ pub(crate) struct Attempts<'a> {
     context: &'a RequestContext,
     /// The group. If a reload replaces it while it connects, its successor.
     pub group: Upstream,
+    /// How many losses of the group's state callers knew of when the request came.
+    pub known_losses: u64,
     /// Whether the request was sent again, so that it is not once more.
     repeated: bool,
     /// Whether the user was offered the login that the request needs.
@@ -76,7 +78,8 @@ pub(crate) struct Attempts<'a> {
 impl<'a> Attempts<'a> {
     /// Nothing is sent yet.
     pub(crate) fn new(context: &'a RequestContext, group: Upstream) -> Self {
-        Self { context, group, repeated: false, login_offered: false }
+        let known_losses = group.known_losses();
+        Self { context, group, known_losses, repeated: false, login_offered: false }
     }
 
     /// Leases a connection for the next attempt, connecting the group if there is none. May offer the user a login (see
