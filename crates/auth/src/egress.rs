@@ -9,10 +9,10 @@
 use super::addresses::{self, EgressPolicy};
 use super::error::AuthError;
 use super::secret::{quote_sanitized, sanitize, without_secrets};
-use http_client::client::error_message;
 use http_client::connector::{Lookup, system_lookup};
 use http_client::proxy;
 use http_client::reqwest_error::root_cause;
+use http_client::response_body::error_message;
 use http_client::sender::HttpSender;
 use oauth2::http::{Request, Result as HttpResult};
 use oauth2::{HttpRequest, HttpResponse};

@@ -60,7 +60,7 @@ impl FakeConnector {
     fn connection(&self) -> Connection {
         let peer = Peer::new(Output::any(tokio::io::sink()).0).0;
         let roots = RootsExchange::new(Arc::default(), false, Arc::default());
-        let live = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"), roots);
+        let live = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"), roots, None);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
         let refuses_lists = self.refuses_lists.clone();
         let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
