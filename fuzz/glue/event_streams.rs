@@ -4,7 +4,7 @@
 use super::event_stream::{EventStream, ReconnectState, StreamEnd};
 use bytes::Bytes;
 use futures_util::stream;
-use http_client::client::SizeError;
+use http_client::response_body::SizeError;
 use reqwest::{Body, Response};
 use std::convert::Infallible;
 pub use wire::fuzz::{block_on, split_first_byte};

@@ -60,6 +60,14 @@ fn a_group_says_how_to_log_in_and_works_afterwards() {
 }
 
 #[test]
+fn a_login_reads_what_the_authorization_server_compresses() {
+    let fixture = Fixture::new();
+    fixture.auth_server.state().gzips = true;
+    fixture.log_in();
+    assert_eq!(fixture.proxy().call_text("g", "echo", json!({"text": "in"})), "in");
+}
+
+#[test]
 fn eager_and_hybrid_groups_connect_after_a_login_in_another_process() {
     for mode in ["eager", "hybrid"] {
         let mut fixture = Fixture::new();

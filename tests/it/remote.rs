@@ -1,13 +1,15 @@
 //! Remote servers: headers, tokens, redirects, limits and unchanged results. The submodules cover errors, streams,
-//! sessions, the transports and eras, HTTP/2, TLS, HTTP proxies, and the server of rmcp.
+//! sessions, content codings, the transports and eras, HTTP/2, TLS, HTTP proxies, and the server of rmcp.
 
 use serde_json::{Value, json};
 
 use crate::support::{Proxy, ProxyCommand, merged, pure_config};
 pub(crate) use server::{Reply, Request, Server};
 
+mod content_codings;
 mod endless_heads;
 mod errors;
+mod get_stream;
 mod http2;
 mod http_sse;
 mod malformed;

@@ -13,6 +13,7 @@
 //! - `deployment`: the manifest for Kubernetes;
 //! - `roots`: a server that asks for roots at its start;
 //! - `serve_http`: the official SDKs' clients of `dynamic-mcp serve --http`, and an authorization server;
+//! - `unusual_servers`: servers that do what MCP does not foresee, with the official SDKs' clients beside dynamic-mcp;
 //! - `status_page`: the status page, in Chromium and in the host side of MCP Apps.
 //!
 //! Each test runs in a `workspace`.
@@ -40,4 +41,5 @@ mod serve_http;
 mod status_page;
 #[path = "../helpers/turn.rs"]
 mod turn;
+mod unusual_servers;
 mod workspace;

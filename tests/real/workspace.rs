@@ -23,7 +23,7 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long processes may take to exit after the client. Clients give the proxy two seconds before SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 26] = [
+const SCRIPTS: [&str; 27] = [
     "authorization_server.mjs",
     "run_plan.mjs",
     "client_ts_login.mjs",
@@ -50,6 +50,7 @@ const SCRIPTS: [&str; 26] = [
     "status_page_checks.mjs",
     "status_page_host.mjs",
     "status_page_reports.mjs",
+    "unusual_server.py",
 ];
 
 /// The directory of the programs that `tests/real/setup` installed. `None`, with a message, if it was not run.

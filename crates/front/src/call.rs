@@ -148,6 +148,9 @@ async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
             Err(error) => return failed(call, error, &name),
         };
         let group = &attempts.group;
+        if group.lost_state_since(attempts.known_losses) {
+            return failed(call, tool_errors::lost_state(&group.name).into(), &name);
+        }
         let prepared = match prepare(call, arguments, &name, group, connection, &mut approved).await {
             Ok(Preparation::Ready(prepared)) => prepared,
             Ok(Preparation::InputRequired(result)) => return Ok(result),
@@ -209,9 +212,6 @@ async fn prepare(
     LeasedConnection { lease, snapshot }: LeasedConnection,
     approved: &mut Option<Box<ApprovedCall>>,
 ) -> Result<Preparation, RequestError> {
-    if group.take_lost_state() {
-        return Err(tool_errors::lost_state(&group.name).into());
-    }
     let tool = find_tool(group, snapshot, name).await?;
     check_allowed(call, group, &tool)?;
     let takes_select = arguments.has_flattened_select()

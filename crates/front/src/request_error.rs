@@ -245,7 +245,7 @@ fn unanswered_text(group: &GroupName, tool: &str, error: &CallError, lost: Optio
              It may have done part of its work. Tell the user; a repeated call helps only if another answer is given."
         ),
         CallError::Failed { why, .. } => format!("Tool {tool} of group {group} gave no answer: {why}."),
-        CallError::Closed { sent } => {
+        CallError::Closed { sent, .. } => {
             let why = lost.unwrap_or_else(|| "the connection was closed".to_owned());
             let done = if *sent { "It may have done part of its work. " } else { "" };
             let advice = match why == REMOVED {

@@ -66,6 +66,9 @@ impl RemoteError {
                 "{HeadTooLong}; only the server's operator can mend that"
             ));
         }
+        if let SendError::Coding(coding) = error {
+            return Self::invalid_response(coding.to_string());
+        }
         if !error.is_connect() {
             return match is_not_http(error) && url.scheme() == "http" {
                 true => Self::config(format!("{origin} does not answer with HTTP"))
@@ -171,7 +174,7 @@ impl RemoteError {
         Self::new(RemoteErrorKind::Unreachable, message)
     }
 
-    /// The server has ended the session.
+    /// The server has ended the session, or lost it.
     pub fn session_ended() -> Self {
         Self::new(RemoteErrorKind::SessionEnded, "the server has ended the session")
     }

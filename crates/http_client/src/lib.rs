@@ -2,10 +2,10 @@
 //!
 //! # Theory of operation
 //!
-//! [`client::HttpClient`] sends the requests of one remote server, and reads their answers within a limit. It asks
+//! [`client::HttpClient`] sends the requests of one remote server; [`response_body`] reads their answers within a limit. It asks
 //! [`credentials`] for the header of each request and for what to do about a 401 or 403: `auth` implements these
 //! traits, so that this crate knows nothing of OAuth. [`sender`] sends one request, also those of logins, over connections that
-//! [`connector`] makes. [`tls`] configures the certificate authorities, and [`trusted_certificates`] accepts a server's
+//! [`connector`] makes, and decodes a body with a [`content_coding`]. [`tls`] configures the certificate authorities, and [`trusted_certificates`] accepts a server's
 //! own certificate that the config names. [`proxy`] says which proxy of the environment a request takes, for messages.
 //!
 //! [`error::RemoteError`] is what went wrong, with [`advice`] for the user; [`reqwest_error`] finds the cause of an
@@ -32,10 +32,12 @@
 pub mod advice;
 pub mod client;
 pub mod connector;
+pub mod content_coding;
 pub mod credentials;
 pub mod error;
 pub mod proxy;
 pub mod reqwest_error;
+pub mod response_body;
 pub mod sender;
 pub mod tls;
 pub mod trusted_certificates;

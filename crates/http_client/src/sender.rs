@@ -1,15 +1,20 @@
 //! Sends one HTTP request at a time with hyper's client: over HTTP/1 or HTTP/2, with a limit for the beginning of a
-//! response. It follows no redirects.
+//! response. It asks for a body without a content coding, and decodes one that has it. It follows no redirects.
 
 use super::USER_AGENT;
 use super::connector::{self, HeadTooLong, Lookup, MAX_HEAD_BYTES, ServerConnector};
+use super::content_coding::{self, UnknownCoding};
 use super::reqwest_error::{io_error_kind, sources};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use http::header::{ACCEPT, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT as AGENT};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue, PROXY_AUTHORIZATION,
+    USER_AGENT as AGENT,
+};
 use http::uri::Scheme;
 use http::{Method, Request};
+use hyper::body::Body as _;
 use hyper::ext::on_informational;
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -46,6 +51,9 @@ pub enum SendError {
     /// The beginning of the response is too long.
     #[error("{0}")]
     HeadTooLong(#[from] HeadTooLong),
+    /// The body of the response cannot be decoded.
+    #[error("{0}")]
+    Coding(#[from] UnknownCoding),
     /// The URL is not one of HTTP.
     #[error("{0}")]
     Url(#[from] http::Error),
@@ -101,7 +109,8 @@ impl HttpSender {
     ///
     /// # Errors
     ///
-    /// There is no connection, it broke, or more than `MAX_HEAD_BYTES` came before the end of the head.
+    /// There is no connection, it broke, more than `MAX_HEAD_BYTES` came before the end of the head, or a response that is
+    /// a success has an unknown content coding.
     pub async fn send(
         &self,
         method: &Method,
@@ -130,6 +139,8 @@ impl HttpSender {
         let mut own = HeaderMap::from_iter([
             (AGENT, HeaderValue::from_static(USER_AGENT)),
             (ACCEPT, HeaderValue::from_static("*/*")),
+            // Without it any coding is welcome (RFC 9110, section 12.5.3), and a compressor may hold back events.
+            (ACCEPT_ENCODING, HeaderValue::from_static("identity")),
         ]);
         // With TLS, the connector gives it to the proxy.
         let proxies = self.proxies.as_ref().filter(|_| request.uri().scheme() == Some(&Scheme::HTTP));
@@ -157,7 +168,17 @@ impl HttpSender {
         };
         let (mut parts, body) = response.into_parts();
         parts.extensions = http::Response::builder().url(url.clone()).body(())?.into_parts().0.extensions;
-        Ok(http::Response::from_parts(parts, Body::wrap(body)).into())
+        let coding = parts.headers.remove(CONTENT_ENCODING).filter(|_| !body.is_end_stream());
+        let body = Body::wrap(body);
+        let body = match coding {
+            Some(coding) => match content_coding::decode(body, &coding) {
+                // The status says enough.
+                Err(_) if !parts.status.is_success() => Body::default(),
+                decoded => decoded?,
+            },
+            None => body,
+        };
+        Ok(http::Response::from_parts(parts, body).into())
     }
 }
 

@@ -6,9 +6,10 @@
 
 use config::HttpConfig;
 use futures_util::future::BoxFuture;
-use http_client::client::{BodyError, HttpClient, HttpRequest, accept, read_body};
+use http_client::client::{HttpClient, HttpRequest, accept};
 use http_client::credentials::{AuthChallenge, ChallengeOutcome, Credentials};
 use http_client::error::RemoteError;
+use http_client::response_body::{BodyError, read_body};
 use hyper::Method;
 use hyper::header::HeaderValue;
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, PublicKeyUse};

@@ -12,7 +12,7 @@ use config::{GroupName, ServerConfig};
 use process::server_log::{LogCursor, LogPage, ServerLog};
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -33,12 +33,21 @@ pub struct GroupHandle {
     pub stats: Arc<GroupStats>,
     /// The requests in flight, which the users over HTTP share.
     pub in_flight: Shares,
-    /// Set when a stateful server that had been called was lost.
-    pub(crate) lost_state: Arc<AtomicBool>,
+    /// The losses of a stateful server.
+    pub(crate) lost_state: Arc<LostState>,
     /// What the group's processes wrote to stderr.
     pub(crate) log: ServerLog,
     /// What the process of the attempt in progress prints.
     pub(crate) startup: StartupOutput,
+}
+
+/// The losses of a stateful server that had been called.
+#[derive(Default)]
+pub(crate) struct LostState {
+    /// How many there were.
+    pub losses: AtomicU64,
+    /// How many of them callers know of.
+    pub known: AtomicU64,
 }
 
 /// A command to a group's task. The mailbox is bounded; a sender that finds it full waits.
@@ -152,10 +161,20 @@ impl Upstream {
         drop(self.try_lease());
     }
 
-    /// Returns whether a stateful server was lost since the last call, and resets that, so that only one caller tells
-    /// the model.
-    pub fn take_lost_state(&self) -> bool {
-        self.lost_state.load(Ordering::Acquire) && self.lost_state.swap(false, Ordering::AcqRel)
+    /// Returns how many losses of a stateful server callers know of. A call that begins now relies on what came after
+    /// them.
+    pub fn known_losses(&self) -> u64 {
+        self.lost_state.known.load(Ordering::Acquire)
+    }
+
+    /// Returns whether the state of a stateful server was lost that a call relies on. `known`: how many losses callers
+    /// knew of when the call began. From now on, callers know of this one as well.
+    pub fn lost_state_since(&self, known: u64) -> bool {
+        let losses = self.lost_state.losses.load(Ordering::Acquire);
+        if losses > known {
+            self.lost_state.known.fetch_max(losses, Ordering::AcqRel);
+        }
+        losses > known
     }
 
     /// Tells the group that a client has connected: an eager or hybrid group connects, unless it is connected or an

@@ -79,7 +79,9 @@ impl Snapshot {
         let unlistable = tool_findings::unlistable(catalog.tools.iter().filter(is_callable));
         let globs = self.server.as_ref().map_or(&[][..], |server| &server.own_globs);
         let unused = tool_findings::unused(globs, catalog, &self.rules, may_name);
-        unlistable.into_iter().chain(catalog.findings.iter().cloned()).chain(unused).collect()
+        let of_connection = self.live.as_ref().and_then(|live| live.finding());
+        let findings = unlistable.into_iter().chain(of_connection);
+        findings.chain(catalog.findings.iter().cloned()).chain(unused).collect()
     }
 
     /// Returns the warnings about the group's config entry.

@@ -13,7 +13,7 @@ use crate::catalog::{Catalog, CatalogSource};
 use crate::connection::lease::{Lease, LiveConnection};
 use crate::connection::{AttemptError, AttemptResult, Connect, Connection, Grace};
 use crate::error::UpstreamError;
-use crate::handle::{Command, GroupHandle, Upstream};
+use crate::handle::{Command, GroupHandle, LostState, Upstream};
 use crate::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
 use crate::select::{notified_after, optional, until};
 use crate::snapshot::Snapshot;
@@ -27,7 +27,7 @@ use config::tool_rules::Rules;
 use futures_util::future::BoxFuture;
 use spec::GroupSpec;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -66,7 +66,7 @@ pub fn create(
     let rules = Arc::new(server.as_ref().map_or_else(Rules::default, |server| server.rules()));
     let span = tracing::info_span!("upstream", group = %name);
     let stats = Arc::new(GroupStats::default());
-    let lost_state = Arc::new(AtomicBool::new(false));
+    let lost_state = Arc::<LostState>::default();
     let first = Snapshot {
         server,
         rules,
@@ -126,8 +126,8 @@ struct Task<C> {
     publisher: watch::Sender<Arc<Snapshot>>,
     /// Counts and times of the group's calls, shared with the handles.
     stats: Arc<GroupStats>,
-    /// Set when a stateful server that had been called was lost, shared with the handles.
-    lost_state: Arc<AtomicBool>,
+    /// The losses of a stateful server, shared with the handles.
+    lost_state: Arc<LostState>,
     /// Callers that wait for a lease.
     waiting: Vec<oneshot::Sender<Result<Lease, Arc<UpstreamError>>>>,
     /// The attempt in progress, and when it began.
@@ -343,7 +343,7 @@ impl<C: Connect> Task<C> {
         tracing::warn!(%why, "connection lost, will reconnect on use");
         let stateful = self.snapshot.server.as_ref().is_some_and(|server| server.common.stateful);
         if stateful && self.stats.was_called() {
-            self.lost_state.store(true, Ordering::Release);
+            self.lost_state.losses.fetch_add(1, Ordering::Release);
         }
         self.closing = Some((connection.close)(Grace::Ordinary));
         self.end_refresh();

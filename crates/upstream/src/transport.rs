@@ -30,6 +30,7 @@ use process::secrets::SecretResolver;
 use process::server_log::ServerLog;
 use process::warden::{StopTimeouts, Warden};
 use remote::Remote;
+use remote::server_stream::ServerStream;
 use shared::{AttachShared, SharedHandle};
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,6 +86,12 @@ impl TransportHandle {
     pub fn finding(&self) -> Option<String> {
         let Self::Remote(remote) = self else { return None };
         remote.finding()
+    }
+
+    /// Returns what is known of the upstream's own event stream, if it may have one.
+    pub(crate) fn server_stream(&self) -> Option<Arc<ServerStream>> {
+        let Self::Remote(remote) = self else { return None };
+        Some(remote.server_stream())
     }
 
     /// Returns the upstream's process, if it is one on this machine.

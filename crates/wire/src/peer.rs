@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::peer::call_options::with_progress_token;
-pub use crate::peer::call_options::{CallError, CallOptions, Progress, RetryHint};
+pub use crate::peer::call_options::{CallError, CallOptions, Progress, Rejection, RetryHint};
 pub use crate::peer::incoming::{Incoming, Unread};
 
 pub mod call_options;
@@ -218,7 +218,7 @@ impl Peer {
             None => Frame::request(id, method, params),
         };
         if !self.output.send(request) {
-            return Err(CallError::Closed { sent: false });
+            return Err(CallError::Closed { sent: false, refusal: None });
         }
         Ok(sent)
     }
@@ -226,7 +226,7 @@ impl Peer {
     fn open(&self, call: OpenCall) -> Result<u64, CallError> {
         let mut calls = self.calls.lock();
         if calls.ended {
-            return Err(CallError::Closed { sent: false });
+            return Err(CallError::Closed { sent: false, refusal: None });
         }
         calls.last_id += 1;
         let id = calls.last_id;

@@ -158,6 +158,8 @@ pub mod code {
     pub const INVALID_PARAMS: i64 = -32602;
     /// The receiver failed (JSON-RPC).
     pub const INTERNAL_ERROR: i64 = -32603;
+    /// The first of the codes that servers define for themselves (JSON-RPC).
+    pub const SERVER_ERROR: i64 = -32000;
     /// There is no resource with the URI (MCP, up to revision 2025-11-25).
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// The user has to open the URLs in the error's data before the request can succeed (MCP, revision 2025-11-25

@@ -52,6 +52,8 @@ pub(crate) struct ServerState {
     pub(crate) documents: BTreeMap<&'static str, (u16, String)>,
     /// The media type of token responses.
     pub(crate) token_media_type: Option<&'static str>,
+    /// The answers to logins are compressed.
+    pub(crate) gzips: bool,
     /// Registered clients get a secret.
     pub(crate) issues_client_secret: bool,
     /// It has no metadata, and its endpoints are at the root, as in MCP 2025-03-26.
@@ -158,7 +160,11 @@ fn serve(address: &str, tls: Option<Arc<rustls::ServerConfig>>, state: Arc<Mutex
             let delay = state.lock().unwrap_or_else(PoisonError::into_inner).token_delay;
             std::thread::sleep(delay);
         }
-        reply(&mut state.lock().unwrap_or_else(PoisonError::into_inner), &origin, request)
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let reply = reply(&mut state, &origin, request);
+        let is_read =
+            ["/.well-known/", "/as/token", "/as/register"].iter().any(|path| request.path.starts_with(path));
+        if state.gzips && is_read { reply.map(Reply::gzipped) } else { reply }
     })
 }
 

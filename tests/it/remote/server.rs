@@ -8,6 +8,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::support::wait_until;
@@ -65,18 +67,18 @@ pub(crate) struct Reply {
 }
 
 enum Body {
-    Whole(String),
+    Whole(Vec<u8>),
     /// Written in chunks by the closure. It returns whether the body is to end properly; else the connection is cut.
     Chunked(Box<dyn FnOnce(&mut BodyWriter<'_>) -> bool + Send>),
 }
 
 impl Reply {
     pub(crate) fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: Body::Whole(String::new()) }
+        Self { status, headers: Vec::new(), body: Body::Whole(Vec::new()) }
     }
 
     pub(crate) fn text(status: u16, media_type: &str, text: impl Into<String>) -> Self {
-        Self { body: Body::Whole(text.into()), ..Self::status(status) }
+        Self { body: Body::Whole(text.into().into_bytes()), ..Self::status(status) }
             .with_header("Content-Type", media_type)
     }
 
@@ -101,9 +103,16 @@ impl Reply {
     /// The body of a reply that is not chunked.
     pub(crate) fn into_text(self) -> String {
         match self.body {
-            Body::Whole(text) => text,
+            Body::Whole(text) => String::from_utf8(text).unwrap(),
             Body::Chunked(_) => panic!("the body is chunked"),
         }
+    }
+
+    /// The reply with its body, which is not chunked, in gzip.
+    pub(crate) fn gzipped(mut self) -> Self {
+        let Body::Whole(text) = &self.body else { panic!("the body is chunked") };
+        self.body = Body::Whole(gzip(text));
+        self.with_header("Content-Encoding", "gzip")
     }
 
     /// The status and the body of a reply that is not chunked.
@@ -123,10 +132,13 @@ pub(crate) struct BodyWriter<'s>(&'s mut dyn Stream);
 impl BodyWriter<'_> {
     /// Writes a chunk. Returns false when the client has closed the connection.
     pub(crate) fn write(&mut self, text: &str) -> bool {
-        self.0
-            .write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
-            .and_then(|()| self.0.flush())
-            .is_ok()
+        self.write_bytes(text.as_bytes())
+    }
+
+    /// The same with bytes.
+    pub(crate) fn write_bytes(&mut self, data: &[u8]) -> bool {
+        let chunk = [format!("{:x}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat();
+        self.0.write_all(&chunk).and_then(|()| self.0.flush()).is_ok()
     }
 
     /// Writes a last chunk and has the connection closed without the end of the body.
@@ -276,6 +288,14 @@ impl Server {
         wait_until("it stopped listening", || TcpStream::connect(&address).is_err());
     }
 
+    /// Stops listening. Open connections stay open.
+    pub(crate) fn stop_listening(&self) {
+        drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let address = self.address();
+        let _wakes_the_listener = TcpStream::connect(&address);
+        wait_until("it stopped listening", || TcpStream::connect(&address).is_err());
+    }
+
     /// Host and port.
     pub(crate) fn address(&self) -> String {
         self.origin.split_once("://").unwrap().1.to_owned()
@@ -322,6 +342,13 @@ impl Server {
     }
 }
 
+/// The data in gzip.
+pub(crate) fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
 fn read(stream: &mut impl BufRead) -> Option<Request> {
     let mut line = String::new();
     stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -351,8 +378,8 @@ fn write(stream: &mut dyn Stream, reply: Reply) -> bool {
     }
     match reply.body {
         Body::Whole(text) => {
-            write!(head, "Content-Length: {}\r\n\r\n{text}", text.len()).unwrap();
-            stream.write_all(head.as_bytes()).and_then(|()| stream.flush()).is_ok()
+            write!(head, "Content-Length: {}\r\n\r\n", text.len()).unwrap();
+            stream.write_all(&[head.as_bytes(), &text].concat()).and_then(|()| stream.flush()).is_ok()
         }
         Body::Chunked(body) => {
             head.push_str("Transfer-Encoding: chunked\r\n\r\n");

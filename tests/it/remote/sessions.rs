@@ -80,9 +80,18 @@ fn calls_on_an_ended_session_run_once_on_a_new_one() {
     fn not_found_with_error(request: &Request) -> Reply {
         Reply::text(404, "application/json", request.error_response(-32001, "Session not found"))
     }
-    for refuses in [not_found, not_found_with_error, bad_request] {
+    fn not_initialized(request: &Request) -> Reply {
+        let error = request.error_response(-32000, "Bad Request: Server not initialized");
+        Reply::text(400, "text/event-stream", format!("event: message\ndata: {error}\n\n"))
+    }
+    fn conflict(_: &Request) -> Reply {
+        Reply::text(409, "text/plain", "start again")
+    }
+    for refuses in [not_found, not_found_with_error, bad_request, not_initialized, conflict] {
         let (server, created) = session_server(refuses);
         let mut proxy = proxy(&server);
+        proxy.get_dynamic_tools(json!({"group": "g"}));
+        server.wait_for_requests("ping", 1);
         proxy.call_text("g", "echo", json!({}));
         created.store(7, Ordering::SeqCst);
         let calls: Vec<_> =
@@ -101,6 +110,79 @@ fn calls_on_an_ended_session_run_once_on_a_new_one() {
         };
         assert_eq!((0..8).map(runs_on_new_session).collect::<Vec<_>>(), [1; 8]);
         assert_eq!(server.requests_of("DELETE").len(), 0, "the old session is not ended again");
+    }
+}
+
+/// A server that answers a `ping` has the session: what it refuses is refused.
+#[test]
+fn a_refusal_is_the_answer_if_a_ping_is_answered_or_a_new_session_does_not_help() {
+    // `refuses_ping`: never, always, or after a call.
+    for (status, refuses_ping, sessions) in [
+        (400, "never", 1),
+        (200, "never", 1),
+        (422, "always", 1),
+        (200, "always", 1),
+        (422, "afterwards", 2),
+        (200, "afterwards", 2),
+        (404, "never", 2),
+    ] {
+        let was_called = AtomicBool::new(false);
+        let server = Server::start(move |request| {
+            let refused = || {
+                let error = request.error_response(-32000, "no such account");
+                Reply::text(status, "application/json", error)
+            };
+            match request.rpc_method() {
+                "initialize" => {
+                    was_called.store(false, Ordering::SeqCst);
+                    Some(default_reply(request).with_header("Mcp-Session-Id", "s"))
+                }
+                "tools/call" => {
+                    was_called.store(refuses_ping == "afterwards", Ordering::SeqCst);
+                    Some(refused())
+                }
+                "ping" if refuses_ping == "always" || was_called.load(Ordering::SeqCst) => Some(refused()),
+                _ => None,
+            }
+        });
+        let mut proxy = proxy(&server);
+        proxy.get_dynamic_tools(json!({"group": "g"}));
+        if status != 404 {
+            server.wait_for_requests("ping", 1);
+        }
+        let id = proxy.send_call("g", "look", json!({}));
+        let answer = proxy.response(id).json();
+        assert_eq!(
+            answer["error"],
+            json!({"code": -32000, "message": "no such account"}),
+            "{status} {refuses_ping}: {answer}"
+        );
+        let counts = ["initialize", "tools/call"].map(|method| server.requests_of(method).len());
+        assert_eq!(counts, [sessions; 2], "{status} {refuses_ping}");
+    }
+}
+
+/// A JSON-RPC error does not say that nothing was done, so only a call that does no harm is made again.
+#[test]
+fn after_a_json_rpc_error_only_a_read_only_call_is_made_again() {
+    fn refuses(request: &Request) -> Reply {
+        Reply::json(request.error_response(-32600, "unknown session"))
+    }
+    for (tool, runs_again) in [("look", true), ("echo", false)] {
+        let (server, created) = session_server(refuses);
+        let mut proxy = proxy(&server);
+        proxy.call_text("g", tool, json!({}));
+        server.wait_for_requests("ping", 1);
+        proxy.call_text("g", tool, json!({}));
+        created.store(7, Ordering::SeqCst);
+        let id = proxy.send_call("g", tool, json!({"text": "again"}));
+        let answer = proxy.response(id).json();
+        match runs_again {
+            true => assert_eq!(text_of(&answer["result"]), "again"),
+            false => assert_eq!(answer["error"]["message"], "unknown session", "{answer}"),
+        }
+        assert_eq!(proxy.call_text("g", tool, json!({"text": "next"})), "next", "in a new session");
+        assert_eq!(server.requests_of("initialize").len(), 2);
     }
 }
 

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use upstream::{Lease, Snapshot, Upstream};
 use wire::body::Body;
-use wire::peer::{CallError, CallOptions, RetryHint};
+use wire::peer::{CallError, CallOptions, Rejection, RetryHint};
 use wire::protocol::Era;
 use wire::protocol::methods::{Method, TimeoutClass};
 use wire::{CallReply, Raw, Reply, raw};
@@ -67,6 +67,8 @@ pub(crate) struct Attempts<'a> {
     context: &'a RequestContext,
     /// The group. If a reload replaces it while it connects, its successor.
     pub group: Upstream,
+    /// How many losses of the group's state callers knew of when the request came.
+    pub known_losses: u64,
     /// Whether the request was sent again, so that it is not once more.
     repeated: bool,
     /// Whether the user was offered the login that the request needs.
@@ -76,7 +78,8 @@ pub(crate) struct Attempts<'a> {
 impl<'a> Attempts<'a> {
     /// Nothing is sent yet.
     pub(crate) fn new(context: &'a RequestContext, group: Upstream) -> Self {
-        Self { context, group, repeated: false, login_offered: false }
+        let known_losses = group.known_losses();
+        Self { context, group, known_losses, repeated: false, login_offered: false }
     }
 
     /// Leases a connection for the next attempt, connecting the group if there is none. May offer the user a login (see
@@ -137,7 +140,7 @@ impl<'a> Attempts<'a> {
         match outcome {
             Ok(reply) => self.adapt(lease, request, reply).map(Some),
             // Boxed, so that the future of a request that is answered is small.
-            Err(error) => Box::pin(self.check_failure(lease, request, error)).await.map(|()| None),
+            Err(error) => Box::pin(self.check_failure(lease, request, error)).await,
         }
     }
 
@@ -178,8 +181,9 @@ impl<'a> Attempts<'a> {
         })
     }
 
-    /// Decides whether another attempt may be made. Offers the user the login that the request needs, once, and waits
-    /// for it.
+    /// Decides whether another attempt may be made, and returns `None` then. Offers the user the login that the request
+    /// needs, once, and waits for it. If the server refused the request because of a lost session and it is not repeated,
+    /// that is the reply.
     ///
     /// # Errors
     ///
@@ -189,17 +193,24 @@ impl<'a> Attempts<'a> {
         lease: &Lease,
         request: &PreparedRequest,
         error: CallError,
-    ) -> Result<(), RequestError> {
+    ) -> Result<Option<Reply>, RequestError> {
         let groups = self.context.groups();
         if !self.repeated && error.may_be_repeated(request.repeatable) && !groups.is_shutting_down() {
             self.repeated = true;
-            return Ok(());
+            return Ok(None);
         }
+        let error = match error {
+            CallError::Closed { refusal: Some(refusal), .. } => match *refusal {
+                Rejection::Error(error) => return self.adapt(lease, request, Err(error).into()).map(Some),
+                Rejection::Other(why) => CallError::Failed { why, hint: RetryHint::Never },
+            },
+            error => error,
+        };
         let mut login = None;
         if !self.login_offered && error.needs_login() {
             self.login_offered = true;
             match acquire::log_in(self.context, &self.group).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(None),
                 Err(outcome) => login = outcome,
             }
         }

@@ -643,7 +643,7 @@ fn handle(
         let failed = match handshake {
             true => {
                 *reason.lock() = Some(error);
-                CallError::Closed { sent: false }
+                CallError::Closed { sent: false, refusal: None }
             }
             false => CallError::Failed { why: error.to_string(), hint: RetryHint::AfterLogin },
         };

@@ -265,9 +265,9 @@ impl Connector {
         let ((peer, deadlines), handle) = (Peer::new(opened.output), opened.handle);
         *self.attempt.lock() = Some(handle.clone());
         let lists_changed = Arc::new(Notify::new());
-        let can = self.clients.offered_capabilities();
+        let (can, stream) = (self.clients.offered_capabilities(), handle.server_stream());
         let roots = self.roots_exchange(&offered, &lists_changed);
-        let live = LiveConnection::new(peer.clone(), era, handle.process(), &can, roots);
+        let live = LiveConnection::new(peer.clone(), era, handle.process(), &can, roots, stream);
         let reader = Reader::new(ReaderContext {
             group: self.group.clone(),
             peer: peer.clone(),

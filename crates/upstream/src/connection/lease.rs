@@ -7,6 +7,7 @@ use crate::error::UpstreamError;
 use crate::lifecycle::Usage;
 use crate::select::optional;
 use crate::transport::ServerProcess;
+use crate::transport::remote::server_stream::ServerStream;
 use base::clock;
 use base::use_count::UseCount;
 use process::launch::direct::LauncherUse;
@@ -121,6 +122,8 @@ pub struct LiveConnection {
     pub(crate) stateless_offer: Raw,
     /// Whether the server has the client's roots, if it asks for them.
     pub(super) roots: Arc<RootsExchange>,
+    /// The server's own event stream, if it may have one.
+    server_stream: Option<Arc<ServerStream>>,
     /// The server's process, if it is one on this machine.
     process: Option<ServerProcess>,
     /// What `"launcher": "direct"` did for the process, if the config has it.
@@ -154,6 +157,7 @@ impl LiveConnection {
         process: Option<ServerProcess>,
         offered: &Raw,
         roots: Arc<RootsExchange>,
+        server_stream: Option<Arc<ServerStream>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             peer,
@@ -162,6 +166,7 @@ impl LiveConnection {
             // A stateless server knows tasks as an extension.
             stateless_offer: raw::remove(offered, capability::TASKS),
             roots,
+            server_stream,
             process,
             launcher: OnceLock::new(),
             leases: UseCount::default(),
@@ -194,6 +199,11 @@ impl LiveConnection {
     /// The server's process, if it is one on this machine.
     pub(crate) fn process(&self) -> Option<ServerProcess> {
         self.process
+    }
+
+    /// Returns what the user should know of the connection although it works.
+    pub(crate) fn finding(&self) -> Option<String> {
+        self.server_stream.as_ref()?.finding()
     }
 
     /// How many requests of clients are in flight, and when the first of them began.
@@ -277,7 +287,7 @@ mod tests {
 
     fn new_connection(peer: Arc<Peer>, era: Era, process: Option<ServerProcess>) -> Arc<LiveConnection> {
         let roots = RootsExchange::new(Arc::default(), false, Arc::default());
-        LiveConnection::new(peer, era, process, &Raw::from_static(b"{}"), roots)
+        LiveConnection::new(peer, era, process, &Raw::from_static(b"{}"), roots, None)
     }
 
     fn connection() -> Arc<LiveConnection> {

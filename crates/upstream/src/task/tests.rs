@@ -11,7 +11,7 @@ use config::tool_rules::ToolRules;
 use config::{CommonConfig, Endpoint, HttpConfig, Mode, ServerConfig, StdioConfig, Timeouts};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tokio::time::sleep;
 use wire::Raw;
 use wire::output::Output;
@@ -60,7 +60,7 @@ impl FakeConnector {
     fn connection(&self) -> Connection {
         let peer = Peer::new(Output::any(tokio::io::sink()).0).0;
         let roots = RootsExchange::new(Arc::default(), false, Arc::default());
-        let live = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"), roots);
+        let live = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"), roots, None);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
         let refuses_lists = self.refuses_lists.clone();
         let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
@@ -378,7 +378,7 @@ async fn a_requested_group_does_not_wait_for_a_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_loss_of_a_stateful_server_is_reported_once() {
+async fn the_loss_of_a_stateful_server_is_reported_to_all_callers_that_relied_on_it() {
     let fake = FakeConnector::default();
     let mut stateful = server_config(Mode::Pure);
     stateful.common.stateful = true;
@@ -386,13 +386,16 @@ async fn the_loss_of_a_stateful_server_is_reported_once() {
     drop(upstream.acquire(WAIT).await);
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;
-    assert!(!upstream.take_lost_state(), "without a call there is no state to lose");
+    assert!(!upstream.lost_state_since(0), "without a call there is no state to lose");
     drop(upstream.acquire(WAIT).await);
     upstream.stats.begin_call();
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;
-    assert!(upstream.take_lost_state());
-    assert!(!upstream.take_lost_state());
+    let waiting = [upstream.known_losses(); 3];
+    for known in waiting {
+        assert!(upstream.lost_state_since(known), "each of them began before anybody knew");
+    }
+    assert!(!upstream.lost_state_since(upstream.known_losses()), "a later call relies on the new state");
 }
 
 #[tokio::test(start_paused = true)]

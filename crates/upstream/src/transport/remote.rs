@@ -11,7 +11,8 @@
 //!
 //! `driver` is the connection's task. It reads the peer's lines and starts an `exchange` for each message, which sends
 //! it by POST and passes on the JSON or the events that come back. `get_stream` reads the stream that belongs to no
-//! request, `http_sse` the single stream of the older transport; `event_stream` parses all streams. All tasks share a
+//! request, `http_sse` the single stream of the older transport; `event_stream` parses all streams. `session_check` finds
+//! out whether the server has lost the session, and `server_stream` whether a stream is missing. All tasks share a
 //! `connection`. `request_streams` knows which call a request of the server concerns. `outgoing` is a message on its
 //! way to the server, with its `headers` and `param_headers`.
 //!
@@ -31,6 +32,7 @@ use http_client::credentials::Credentials;
 use http_client::error::RemoteError;
 use message_reader::MessageReader;
 use request_streams::RequestStreams;
+use server_stream::ServerStream;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -55,6 +57,8 @@ pub mod message_reader;
 pub mod outgoing;
 pub mod param_headers;
 pub mod request_streams;
+pub mod server_stream;
+mod session_check;
 
 /// How many received messages are buffered. Responses are not read on while the buffer is full.
 const MAX_UNREAD_MESSAGES: usize = 2;
@@ -74,6 +78,8 @@ struct DriverHandle {
     other_transport: Arc<OnceLock<HttpTransportKind>>,
     /// The streams that the server's requests came on.
     request_streams: RequestStreams,
+    /// The server's own stream.
+    server_stream: Arc<ServerStream>,
     /// Stops the driver within the time that is sent. Closed when the driver has ended.
     stop: watch::Sender<Option<Duration>>,
     /// The driver's task.
@@ -107,6 +113,7 @@ impl Remote {
         let end_reason = connection.end_reason();
         let other_transport = connection.other_transport.clone();
         let request_streams = connection.request_streams.clone();
+        let server_stream = connection.server_stream.clone();
         let (peer_end, driver_end) = tokio::io::duplex(UNSENT_BUFFER_BYTES);
         let (output, writer) = Output::any(peer_end);
         let (stop, stopped) = watch::channel(None);
@@ -122,6 +129,7 @@ impl Remote {
                 end_reason,
                 other_transport,
                 request_streams,
+                server_stream,
                 stop,
                 driver,
             })),
@@ -137,6 +145,11 @@ impl Remote {
     /// Returns what is wrong with the transport that the config demands, if something is.
     pub fn finding(&self) -> Option<String> {
         self.0.other_transport.get().map(|found| found.is_not_as_configured().to_owned())
+    }
+
+    /// Returns what is known of the server's own stream.
+    pub(crate) fn server_stream(&self) -> Arc<ServerStream> {
+        self.0.server_stream.clone()
     }
 
     /// Returns the id of our request on whose stream the server's request `id` came, if it came on one.

@@ -42,6 +42,9 @@ pub enum CallError {
     Closed {
         /// Whether the request was sent, so that it may have been carried out.
         sent: bool,
+        /// How the server refused the request, if that showed that it has lost the session. Unless the request is
+        /// repeated, this is its outcome.
+        refusal: Option<Box<Rejection>>,
     },
     /// No answer and no progress came within this time.
     #[error("no answer within {} s", .0.as_secs_f32())]
@@ -79,6 +82,15 @@ pub enum CallError {
     },
 }
 
+/// How a server refused a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rejection {
+    /// With this JSON-RPC error.
+    Error(Raw),
+    /// In another way, which this text describes.
+    Other(String),
+}
+
 /// When a request that could not be delivered may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryHint {
@@ -101,7 +113,7 @@ impl CallError {
     /// carrying it out twice does no harm.
     pub fn may_be_repeated(&self, repeatable: bool) -> bool {
         match self {
-            Self::Closed { sent } => !sent || repeatable,
+            Self::Closed { sent, .. } => !sent || repeatable,
             Self::Failed { hint, .. } => *hint == RetryHint::Later && repeatable,
             Self::TimedOut(_)
             | Self::TooLong { .. }

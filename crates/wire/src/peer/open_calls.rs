@@ -114,7 +114,7 @@ impl OpenCalls {
             return Poll::Ready(outcome);
         }
         let Some(call) = self.open.get_mut(&id) else {
-            return Poll::Ready(Err(CallError::Closed { sent: true }));
+            return Poll::Ready(Err(CallError::Closed { sent: true, refusal: None }));
         };
         call.caller = Some(context.waker().clone());
         Poll::Pending

@@ -330,9 +330,9 @@ async fn the_end_of_a_connection_fails_open_calls_and_marks_later_ones_unsent() 
     let open = tokio::spawn(async move { caller.call("m", None::<Raw>, CallOptions::within(HOUR)).await });
     tokio::task::yield_now().await;
     peer.end();
-    assert_eq!(within_deadline(open).await.unwrap(), Err(CallError::Closed { sent: true }));
+    assert_eq!(within_deadline(open).await.unwrap(), Err(CallError::Closed { sent: true, refusal: None }));
     let later = within_deadline(peer.call("m", None::<Raw>, CallOptions::within(HOUR))).await;
-    assert_eq!(later, Err(CallError::Closed { sent: false }));
+    assert_eq!(later, Err(CallError::Closed { sent: false, refusal: None }));
 }
 
 #[tokio::test(start_paused = true)]

@@ -218,6 +218,6 @@ async fn a_line_that_the_end_of_the_stream_cuts_off_is_not_reported() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!call.is_finished(), "the end of the connection says more");
     peer.end();
-    assert_eq!(call.await.unwrap(), Err(CallError::Closed { sent: true }));
+    assert_eq!(call.await.unwrap(), Err(CallError::Closed { sent: true, refusal: None }));
     assert_eq!(unreadable.last(), None);
 }

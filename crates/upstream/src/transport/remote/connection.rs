@@ -3,15 +3,18 @@
 
 use super::event_stream::{EventStream, ServerSentEvent};
 use super::headers::{LAST_EVENT_ID, MCP_PROTOCOL_VERSION, MCP_SESSION_ID};
+use super::outgoing::OutgoingMessage;
 use super::param_headers::ParamHeaders;
 use super::request_streams::RequestStreams;
+use super::server_stream::ServerStream;
 use crate::transport::open_transport::FailedRequest;
 use config::HttpTransportKind;
-use http_client::client::{self, EVENT_STREAM, HttpClient, HttpRequest};
+use http_client::client::{self, HttpClient, HttpRequest};
 use http_client::error::RemoteError;
+use http_client::response_body::{self, EVENT_STREAM};
 use reqwest::header::{HeaderMap, HeaderValue};
-use reqwest::{Method, StatusCode, Url};
-use std::sync::atomic::{AtomicBool, Ordering};
+use reqwest::{Method, Response, StatusCode, Url};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -34,6 +37,12 @@ pub struct RemoteConnection {
     pub stateless: OnceLock<bool>,
     /// The `Mcp-Session-Id` of the answer to `initialize`.
     pub(crate) session_id: OnceLock<HeaderValue>,
+    /// How the server refused a first `ping` in the session; `None` if it answered.
+    pub(crate) first_ping: OnceLock<Option<(StatusCode, i64)>>,
+    /// How many requests of the peer are open.
+    pub(crate) in_flight: AtomicUsize,
+    /// The server's own stream. Also held by the connection's handle.
+    pub(crate) server_stream: Arc<ServerStream>,
     /// The negotiated revision, as the value of `MCP-Protocol-Version`. Not set if the revision has no such header.
     pub protocol_version: OnceLock<HeaderValue>,
     /// The transport that the server was found to speak, if the config demands the other one. Also held by the
@@ -69,6 +78,9 @@ impl RemoteConnection {
             failed_requests,
             stateless: OnceLock::new(),
             session_id: OnceLock::new(),
+            first_ping: OnceLock::new(),
+            in_flight: AtomicUsize::new(0),
+            server_stream: Arc::default(),
             protocol_version: OnceLock::new(),
             other_transport: Arc::default(),
             has_answered: AtomicBool::new(false),
@@ -114,6 +126,16 @@ impl RemoteConnection {
         self.end.get().is_some()
     }
 
+    /// Whether requests belong to a session, which the server may lose.
+    pub(crate) fn has_session(&self) -> bool {
+        !self.is_stateless() && self.session_id.get().is_some()
+    }
+
+    /// Whether requests of the peer are open, or were a moment ago.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0
+    }
+
     /// The place where the reason is stored when the connection ends.
     pub(crate) fn end_reason(&self) -> Arc<OnceLock<RemoteError>> {
         self.end.clone()
@@ -124,6 +146,21 @@ impl RemoteConnection {
         let session_id = self.session_id.get().map(|id| (MCP_SESSION_ID, id.clone()));
         let version = self.protocol_version.get().map(|version| (MCP_PROTOCOL_VERSION, version.clone()));
         session_id.into_iter().chain(version).collect()
+    }
+
+    /// Sends a message by POST. The caller limits the time.
+    ///
+    /// # Errors
+    ///
+    /// Those of `HttpClient::send`.
+    pub(crate) async fn post(&self, message: &OutgoingMessage) -> Result<Response, RemoteError> {
+        let mut headers = client::accept("application/json, text/event-stream");
+        headers.extend(self.session_headers());
+        headers.extend(message.headers.clone());
+        let url = self.sse_endpoint.get().unwrap_or(&self.http.url).clone();
+        let (method, body) = (Method::POST, Some(message.line.clone()));
+        let max_retry_after = message.max_retry_after();
+        self.http.send(HttpRequest { method, url, headers, body, max_retry_after }).await
     }
 
     /// Opens an event stream by GET: the server's own stream, or what follows this event on its stream. If the server
@@ -143,7 +180,7 @@ impl RemoteConnection {
         let request = HttpRequest { method, url, headers, body: None, max_retry_after: Duration::MAX };
         let response = self.http.send(request).await?;
         match response.status() {
-            StatusCode::OK if client::media_type(&response) == EVENT_STREAM => {
+            StatusCode::OK if response_body::media_type(&response) == EVENT_STREAM => {
                 Ok(EventStream::new(response, self.max_message_bytes))
             }
             StatusCode::OK => Err(RemoteError::invalid_response(
@@ -191,8 +228,13 @@ impl RemoteConnection {
     /// Ends the connection: nothing more can be sent. If it has ended already, the first reason stays. `id`: the
     /// request that failed with this error, if one did. Waits while the queue of failed requests is full.
     pub async fn end(&self, error: RemoteError, id: Option<Raw>) {
-        let sent = error.may_have_run();
-        drop(self.end.set(error));
-        self.report_failure(FailedRequest { id, error: CallError::Closed { sent } }).await;
+        let closed = CallError::Closed { sent: error.may_have_run(), refusal: None };
+        self.end_with(error, FailedRequest { id, error: closed }).await;
+    }
+
+    /// Ends the connection as [`end`](Self::end) does, and fails a request with another error than its reason.
+    pub(crate) async fn end_with(&self, reason: RemoteError, failed: FailedRequest) {
+        drop(self.end.set(reason));
+        self.report_failure(failed).await;
     }
 }

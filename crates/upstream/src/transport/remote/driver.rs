@@ -4,12 +4,14 @@
 use super::connection::RemoteConnection;
 use super::exchange::{Exchange, HttpSseFallback};
 use super::outgoing::OutgoingMessage;
+use super::session_check::learn_ping;
 use super::{get_stream, headers, http_sse};
 use crate::transport::open_transport::FailedRequest;
 use config::HttpTransportKind;
 use reqwest::header::HeaderMap;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
@@ -88,6 +90,7 @@ impl ConnectionDriver {
     /// Runs until the connection is stopped, ends, or the peer writes no more; then ends the session.
     pub(crate) async fn run(mut self) {
         loop {
+            self.connection.in_flight.store(self.in_flight.len(), Ordering::Relaxed);
             if self.connection.has_ended() {
                 self.ended_at.get_or_insert_with(Instant::now);
             }
@@ -234,9 +237,10 @@ impl ConnectionDriver {
         }
     }
 
-    /// Opens the server's own stream after the handshake. HTTP+SSE has its stream already.
+    /// Opens the server's own stream and learns how it answers a `ping`, after the handshake. HTTP+SSE has its stream already.
     fn open_get_stream(&mut self) {
         if self.connection.sse_endpoint.get().is_none() && !self.connection.has_ended() {
+            self.spawn_detached(learn_ping(self.connection.clone()));
             self.spawn_detached(get_stream::run(self.connection.clone()));
         }
     }

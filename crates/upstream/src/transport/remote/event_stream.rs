@@ -3,8 +3,8 @@
 use super::message_reader::to_single_line;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use http_client::client::SizeError;
 use http_client::reqwest_error::root_cause;
+use http_client::response_body::SizeError;
 use parking_lot::Mutex;
 use reqwest::Response;
 use reqwest::header::HeaderValue;

@@ -10,15 +10,16 @@ use super::exchange_error::ExchangeError;
 use super::headers::MCP_SESSION_ID;
 use super::http_sse::{self, HttpSseStream};
 use super::message_reader::to_single_line;
-use super::outgoing::{OutgoingMessage, error_code};
+use super::outgoing::{OutgoingMessage, error_code, is_error};
+use super::session_check::{is_suspicious, lost_session};
 use crate::transport::open_transport::FailedRequest;
 use base::blocking;
 use base::text;
 use config::HttpTransportKind;
-use http_client::client::{self, EVENT_STREAM, HttpRequest, JSON};
 use http_client::error::{RemoteError, RemoteErrorKind, is_of_other_transport};
+use http_client::response_body::{self, EVENT_STREAM, JSON};
 use reqwest::header::{HeaderMap, HeaderValue};
-use reqwest::{Method, Response, StatusCode};
+use reqwest::{Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -70,7 +71,7 @@ impl Exchange {
     pub(crate) async fn send_request(mut self) -> Option<HttpSseFallback> {
         let connection = self.connection.clone();
         if connection.has_ended() {
-            let (id, error) = (self.message.id, CallError::Closed { sent: false });
+            let (id, error) = (self.message.id, CallError::Closed { sent: false, refusal: None });
             connection.report_failure(FailedRequest { id, error }).await;
             return None;
         }
@@ -114,19 +115,22 @@ impl Exchange {
     /// failure ends the connection if nothing more can be sent; any other is logged. If the server refuses a response,
     /// the call that it belongs to fails.
     pub(crate) async fn send_notification(self) {
-        let outcome = timeout(NOTIFICATION_TIMEOUT, self.post()).await;
+        let outcome = timeout(NOTIFICATION_TIMEOUT, self.connection.post(&self.message)).await;
         let question = raw::get(&self.message.line, "id");
         // The call during which the server asked what this message answers.
         let call = question.as_ref().and_then(|id| self.connection.request_streams.take(id));
         let error = match outcome {
             Ok(Ok(response)) if response.status().is_success() => return,
-            Ok(Ok(response)) => self.error_of(response).await,
+            Ok(Ok(response)) => ExchangeError::of_response(&self.connection, &self.message, response).await,
             Ok(Err(error)) => error.into(),
             Err(_) => RemoteError::connection_lost("no answer in time").into(),
         };
         let error = match error {
             ExchangeError::Remote(error) if error.ends_connection() => {
                 return self.connection.end(error, None).await;
+            }
+            error if lost_session(&self.connection, &error).await => {
+                return self.connection.end(RemoteError::session_ended(), None).await;
             }
             error => error,
         };
@@ -144,22 +148,11 @@ impl Exchange {
         }
     }
 
-    async fn post(&self) -> Result<Response, RemoteError> {
-        let connection = &self.connection;
-        let mut headers = client::accept("application/json, text/event-stream");
-        headers.extend(connection.session_headers());
-        headers.extend(self.message.headers.clone());
-        let url = connection.sse_endpoint.get().unwrap_or(&connection.http.url).clone();
-        let (method, body) = (Method::POST, Some(self.message.line.clone()));
-        let max_retry_after = self.message.max_retry_after();
-        connection.http.send(HttpRequest { method, url, headers, body, max_retry_after }).await
-    }
-
     async fn try_send_request(&self) -> Result<(), ExchangeError> {
-        let response = self.post().await?;
+        let response = self.connection.post(&self.message).await?;
         let status = response.status();
         if !status.is_success() {
-            return Err(self.error_of(response).await);
+            return Err(ExchangeError::of_response(&self.connection, &self.message, response).await);
         }
         if self.connection.sse_endpoint.get().is_some() {
             // With HTTP+SSE the answer comes on the stream.
@@ -176,7 +169,7 @@ impl Exchange {
             id.set_sensitive(true);
             drop(self.connection.session_id.set(id));
         }
-        let media_type = client::media_type(&response);
+        let media_type = response_body::media_type(&response);
         if matches!(media_type.as_str(), JSON | EVENT_STREAM) && self.connection.needs_sse_stream() {
             // Before the answer is delivered, because the next request may come before its stream ends.
             self.connection.found_transport(HttpTransportKind::Streamable);
@@ -185,10 +178,13 @@ impl Exchange {
             JSON => self.receive_json(response).await,
             EVENT_STREAM => self.receive_events(response).await,
             "" => Err(RemoteError::invalid_response("the server's answer has no Content-Type").into()),
-            client::HTML => {
-                let page = client::read_error_body(response).await;
-                Err(RemoteError::web_page(client::page_title(&page).as_deref(), &self.connection.http.url)
-                    .into())
+            response_body::HTML => {
+                let page = response_body::read_error_body(response).await;
+                Err(RemoteError::web_page(
+                    response_body::page_title(&page).as_deref(),
+                    &self.connection.http.url,
+                )
+                .into())
             }
             other => {
                 let other = text::name(other);
@@ -199,19 +195,26 @@ impl Exchange {
     }
 
     async fn receive_json(&self, response: Response) -> Result<(), ExchangeError> {
-        let (body, reservation) = client::read_body(response, self.connection.max_message_bytes).await?;
+        let status = response.status();
+        let (body, reservation) =
+            response_body::read_body(response, self.connection.max_message_bytes).await?;
         let body = reservation.hold(to_single_line(body));
         let message = match Message::parse(&body) {
-            Ok(message) if self.message.is_answered_by(&message) => self.inspect_response(body).await,
+            Ok(message) if self.message.is_answered_by(&message) => {
+                return self.answer(status, is_error(&message), body).await;
+            }
             Err(MessageError::Batch) => body,
             Err(error @ MessageError::NotJson) => {
                 return Err(ExchangeError::Malformed(defect(&error, &body)));
             }
-            _ => self.message.error_response(&body).ok_or_else(|| {
-                RemoteError::invalid_response(
-                    "the server answered with JSON that is not a JSON-RPC response to the request",
-                )
-            })?,
+            _ => {
+                let response = self.message.error_response(&body).ok_or_else(|| {
+                    RemoteError::invalid_response(
+                        "the server answered with JSON that is not a JSON-RPC response to the request",
+                    )
+                })?;
+                return self.answer(status, true, response).await;
+            }
         };
         self.connection.deliver(message).await;
         Ok(())
@@ -224,6 +227,7 @@ impl Exchange {
     ///
     /// An event is too long, the answer cannot be read, or the stream is lost and cannot be resumed.
     async fn receive_events(&self, response: Response) -> Result<(), ExchangeError> {
+        let status = response.status();
         let mut events = EventStream::new(response, self.connection.max_message_bytes);
         let (mut reconnect, mut failures) = (ReconnectState::default(), 0);
         loop {
@@ -234,7 +238,7 @@ impl Exchange {
                     let Some(line) = event.into_message() else { continue };
                     match Message::parse(&line) {
                         Ok(message) if self.message.is_answered_by(&message) => {
-                            self.connection.deliver(self.inspect_response(line).await).await;
+                            self.answer(status, is_error(&message), line).await?;
                             self.read_to_end(events).await;
                             return Ok(());
                         }
@@ -257,6 +261,21 @@ impl Exchange {
             let resumed = self.resume(&reconnect, &mut failures).await;
             events = resumed.ok_or_else(|| RemoteError::connection_lost(&lost_because))?;
         }
+    }
+
+    /// Delivers the answer.
+    ///
+    /// # Errors
+    ///
+    /// `Rejected` if it is an error that a server may send after it lost the session; it is not delivered then.
+    async fn answer(&self, status: StatusCode, is_error: bool, response: Raw) -> Result<(), ExchangeError> {
+        if !is_error {
+            self.connection.server_stream.record(&self.message.method, &self.message.line);
+        } else if is_suspicious(error_code(&response)) && self.connection.has_session() {
+            return Err(ExchangeError::Rejected { status, response });
+        }
+        self.connection.deliver(self.inspect_response(response).await).await;
+        Ok(())
     }
 
     /// Delivers what comes after the answer, for `STREAM_END_TIMEOUT` at most.
@@ -321,33 +340,15 @@ impl Exchange {
         }
     }
 
-    /// The error for a response whose status is not a success.
-    async fn error_of(&self, response: Response) -> ExchangeError {
-        let status = response.status();
-        let body = client::read_error_body(response).await;
-        let detail = client::error_message(&body);
-        let is_stateless = self.connection.is_stateless();
-        if !is_stateless && self.connection.session_id.get().is_some() {
-            // Some servers answer 400 instead of 404 and mention the session.
-            let mentions_session =
-                detail.as_ref().is_some_and(|detail| detail.to_ascii_lowercase().contains("session"));
-            if status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && mentions_session) {
-                return RemoteError::session_ended().into();
-            }
-        }
-        match self.message.error_response(&to_single_line(body.into())) {
-            Some(response) if is_stateless && self.message.revision_was_withdrawn(&response) => {
-                RemoteError::revision_withdrawn().into()
-            }
-            Some(response) if status.is_client_error() => ExchangeError::Rejected { status, response },
-            _ => self.connection.http.error_of_status(status, detail.as_deref(), None).into(),
-        }
-    }
-
     /// Reports the error that a request failed with, to its caller or for the whole connection.
     async fn report(self, error: ExchangeError) {
         let Self { connection, message } = self;
         let is_handshake = message.is_handshake();
+        if lost_session(&connection, &error).await {
+            let failed = FailedRequest { id: message.id, error: error.into_closed() };
+            return connection.end_with(RemoteError::session_ended(), failed).await;
+        }
+        let error = error.with_status_first(&connection.http);
         let error = match error {
             ExchangeError::Rejected { response, .. } => return connection.deliver(response).await,
             ExchangeError::Remote(error) => {

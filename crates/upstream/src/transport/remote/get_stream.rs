@@ -3,64 +3,94 @@
 
 use super::connection::RemoteConnection;
 use super::event_stream::{EventStream, ReconnectState, StreamEnd};
+use super::exchange_error::ExchangeError;
+use super::server_stream::ServerStream;
+use super::session_check::{lost_session_at_get, ping};
 use http_client::error::{RemoteError, RemoteErrorKind};
 use reqwest::StatusCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// After this many attempts in a row that did not reach the server, the connection ends, so that the group's state
-/// shows it.
-const MAX_UNREACHABLE_ATTEMPTS: u32 = 3;
+/// After this many attempts in a row that failed, the stream is missing.
+const MAX_ATTEMPTS: u32 = 3;
+/// How long to wait before a missing stream that is needed is tried again.
+const MISSING_RETRY_INTERVAL: Duration = Duration::from_secs(180);
 
-/// Opens the stream, delivers what comes on it, and opens it again when it is lost. Returns if the server does not have
-/// it. Ends the connection and returns if the session has ended, if a login or another config is needed, or if the
-/// server cannot be reached after `MAX_UNREACHABLE_ATTEMPTS` failures in a row.
+/// Opens the stream, delivers what comes on it, and opens it again when it is lost. A stream that is missing after
+/// `MAX_ATTEMPTS` is tried again only while a subscription needs it. Its failures never end the connection; a `ping` by
+/// POST, which finds that the session is lost or the server is gone, does, and this returns then.
 pub async fn run(connection: Arc<RemoteConnection>) {
-    let (mut reconnect, mut failures, mut was_open) = (ReconnectState::default(), 0, false);
+    let stream = connection.server_stream.clone();
+    let (mut reconnect, mut interruptions, mut failures) = (ReconnectState::default(), 0, 0);
     loop {
         match connection.open_get_stream(reconnect.last_event_id.as_ref()).await {
             Ok(events) => {
-                was_open = true;
-                deliver(&connection, events, &mut reconnect, &mut failures).await;
+                failures = 0;
+                stream.set_missing(None);
+                deliver(&connection, events, &mut reconnect, &mut interruptions).await;
             }
-            Err(error) => match error.kind {
-                RemoteErrorKind::Status(StatusCode::NOT_FOUND)
-                    if was_open && connection.session_id.get().is_some() =>
-                {
-                    return connection.end(RemoteError::session_ended(), None).await;
+            Err(error) => {
+                failures += 1;
+                if let Some(reason) = why_ended(&connection, &error, failures).await {
+                    return connection.end(reason, None).await;
                 }
-                RemoteErrorKind::Unreachable if failures + 1 < MAX_UNREACHABLE_ATTEMPTS => {}
-                RemoteErrorKind::LoginNeeded | RemoteErrorKind::Config | RemoteErrorKind::Unreachable => {
-                    return connection.end(error, None).await;
+                // A server without the stream answers 405. A login is not asked for again at once.
+                let is_final = error.kind == RemoteErrorKind::Status(StatusCode::METHOD_NOT_ALLOWED);
+                if is_final || error.needs_person() || failures >= MAX_ATTEMPTS {
+                    failures = missing(&stream, &error, failures).await;
+                    continue;
                 }
-                RemoteErrorKind::Busy | RemoteErrorKind::ConnectionLost => {}
-                RemoteErrorKind::Status(status) if status.is_server_error() && was_open => {}
-                // A server without the stream answers 405.
-                RemoteErrorKind::Status(_)
-                | RemoteErrorKind::InsufficientScope
-                | RemoteErrorKind::InvalidResponse
-                | RemoteErrorKind::WrongAddress
-                | RemoteErrorKind::SessionEnded => {
-                    tracing::debug!(%error, "the server has no event stream for GET");
-                    return;
-                }
-            },
+            }
         }
-        reconnect.wait(failures).await;
-        failures += 1;
+        reconnect.wait(interruptions).await;
+        interruptions += 1;
     }
 }
 
-/// Delivers events until the stream ends or one is too long, which is logged. Each event resets `failures`.
+/// Waits until a stream that is missing because of `error` is to be tried again. Returns how many failures still count.
+async fn missing(stream: &ServerStream, error: &RemoteError, failures: u32) -> u32 {
+    tracing::debug!(%error, "the server has no event stream for GET");
+    stream.set_missing(Some(error.to_string()));
+    if !stream.is_needed() {
+        stream.needed().await;
+        return 0;
+    }
+    if let Some(finding) = stream.finding() {
+        tracing::warn!("{finding}");
+    }
+    tokio::time::sleep(MISSING_RETRY_INTERVAL).await;
+    failures
+}
+
+/// Asks the server by POST what it means that the stream could not be opened. Returns why the connection has to end.
+/// `failures`: how many there were in a row.
+async fn why_ended(connection: &RemoteConnection, error: &RemoteError, failures: u32) -> Option<RemoteError> {
+    match error.kind {
+        RemoteErrorKind::Status(status) if lost_session_at_get(connection, status).await => {
+            Some(RemoteError::session_ended())
+        }
+        // The group's state is to show a server that is gone. An open request shows it by itself.
+        RemoteErrorKind::Unreachable if failures == MAX_ATTEMPTS && !connection.is_busy() => {
+            match ping(connection).await {
+                Err(ExchangeError::Remote(error)) if error.ends_connection() => Some(error),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Delivers events until the stream ends or one is too long, which is logged. Each event resets `interruptions`.
 async fn deliver(
     connection: &RemoteConnection,
     mut events: EventStream,
     reconnect: &mut ReconnectState,
-    failures: &mut u32,
+    interruptions: &mut u32,
 ) {
     let end = loop {
         match events.next().await {
             Ok(event) => {
-                *failures = 0;
+                *interruptions = 0;
                 reconnect.record(&event);
                 connection.deliver_event(event).await;
             }

@@ -6,6 +6,7 @@ use reqwest::header::HeaderMap;
 use std::time::Duration;
 use wire::malformed::{Outline, outlines};
 use wire::protocol::code;
+use wire::protocol::methods::Method;
 use wire::{Message, Raw, raw};
 
 /// A message to send by POST.
@@ -22,6 +23,13 @@ pub(crate) struct OutgoingMessage {
 }
 
 impl OutgoingMessage {
+    /// Creates a `ping`. Its id is none of the peer's, which are numbers.
+    pub(crate) fn ping() -> Self {
+        let line = Raw::from_static(br#"{"jsonrpc":"2.0","id":"ping","method":"ping"}"#);
+        let (id, method) = (raw::get(&line, "id"), Method::Ping.name().to_owned());
+        Self { id, method, line, headers: HeaderMap::new() }
+    }
+
     /// Whether it is a first request of a connection.
     pub(crate) fn is_handshake(&self) -> bool {
         matches!(self.method.as_str(), "initialize" | "server/discover")
@@ -69,6 +77,11 @@ impl OutgoingMessage {
         let response = raw::set(body, "id", self.id.as_ref()?);
         matches!(Message::parse(&response), Ok(Message::Response { reply: Err(_), .. })).then_some(response)
     }
+}
+
+/// Whether a response is an error.
+pub(crate) fn is_error(response: &Message) -> bool {
+    matches!(response, Message::Response { reply: Err(_), .. })
 }
 
 /// The code of a JSON-RPC error response; 0 if it has none.
