@@ -16,7 +16,7 @@ fn read_events(data: &[u8], chunk_size: usize, limit: usize) -> (Vec<(String, By
     let response = Response::from(http::Response::new(Body::wrap_stream(stream::iter(chunks))));
     let (mut events, mut state) = (Vec::new(), ReconnectState::default());
     block_on(async {
-        let mut stream = EventStream::new(response, limit);
+        let mut stream = EventStream::new(response, limit, Default::default());
         loop {
             match stream.next().await {
                 Ok(event) => {

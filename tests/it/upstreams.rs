@@ -10,6 +10,7 @@ use crate::support::{
 
 mod connection_attempts;
 mod era_bridge;
+mod failing_lists;
 mod invalid_configs;
 mod log_spans;
 mod malformed;

@@ -143,7 +143,7 @@ async def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         plan = json.load(file)
     async with connect(plan) as (client, (version, server, instructions)):
-        tools = (await client.list_tools()).tools
+        tools = [] if plan.get("unlisted") else (await client.list_tools()).tools
         results = [await result_or_error(client, call) for call in plan["calls"]]
     report = {
         "version": version,

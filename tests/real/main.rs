@@ -11,6 +11,7 @@
 //! - `broken_servers`: all of these clients, FastMCP and MCP Inspector, where four of eight servers are broken;
 //! - `conformance`, `client_conformance`: the official conformance suite, with dynamic-mcp as the server and as the client;
 //! - `deployment`: the manifest for Kubernetes;
+//! - `odd_servers`: servers that deviate from MCP, directly and through dynamic-mcp;
 //! - `roots`: a server that asks for roots at its start;
 //! - `serve_http`: the official SDKs' clients of `dynamic-mcp serve --http`, and an authorization server;
 //! - `unusual_servers`: servers that do what MCP does not foresee, with the official SDKs' clients beside dynamic-mcp;
@@ -31,6 +32,7 @@ mod fake_model;
 // It reads /proc.
 #[cfg(target_os = "linux")]
 mod launchers;
+mod odd_servers;
 mod reference_server_http;
 mod reference_server_tasks;
 mod reference_servers;

@@ -3,7 +3,7 @@
 //
 // A call names a tool and its arguments, or has one of the members "level", "read", "prompt" and "subscribe". With
 // "with_progress" the report has its progress. With "wait_for" it is repeated until notifications with all of these
-// methods have arrived, and the report has them. With "until" it is repeated until its result contains that text. With "sampling_and_roots" in the plan the client answers requests for
+// methods have arrived, and the report has them. With "until" it is repeated until its result contains that text. With "unlisted" in the plan the tools are not listed. With "sampling_and_roots" in the plan the client answers requests for
 // sampling and roots, too.
 import { readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
@@ -24,7 +24,7 @@ export async function runPlan(client, plan, version, callTool) {
       messages.push(params.data);
     }
   };
-  const { tools } = await client.listTools();
+  const { tools } = plan.unlisted ? { tools: [] } : await client.listTools();
   const results = [];
   for (const call of plan.calls) {
     results.push(await makeCall(client, call, callTool, notifications));

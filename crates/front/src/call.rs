@@ -7,7 +7,8 @@
 //!
 //! 1. *Resolve*: which group and which tool is meant (`resolve`, if the call does not name both exactly).
 //! 2. *Lease*: a lease on the group's connection, which is made if there is none (`attempts`).
-//! 3. *Prepare*: the tool is found (`found_tool`), and what is sent is decided. `misfit` handles arguments that do not fit
+//! 3. *Prepare*: the tool is found (`found_tool`), and what is sent is decided. `server_list` says which calls need the list
+//!    of tools that the server gives on this connection. `misfit` handles arguments that do not fit
 //!    the tool's schema.
 //! 4. *Send*: the request goes to the upstream, and the answer comes back (`attempts`; `task` if it runs as a task). If it
 //!    may be sent once more, steps 2 to 4 are repeated.
@@ -24,7 +25,7 @@ use crate::ask::approval::{self, ApprovalOutcome};
 use crate::ask::approval_token::{Approval, ApprovalDemand};
 use crate::errors;
 use crate::request_error::RequestError;
-use crate::session::context::RequestContext;
+use crate::session::context::{RequestContext, SessionState};
 use crate::session::request_span;
 use crate::{changed_tools, lookup, tool_errors};
 use attempts::{Attempts, LeasedConnection, MAX_TOTAL, PreparedRequest};
@@ -35,6 +36,7 @@ use large_results::ReceivedResult;
 use misfit::ResolvedArguments;
 use schema::validate::Violations;
 use std::borrow::Cow;
+use upstream::catalog::claims::app_of;
 use upstream::catalog::overrides::HiddenArg;
 use upstream::{Lease, Snapshot, Upstream};
 use wire::params::Params;
@@ -48,6 +50,7 @@ pub mod found_tool;
 pub mod large_results;
 mod misfit;
 pub mod resolve;
+mod server_list;
 pub mod stored_result;
 mod task;
 
@@ -143,7 +146,7 @@ async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
     let mut attempts = Attempts::new(&call.context, group);
     let mut approved = None;
     let (prepared, reply) = loop {
-        let connection = match attempts.connect().await {
+        let connection = match server_list::connect(&mut attempts, call, arguments, &name).await {
             Ok(connection) => connection,
             Err(error) => return failed(call, error, &name),
         };
@@ -212,7 +215,10 @@ async fn prepare(
     LeasedConnection { lease, snapshot }: LeasedConnection,
     approved: &mut Option<Box<ApprovedCall>>,
 ) -> Result<Preparation, RequestError> {
-    let tool = find_tool(group, snapshot, name).await?;
+    let mut tool = find_tool(group, snapshot, name).await?;
+    if !lease.has_read(&tool.catalog) {
+        tool = Box::pin(server_list::require(call, group, &lease, tool)).await?;
+    }
     check_allowed(call, group, &tool)?;
     let takes_select = arguments.has_flattened_select()
         && tool.definition().is_some_and(|definition| schema::has_argument(definition, "select"));
@@ -372,9 +378,13 @@ async fn finish(
     }
     if call.by_our_tool
         && context.session.client.capabilities.shows_apps()
-        && let Some(definition) = tool.definition()
+        && let Some(definition) = tool.definition().filter(|definition| app_of(definition).is_some())
     {
-        result = AppUris::new(context.groups()).name_in_result(group_name, definition, &result);
+        let (group, definition, given) = (group_name.clone(), definition.clone(), result.clone());
+        let name = move |session: &SessionState| {
+            AppUris::new(&session.groups).name_in_result(&group, &definition, &given)
+        };
+        result = context.run_on_lists(name).await.unwrap_or(result);
     }
     match request.may_become_task || context.era == Era::Stateless {
         true => result = task::track_created(context, group_name, lease, request.may_become_task, result),

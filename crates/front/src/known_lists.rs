@@ -1,6 +1,7 @@
 //! The resources, templates, prompts and skills of all groups that are known without asking a server: the lists of the
 //! last connections, and the URIs that groups claim although no list of resources has to have them.
 
+use base::blocking;
 use config::GroupName;
 use upstream::catalog::OtherLists;
 use upstream::catalog::entries::ListEntries;
@@ -57,6 +58,13 @@ pub fn entries(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
 pub(crate) fn last_known(group: &Upstream, kind: &ListKind) -> ListEntries {
     let catalog = group.snapshot().catalog.clone();
     catalog.as_ref().and_then(|catalog| catalog.lists()).map(kind.known).unwrap_or_default()
+}
+
+/// Returns the list of the last connection of a group, whose file may have to be read. It is empty if nothing is known,
+/// or if that took too long.
+pub(crate) async fn read_last_known(group: Upstream, kind: &'static ListKind) -> ListEntries {
+    let bytes = group.snapshot().catalog.as_ref().map_or(0, |catalog| catalog.work_bytes());
+    blocking::run_on(bytes, move || last_known(&group, kind)).await.unwrap_or_default()
 }
 
 /// Returns the URIs that the groups are known to claim.

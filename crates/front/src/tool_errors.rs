@@ -173,9 +173,18 @@ pub(crate) fn unlisted_with_hidden_args(group: &GroupName, tool: &str) -> String
     )
 }
 
+/// Returns the text about a tool of a server whose list could not be read.
+pub(crate) fn list_not_read(group: &GroupName, tool: &str) -> String {
+    format!(
+        "Tool {} of group {group} was not called: the server did not give its list of tools (get_status says why), and a \
+         pin, a hidden argument or the read-only call needs it. Call again later.",
+        shown(tool)
+    )
+}
+
 /// Returns why such a tool is not called.
-const LEFT_OFF: &str = "was not called: its definition is not known, because the list of tools exceeds a limit \
-    (get_status names it), and a rule of the config needs the definition";
+const LEFT_OFF: &str = "was not called: its definition is not known, because the list of tools \
+    exceeds a limit or could not be read (get_status says why), and a rule of the config needs the definition";
 
 /// Returns the text about a tool that needs the user's approval, and a client that cannot ask for it.
 pub(crate) fn cannot_ask_for_approval(group: &GroupName, tool: &str, source: RuleSource) -> String {

@@ -267,8 +267,11 @@ fn read_index(dir: &Path) -> IndexFile {
 fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
     private_dir(dir)?;
     let _lock = lock(dir);
-    let IndexFile { mut servers, mut failures, .. } = read_index(dir);
+    let IndexFile { version, mut servers, mut failures } = read_index(dir);
     let mut obsolete = Vec::new();
+    if version != VERSION {
+        obsolete.extend(definitions_in(dir));
+    }
     for (key, PendingEntry { catalog, failure }) in pending {
         match failure {
             Some(reason) => drop(failures.insert(key.launch.clone(), reason.clone())),
@@ -288,7 +291,8 @@ fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
             );
             continue;
         }
-        replace_one_of_many(&dir.join(file), body.as_bytes(), false)?;
+        replace_one_of_many(&dir.join(&file), body.as_bytes(), false)?;
+        obsolete.retain(|other| *other != file);
         servers.insert(key.launch.clone(), variants);
         obsolete.extend(unneeded);
     }
@@ -301,6 +305,13 @@ fn write(dir: &Path, pending: &PendingEntries) -> Result<(), PrivateFileError> {
         fs::remove_file(dir.join(file)).ok();
     }
     Ok(())
+}
+
+/// The names of all files with definitions. No index refers to those of a version that is not read. Blocks.
+fn definitions_in(dir: &Path) -> Vec<String> {
+    let files = fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    names.filter(|name| name != INDEX && name.ends_with(".json")).collect()
 }
 
 /// Replaces the index. Blocks.

@@ -18,7 +18,7 @@ use base::private_files::read_private;
 use base::text::{summary, without_digits};
 use config::tool_rules::{ToolOverride, ToolOverrides};
 use entries::{ListEntries, ListEntry};
-use list_limits::{CatalogList, LeftOff, MAX_LIST_BYTES};
+use list_limits::{CatalogList, LeftOff, LeftOffReason, MAX_LIST_BYTES};
 use list_reader::{read_cached, within_room};
 pub use other_lists::{ListHashes, OtherLists};
 pub use server_info::ServerInfo;
@@ -59,9 +59,12 @@ pub struct Catalog {
     /// The URIs that the group claims beside its lists. Computed when they are first needed.
     pub(super) claims: OnceLock<ListEntries>,
     /// The server's own bytes, or the file that has them.
-    body: CatalogBody,
+    body: Arc<CatalogBody>,
     /// When and how the catalog was read.
     pub source: CatalogSource,
+    /// Whether the tools could not be read on the last connection. Those that were known before are used, or those of
+    /// the pages that could be read.
+    pub tools_unread: bool,
     /// The capabilities of the clients when the connection was made, if it was read from the server.
     pub offered: Option<Raw>,
     /// How long connecting took.
@@ -125,7 +128,7 @@ impl Catalog {
         let lists = lists.within_room(&mut room, &mut left_off);
         let (tools, definitions): (Vec<_>, _) = tools.into_iter().unzip();
         let (bytes, hashes) = (MAX_LIST_BYTES - room, lists.hashes());
-        let body = CatalogBody::Loaded(Definitions { tools: definitions, lists });
+        let body = CatalogBody::Loaded(Definitions { tools: definitions, lists }).into();
         let mut catalog = Self::of_body(info, tools, bytes, body, CatalogSource::Live(Instant::now()));
         (catalog.left_off, catalog.hashes) = (left_off, hashes);
         catalog
@@ -139,7 +142,7 @@ impl Catalog {
         bytes: usize,
         source: CatalogSource,
     ) -> Self {
-        let body = CatalogBody::Cached { file, loaded: OnceLock::new() };
+        let body = CatalogBody::Cached { file, loaded: OnceLock::new() }.into();
         Self::of_body(info, tools, bytes, body, source)
     }
 
@@ -147,7 +150,7 @@ impl Catalog {
         info: ServerInfo,
         tools: Vec<Tool>,
         bytes: usize,
-        body: CatalogBody,
+        body: Arc<CatalogBody>,
         source: CatalogSource,
     ) -> Self {
         Self {
@@ -160,10 +163,34 @@ impl Catalog {
             claims: OnceLock::new(),
             body,
             source,
+            tools_unread: false,
             offered: None,
             connect_time: None,
             hashes: ListHashes::default(),
         }
+    }
+
+    /// Notes that the tools could not be read, for this reason. Such a catalog rejects no request.
+    pub(super) fn set_tools_unread(&mut self, why: &str) {
+        self.source = CatalogSource::Cached(SystemTime::now());
+        self.tools_unread = true;
+        let finding =
+            format!("{why}; the tools that are known are used, and a call by name reaches the server");
+        self.findings.push(finding);
+    }
+
+    /// Returns this catalog for a connection on which the tools could not be read: `read` has what could be.
+    pub(super) fn kept_for(&self, read: &Self) -> Self {
+        let read_at = self.age().and_then(|age| SystemTime::now().checked_sub(age));
+        let read_at = read_at.unwrap_or(SystemTime::UNIX_EPOCH);
+        let (tools, source) = (self.tools.clone(), CatalogSource::Cached(read_at));
+        let mut kept = Self::of_body(read.info.clone(), tools, self.bytes, self.body.clone(), source);
+        kept.left_off.clone_from(&self.left_off);
+        kept.left_off.add_unknown(CatalogList::Tools, LeftOffReason::Unread);
+        kept.findings.clone_from(&read.findings);
+        kept.offered.clone_from(&read.offered);
+        (kept.connect_time, kept.hashes, kept.tools_unread) = (self.connect_time, self.hashes, true);
+        kept
     }
 
     /// Returns the catalog as clients see it: with the overrides of the config. If an override gives a tool's name to
@@ -181,12 +208,13 @@ impl Catalog {
             tools.push(Tool { name: name.to_owned(), summary, ..tool.clone() });
             places.push(OverriddenTool { place, overrides: of_tool, definition: OnceLock::new() });
         }
-        let body = CatalogBody::Overridden { original: self.clone(), tools: places };
+        let body = CatalogBody::Overridden { original: self.clone(), tools: places }.into();
         let mut catalog = Self::of_body(self.info.clone(), tools, self.bytes, body, self.source);
         catalog.left_off.clone_from(&self.left_off);
         catalog.findings.clone_from(&self.findings);
         catalog.offered.clone_from(&self.offered);
         (catalog.connect_time, catalog.hashes) = (self.connect_time, self.hashes);
+        catalog.tools_unread = self.tools_unread;
         Arc::new(catalog)
     }
 
@@ -197,7 +225,7 @@ impl Catalog {
 
     /// Returns the catalog that this one alters.
     pub(super) fn overridden_catalog(&self) -> Option<&Arc<Self>> {
-        match &self.body {
+        match &*self.body {
             CatalogBody::Overridden { original, .. } => Some(original),
             CatalogBody::Loaded(_) | CatalogBody::Cached { .. } => None,
         }
@@ -206,7 +234,7 @@ impl Catalog {
     /// Returns the definition of a tool as the server has it, by its place in `tools`; `None` if there is no such
     /// place, or if the cache has lost the definition.
     pub fn original_definition(&self, index: usize) -> Option<&Raw> {
-        match &self.body {
+        match &*self.body {
             CatalogBody::Overridden { original, tools } => original.definition(tools.get(index)?.place),
             CatalogBody::Loaded(_) | CatalogBody::Cached { .. } => self.definition(index),
         }
@@ -236,7 +264,7 @@ impl Catalog {
     /// Returns the definition of a tool, by its place in `tools`. It is verbatim, unless the catalog has overrides for
     /// the tool. `None` if there is no such place, or if the cache has lost the definition.
     pub fn definition(&self, place: usize) -> Option<&Raw> {
-        let CatalogBody::Overridden { original, tools } = &self.body else {
+        let CatalogBody::Overridden { original, tools } = &*self.body else {
             return self.loaded()?.tools.get(place);
         };
         let OverriddenTool { place, overrides, definition } = tools.get(place)?;
@@ -268,12 +296,24 @@ impl Catalog {
     }
 
     fn loaded(&self) -> Option<&Definitions> {
-        match &self.body {
+        match &*self.body {
             CatalogBody::Overridden { original, .. } => original.loaded(),
             CatalogBody::Loaded(body) => Some(body),
             CatalogBody::Cached { file, loaded } => {
                 loaded.get_or_init(|| read_body(file, self.tools.len())).as_ref()
             }
+        }
+    }
+
+    /// The size that decides whether work on the definitions may be done on the thread of the runtime
+    /// ([`blocking::run_on`]): a file that has to be read first may hang.
+    pub fn work_bytes(&self) -> usize {
+        match &*self.body {
+            CatalogBody::Overridden { original, .. } => original.work_bytes(),
+            CatalogBody::Cached { loaded, .. } if loaded.get().is_none() => {
+                self.bytes.max(MAX_INLINE_BYTES + 1)
+            }
+            CatalogBody::Cached { .. } | CatalogBody::Loaded(_) => self.bytes,
         }
     }
 
@@ -292,7 +332,7 @@ impl Catalog {
             && self.tools == other.tools
             && self.left_off == other.left_off
             && have_same_words(&self.findings, &other.findings)
-            && match (&self.body, &other.body) {
+            && match (&*self.body, &*other.body) {
                 (CatalogBody::Loaded(a), CatalogBody::Loaded(b)) => a == b,
                 _ => true,
             }
@@ -310,7 +350,7 @@ impl Drop for Catalog {
     fn drop(&mut self) {
         if self.bytes > MAX_INLINE_BYTES {
             let empty = Definitions { tools: Vec::new(), lists: OtherLists::default() };
-            let body = std::mem::replace(&mut self.body, CatalogBody::Loaded(empty));
+            let body = std::mem::replace(&mut self.body, CatalogBody::Loaded(empty).into());
             blocking::discard((std::mem::take(&mut self.tools), body, self.claims.take()));
         }
     }

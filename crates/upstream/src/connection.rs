@@ -3,8 +3,8 @@
 //! # Theory of operation
 //!
 //! The task of a group asks a [`Connect`] for a [`Connection`]. `connector` implements it: it opens the transport,
-//! `handshake` agrees with the server on a revision and capabilities, and `session` reads the lists of the catalog.
-//! Tests of the task implement [`Connect`] without a server.
+//! `handshake` agrees with the server on a revision and capabilities, and `session` reads the lists of the catalog. Callers
+//! that need only the handshake or the tools learn of these `milestones` before the attempt is over. Tests of the task implement [`Connect`] without a server.
 //!
 //! Callers use the connection through a `lease`, which keeps it open. `reader` reads what the server sends until the
 //! connection ends: answers go to their calls, requests and notifications to the clients. `translate` adapts messages
@@ -19,6 +19,7 @@ use crate::error::UpstreamError;
 use config::ServerConfig;
 use futures_util::future::{BoxFuture, OptionFuture};
 use lease::LiveConnection;
+use milestones::Milestones;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -29,6 +30,7 @@ pub(crate) mod handshake;
 pub mod lease;
 pub mod list_subscription;
 pub mod malformed_lines;
+pub mod milestones;
 pub mod reader;
 pub mod roots;
 mod session;
@@ -41,12 +43,13 @@ pub(crate) type AttemptResult = Result<(Connection, Catalog), AttemptError>;
 
 /// Makes connections to one upstream.
 pub trait Connect: Send + 'static {
-    /// Makes one attempt. Dropping the future begins to end what the attempt started; `abandon` waits for that.
+    /// Makes one attempt, and reports its milestones before it ends. Dropping the future begins to end what the attempt started; `abandon` waits for that.
     ///
     /// # Errors
     ///
     /// Returns why the attempt failed, and the end of what it started, which may take longer.
-    fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult>;
+    fn connect(&self, server: Arc<ServerConfig>, milestones: Milestones)
+    -> BoxFuture<'static, AttemptResult>;
 
     /// Ends the process or the remote session of an attempt whose future was dropped. The future resolves when nothing of
     /// it is left. `None`: the attempt had opened nothing, or there was none.

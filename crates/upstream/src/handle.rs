@@ -1,6 +1,7 @@
 //! The handle of one group: all that the rest of the program holds of it, and the commands that its task obeys.
 
 use crate::connection::lease::Lease;
+use crate::connection::milestones::Need;
 use crate::connection::startup_output::StartupOutput;
 use crate::connection::{Grace, handshake};
 use crate::error::UpstreamError;
@@ -50,12 +51,15 @@ pub(crate) struct LostState {
     pub known: AtomicU64,
 }
 
+/// Answers a caller that waits for a lease.
+pub(crate) type LeaseSender = oneshot::Sender<Result<Lease, Arc<UpstreamError>>>;
+
 /// A command to a group's task. The mailbox is bounded; a sender that finds it full waits.
 pub(crate) enum Command {
-    /// Connects if there is no connection, and answers with a lease.
-    Acquire(oneshot::Sender<Result<Lease, Arc<UpstreamError>>>),
-    /// Reads the catalog again and answers when it is published.
-    Refresh(oneshot::Sender<()>),
+    /// Connects if there is no connection, and answers with a lease once that has what the caller needs.
+    Acquire(Need, LeaseSender),
+    /// Reads the catalog again, and answers when what the caller needs of it is published.
+    Refresh(Need, oneshot::Sender<()>),
     /// Connects if the group's mode connects at start.
     Start,
     /// Connects if the last attempt failed, because somebody has logged in.
@@ -109,21 +113,21 @@ impl Upstream {
         Some((snapshot, lease))
     }
 
-    /// Returns a lease, connecting first if there is no connection. Waits at most `wait`; the attempt continues after
-    /// that.
+    /// Returns a lease, connecting first if there is no connection, once that has what the caller needs. Waits at most
+    /// `wait`; the attempt continues after that.
     ///
     /// # Errors
     ///
     /// `Failed` with the last failure, also if that is too recent for a new attempt. `StillConnecting` if `wait` is
     /// over. `Gone` if the group has ended or is about to. Never `ShuttingDown`, which a caller makes of `Gone`.
-    pub async fn acquire(&self, wait: Duration) -> Result<Lease, AcquireError> {
+    pub async fn acquire(&self, need: Need, wait: Duration) -> Result<Lease, AcquireError> {
         if let Some(lease) = self.try_lease() {
             return Ok(lease);
         }
         let started = Instant::now();
         let answer = async {
             let (sender, receiver) = oneshot::channel();
-            self.mailbox.send(Command::Acquire(sender)).await.map_err(|_| AcquireError::Gone)?;
+            self.mailbox.send(Command::Acquire(need, sender)).await.map_err(|_| AcquireError::Gone)?;
             receiver.await.map_err(|_| AcquireError::Gone)?.map_err(AcquireError::Failed)
         };
         tokio::time::timeout(wait, answer).await.unwrap_or_else(|_| {
@@ -146,11 +150,11 @@ impl Upstream {
         }
     }
 
-    /// Reads the catalog of the live connection again. Returns when it is published or could not be read; at once if
-    /// there is no connection or the group has ended. If a read is in progress, waits for that one.
-    pub async fn refresh(&self) {
+    /// Reads the catalog of the live connection again. Returns when what is needed of it is published or could not be
+    /// read; at once if there is no connection or the group has ended. If a read is in progress, waits for that one.
+    pub async fn refresh(&self, need: Need) {
         let (sender, receiver) = oneshot::channel();
-        if self.mailbox.send(Command::Refresh(sender)).await.is_ok() {
+        if self.mailbox.send(Command::Refresh(need, sender)).await.is_ok() {
             // The sender is dropped if there is no connection to read from.
             drop(receiver.await);
         }

@@ -27,7 +27,7 @@
 //! let groups = GroupManager::new(config, transport, clients, cache, pins, startup);
 //! groups.start().await; // A client has connected.
 //! let group = groups.get_by_name("github").ok_or(Unknown)?;
-//! let lease = group.acquire(group.snapshot().wait()).await?; // Connects, if there is no connection.
+//! let lease = group.acquire(Need::Tools, group.snapshot().wait()).await?; // Connects, if there is no connection.
 //! let reply = lease.call("tools/call", Some(&params), Era::Handshake, &options).await?;
 //! ```
 
@@ -51,6 +51,7 @@ pub mod transport;
 pub use catalog::{Catalog, Tool};
 pub use connection::Grace;
 pub use connection::lease::Lease;
+pub use connection::milestones::Need;
 pub use error::UpstreamError;
 pub use groups::GroupManager;
 pub use handle::{AcquireError, Upstream};

@@ -130,14 +130,15 @@ impl PinStore {
         let Some(dir) = self.dir.clone() else { return Vec::new() };
         let groups: Vec<_> = self.groups.lock().values().cloned().collect();
         let work = move || {
-            let jobs = groups.into_iter().filter_map(|group| Some((group.next_job()?, group)));
-            let jobs: Vec<(PinJob, Arc<GroupPins>)> = jobs.collect();
-            if jobs.is_empty() {
-                return Vec::new();
-            }
-            let is_merge = |(job, _): &(PinJob, _)| matches!(job, PinJob::Merge { .. });
-            let lock = jobs.iter().any(is_merge).then(|| files::lock(&dir)).transpose();
+            // The jobs are made under the lock: what another one merged meanwhile is not merged again over it.
+            let lock = groups.iter().any(|group| group.has_unsaved()).then(|| files::lock(&dir)).transpose();
+            // Without the lock, what came since waits for the next time.
+            let is_unlocked = lock.as_ref().is_ok_and(Option::is_none);
+            let may_run = |job: &PinJob| !is_unlocked || matches!(job, PinJob::Read);
+            let jobs =
+                groups.into_iter().filter_map(|group| Some((group.next_job().filter(may_run)?, group)));
             let locked = || lock.as_ref().map(|_| ());
+            let jobs: Vec<(PinJob, Arc<GroupPins>)> = jobs.collect();
             let done: Vec<_> =
                 jobs.into_iter().map(|(job, group)| (group.run_job(&dir, job, locked()), group)).collect();
             let finish =

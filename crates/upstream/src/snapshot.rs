@@ -5,6 +5,7 @@ use crate::catalog::tool::Tool;
 use crate::catalog::tool_findings;
 use crate::connection::lease::LiveConnection;
 use crate::connection::malformed_lines::LastUnreadable;
+use crate::connection::milestones::Need;
 use crate::error::UpstreamError;
 use crate::lifecycle::{Policy, State};
 use crate::pins::changes::RefusedTools;
@@ -100,6 +101,15 @@ impl Snapshot {
     pub fn definition_bytes(&self) -> u64 {
         let tools = self.catalog.iter().flat_map(|catalog| &catalog.tools);
         tools.filter(|tool| self.rules.allows(&tool.name)).map(|tool| u64::from(tool.bytes)).sum()
+    }
+
+    /// What every request needs of a connection. A server that asks for roots has read them once it has answered the
+    /// lists.
+    pub fn least_need(&self) -> Need {
+        match self.catalog.as_ref().is_some_and(|catalog| catalog.info.asks_for_roots == Some(true)) {
+            true => Need::Tools,
+            false => Need::Handshake,
+        }
     }
 
     /// How long a caller waits for a connection.

@@ -4,16 +4,18 @@
 //!
 //! `next` waits for one thing to happen and returns it as a `TaskEvent`; none of its branches does more than that.
 //! `handle` asks the lifecycle what to do and does it, and `publish` publishes the snapshot. Nothing else changes a
-//! group's state. `refresh` reads the catalog again, and `stopping` ends the task; `measured_close` closes an unused
+//! group's state. `early_callers` answers callers that need not wait for all lists, `refresh` reads the catalog again, and
+//! `stopping` ends the task; `measured_close` closes an unused
 //! connection and notes how much memory that frees. `spec` is what a task starts with, `common` what the tasks of all
 //! groups share.
 
 use crate::backoff::jitter;
 use crate::catalog::{Catalog, CatalogSource};
-use crate::connection::lease::{Lease, LiveConnection};
+use crate::connection::lease::LiveConnection;
+use crate::connection::milestones::{Milestone, Milestones, Need};
 use crate::connection::{AttemptError, AttemptResult, Connect, Connection, Grace};
 use crate::error::UpstreamError;
-use crate::handle::{Command, GroupHandle, LostState, Upstream};
+use crate::handle::{Command, GroupHandle, LeaseSender, LostState, Upstream};
 use crate::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
 use crate::select::{notified_after, optional, until};
 use crate::snapshot::Snapshot;
@@ -34,6 +36,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 pub mod common;
+mod early_callers;
 mod measured_close;
 mod refresh;
 pub mod spec;
@@ -81,6 +84,9 @@ pub fn create(
         live: None,
     };
     let (publisher, snapshot) = watch::channel(Arc::new(first.clone()));
+    let known = snapshot.clone();
+    let known = Arc::new(move || known.borrow().catalog.clone());
+    let (reporter, milestones) = Milestones::new(first.pins.clone(), known);
     let task = Task {
         name: name.clone(),
         connect,
@@ -93,6 +99,9 @@ pub fn create(
         lost_state: lost_state.clone(),
         waiting: Vec::new(),
         attempt: None,
+        reporter,
+        milestones,
+        reached: None,
         urgent: Arc::default(),
         connection: None,
         last_use: None,
@@ -129,9 +138,15 @@ struct Task<C> {
     /// The losses of a stateful server, shared with the handles.
     lost_state: Arc<LostState>,
     /// Callers that wait for a lease.
-    waiting: Vec<oneshot::Sender<Result<Lease, Arc<UpstreamError>>>>,
+    waiting: Vec<(Need, LeaseSender)>,
     /// The attempt in progress, and when it began.
     attempt: Option<(Instant, BoxFuture<'static, AttemptResult>)>,
+    /// Reports the milestones of that attempt, and later of its connection.
+    reporter: Milestones,
+    /// What was reported.
+    milestones: mpsc::Receiver<Milestone>,
+    /// The connection of the attempt in progress once its handshake is done, and what callers can have of it.
+    reached: Option<(Arc<LiveConnection>, Need)>,
     /// Notified when a caller waits for an attempt that began without one: it needs no slot any more.
     urgent: Arc<Notify>,
     /// The live connection.
@@ -145,13 +160,15 @@ struct Task<C> {
     /// The catalog being read again.
     refresh: Option<BoxFuture<'static, Result<Catalog, UpstreamError>>>,
     /// Callers that wait for the catalog to be read again.
-    refresh_waiting: Vec<oneshot::Sender<()>>,
+    refresh_waiting: Vec<(Need, oneshot::Sender<()>)>,
 }
 
 /// One thing that happened.
 enum TaskEvent {
     /// A command came, or (`None`) the last handle was dropped.
     Command(Option<Command>),
+    /// The attempt in progress, or the connection, has reached this.
+    Milestone(Milestone),
     /// The attempt in progress succeeded or failed.
     AttemptEnded(AttemptResult),
     /// The connection ended by itself.
@@ -184,7 +201,8 @@ impl<C: Connect> Task<C> {
     async fn next(&mut self) -> TaskEvent {
         let usage = self.connection.as_ref().map(|connection| connection.live.watch_usage());
         let deadline = self.lifecycle.deadline(usage);
-        let Self { commands, attempt, connection, closing, refresh, refresh_not_before, .. } = self;
+        let Self { commands, attempt, milestones, connection, closing, refresh, refresh_not_before, .. } =
+            self;
         let (ended, live, lists_changed) = match connection {
             Some(c) => (Some(&mut c.ended), Some(&*c.live), Some(&c.lists_changed)),
             None => (None, None, None),
@@ -194,6 +212,7 @@ impl<C: Connect> Task<C> {
             () = optional(ended) => TaskEvent::ConnectionEnded,
             // The last connection may hold a port or a lock file that its successor needs.
             () = optional(closing.as_mut()) => TaskEvent::Closed,
+            Some(milestone) = milestones.recv() => TaskEvent::Milestone(milestone),
             outcome = optional(attempt.as_mut().map(|(_, future)| future)), if closing.is_none() => {
                 TaskEvent::AttemptEnded(outcome)
             }
@@ -210,9 +229,10 @@ impl<C: Connect> Task<C> {
 
     fn handle(&mut self, event: TaskEvent) {
         match event {
-            TaskEvent::Command(Some(Command::Acquire(caller))) => {
-                self.waiting.push(caller);
+            TaskEvent::Command(Some(Command::Acquire(need, caller))) => {
+                self.waiting.push((need, caller));
                 self.apply(Event::Requested);
+                self.answer_early();
                 self.urgent.notify_one();
             }
             TaskEvent::Command(Some(Command::Start)) => self.apply(Event::Start),
@@ -233,11 +253,12 @@ impl<C: Connect> Task<C> {
                 self.apply(Event::PolicyChanged(policy));
             }
             TaskEvent::Command(Some(Command::Reconnect)) => self.reconnect(),
-            TaskEvent::Command(Some(Command::Refresh(caller))) => {
-                self.refresh_waiting.push(caller);
+            TaskEvent::Command(Some(Command::Refresh(need, caller))) => {
+                self.refresh_waiting.push((need, caller));
                 self.start_refresh();
             }
             TaskEvent::Command(_) => {}
+            TaskEvent::Milestone(milestone) => self.handle_milestone(milestone),
             TaskEvent::AttemptEnded(outcome) => self.attempt_ended(outcome),
             TaskEvent::ConnectionEnded => self.connection_ended(),
             TaskEvent::Tick => self.apply(Event::Tick),
@@ -259,11 +280,13 @@ impl<C: Connect> Task<C> {
             Some(Action::AnswerConnected) => self.answer_connected(),
             Some(Action::AnswerFailed(error)) => {
                 self.snapshot.starting = None;
-                for caller in self.waiting.drain(..) {
+                for (_, caller) in self.waiting.drain(..) {
                     drop(caller.send(Err(error.clone())));
                 }
             }
             Some(Action::CloseIdle(idle)) => self.close_unused(Some(idle)),
+            // The lists are tried again on this connection; it is idle after that.
+            Some(Action::CloseDiscovered) if self.lacks_tools() => {}
             Some(Action::CloseDiscovered) => self.close_unused(None),
         }
     }
@@ -279,8 +302,9 @@ impl<C: Connect> Task<C> {
         });
         self.urgent = Arc::default();
         let slot = (!requested).then(|| (self.shared.slots.clone(), self.urgent.clone()));
-        let (attempt, pins) = (self.connect.connect(server), self.snapshot.pins.clone());
-        let attempt = refresh::connect_and_observe(attempt, pins, self.worked_until());
+        self.skip_milestones();
+        let connecting = self.connect.connect(server, self.reporter.clone());
+        let attempt = refresh::connect_and_observe(connecting, self.reporter.clone(), self.worked_until());
         let attempt = async move {
             match slot {
                 Some((slots, urgent)) => in_slot(slots, &urgent, Box::pin(attempt)).await,
@@ -295,6 +319,8 @@ impl<C: Connect> Task<C> {
     fn attempt_ended(&mut self, outcome: AttemptResult) {
         let took = self.attempt.take().map(|(since, _)| since.elapsed());
         self.snapshot.attempted = true;
+        self.skip_milestones();
+        self.end_refresh();
         match outcome {
             Ok((connection, mut catalog)) => {
                 catalog.connect_time = took;
@@ -302,6 +328,7 @@ impl<C: Connect> Task<C> {
                 self.last_use = Some(Instant::now());
                 (self.connection, self.snapshot.lost, self.snapshot.starting) =
                     (Some(connection), None, None);
+                self.read_missing_later();
                 self.apply(Event::Succeeded);
             }
             Err(AttemptError { error, closing }) => {
@@ -327,10 +354,10 @@ impl<C: Connect> Task<C> {
     fn answer_connected(&mut self) {
         let Some(live) = self.connection.as_ref().map(|c| c.live.clone()) else { return };
         let waiting = std::mem::take(&mut self.waiting);
-        for caller in waiting {
+        for (need, caller) in waiting {
             match live.lease() {
                 Some(lease) => drop(caller.send(Ok(lease))),
-                None => self.waiting.push(caller),
+                None => self.waiting.push((need, caller)),
             }
         }
     }
@@ -347,7 +374,7 @@ impl<C: Connect> Task<C> {
         }
         self.closing = Some((connection.close)(Grace::Ordinary));
         self.end_refresh();
-        self.waiting.retain(|caller| !caller.is_closed());
+        self.waiting.retain(|(_, caller)| !caller.is_closed());
         self.apply(Event::Lost(!self.waiting.is_empty()));
     }
 

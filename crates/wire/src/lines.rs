@@ -29,7 +29,7 @@ const READ_AHEAD: usize = 64 << 10;
 /// The limit for a stream of our own messages, which do not count against the budget again.
 pub const UNLIMITED: usize = usize::MAX;
 /// The byte order mark of UTF-8.
-const BOM: &[u8] = b"\xef\xbb\xbf";
+pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads lines. A line that exceeds the limit, or finds no room in the budget of all messages, is read to its end and
 /// reported, but not kept.

@@ -4,11 +4,13 @@
 //! outermost objects are found although the text is broken, because a wrong value seldom breaks the braces around it.
 //! Nothing deeper counts: an id inside a body may come from anyone.
 
-use super::lines::scalar;
+use super::lines::{BOM, scalar};
 use super::tokens::Tokens;
-use super::{MessageError, Raw};
+use super::{Message, MessageError, Raw};
 use serde::de::IgnoredAny;
 use serde_json::error::Category;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What Python and JavaScript write for numbers that JSON does not have.
 const NOT_NUMBERS: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
@@ -100,6 +102,43 @@ pub fn outlines(line: &[u8]) -> Vec<Outline> {
     }
     found.extend(current);
     found
+}
+
+/// Returns a line that is a message except for a byte order mark, or for bytes that are no UTF-8, with U+FFFD in their
+/// place. Logs the latter, unless it `was_logged` before. `None` for any other line.
+pub fn repaired(line: &Raw, was_logged: &AtomicBool) -> Option<Raw> {
+    let without_mark = line.strip_prefix(BOM);
+    let text = String::from_utf8_lossy(without_mark.unwrap_or(line));
+    let is_replaced = matches!(text, Cow::Owned(_));
+    if !is_replaced && without_mark.is_none() {
+        return None;
+    }
+    let text = Raw::from(text.into_owned());
+    if matches!(Message::parse(&text), Err(MessageError::NotJson)) {
+        return None;
+    }
+    if is_replaced {
+        log_replacement(was_logged);
+    }
+    Some(text)
+}
+
+/// Parses a line, [`repaired`] if that makes it a message. Returns the line with the outcome.
+pub fn parse_repaired(line: Raw, was_logged: &AtomicBool) -> (Result<Message, MessageError>, Raw) {
+    match Message::parse(&line) {
+        Err(MessageError::NotJson) => {
+            let line = repaired(&line, was_logged).unwrap_or(line);
+            (Message::parse(&line), line)
+        }
+        parsed => (parsed, line),
+    }
+}
+
+/// Logs that bytes are no UTF-8, unless it `was_logged` before.
+pub fn log_replacement(was_logged: &AtomicBool) {
+    if !was_logged.swap(true, Ordering::Relaxed) {
+        tracing::warn!("the server sends bytes that are no UTF-8; U+FFFD is read in their place");
+    }
 }
 
 /// Says what a line is instead of a JSON-RPC message, such as "not JSON: NaN at byte 57". The bytes are counted from 1.

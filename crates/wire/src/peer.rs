@@ -30,7 +30,7 @@ pub mod call_options;
 pub(crate) mod cancellation;
 pub mod incoming;
 mod open_calls;
-pub(crate) mod own_ids;
+pub mod own_ids;
 
 /// One end of a JSON-RPC connection.
 pub struct Peer {

@@ -159,3 +159,13 @@ fn a_task_whose_call_was_cancelled_before_the_server_created_it_is_cancelled() {
     let cancelled = server.wait_for_requests("tasks/cancel", 1);
     assert_eq!(cancelled[0].body["params"], json!({"taskId": "t-1"}));
 }
+
+#[test]
+fn a_byte_order_mark_and_an_id_in_another_form_are_read() {
+    let server = Server::start(|request| {
+        let id = format!("\"id\":{}.0", request.body["id"]);
+        let odd = |text: String| text.replace(&format!("\"id\":{}", request.body["id"]), &id);
+        request.is_tool_call().then(|| Reply::json(format!("\u{feff}{}", odd(request.text_response("x")))))
+    });
+    assert_eq!(proxy(&server).call_text("g", "echo", json!({})), "x");
+}

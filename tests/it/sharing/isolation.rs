@@ -116,6 +116,30 @@ fn an_unsubscribe_of_one_session_leaves_that_of_another() {
 }
 
 #[test]
+fn a_subscribe_does_not_overtake_the_unsubscribe_before_it() {
+    let user = User::new();
+    let (config, record) = recorded();
+    let (mut a, mut b) = two_windows(&user, &config, &json!({}));
+    let uri = json!({"uri": "mem://one"});
+    a.request("resources/subscribe", uri.clone());
+    // The other session uses the server, and this one has taken its share of it.
+    b.send_call("g", "sleep", json!({"ms": 3000}));
+    for _ in 0..4 {
+        a.send_call("g", "sleep", json!({"ms": 3000}));
+    }
+    wait_until("the server has the calls", || record.lines_of("tools/call").len() >= 5);
+    let ended = a.send_request("resources/unsubscribe", uri.clone());
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    b.request("resources/subscribe", uri.clone());
+    a.response(ended);
+    let methods = ["resources/subscribe", "resources/unsubscribe"];
+    let lines = record.lines();
+    let order: Vec<&str> =
+        lines.iter().filter_map(|line| methods.into_iter().find(|method| line.contains(method))).collect();
+    assert_eq!(order, [methods[0], methods[1], methods[0]]);
+}
+
+#[test]
 fn tasks_belong_to_the_session_that_made_them() {
     let user = User::new();
     let (config, record) = recorded();

@@ -94,26 +94,26 @@ fn those_who_wait_for_a_slow_start_see_what_it_writes_and_how_long_it_takes() {
 
 #[test]
 fn the_step_of_the_handshake_that_timed_out_is_named() {
-    let cases = [
-        ("initialize", "initialize", "initialize"),
-        ("start", "initialize", "initialize"),
-        ("list", "tools/list", "list"),
-    ];
-    let entries = cases.map(|(hang, _, limit)| {
+    let cases = [("initialize", "initialize"), ("start", "initialize"), ("list", "list")];
+    let entries = cases.map(|(hang, limit)| {
         (hang, merged(scripted_upstream(&["--hang", hang]), json!({"timeout": {(limit): 0.3}})))
     });
     let mut proxy = Proxy::new(&pure_config(entries));
-    let calls = cases.map(|(group, ..)| proxy.send_call(group, "echo", json!({})));
-    for ((hang, step, _), id) in cases.into_iter().zip(calls) {
-        let response = proxy.response(id).json();
-        let text = text_of(&response["result"]);
-        let setting = if step == "initialize" { "initialize" } else { "list" };
-        let expected = format!(
+    let calls = cases.map(|(group, _)| proxy.send_call(group, "echo", json!({"text": "x"})));
+    let expected = |step: &str, setting: &str| {
+        format!(
             "{step} was not answered within 0.3 s (timeout.{setting}); if it needs longer, write \"timeout\": \
              {{\"{setting}\": \"1s\"}} in its config entry"
-        );
-        assert!(text.contains(&expected), "{hang}: {text}");
+        )
+    };
+    let texts = calls.map(|id| text_of(&proxy.response(id).json()["result"]).to_owned());
+    for text in &texts[..2] {
+        assert!(text.contains(&expected("initialize", "initialize")), "{text}");
     }
+    // A list that is not answered fails no call.
+    assert_eq!(texts[2], "x");
+    let finding = proxy.group_status("list")["findings"][0].to_string().replace('\\', "");
+    assert!(finding.contains(&expected("tools/list", "list")), "{finding}");
 }
 
 #[test]

@@ -10,10 +10,10 @@ use crate::tool_errors;
 use std::sync::Arc;
 use tokio::time::Instant;
 use upstream::groups::login_flows::LoginPurpose;
-use upstream::{AcquireError, GroupManager, Lease, Upstream, UpstreamError};
+use upstream::{AcquireError, GroupManager, Lease, Need, Upstream, UpstreamError};
 use wire::peer::Progress;
 
-/// Returns a lease, connecting the group if there is no connection. If a reload replaces the group meanwhile, its
+/// Returns a lease, connecting the group if there is no connection, once that has what is needed. If a reload replaces the group meanwhile, its
 /// successor is returned. Waits for as long as the group's config allows (`timeout.wait`); the attempt continues after
 /// that. Meanwhile, `progress` gets a message every five seconds. Offers no login.
 ///
@@ -23,9 +23,10 @@ use wire::peer::Progress;
 pub async fn acquire(
     groups: &GroupManager,
     group: &Upstream,
+    need: Need,
     progress: Option<&Progress>,
 ) -> Result<(Upstream, Lease), Unavailable> {
-    wait_for_lease(groups, group, &mut WaitProgress::new(progress)).await
+    wait_for_lease(groups, group, need, &mut WaitProgress::new(progress)).await
 }
 
 /// Returns a lease like [`acquire`], for a request of the user. If a login is missing and was not completed elsewhere
@@ -38,26 +39,28 @@ pub async fn acquire(
 pub(crate) async fn acquire_for_user(
     context: &RequestContext,
     group: Upstream,
+    need: Need,
 ) -> Result<(Upstream, Lease), Unavailable> {
     if let Some(lease) = group.try_lease() {
         return Ok((group, lease));
     }
     // Boxed, so that the future of a call that need not wait is small.
-    Box::pin(connect_for_user(context, &group)).await
+    Box::pin(connect_for_user(context, &group, need)).await
 }
 
 async fn connect_for_user(
     context: &RequestContext,
     group: &Upstream,
+    need: Need,
 ) -> Result<(Upstream, Lease), Unavailable> {
     let groups = context.groups();
     let mut progress = WaitProgress::new(context.progress.as_ref());
-    let mut outcome = wait_for_lease(groups, group, &mut progress).await;
+    let mut outcome = wait_for_lease(groups, group, need, &mut progress).await;
     if let Err(unavailable) = &outcome
         && needs_login(&unavailable.error)
         && groups.retry_if_logged_in(&unavailable.group).await
     {
-        outcome = wait_for_lease(groups, group, &mut progress).await;
+        outcome = wait_for_lease(groups, group, need, &mut progress).await;
     }
     let unavailable = match outcome {
         Err(unavailable) if context.may_request_input && needs_login(&unavailable.error) => unavailable,
@@ -65,7 +68,7 @@ async fn connect_for_user(
     };
     let group = &unavailable.group;
     match login_offer::offer(context, group, LoginPurpose::Connect, &mut progress).await {
-        LoginOutcome::LoggedIn => wait_for_lease(groups, group, &mut progress).await,
+        LoginOutcome::LoggedIn => wait_for_lease(groups, group, need, &mut progress).await,
         LoginOutcome::NotLoggedIn(login) => Err(Unavailable { login: Some(login), ..unavailable }),
         LoginOutcome::Impossible => Err(unavailable),
         LoginOutcome::Blocked(error) => {
@@ -101,10 +104,11 @@ fn needs_login(error: &AcquireError) -> bool {
 async fn wait_for_lease(
     groups: &GroupManager,
     group: &Upstream,
+    need: Need,
     progress: &mut WaitProgress<'_>,
 ) -> Result<(Upstream, Lease), Unavailable> {
     let message = format!("group {} is starting", group.name);
-    let acquired = progress.during(&message, follow_reloads(groups, group.clone())).await;
+    let acquired = progress.during(&message, follow_reloads(groups, group.clone(), need)).await;
     acquired.map_err(|(group, error)| Unavailable {
         group,
         error,
@@ -122,11 +126,12 @@ async fn wait_for_lease(
 async fn follow_reloads(
     groups: &GroupManager,
     mut group: Upstream,
+    need: Need,
 ) -> Result<(Upstream, Lease), (Upstream, AcquireError)> {
     let started = Instant::now();
     let error = loop {
         let remaining = group.snapshot().wait().saturating_sub(started.elapsed());
-        match group.acquire(remaining).await {
+        match group.acquire(need, remaining).await {
             Ok(lease) => return Ok((group, lease)),
             Err(AcquireError::Gone) if groups.is_shutting_down() => break AcquireError::ShuttingDown,
             Err(AcquireError::Gone) => match groups.get(&group.name) {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! let reply = loop {
-//!     let connection = attempts.connect().await?;
+//!     let connection = attempts.connect(need).await?;
 //!     let request = …;
 //!     if let Some(reply) = attempts.send(&connection.lease, &request).await? {
 //!         break reply;
@@ -26,7 +26,7 @@ use base::clock;
 use base::fair::{self, UserShare};
 use std::sync::Arc;
 use std::time::Duration;
-use upstream::{Lease, Snapshot, Upstream};
+use upstream::{Lease, Need, Snapshot, Upstream};
 use wire::body::Body;
 use wire::peer::{CallError, CallOptions, Rejection, RetryHint};
 use wire::protocol::Era;
@@ -82,17 +82,22 @@ impl<'a> Attempts<'a> {
         Self { context, group, known_losses, repeated: false, login_offered: false }
     }
 
-    /// Leases a connection for the next attempt, connecting the group if there is none. May offer the user a login (see
-    /// [`acquire_for_user`]).
+    /// Leases the connection for the next attempt, if there is one.
+    pub(crate) fn connected(&self) -> Option<LeasedConnection> {
+        self.group.if_connected().map(|(snapshot, lease)| LeasedConnection { lease, snapshot })
+    }
+
+    /// Leases a connection for the next attempt, connecting the group if there is none, once it has what is needed. May
+    /// offer the user a login (see [`acquire_for_user`]).
     ///
     /// # Errors
     ///
     /// The group could not be connected in time, or dynamic-mcp shuts down.
-    pub(crate) async fn connect(&mut self) -> Result<LeasedConnection, RequestError> {
-        if let Some((snapshot, lease)) = self.group.if_connected() {
-            return Ok(LeasedConnection { lease, snapshot });
+    pub(crate) async fn connect(&mut self, need: Need) -> Result<LeasedConnection, RequestError> {
+        if let Some(connection) = self.connected() {
+            return Ok(connection);
         }
-        let acquired = acquire_for_user(self.context, self.group.clone()).await;
+        let acquired = acquire_for_user(self.context, self.group.clone(), need).await;
         let (group, lease) = acquired.map_err(|unavailable| self.unless_shutting_down(unavailable.into()))?;
         let snapshot = group.snapshot();
         self.group = group;
@@ -274,7 +279,7 @@ pub(crate) async fn forward_method(
     request_span::record_group(&group.name);
     let mut attempts = Attempts::new(context, group.clone());
     loop {
-        let LeasedConnection { lease, snapshot } = attempts.connect().await?;
+        let LeasedConnection { lease, snapshot } = attempts.connect(group.snapshot().least_need()).await?;
         let request = method_request(&snapshot, method, &params);
         if let Some(reply) = attempts.send(&lease, &request).await? {
             return reply;

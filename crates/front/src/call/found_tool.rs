@@ -12,7 +12,7 @@ use std::sync::Arc;
 use upstream::catalog::CatalogSource;
 use upstream::catalog::list_limits::CatalogList;
 use upstream::catalog::overrides::{HiddenArg, hidden_args};
-use upstream::{Catalog, Snapshot, Tool, Upstream};
+use upstream::{Catalog, Need, Snapshot, Tool, Upstream};
 use wire::object::Object;
 use wire::{Raw, fold};
 
@@ -63,7 +63,7 @@ impl FoundTool {
         }
     }
 
-    /// Returns a tool that is in no list, if the list lacks tools and the config allows this one. Rules by name apply
+    /// Returns a tool that is in no list, if the list lacks tools or could not be read, and the config allows this one. Rules by name apply
     /// to it.
     ///
     /// # Errors
@@ -75,7 +75,8 @@ impl FoundTool {
         catalog: Arc<Catalog>,
         name: &str,
     ) -> Option<Result<Self, String>> {
-        let is_possible = matches!(catalog.source, CatalogSource::Live(_))
+        let is_read = matches!(catalog.source, CatalogSource::Live(_)) || catalog.tools_unread;
+        let is_possible = is_read
             && catalog.left_off.lacks_named(CatalogList::Tools)
             && catalog.place(name).is_none()
             && snapshot.rules.allows(name);
@@ -190,7 +191,7 @@ pub(crate) async fn find_tool(
         return found;
     }
     if group.snapshot().rules.allows(name) {
-        Box::pin(group.refresh()).await;
+        Box::pin(group.refresh(Need::Tools)).await;
         if let Some(found) = on_names(group, name, FoundTool::near).await? {
             return found;
         }

@@ -7,7 +7,7 @@ use crate::errors::RpcError;
 use crate::request_error::RequestError;
 use crate::session::context::RequestContext;
 use crate::{errors, exposed_names, lookup, tool_errors};
-use upstream::{GroupManager, Upstream};
+use upstream::{GroupManager, Need, Upstream};
 
 /// The group of a tool, and its own name for the tool.
 pub(crate) type ResolvedTool = (Upstream, String);
@@ -164,8 +164,8 @@ async fn by_connecting(
     for group in candidates {
         let prefix = exposed_names::plain_name(&group.name, "").len();
         let acquired = match offers_login {
-            true => acquire_for_user(context, group).await,
-            false => acquire(context.groups(), &group, context.progress.as_ref()).await,
+            true => acquire_for_user(context, group, Need::Tools).await,
+            false => acquire(context.groups(), &group, Need::Tools, context.progress.as_ref()).await,
         };
         let connected = acquired.map(|(group, _lease)| group);
         if let Some(found) = exposed(context, name).await? {

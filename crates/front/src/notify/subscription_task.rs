@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use upstream::connection::list_subscription::SUBSCRIPTION_TIMEOUT;
 use upstream::select::until;
-use upstream::{GroupManager, Lease, Upstream};
+use upstream::{GroupManager, Lease, Need, Upstream};
 use wire::peer::{CallError, CallOptions};
 use wire::protocol::methods::Method;
 use wire::protocol::{Era, TASKS_EXTENSION, meta};
@@ -180,7 +180,7 @@ pub async fn run(
         if channels.topics.borrow().is_empty() && retire() {
             return;
         }
-        let Ok((connected, lease)) = acquire(&groups, &group, None).await else {
+        let Ok((connected, lease)) = acquire(&groups, &group, Need::Handshake, None).await else {
             // A group that is gone from the config may come back.
             group = groups.get(&group.name).unwrap_or(group);
             tokio::time::sleep(RETRY_INTERVAL).await;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use upstream::Upstream;
+use upstream::{Need, Upstream};
 use wire::peer::Progress;
 use wire::protocol::capability;
 use wire::{Raw, Reply};
@@ -155,7 +155,7 @@ impl Subscriptions {
         params: Option<Raw>,
         progress: Option<&Progress>,
     ) -> Result<(TopicGuard, Vec<Reply>), Raw> {
-        let acquired = acquire(&self.instance.groups, group, progress).await;
+        let acquired = acquire(&self.instance.groups, group, Need::Tools, progress).await;
         let (group, _connected) =
             acquired.map_err(|unavailable| Raw::from(errors::RpcError::from(unavailable)))?;
         let has_resources = topics.iter().any(|topic| matches!(topic, Topic::Resource(_)));

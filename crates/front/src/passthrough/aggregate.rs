@@ -3,7 +3,7 @@
 
 use crate::call::attempts::forward_method;
 use crate::errors;
-use crate::known_lists::{GroupEntries, ListKind, last_known};
+use crate::known_lists::{GroupEntries, ListKind, read_last_known};
 use crate::session::context::SessionState;
 use crate::session::invocation::Invocation;
 use base::blocking;
@@ -49,11 +49,15 @@ pub async fn list(
 
 /// Returns the lists as they are now. Asks all connected groups at once, for two seconds at most. A group that is not
 /// connected or does not answer contributes the list of its last connection.
-async fn current(groups: &GroupManager, kind: &ListKind) -> GroupEntries {
+async fn current(groups: &GroupManager, kind: &'static ListKind) -> GroupEntries {
     let lists = groups.all().into_iter().map(|group| async move {
         let listed = timeout(GROUP_TIMEOUT, ask(&group, kind)).await.ok().flatten();
-        let entries = listed.unwrap_or_else(|| last_known(&group, kind));
-        (group.name.clone(), entries)
+        let name = group.name.clone();
+        let entries = match listed {
+            Some(entries) => entries,
+            None => read_last_known(group, kind).await,
+        };
+        (name, entries)
     });
     join_all(lists).await
 }
@@ -76,7 +80,7 @@ async fn ask(group: &Upstream, kind: &ListKind) -> Option<ListEntries> {
         let options = CallOptions::within(GROUP_TIMEOUT);
         let call = lease.call(kind.method.name(), params.as_ref(), Era::Handshake, &options);
         let page = call.await.ok()?.ok()?;
-        (reader, cursor) = reader.read(page).await.ok()?;
+        cursor = reader.read(page).await.ok()?;
         if cursor.is_none() {
             return Some(reader.into_parts().0.into());
         }

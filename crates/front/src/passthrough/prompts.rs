@@ -10,7 +10,7 @@ use crate::session::context::SessionState;
 use crate::session::invocation::Invocation;
 use crate::{errors, exposed_names, known_lists, lookup};
 use upstream::catalog::list_limits::CatalogList;
-use upstream::{Catalog, Upstream};
+use upstream::{Catalog, Need, Upstream};
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
@@ -67,8 +67,8 @@ pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(U
     let mut error = errors::invalid_params(format!("unknown prompt: {}", errors::shown(name)));
     let mut incomplete = None;
     for group in lookup::with_prefix(&groups.all(), name) {
-        match acquire_for_user(&invocation.context, group.clone()).await {
-            Ok((group, _lease)) => group.refresh().await,
+        match acquire_for_user(&invocation.context, group.clone(), Need::Handshake).await {
+            Ok((group, _lease)) => group.refresh(Need::Lists).await,
             Err(unavailable) => error = RpcError::from(unavailable),
         }
         if let Some(found) = find_known(invocation, name).await? {

@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use upstream::{GroupManager, Upstream};
+use upstream::{GroupManager, Need, Upstream};
 use wire::protocol::{capability, code, max_bytes};
 use wire::{Raw, Reply, raw};
 
@@ -103,9 +103,8 @@ async fn await_catalog(invocation: &Invocation, group: &Upstream) -> bool {
     let groups = invocation.groups();
     let is_expected = groups.expects_catalog(group);
     if is_expected {
-        let progress = invocation.context.progress.as_ref();
         // Only what is known afterwards matters.
-        drop(acquire(groups, group, progress).await.map(|(_, lease)| lease));
+        drop(acquire(groups, group, Need::Lists, invocation.context.progress.as_ref()).await.ok());
     }
     is_expected
 }
@@ -139,11 +138,17 @@ pub(super) async fn ask_candidates<F: Future<Output = Reply>>(
         let asked = ask(candidate);
         let error = match claim {
             Claim::Owner => return Ok(asked.await),
-            Claim::Sole => match asked.await {
-                // It turned out to offer none either.
-                Err(error) if lacks_method(&error) && !may_offer_resources(&group) => continue,
-                reply => return Ok(reply),
-            },
+            Claim::Sole => {
+                let reply = asked.await;
+                if reply.as_ref().is_err_and(lacks_method) {
+                    // Once its lists were read, it may turn out to offer none either.
+                    drop(acquire(invocation.groups(), &group, Need::Tools, None).await.ok());
+                    if !may_offer_resources(&group) {
+                        continue;
+                    }
+                }
+                return Ok(reply);
+            }
             Claim::Similar | Claim::None => match timeout_at(deadline, asked).await {
                 Ok(Ok(result)) => return Ok(Ok(result)),
                 Ok(Err(error)) => error,

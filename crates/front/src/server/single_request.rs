@@ -18,6 +18,7 @@ use crate::session::caller::Caller;
 use crate::session::context::SessionState;
 use crate::session::request_span;
 use crate::tools::tool_list;
+use base::blocking;
 use std::future::ready;
 use std::sync::Arc;
 use upstream::GroupManager;
@@ -93,7 +94,9 @@ impl RequestServer {
         let groups = self.groups();
         let (group, tool) = self.instance.state.names.get(groups).await.ok()?.resolve(exposed)?;
         let catalog = groups.get(&group)?.snapshot().catalog.clone()?;
-        catalog.definition(catalog.place(&tool)?).cloned()
+        let bytes = catalog.work_bytes();
+        let find = move || catalog.definition(catalog.place(&tool)?).cloned();
+        blocking::run_on(bytes, find).await.ok()?
     }
 
     /// Returns the future that answers a request, in the span that is current now. Dropping it cancels the request. What is

@@ -21,7 +21,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use upstream::catalog::CatalogSource;
 use upstream::catalog::list_limits::CatalogList;
-use upstream::{Catalog, GroupManager, Tool, Upstream};
+use upstream::{Catalog, GroupManager, Need, Tool, Upstream};
 use wire::Raw;
 
 /// Answers `get_dynamic_tools`.
@@ -71,7 +71,7 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
             Answer::Incomplete(_) | Answer::DefinitionsLost => {}
         }
     }
-    let acquired = acquire_for_user(context, group.clone()).await;
+    let acquired = acquire_for_user(context, group.clone(), Need::Tools).await;
     let (group, _lease) = acquired.map_err(|unavailable| unavailable.for_model())?;
     let catalog =
         group.snapshot().catalog.clone().ok_or("The tools of this group are not known yet; call again.")?;
@@ -154,7 +154,7 @@ async fn answer(
     let (group, arguments) = (group.clone(), arguments.clone());
     // Each name may be compared with those of all tools.
     let names = arguments.tools.as_ref().map_or(1, Vec::len);
-    blocking::run_on(catalog.bytes.saturating_mul(names), move || {
+    blocking::run_on(catalog.work_bytes().saturating_mul(names), move || {
         write_answer(&group, &catalog, &arguments, budget)
     })
     .await

@@ -16,7 +16,7 @@ use config::tool_rules::Rules;
 use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
-use upstream::GroupManager;
+use upstream::{GroupManager, Need};
 use wire::protocol::Era;
 use wire::{Raw, Reply, raw};
 
@@ -155,7 +155,7 @@ async fn find_unknown(context: &RequestContext, name: &str) -> Result<Raw, RpcEr
         return ours.ok_or_else(|| errors::unknown_tool(name));
     }
     let (group, tool) = resolve::by_direct_name(context, name, false).await?;
-    let (group, _lease) = acquire(context.groups(), &group, context.progress.as_ref()).await?;
+    let (group, _lease) = acquire(context.groups(), &group, Need::Tools, context.progress.as_ref()).await?;
     let found = find_tool(&group, group.snapshot(), &tool).await.map_err(errors::invalid_params)?;
     if let Some(text) = changed_tools::refusal(&group.name, &found.snapshot, &found.name) {
         return Err(errors::invalid_params(text));

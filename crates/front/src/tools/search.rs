@@ -73,7 +73,7 @@ impl GroupIndex {
 
     /// Returns the bytes of the definitions in it.
     fn bytes(&self) -> usize {
-        self.groups.iter().filter_map(|group| Some(group.catalog.as_ref()?.bytes)).sum()
+        self.groups.iter().filter_map(|group| Some(group.catalog.as_ref()?.work_bytes())).sum()
     }
 }
 

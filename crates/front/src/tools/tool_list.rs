@@ -259,7 +259,9 @@ pub(crate) fn listed_tools<W: Fn(&Tool, &Rules) -> bool>(
         // A preview does not conform to the schema, and some clients check that.
         let stores = snapshot.server.as_ref().is_some_and(|server| server.common.store_above.is_some());
         let known = catalog.definitions().into_iter().flatten();
-        for (tool, definition) in known.filter(|(tool, _)| is_wanted(tool)) {
+        // An old file of the cache may have two tools of one name.
+        let is_first = |tool: &Tool| catalog.tool(&tool.name).is_some_and(|first| std::ptr::eq(first, tool));
+        for (tool, definition) in known.filter(|(tool, _)| is_wanted(tool) && is_first(tool)) {
             let Some(name) = names.exposed(&group.name, &tool.name) else { continue };
             // The catalog has a finding about a definition that cannot be listed.
             let Some(definition) = tool.listed(definition) else {

@@ -144,6 +144,22 @@ mod tests {
     use super::super::endpoint::OwnEndpoint;
     use super::*;
 
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn the_socket_of_a_live_process_with_an_equal_pid_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let listen = || OwnEndpoint::listen(Some(dir.path()), "instance-1").unwrap();
+        let mut first = listen();
+        let file = endpoint::find(Some(dir.path())).unwrap().remove(0);
+        let second = listen();
+        assert_eq!(endpoint::find(Some(dir.path())).unwrap().len(), 2);
+        drop(second);
+        let asked = tokio::join!(endpoint::connect(&file), first.accept());
+        assert!(asked.0.is_ok() && asked.1.is_ok());
+        drop(first);
+        assert_eq!(endpoint::find(Some(dir.path())).unwrap().len(), 0);
+    }
+
     #[tokio::test]
     async fn an_endless_answer_is_refused_at_its_limit() {
         let dir = tempfile::tempdir().unwrap();

@@ -12,17 +12,19 @@ use process::warden::{ProcessHandle, SpawnedProcess, StopTimeouts};
 use serde_json::json;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use wire::connection::{self, ConnectionHandler};
 use wire::lines::LineReader;
+use wire::malformed::repaired;
 use wire::output::{Output, PollableFd, Writer};
 use wire::peer::{CallError, CallOptions, Deadlines, Incoming, Peer};
 use wire::protocol::code;
 use wire::protocol::methods::{Method, notification};
-use wire::{Raw, Reply, error_object, raw};
+use wire::{MessageError, Raw, Reply, error_object, raw};
 
 /// How long a server is kept after its last session: a client that restarts finds it.
 const LINGER: Duration = Duration::from_secs(2);
@@ -110,7 +112,9 @@ impl SharedServer {
                 () = deadlines.run() => true,
             }
         }]);
-        let mut reader = ServerReader { server: self, is_after_answer: false, postponed: None };
+        let warned_of_bytes = AtomicBool::new(false);
+        let mut reader =
+            ServerReader { server: self, is_after_answer: false, postponed: None, warned_of_bytes };
         let ending = tokio::select! {
             biased;
             ending = connection::run(&mut reader, &self.peer, &mut lines) => Some(ending),
@@ -252,6 +256,8 @@ struct ServerReader<'s> {
     is_after_answer: bool,
     /// A message after an answer, which the caller has not seen yet.
     postponed: Option<Incoming>,
+    /// Whether the log has said that the server sends bytes that are no UTF-8.
+    warned_of_bytes: AtomicBool,
 }
 
 impl ConnectionHandler for ServerReader<'_> {
@@ -272,7 +278,12 @@ impl ConnectionHandler for ServerReader<'_> {
         Some(message.await)
     }
 
-    fn handle_message(&mut self, incoming: Incoming, _: &mut LineReader) {
+    fn handle_message(&mut self, incoming: Incoming, lines: &mut LineReader) {
+        if let Incoming::Malformed(MessageError::NotJson, line) = &incoming
+            && let Some(line) = repaired(line, &self.warned_of_bytes)
+        {
+            return lines.put_back(Ok(line));
+        }
         let is_answer = matches!(incoming, Incoming::Handled);
         if self.is_after_answer && !is_answer {
             self.postponed = Some(incoming);

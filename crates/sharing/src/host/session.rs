@@ -352,6 +352,8 @@ impl HostSession {
         let call = async {
             let permit = match open.competition {
                 Competition::None => None,
+                // At once, so that it does not come after the `subscribe` of another session.
+                _ if method == Method::ResourcesUnsubscribe.name() => None,
                 // No longer, because the requests that it waits for may need this one.
                 Competition::Recent | Competition::Open => {
                     timeout(MAX_WAIT_BEHIND, self.fair_share.acquire()).await.ok()

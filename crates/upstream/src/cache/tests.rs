@@ -68,6 +68,20 @@ async fn a_catalog_that_was_read_in_the_future_has_no_age() {
     assert_eq!(known.age(), None);
 }
 
+#[tokio::test]
+async fn the_files_of_another_version_are_removed_by_the_first_write() {
+    let dir = tempfile::tempdir().unwrap();
+    write_servers(dir.path(), 3).await;
+    let index = fs::read_to_string(dir.path().join(INDEX)).unwrap();
+    let version = format!("\"version\":{VERSION}");
+    assert!(index.contains(&version));
+    fs::write(dir.path().join(INDEX), index.replace(&version, "\"version\":1")).unwrap();
+    write_servers(dir.path(), 1).await;
+    let names = fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name());
+    let definitions: Vec<_> = names.filter(|name| name.to_str().unwrap().starts_with("key")).collect();
+    assert_eq!(definitions, [definitions_of(dir.path(), &key(0)).file_name().unwrap()]);
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn files_are_readable_only_by_their_owner() {

@@ -18,8 +18,8 @@ pub(crate) const MAX_DEFINITION_BYTES: usize = 1 << 20;
 pub const MAX_DEPTH: usize = 256;
 /// The limit for all definitions of a group, in bytes. The first ones are kept.
 pub(crate) const MAX_LIST_BYTES: usize = 16 << 20;
-/// The limit for the pages of one list, which only ends lists that never end.
-pub(crate) const MAX_PAGES: usize = 1000;
+/// The limit for the pages of one list that bring no new entry, which only ends lists that never end.
+pub(crate) const MAX_REPEATED_PAGES: usize = 100;
 /// How many of the entries that are left off are named.
 const MAX_NAMED: usize = 5;
 /// How many characters of a name are kept.
@@ -101,6 +101,10 @@ pub enum LeftOffReason {
     Nameless,
     /// [`CatalogList::max_key_bytes`].
     LongName,
+    /// An entry before it has the same name. The first one counts.
+    Repeated,
+    /// The rest of the list, or all of it, could not be read.
+    Unread,
 }
 
 impl LeftOffReason {
@@ -116,7 +120,7 @@ impl LeftOffReason {
 
     /// Returns whether a request may name the entry, although the list does not show it.
     fn may_be_requested(self) -> bool {
-        !matches!(self, Self::Nameless | Self::LongName)
+        !matches!(self, Self::Nameless | Self::LongName | Self::Repeated)
     }
 
     /// The reason as text that follows the number and the noun.
@@ -131,6 +135,8 @@ impl LeftOffReason {
             Self::LongName => {
                 format!("with a `{}` of more than {} KiB", list.key(), list.max_key_bytes() >> 10)
             }
+            Self::Repeated => "with the name of one before".to_owned(),
+            Self::Unread => "that could not be read".to_owned(),
         }
     }
 }
@@ -159,9 +165,9 @@ impl LeftOff {
         }
     }
 
-    /// Adds the pages of a list that are not read.
-    pub(crate) fn add_pages(&mut self, list: CatalogList) {
-        self.0.entry(list).or_default().entry(LeftOffReason::Pages).or_default();
+    /// Adds entries of which it is not known how many there are.
+    pub(crate) fn add_unknown(&mut self, list: CatalogList, reason: LeftOffReason) {
+        self.0.entry(list).or_default().entry(reason).or_default();
     }
 
     /// Adds what is left off another list.
@@ -238,7 +244,7 @@ mod tests {
             left_off.add(CatalogList::Tools, LeftOffReason::Count, || Some(format!("t{n}")));
         }
         let mut other = LeftOff::default();
-        other.add_pages(CatalogList::Templates);
+        other.add_unknown(CatalogList::Templates, LeftOffReason::Pages);
         left_off.merge(other);
         let text = left_off.text().unwrap();
         for part in [

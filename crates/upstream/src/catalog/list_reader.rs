@@ -4,7 +4,9 @@
 //! message can be freed.
 
 use super::entries::ListEntry;
-use super::list_limits::{CatalogList, LeftOff, LeftOffReason, MAX_LIST_BYTES, MAX_PAGES, MAX_TOOLS};
+use super::list_limits::{
+    CatalogList, LeftOff, LeftOffReason, MAX_LIST_BYTES, MAX_REPEATED_PAGES, MAX_TOOLS,
+};
 use super::tool::{Tool, read_tool};
 use base::blocking;
 use std::collections::HashSet;
@@ -17,6 +19,8 @@ pub trait Listed: Sized + Send + 'static {
     fn read(list: CatalogList, definition: Raw) -> Option<Self>;
     /// The definition.
     fn definition(&self) -> &Raw;
+    /// The name or URI that identifies it, if that was read.
+    fn key(&self) -> Option<&str>;
 }
 
 impl Listed for (Tool, Raw) {
@@ -29,6 +33,10 @@ impl Listed for (Tool, Raw) {
     fn definition(&self) -> &Raw {
         &self.1
     }
+
+    fn key(&self) -> Option<&str> {
+        Some(&self.0.name)
+    }
 }
 
 impl Listed for Raw {
@@ -40,6 +48,10 @@ impl Listed for Raw {
     fn definition(&self) -> &Raw {
         self
     }
+
+    fn key(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl Listed for ListEntry {
@@ -49,6 +61,10 @@ impl Listed for ListEntry {
 
     fn definition(&self) -> &Raw {
         &self.definition
+    }
+
+    fn key(&self) -> Option<&str> {
+        Some(&self.key)
     }
 }
 
@@ -62,33 +78,54 @@ pub struct ListReader<E> {
     bytes: usize,
     /// What exceeds a limit.
     left_off: LeftOff,
-    /// The number of pages.
-    pages: usize,
+    /// The names or URIs of the entries.
+    keys: HashSet<Box<str>>,
+    /// The number of pages that brought no new entry.
+    repeated_pages: usize,
     /// The bytes of the pages.
     page_bytes: usize,
     /// The cursors that the pages named.
     cursors: HashSet<Raw>,
+    /// Whether a page named a cursor again, so that later pages may have the entries of earlier ones.
+    repeats: bool,
 }
 
 impl<E: Listed> ListReader<E> {
     /// Makes a reader that has read nothing yet.
     pub fn new(list: CatalogList) -> Self {
-        let (entries, left_off, cursors) = (Vec::new(), LeftOff::default(), HashSet::new());
-        Self { list, entries, bytes: 0, left_off, pages: 0, page_bytes: 0, cursors }
+        Self {
+            list,
+            entries: Vec::new(),
+            bytes: 0,
+            left_off: LeftOff::default(),
+            keys: HashSet::new(),
+            repeated_pages: 0,
+            page_bytes: 0,
+            cursors: HashSet::new(),
+            repeats: false,
+        }
     }
 
-    /// Reads a page. Returns the reader, and the cursor of the next page. The cursor is `None` after the last page,
-    /// after a page that repeats a cursor, and when the limits leave no room for more; the last two are logged.
+    /// Reads a page. Returns the cursor of the next page. It is `None` after the last page, after a page without a new
+    /// entry that names a cursor again, and when the limits leave no room for more; the last two are logged.
     ///
     /// # Errors
     ///
-    /// It is no page of this list, or reading it took too long. The reader is lost then.
-    pub async fn read(mut self, page: Raw) -> Result<(Self, Option<Raw>), String> {
+    /// It is no page of this list; or reading it took too long, and what was read before is lost.
+    pub async fn read(&mut self, page: Raw) -> Result<Option<Raw>, String> {
+        let mut reader = std::mem::replace(self, Self::new(self.list));
         let read = blocking::run_on(page.len(), move || {
-            let next = self.add(&page)?;
-            Ok((self, next))
+            let next = reader.add(&page);
+            (reader, next)
         });
-        read.await.unwrap_or_else(|error| Err(format!("reading a page {error}")))
+        let (reader, next) = read.await.map_err(|error| format!("reading a page {error}"))?;
+        *self = reader;
+        next
+    }
+
+    /// Notes that the rest of the list could not be read.
+    pub fn stop_unread(&mut self) {
+        self.left_off.add_unknown(self.list, LeftOffReason::Unread);
     }
 
     /// Returns the entries that were read, and what was left off.
@@ -99,29 +136,32 @@ impl<E: Listed> ListReader<E> {
     fn add(&mut self, page: &Raw) -> Result<Option<Raw>, String> {
         let member = self.list.member();
         let elements = raw::elements(page, member).ok_or_else(|| format!("`{member}` is not a list"))?;
-        self.add_elements(&elements);
-        self.pages += 1;
-        self.page_bytes += page.len();
         let next = raw::get(page, "nextCursor").filter(|cursor| &cursor[..] != b"null");
-        let Some(next) = next.map(|next| Raw::copy_from_slice(&next)) else { return Ok(None) };
-        if self.is_full() {
-            tracing::warn!(
-                pages = self.pages,
-                "the server's {member} do not end; the pages up to there are used"
-            );
-            self.left_off.add_pages(self.list);
+        let next = next.map(|next| Raw::copy_from_slice(&next));
+        let repeats = next.as_ref().is_some_and(|next| !self.cursors.insert(next.clone()));
+        if repeats && !std::mem::replace(&mut self.repeats, true) {
+            tracing::warn!("the server's list of {member} repeats a cursor; each entry counts once");
+        }
+        let (known, start) = (self.keys.len(), self.entries.len());
+        self.add_elements(&elements);
+        self.entries.split_off(start).into_iter().for_each(|entry| self.add_entry(entry));
+        let is_new = self.keys.len() > known;
+        self.repeated_pages += usize::from(!is_new);
+        self.page_bytes += page.len();
+        if next.is_some() && self.is_full() {
+            tracing::warn!("the server's {member} do not end; the pages up to there are used");
+            self.left_off.add_unknown(self.list, LeftOffReason::Pages);
             return Ok(None);
         }
-        if !self.cursors.insert(next.clone()) {
-            tracing::warn!("the server's list of {member} repeats a cursor; the pages up to there are used");
-            return Ok(None);
-        }
-        Ok(Some(next))
+        // Some servers name the same cursor until the last page.
+        Ok(next.filter(|_| is_new || !repeats))
     }
 
     /// Returns whether no entry of a further page would be kept.
     fn is_full(&self) -> bool {
-        self.pages >= MAX_PAGES || self.page_bytes >= MAX_LIST_BYTES || self.has_enough(self.entries.len())
+        self.repeated_pages >= MAX_REPEATED_PAGES
+            || self.page_bytes >= MAX_LIST_BYTES
+            || self.has_enough(self.entries.len())
     }
 
     /// Returns whether there are so many entries that a further one exceeds a limit.
@@ -164,6 +204,19 @@ impl<E: Listed> ListReader<E> {
                 Some(entry) => self.entries.push(entry),
                 None => self.left_off.add(self.list, LeftOffReason::Nameless, || None),
             }
+        }
+    }
+
+    /// Adds an entry, unless it repeats one. A name counts once; a URI may be listed several times on purpose.
+    fn add_entry(&mut self, entry: E) {
+        let is_new = entry.key().is_none_or(|key| self.keys.insert(key.into()));
+        match (is_new, self.list) {
+            (false, _) if self.repeats => {}
+            (false, list @ (CatalogList::Tools | CatalogList::Prompts)) => {
+                let key = || entry.key().map(str::to_owned);
+                self.left_off.add(list, LeftOffReason::Repeated, key);
+            }
+            _ => self.entries.push(entry),
         }
     }
 }
@@ -211,9 +264,7 @@ mod tests {
         let mut is_over = false;
         for page in pages {
             assert!(!is_over);
-            let next;
-            (reader, next) = reader.read(page).await.unwrap();
-            is_over = next.is_none();
+            is_over = reader.read(page).await.unwrap().is_none();
         }
         let (tools, left_off) = reader.into_parts();
         (tools, left_off, is_over)
@@ -230,7 +281,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_without_its_list_is_invalid() {
-        let templates = ListReader::<ListEntry>::new(CatalogList::Templates);
+        let mut templates = ListReader::<ListEntry>::new(CatalogList::Templates);
         assert!(templates.read(r#"{"resourceTemplates":[]}"#.into()).await.is_ok());
         let error = ListReader::<ListEntry>::new(CatalogList::Templates).read("{}".into()).await.err();
         assert_eq!(error.as_deref(), Some("`resourceTemplates` is not a list"));
@@ -255,10 +306,49 @@ mod tests {
         );
     }
 
+    fn names(tools: &[(Tool, Raw)]) -> Vec<&str> {
+        tools.iter().map(|(tool, _)| tool.name.as_str()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_repeated_cursor_is_followed_while_it_brings_new_tools() {
+        let tool = |name: &str| format!(r#"{{"name":"{name}"}}"#);
+        // The same cursor until the last page; the same page again; cursors in a circle.
+        let same = [page(&tool("a"), Some("x")), page(&tool("b"), Some("x")), page(&tool("c"), None)];
+        let stuck = [page(&tool("a"), Some("x")), page(&tool("b"), Some("x")), page(&tool("b"), Some("x"))];
+        let circle = [("a", "x"), ("b", "y"), ("c", "x"), ("b", "y")];
+        let circle = circle.map(|(name, next)| page(&tool(name), Some(next)));
+        for (pages, wanted) in [(same.to_vec(), "abc"), (stuck.to_vec(), "ab"), (circle.to_vec(), "abc")] {
+            let (tools, left_off, is_over) = read(pages).await;
+            assert_eq!((names(&tools).concat().as_str(), is_over), (wanted, true));
+            assert!(left_off.is_empty(), "{left_off:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn of_two_tools_with_one_name_the_first_counts_and_the_name_is_told() {
+        let both = page(r#"{"name":"a","x":1},{"name":"a","x":2},{"name":"b"}"#, None);
+        let (tools, left_off, _) = read([both]).await;
+        assert_eq!(names(&tools), ["a", "b"]);
+        assert!(tools[0].1.ends_with(b"1}"), "the first one");
+        assert_eq!(left_off.texts(), [r#"1 tools with the name of one before ("a")"#]);
+    }
+
+    #[tokio::test]
+    async fn cursors_that_advance_for_ever_end_at_the_limit_of_tools() {
+        let endless = |n: usize| page(&format!(r#"{{"name":"t{n}"}}"#), Some(&n.to_string()));
+        let (tools, left_off, is_over) = read((0..MAX_TOOLS).map(endless)).await;
+        assert_eq!((tools.len(), is_over), (MAX_TOOLS, true));
+        assert_eq!(left_off.texts(), ["the tools of further pages"]);
+        let empty = |n: usize| page("", Some(&n.to_string()));
+        let (_, left_off, is_over) = read((0..MAX_REPEATED_PAGES).map(empty)).await;
+        assert!(is_over && left_off.lacks_named(CatalogList::Tools));
+    }
+
     #[tokio::test]
     async fn the_last_page_counts_against_the_bytes_of_a_list() {
-        let half = format!(r#"{{"name":"t","x":"{}"}}"#, "x".repeat(1_000_000));
-        let many = vec![half; 20].join(",");
+        let half = |n| format!(r#"{{"name":"t{n}","x":"{}"}}"#, "x".repeat(1_000_000));
+        let many = (0..20).map(half).collect::<Vec<_>>().join(",");
         let (tools, left_off, _) = read([page(&many, None)]).await;
         let bytes: usize = tools.iter().map(|(_, definition)| definition.len()).sum();
         assert!(bytes <= MAX_LIST_BYTES && tools.len() == 16, "{bytes}");
@@ -284,8 +374,9 @@ mod tests {
         assert!(left_off.texts()[0].starts_with("1 tools with a `name` of more than 1 KiB"), "{left_off:?}");
         let uri = |length: usize| format!(r#"{{"uri":"a:{}"}}"#, "x".repeat(length - 2));
         let list = format!(r#"{{"resources":[{},{}]}}"#, uri(8192), uri(8193));
-        let reader = ListReader::<ListEntry>::new(CatalogList::Resources);
-        let (entries, left_off) = reader.read(list.into()).await.unwrap().0.into_parts();
+        let mut reader = ListReader::<ListEntry>::new(CatalogList::Resources);
+        reader.read(list.into()).await.unwrap();
+        let (entries, left_off) = reader.into_parts();
         assert_eq!((entries.len(), entries[0].key.len()), (1, 8192));
         assert!(left_off.texts()[0].contains("`uri` of more than 8 KiB"), "{left_off:?}");
     }

@@ -6,6 +6,7 @@
 use super::handshake::{self, EraError, OtherEra, PROBE_TIMEOUT};
 use super::lease::LiveConnection;
 use super::list_subscription::keep_subscribed;
+use super::milestones::Milestones;
 use super::reader::{Reader, ReaderContext};
 use super::roots::{AsksAtStart, RootsExchange};
 use super::session::Session;
@@ -50,6 +51,8 @@ pub(crate) struct Connector {
     pub(crate) private_next: Arc<AtomicBool>,
     /// The transport of the attempt in progress, so that it can be ended if the attempt is dropped.
     pub(crate) attempt: Arc<Mutex<Option<TransportHandle>>>,
+    /// Where the attempt reports its milestones; `None` before it begins.
+    pub(crate) milestones: Option<Milestones>,
     /// Gets what its processes write to stderr.
     pub log: ServerLog,
     /// Watches what its processes print before they answer.
@@ -78,8 +81,13 @@ impl KnownEra {
 }
 
 impl Connect for Connector {
-    fn connect(&self, server: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult> {
-        let (connector, clients) = (self.clone(), self.clients.clone());
+    fn connect(
+        &self,
+        server: Arc<ServerConfig>,
+        milestones: Milestones,
+    ) -> BoxFuture<'static, AttemptResult> {
+        let connector = Self { milestones: Some(milestones), ..self.clone() };
+        let clients = self.clients.clone();
         Box::pin(async move {
             let outcome = connector.open_with_secrets(server).await;
             outcome.map_err(|failed| AttemptError { error: failed.error.shown_to(&*clients), ..failed })
@@ -286,6 +294,7 @@ impl Connector {
             limit,
             is_certain,
             startup: self.startup.clone(),
+            milestones: self.milestones.clone(),
         };
         let attempt = handshake::connect(&session, &offered, &*self.clients);
         let outcome = self.startup.watch(&handle, &live, self.clients.see_processes(), attempt).await;
@@ -297,8 +306,7 @@ impl Connector {
         };
         match outcome {
             Ok(catalog) => {
-                let session = Arc::new(session);
-                let info = catalog.info.clone();
+                let (session, info) = (Arc::new(session), catalog.info.clone());
                 let listening = listen(era, peer, &info, &lists_changed);
                 let connection = Connection {
                     live,
@@ -309,7 +317,7 @@ impl Connector {
                     lists_changed,
                     refresh: Box::new(move || {
                         let (session, info) = (session.clone(), info.clone());
-                        Box::pin(async move { session.catalog(info).await })
+                        Box::pin(async move { session.catalog(info, false, false).await })
                     }),
                     close: Box::new(close),
                 };

@@ -93,10 +93,11 @@ impl Session {
         self.live.roots.begin();
         let logs = info.declares(capability::LOGGING);
         let level = clients.log_level().filter(|_| logs);
-        self.set_level(level.as_deref()).await;
-        // A process that accepted the handshake is used; another one is started only if that fails.
+        // A process that accepted the handshake is used; another one is started only if its tools cannot be read.
         let other = if names_other_era { OtherEra::Maybe } else { OtherEra::No };
-        let catalog = self.catalog(info).await.map_err(|error| EraError { error, other })?;
+        let (_, catalog) =
+            tokio::join!(self.set_level(level.as_deref()), self.catalog(info, true, names_other_era));
+        let catalog = catalog.map_err(|error| EraError { error, other })?;
         // A client that changes the level meanwhile does not find this connection yet.
         let now = clients.log_level().filter(|now| logs && level.as_ref() != Some(now));
         self.set_level(now.as_deref()).await;
@@ -189,7 +190,7 @@ impl Session {
             Some(server) => raw::set(&answer, "serverInfo", &server),
             None => answer,
         };
-        Ok(self.catalog(ServerInfo::read(&answer, self.live.era)).await?)
+        Ok(self.catalog(ServerInfo::read(&answer, self.live.era), true, false).await?)
     }
 }
 

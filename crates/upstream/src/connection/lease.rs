@@ -3,6 +3,7 @@
 use super::malformed_lines::{SkippedText, UnreadableMessages};
 use super::roots::RootsExchange;
 use super::translate;
+use crate::catalog::{Catalog, CatalogSource};
 use crate::error::UpstreamError;
 use crate::lifecycle::Usage;
 use crate::select::optional;
@@ -37,6 +38,11 @@ impl Lease {
         self.0.era
     }
 
+    /// Returns whether the tools of the catalog were read on this connection.
+    pub fn has_read(&self, catalog: &Catalog) -> bool {
+        matches!(catalog.source, CatalogSource::Live(at) if at >= self.0.opened)
+    }
+
     /// Sends a request of a client to a server of the same era. Returns also what members the answer may have. The first
     /// request on the connection waits until the server has the roots that it asked for.
     ///
@@ -50,7 +56,11 @@ impl Lease {
         options: &CallOptions,
     ) -> Result<CallReply, CallError> {
         self.exchange_roots().await;
-        self.0.peer.call_with(method, params, options).await
+        let outcome = self.0.peer.call_with(method, params, options).await;
+        if let Err(CallError::Closed { .. }) = &outcome {
+            self.end_known().await;
+        }
+        outcome
     }
 
     /// Sends a request of a client that was made in the era `from`, translated into the server's era. The first request
@@ -67,17 +77,34 @@ impl Lease {
         options: &CallOptions,
     ) -> Result<Reply, CallError> {
         self.exchange_roots().await;
-        let peer = &self.0.peer;
-        let sent = match (from, self.0.era) {
-            (Era::Handshake, Era::Handshake) => peer.send_call(method, params, options).await?,
+        let outcome = match (from, self.0.era) {
+            (Era::Handshake, Era::Handshake) => self.exchange(method, params, options).await,
             (from, to) => {
                 let params = params.map(Body::join);
                 let translated =
                     translate::request(params, from, to, &self.0.stateless_offer).map(Body::from);
-                peer.send_call(method, translated.as_ref(), options).await?
+                self.exchange(method, translated.as_ref(), options).await
             }
         };
+        if let Err(CallError::Closed { .. }) = &outcome {
+            self.end_known().await;
+        }
+        outcome
+    }
+
+    async fn exchange(
+        &self,
+        method: &str,
+        params: Option<&Body>,
+        options: &CallOptions,
+    ) -> Result<Reply, CallError> {
+        let sent = self.0.peer.send_call(method, params, options).await?;
         Ok(sent.outcome().await?.reply)
+    }
+
+    /// Waits until it is known why the connection ended, for `REASON_TIMEOUT` at most. A request may notice the end first.
+    async fn end_known(&self) {
+        drop(tokio::time::timeout(REASON_TIMEOUT, self.ended()).await);
     }
 
     async fn exchange_roots(&self) {
@@ -146,6 +173,8 @@ pub struct LiveConnection {
     pub(crate) skipped: Arc<SkippedText>,
 }
 
+/// How long a call that ends with its connection waits for the reason.
+const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the host may take to send a log. It has the log and does not ask the server.
 const READ_LOG_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -357,6 +386,23 @@ mod tests {
             matches!(lease.lost().as_deref(), Some(UpstreamError::Spawn { .. })),
             "the first reason stays"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_ends_after_the_reason_is_known() {
+        let connection = connection();
+        connection.peer.output().close();
+        let lease = connection.lease().unwrap();
+        let lose = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            connection.lose(UpstreamError::Internal);
+        };
+        let options = CallOptions::within(Duration::from_secs(9));
+        let call = async {
+            let outcome = lease.call("tools/call", None, Era::Handshake, &options).await;
+            (matches!(outcome, Err(CallError::Closed { .. })), lease.lost().is_some())
+        };
+        assert_eq!(tokio::join!(call, lose).0, (true, true));
     }
 
     #[test]

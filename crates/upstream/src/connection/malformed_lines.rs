@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use wire::lines::LineReader;
 use wire::log_text::LogText;
-use wire::malformed::{Outline, defect, outlines};
+use wire::malformed::{Outline, defect, outlines, repaired};
 use wire::peer::{CallError, Peer};
 use wire::protocol::code;
 use wire::unfinished::{Continuation, UnfinishedMessage};
@@ -104,6 +104,8 @@ pub(super) struct MalformedLines {
     skipped: Arc<SkippedText>,
     /// A message whose lines are being joined.
     unfinished: Option<UnfinishedMessage>,
+    /// Whether bytes that are no UTF-8 were reported already.
+    warned_of_bytes: AtomicBool,
     /// Whether a line of a log was reported as a warning already.
     warned_of_line: bool,
     /// Whether an unreadable message was reported as a warning already.
@@ -117,7 +119,15 @@ impl MalformedLines {
         unreadable: Arc<UnreadableMessages>,
         skipped: Arc<SkippedText>,
     ) -> Self {
-        Self { peer, unreadable, skipped, unfinished: None, warned_of_line: false, warned_of_message: false }
+        Self {
+            peer,
+            unreadable,
+            skipped,
+            unfinished: None,
+            warned_of_bytes: AtomicBool::new(false),
+            warned_of_line: false,
+            warned_of_message: false,
+        }
     }
 
     /// When `expire` is due.
@@ -132,9 +142,14 @@ impl MalformedLines {
         }
     }
 
-    /// Handles a line that is not a message. A message that the line completes is put back into `lines`. At the end of
-    /// `lines`, a message that was cut off is ignored.
+    /// Handles a line that is not a message. A message that the line completes is put back into `lines`, and so is one
+    /// with bytes that are no UTF-8, without them. At the end of `lines`, a message that was cut off is ignored.
     pub(super) fn add(&mut self, error: &MessageError, line: &Raw, lines: &mut LineReader) {
+        if *error == MessageError::NotJson
+            && let Some(line) = repaired(line, &self.warned_of_bytes)
+        {
+            return lines.put_back(Ok(line));
+        }
         if lines.at_end() {
             // The connection ends next, and its end says more than the message that was cut off.
             if !line.starts_with(b"{") && !line.starts_with(b"[") {

@@ -7,7 +7,8 @@
 //!
 //! 1. while a `roots/list` of the server is unanswered;
 //! 2. if the server asked at its last start, until it asks now;
-//! 3. after the answer, for `SETTLE_TIME`. The time counts from when the server's lists are read, if that is later: until
+//! 3. before the server's lists are read, for `SETTLE_TIME` after the handshake, in which it may ask;
+//! 4. after the answer, for `SETTLE_TIME`. The time counts from when the server's lists are read, if that is later: until
 //!    then the server may be busy with them, and has not read the answer.
 //!
 //! The first two take `EXCHANGE_TIMEOUT` at most. A server that asks for nothing has its first request at once.
@@ -110,6 +111,7 @@ impl RootsExchange {
     pub(super) fn lists_read(&self) -> Option<bool> {
         let mut state = self.state.lock();
         state.listed = Some(Instant::now());
+        self.changed.notify_waiters();
         *state.kept.insert(*self.asks_at_start.lock())
     }
 
@@ -165,6 +167,8 @@ impl RootsExchange {
             _ if *self.asks_at_start.lock() == Some(true) => {
                 state.began.map(|began| began + EXCHANGE_TIMEOUT)
             }
+            // The request does not wait for the lists, so the server has had no time to ask.
+            _ if state.listed.is_none() => state.began.map(|began| began + SETTLE_TIME),
             _ => None,
         };
         deadline.filter(|deadline| *deadline > Instant::now())

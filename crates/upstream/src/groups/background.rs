@@ -79,13 +79,16 @@ impl GroupManager {
             // Other rules may expose other tools.
             self.lists_changed(rules.is_none_or(|last| !Arc::ptr_eq(&last, &snapshot.rules)));
             if let Some(catalog) = &snapshot.catalog
-                && matches!(catalog.source, CatalogSource::Live(_))
+                && (matches!(catalog.source, CatalogSource::Live(_)) || catalog.tools_unread)
                 && seen.catalogs.get(name).is_none_or(|last| !Arc::ptr_eq(last, catalog))
             {
-                has_news = true;
                 seen.catalogs.insert(name.clone(), catalog.clone());
-                let key = self.cache_key(server, catalog.offered.as_ref());
-                self.environment.cache.put(key, catalog.original().clone());
+                // What could not be read takes the place of nothing.
+                if !catalog.tools_unread {
+                    has_news = true;
+                    let key = self.cache_key(server, catalog.offered.as_ref());
+                    self.environment.cache.put(key, catalog.original().clone());
+                }
                 let surface = Surface::of(catalog, &server.rules(), &snapshot.refused());
                 self.lists.surfaces.lock().catalog_read(name, server.common.mode, surface);
                 // Its other lists may have changed, too. The session compares them.

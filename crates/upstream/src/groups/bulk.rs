@@ -8,7 +8,7 @@ impl GroupManager {
     /// Returns the bytes of the definitions in the catalogs of all groups.
     pub fn catalog_bytes(&self) -> usize {
         let catalogs = self.all().into_iter().filter_map(|group| group.snapshot().catalog.clone());
-        catalogs.map(|catalog| catalog.bytes).sum()
+        catalogs.map(|catalog| catalog.work_bytes()).sum()
     }
 
     /// Does work on the catalogs of all groups: here if they are small, else on a thread that may block.

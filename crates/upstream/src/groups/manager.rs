@@ -14,6 +14,7 @@ use crate::pins::group::GroupPins;
 use crate::task::common::SharedState;
 use crate::task::{self, spec::GroupSpec};
 use crate::transport::Transport;
+use base::blocking;
 use config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig, SurfaceKind};
 use dashmap::DashMap;
 use foldhash::fast::RandomState;
@@ -35,6 +36,9 @@ use wire::Raw;
 const START_SLOTS: usize = 8;
 /// The age below which a cached catalog saves a hybrid group its connection at start.
 const FRESH_CATALOG_AGE: Duration = Duration::from_secs(24 * 3600);
+/// How long the definitions that the cache has may take to be read, before their groups connect instead.
+const FILE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// The groups of this instance.
 pub struct GroupManager {
     /// The config in force.
@@ -287,34 +291,40 @@ impl GroupManager {
     pub(super) async fn discover(&self, groups: &[Upstream]) {
         let config = self.config();
         let always = config.settings.discovery == DiscoveryMode::Always;
-        let lists_all = config.settings.surface == SurfaceKind::Flat;
         let notes = self.notes();
         let is_fresh = |group: &Upstream| {
-            if notes.contains_key(&group.name) {
-                // What is known is that it failed, which may have changed.
-                return false;
-            }
+            // What is known of a group with a note is that it failed, which may have changed.
+            let catalog = group.snapshot().catalog.clone().filter(|_| !notes.contains_key(&group.name));
+            let is_own = |known: &Catalog| !matches!(known.source, CatalogSource::Borrowed(_));
+            catalog
+                .is_some_and(|known| is_own(&known) && known.age().is_some_and(|age| age < FRESH_CATALOG_AGE))
+        };
+        let mode = |group: &Upstream| match config.server(&group.name) {
+            Some(Ok(server)) => server.common.mode,
+            _ => Mode::Pure,
+        };
+        let started = groups.iter().filter(|group| mode(group) != Mode::Pure).cloned();
+        let (fresh, starting): (Vec<_>, Vec<_>) =
+            started.partition(|group| mode(group) == Mode::Hybrid && !always && is_fresh(group));
+        self.connect_at_start(starting).await;
+        // `tools/list` lacks the tools whose definitions the cache has lost, until they are read again.
+        let lists_all = config.settings.surface == SurfaceKind::Flat;
+        let is_broken = move |group: &Upstream| {
             let snapshot = group.snapshot();
             let lists = |tool: &Tool| lists_all || snapshot.rules.exposes(&tool.name);
-            snapshot.catalog.as_ref().is_some_and(|catalog| {
-                // `tools/list` lacks the tools whose definitions the cache has lost, until they are read again.
-                let is_whole = || !catalog.tools.iter().any(lists) || catalog.definitions().is_some();
-                let is_own = !matches!(catalog.source, CatalogSource::Borrowed(_));
-                is_own && catalog.age().is_some_and(|age| age < FRESH_CATALOG_AGE) && is_whole()
-            })
+            let catalog = snapshot.catalog.as_ref().filter(|catalog| catalog.tools.iter().any(lists));
+            catalog.is_some_and(|catalog| catalog.definitions().is_none())
         };
-        let connects_at_start = |group: &&Upstream| match config.server(&group.name) {
-            Some(Ok(server)) => match server.common.mode {
-                Mode::Eager => true,
-                Mode::Hybrid => always || !is_fresh(group),
-                Mode::Pure => false,
-            },
-            _ => false,
-        };
-        let starting: Vec<_> = groups.iter().filter(connects_at_start).collect();
-        let names = starting.iter().map(|group| group.name.clone());
+        let checked = fresh.clone();
+        let broken =
+            blocking::run(FILE_TIMEOUT, move || checked.into_iter().filter(is_broken).collect()).await;
+        self.connect_at_start(broken.unwrap_or(fresh)).await;
+    }
+
+    async fn connect_at_start(&self, groups: Vec<Upstream>) {
+        let names = groups.iter().map(|group| group.name.clone());
         self.lists.surfaces.lock().start_discovery(names, Instant::now());
-        for group in starting {
+        for group in groups {
             group.start().await;
             // If its attempt ended before, no other change will come.
             self.environment.shared.changes.add(&group.name);
@@ -353,6 +363,7 @@ impl GroupManager {
             asks_for_roots: Arc::new(cached.as_ref().and_then(|known| known.info.asks_for_roots).into()),
             private_next: Arc::default(),
             attempt: Arc::default(),
+            milestones: None,
         };
         let pins = match server {
             Ok(server) => self.environment.pins.group(name, server),

@@ -145,7 +145,10 @@ impl Surfaces {
     /// Handles a catalog that was read in this process. Returns whether the list changes now.
     pub(crate) fn catalog_read(&mut self, group: &GroupName, mode: Mode, surface: Surface) -> bool {
         match self.shown.get(group) {
-            Some(shown) if **shown == surface => false,
+            // The group works again. During discovery, `attempt_ended` says so.
+            Some(shown) if **shown == surface => {
+                !self.is_discovering() && Arc::make_mut(&mut self.notes).remove(group).is_some()
+            }
             // It enters the list at the next start.
             None if mode == Mode::Pure => false,
             None if self.is_discovering() => {
@@ -334,6 +337,11 @@ mod tests {
         // A group that enters the list late works.
         assert!(surfaces.catalog_read(&group_name("c"), Mode::Hybrid, surface(&["x"])));
         assert_eq!(shown(&surfaces), last[..1]);
+        // So does one whose tools were known from the cache.
+        surfaces.restore(&group_name("b"), surface(&["x"]));
+        assert!(surfaces.catalog_read(&group_name("b"), Mode::Hybrid, surface(&["x"])));
+        assert!(shown(&surfaces).is_empty());
+        surfaces.set_note(&group_name("b"), Note::new("login needed".into()));
         assert!(surfaces.remove(&group_name("b")));
         assert!(shown(&surfaces).is_empty());
     }

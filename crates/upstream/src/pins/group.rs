@@ -216,6 +216,11 @@ impl GroupPins {
         pinned && changes.refuse()
     }
 
+    /// Returns whether something has to be merged into the file.
+    pub(super) fn has_unsaved(&self) -> bool {
+        self.state.lock().unsaved.is_some()
+    }
+
     /// What has to be done with the file, if anything.
     pub(super) fn next_job(&self) -> Option<PinJob> {
         let state = self.state.lock();

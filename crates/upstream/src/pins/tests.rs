@@ -106,6 +106,28 @@ const FIRST: &[(&str, &str)] = &[("a", "1"), ("b", "1")];
 const CHANGED: &[(&str, &str)] = &[("a", "2"), ("b", "1"), ("c", "1")];
 
 #[tokio::test]
+async fn what_waits_for_the_lock_does_not_replace_what_was_merged_meanwhile() {
+    let world = World::new();
+    let process = world.process().await;
+    process.see_and_write(&[("a", "1")]).await;
+    process.see(&[("a", "1"), ("b", "1")]);
+    let lock = files::lock(&world.state()).unwrap();
+    let mut waiting = std::pin::pin!(process.store.synchronize());
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    // Its thread waits for the lock by now.
+    std::thread::sleep(Duration::from_millis(100));
+    process.see(&[("a", "2"), ("b", "1")]);
+    let job = process.group.next_job().unwrap();
+    let outcome = process.group.run_job(&world.state(), job, Ok(()));
+    process.group.finish_job(outcome);
+    drop(lock);
+    waiting.await;
+    let record = files::read(&world.record()).unwrap().unwrap();
+    assert!(record.changed_tools().iter().any(|(tool, _)| tool == "a"), "the change is still recorded");
+    assert_eq!(world.approve(Some("a")), Ok(1));
+}
+
+#[tokio::test]
 async fn a_change_is_refused_before_anything_is_written_and_until_it_is_approved() {
     let world = World::new();
     let process = world.process().await;

@@ -4,44 +4,64 @@
 use super::Task;
 use crate::catalog::tool_findings;
 use crate::catalog::{Catalog, CatalogSource};
+use crate::connection::milestones::Milestones;
 use crate::connection::{AttemptError, AttemptResult, Connect, Grace};
 use crate::error::UpstreamError;
-use crate::pins::group::GroupPins;
-use base::blocking;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use wire::protocol::methods::Method;
 
 /// How long after a failure the lists are read again.
 const REFRESH_RETRY: Duration = Duration::from_secs(30);
 
 impl<C: Connect> Task<C> {
-    /// Starts to read the catalog again, unless that is in progress. Without a connection, callers are answered at
-    /// once.
+    /// Starts to read the catalog again, unless that is in progress, alone or as a part of an attempt. Without a
+    /// connection, callers are answered at once.
     pub(super) fn start_refresh(&mut self) {
-        match &self.connection {
-            Some(connection) if self.refresh.is_none() => {
-                let (reading, pins) = ((connection.refresh)(), self.snapshot.pins.clone());
-                self.refresh = Some(Box::pin(async move { observe(pins, reading.await?).await }));
+        match (&self.connection, &self.reached) {
+            (Some(connection), _) if self.refresh.is_none() => {
+                let (reading, reporter) = ((connection.refresh)(), self.reporter.clone());
+                self.refresh = Some(Box::pin(async move { reporter.observe(reading.await?).await }));
             }
-            Some(_) => {}
-            None => self.refresh_waiting.clear(),
+            (Some(_), _) => {}
+            (None, Some((_, reached))) => self.refresh_waiting.retain(|(need, _)| need > reached),
+            (None, None) => self.refresh_waiting.clear(),
+        }
+    }
+
+    /// Returns whether the tools could not be read on the connection.
+    pub(super) fn lacks_tools(&self) -> bool {
+        self.snapshot.catalog.as_ref().is_some_and(|catalog| catalog.tools_unread)
+    }
+
+    /// Has the lists read again after `REFRESH_RETRY`.
+    fn read_again_later(&mut self) {
+        if let Some(connection) = &self.connection {
+            connection.lists_changed.notify_one();
+            self.refresh_not_before = Some(Instant::now() + REFRESH_RETRY);
+        }
+    }
+
+    /// Has the lists read again later if the tools could not be read.
+    pub(super) fn read_missing_later(&mut self) {
+        if self.lacks_tools() {
+            self.read_again_later();
         }
     }
 
     /// Publishes the catalog that was read, and answers the callers that wait for it. If it could not be read, the last
     /// one stays, and is read again after `REFRESH_RETRY`.
     pub(super) fn refreshed(&mut self, outcome: Result<Catalog, UpstreamError>) {
+        self.skip_milestones();
         match outcome {
-            Ok(catalog) => self.set_catalog(catalog),
+            Ok(catalog) => {
+                self.set_catalog(catalog);
+                self.read_missing_later();
+            }
             Err(error) => {
                 tracing::warn!(%error, "failed to read the server's lists again; the last ones stay in use");
-                if let Some(connection) = &self.connection {
-                    connection.lists_changed.notify_one();
-                    self.refresh_not_before = Some(Instant::now() + REFRESH_RETRY);
-                }
+                self.read_again_later();
             }
         }
         self.publish();
@@ -120,7 +140,7 @@ impl<C: Connect> Task<C> {
     /// Answers the callers that wait for the catalog, whether or not it was read.
     pub(super) fn end_refresh(&mut self) {
         self.refresh = None;
-        for caller in self.refresh_waiting.drain(..) {
+        for (_, caller) in self.refresh_waiting.drain(..) {
             let _gone = caller.send(());
         }
     }
@@ -131,14 +151,15 @@ impl<C: Connect> Task<C> {
 ///
 /// # Errors
 ///
-/// Those of the attempt and of `observe`; they are logged. `closing` of the error ends what the attempt started.
+/// Those of the attempt and of [`Milestones::observe`]; they are logged. `closing` of the error ends what the attempt
+/// started.
 pub(super) async fn connect_and_observe(
     attempt: BoxFuture<'static, AttemptResult>,
-    pins: Arc<GroupPins>,
+    milestones: Milestones,
     worked: Option<String>,
 ) -> AttemptResult {
     let outcome = match attempt.await {
-        Ok((connection, catalog)) => match observe(pins, catalog).await {
+        Ok((connection, catalog)) => match milestones.observe(catalog).await {
             Ok(catalog) => Ok((connection, catalog)),
             Err(error) => {
                 let closing = Some((connection.close)(Grace::Ordinary));
@@ -152,25 +173,4 @@ pub(super) async fn connect_and_observe(
     };
     outcome
         .inspect_err(|AttemptError { error, .. }| tracing::warn!(error = %error.in_full(), "connect failed"))
-}
-
-/// Compares a catalog that was read with what is remembered of the tools.
-///
-/// # Errors
-///
-/// `Protocol` if that took too long or panicked.
-pub(super) async fn observe(pins: Arc<GroupPins>, catalog: Catalog) -> Result<Catalog, UpstreamError> {
-    let observed = blocking::run_on(catalog.bytes, move || {
-        if let Some(definitions) = catalog.definitions() {
-            let tools: Vec<_> =
-                definitions.map(|(tool, raw)| (tool.name.as_str(), &tool.digest, raw)).collect();
-            pins.observe(tools.iter().copied(), catalog.info.version.as_deref());
-        }
-        catalog
-    });
-    observed.await.map_err(|error| UpstreamError::Protocol {
-        step: Method::ToolsList.name(),
-        what: format!("comparing its tools {error}"),
-        stderr: String::new(),
-    })
 }

@@ -18,6 +18,14 @@ impl<C: Connect> Task<C> {
     pub(super) async fn drain(&mut self) -> Grace {
         self.commands.close();
         self.waiting.clear();
+        // Callers may have a lease on the connection of the attempt.
+        let is_used = self.reached.take().is_some_and(|(live, _)| live.usage().leases > 0);
+        if is_used
+            && let Some((_, attempt)) = self.attempt.take()
+            && let Ok(Ok((connection, _))) = tokio::time::timeout(DRAIN_TIMEOUT, attempt).await
+        {
+            self.connection = Some(connection);
+        }
         self.attempt = None;
         let Some(live) = self.connection.as_ref().map(|connection| connection.live.clone()) else {
             return Grace::Ordinary;

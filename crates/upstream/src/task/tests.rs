@@ -4,6 +4,7 @@ use super::*;
 use crate::catalog::list_limits::LeftOff;
 use crate::catalog::{OtherLists, ServerInfo};
 use crate::connection::lease::LiveConnection;
+use crate::connection::milestones::{Milestones, Need};
 use crate::connection::roots::RootsExchange;
 use crate::handle::AcquireError;
 use crate::pins::group::GroupPins;
@@ -99,7 +100,7 @@ impl FakeConnector {
 }
 
 impl Connect for FakeConnector {
-    fn connect(&self, _: Arc<ServerConfig>) -> BoxFuture<'static, AttemptResult> {
+    fn connect(&self, _: Arc<ServerConfig>, _: Milestones) -> BoxFuture<'static, AttemptResult> {
         let fake = self.clone();
         Box::pin(async move {
             fake.attempts.fetch_add(1, Ordering::SeqCst);
@@ -185,7 +186,7 @@ async fn test_pending_state_created_on_init() {
 async fn test_ensure_connected_transitions_pending_to_connected() {
     let fake = FakeConnector::default();
     let upstream = spawn_group(&fake);
-    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert!(upstream.acquire(Need::Lists, WAIT).await.is_ok());
     assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
 }
 
@@ -194,7 +195,7 @@ async fn test_ensure_connected_noop_if_already_connected() {
     let fake = FakeConnector::default();
     let upstream = spawn_group(&fake);
     for _ in 0..3 {
-        assert!(upstream.acquire(WAIT).await.is_ok());
+        assert!(upstream.acquire(Need::Lists, WAIT).await.is_ok());
     }
     assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
 }
@@ -204,7 +205,7 @@ async fn test_ensure_connected_returns_error_on_max_retries() {
     let fake = FakeConnector::with_outcomes(&[(0, false); 4]);
     let upstream = spawn_group(&fake);
     let started = Instant::now();
-    assert!(matches!(upstream.acquire(WAIT).await, Err(AcquireError::Failed(_))));
+    assert!(matches!(upstream.acquire(Need::Lists, WAIT).await, Err(AcquireError::Failed(_))));
     assert_eq!((fake.attempts(), state_name(&upstream)), (4, "failed"));
     let took = started.elapsed().as_secs_f64();
     assert!((5.6..=8.4).contains(&took), "1 + 2 + 4 s, each ± 20 %: {took}");
@@ -214,7 +215,7 @@ async fn test_ensure_connected_returns_error_on_max_retries() {
 async fn test_record_activity_updates_timestamp() {
     let fake = FakeConnector::default();
     let upstream = spawn_group(&fake);
-    drop(upstream.acquire(WAIT).await);
+    drop(upstream.acquire(Need::Lists, WAIT).await);
     sleep(Duration::from_secs(30)).await;
     assert_eq!(upstream.snapshot().idle(), Some(Duration::from_secs(30)));
     assert_eq!(upstream.snapshot().closes_in(), Some(IDLE - Duration::from_secs(30)));
@@ -235,7 +236,7 @@ async fn test_concurrent_ensure_connected_dedupes() {
     let callers: Vec<_> = (0..100)
         .map(|_| {
             let upstream = upstream.clone();
-            tokio::spawn(async move { upstream.acquire(WAIT).await.is_ok() })
+            tokio::spawn(async move { upstream.acquire(Need::Lists, WAIT).await.is_ok() })
         })
         .collect();
     let started = Instant::now();
@@ -251,19 +252,19 @@ async fn a_caller_that_stops_waiting_does_not_end_the_attempt() {
     let fake = FakeConnector::with_outcomes(&[(25, true)]);
     let upstream = spawn_group(&fake);
     for so_far in [10, 20] {
-        let outcome = upstream.acquire(Duration::from_secs(10)).await;
+        let outcome = upstream.acquire(Need::Lists, Duration::from_secs(10)).await;
         let Err(AcquireError::StillConnecting(progress)) = outcome else { panic!() };
         assert_eq!(progress.elapsed.as_secs(), so_far);
         assert!(progress.last_failure.is_none());
         assert!(upstream.snapshot().connecting.is_some());
     }
-    assert!(upstream.acquire(Duration::from_secs(10)).await.is_ok());
+    assert!(upstream.acquire(Need::Lists, Duration::from_secs(10)).await.is_ok());
     assert_eq!(fake.attempts(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_stops_waiting_learns_the_last_failure_or_loss() {
-    let last_failure = async |upstream: &Upstream| match upstream.acquire(WAIT).await {
+    let last_failure = async |upstream: &Upstream| match upstream.acquire(Need::Lists, WAIT).await {
         Err(AcquireError::StillConnecting(progress)) => progress.last_failure,
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("connected"),
@@ -275,7 +276,7 @@ async fn a_caller_that_stops_waiting_learns_the_last_failure_or_loss() {
     assert!(failed.is_some() && upstream.snapshot().connecting.is_some());
     assert_eq!(upstream.snapshot().last_failure(), failed.as_ref());
     // A connection forgets earlier failures; its loss is the next one.
-    drop(upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!()));
+    drop(upstream.acquire(Need::Lists, WAIT).await.unwrap_or_else(|_| panic!()));
     assert_eq!(upstream.snapshot().last_failure(), None);
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;
@@ -286,7 +287,7 @@ async fn a_caller_that_stops_waiting_learns_the_last_failure_or_loss() {
 async fn test_idle_timeout_disconnects_lazy_server() {
     let fake = FakeConnector::default();
     let upstream = spawn_group(&fake);
-    let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
+    let lease = upstream.acquire(Need::Lists, WAIT).await.unwrap_or_else(|_| panic!());
     sleep(IDLE * 10).await;
     assert_eq!(state_name(&upstream), "connected");
     drop(lease);
@@ -306,7 +307,7 @@ async fn test_idle_timeout_preserves_eager_servers() {
     for server in [server_config(Mode::Eager), stateful, never] {
         let fake = FakeConnector::default();
         let upstream = spawn_group_with(&fake, server, &SharedState::new(8));
-        drop(upstream.acquire(WAIT).await);
+        drop(upstream.acquire(Need::Lists, WAIT).await);
         sleep(IDLE * 100).await;
         assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
         assert_eq!((upstream.snapshot().idle(), upstream.snapshot().closes_in()), (Some(IDLE * 100), None));
@@ -321,7 +322,7 @@ async fn hybrid_connects_at_start_closes_and_reconnects_on_use() {
     sleep(Duration::from_secs(1)).await;
     assert_eq!((fake.attempts(), state_name(&upstream)), (1, "discovered"));
     assert!(upstream.snapshot().catalog.is_some());
-    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert!(upstream.acquire(Need::Lists, WAIT).await.is_ok());
     assert_eq!((fake.attempts(), state_name(&upstream)), (2, "connected"));
 }
 
@@ -330,7 +331,7 @@ async fn hybrid_keeps_its_discovery_connection_if_a_caller_waits_for_it() {
     let fake = FakeConnector::with_outcomes(&[(3, true)]);
     let upstream = spawn_group_with(&fake, server_config(Mode::Hybrid), &SharedState::new(8));
     upstream.start().await;
-    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert!(upstream.acquire(Need::Lists, WAIT).await.is_ok());
     assert_eq!((fake.attempts(), state_name(&upstream)), (1, "connected"));
 }
 
@@ -373,7 +374,7 @@ async fn a_requested_group_does_not_wait_for_a_slot() {
     hung.start().await;
     asked.start().await;
     let started = Instant::now();
-    assert!(asked.acquire(WAIT).await.is_ok());
+    assert!(asked.acquire(Need::Lists, WAIT).await.is_ok());
     assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
@@ -383,11 +384,11 @@ async fn the_loss_of_a_stateful_server_is_reported_to_all_callers_that_relied_on
     let mut stateful = server_config(Mode::Pure);
     stateful.common.stateful = true;
     let upstream = spawn_group_with(&fake, stateful, &SharedState::new(8));
-    drop(upstream.acquire(WAIT).await);
+    drop(upstream.acquire(Need::Lists, WAIT).await);
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;
     assert!(!upstream.lost_state_since(0), "without a call there is no state to lose");
-    drop(upstream.acquire(WAIT).await);
+    drop(upstream.acquire(Need::Lists, WAIT).await);
     upstream.stats.begin_call();
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;
@@ -415,7 +416,7 @@ async fn draining_lets_calls_finish_for_a_while_and_rejects_new_ones() {
         let fake = FakeConnector::default();
         let server = ServerConfig { endpoint, ..server_config(Mode::Pure) };
         let upstream = spawn_group_with(&fake, server, &SharedState::new(8));
-        let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
+        let lease = upstream.acquire(Need::Lists, WAIT).await.unwrap_or_else(|_| panic!());
         let started = Instant::now();
         upstream.drain().await;
         tokio::spawn(async move {
@@ -423,7 +424,7 @@ async fn draining_lets_calls_finish_for_a_while_and_rejects_new_ones() {
             drop(lease);
         });
         tokio::task::yield_now().await;
-        assert!(matches!(upstream.acquire(WAIT).await, Err(AcquireError::Gone)));
+        assert!(matches!(upstream.acquire(Need::Lists, WAIT).await, Err(AcquireError::Gone)));
         upstream.ended().await;
         // The fake connection takes a second to close and is never lost.
         assert_eq!(started.elapsed().as_secs(), ends_after + 1);
@@ -434,7 +435,7 @@ async fn draining_lets_calls_finish_for_a_while_and_rejects_new_ones() {
 async fn a_waiting_call_connects_again_at_growing_intervals_until_its_deadline() {
     let fake = FakeConnector { loses_all: true, ..FakeConnector::default() };
     let upstream = spawn_group(&fake);
-    let outcome = upstream.acquire(WAIT).await;
+    let outcome = upstream.acquire(Need::Lists, WAIT).await;
     assert!(matches!(outcome, Err(AcquireError::StillConnecting(_))));
     // At 0, 1, 3, 7, 11, 15 and 19 s.
     assert_eq!(fake.attempts(), 7);
@@ -446,7 +447,7 @@ async fn a_waiting_call_connects_again_at_growing_intervals_until_its_deadline()
 async fn every_use_postpones_the_idle_close() {
     let fake = FakeConnector::default();
     let upstream = spawn_group(&fake);
-    drop(upstream.acquire(WAIT).await);
+    drop(upstream.acquire(Need::Lists, WAIT).await);
     for _ in 0..5 {
         sleep(IDLE / 2).await;
         drop(upstream.try_lease());
@@ -458,10 +459,10 @@ async fn every_use_postpones_the_idle_close() {
 async fn the_next_attempt_begins_after_the_last_connection_closed() {
     let fake = FakeConnector::default();
     let upstream = spawn_group(&fake);
-    drop(upstream.acquire(WAIT).await);
+    drop(upstream.acquire(Need::Lists, WAIT).await);
     sleep(IDLE + Duration::from_millis(100)).await;
     let started = Instant::now();
-    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert!(upstream.acquire(Need::Lists, WAIT).await.is_ok());
     // The fake connection takes a second to close, and 100 ms of it are over.
     assert_eq!(started.elapsed(), Duration::from_millis(900));
     assert_eq!(fake.attempts(), 2);
@@ -471,12 +472,12 @@ async fn the_next_attempt_begins_after_the_last_connection_closed() {
 async fn a_lost_connection_is_reconnected_on_the_next_use() {
     let fake = FakeConnector::default();
     let upstream = spawn_group(&fake);
-    let lease = upstream.acquire(WAIT).await.unwrap_or_else(|_| panic!());
+    let lease = upstream.acquire(Need::Lists, WAIT).await.unwrap_or_else(|_| panic!());
     fake.lose.notify_one();
     sleep(Duration::from_millis(1)).await;
     assert_eq!(state_name(&upstream), "discovered");
     assert_eq!(lease.lost().as_deref(), Some(&UpstreamError::Internal));
-    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert!(upstream.acquire(Need::Lists, WAIT).await.is_ok());
     assert_eq!((state_name(&upstream), fake.attempts()), ("connected", 2));
 }
 
@@ -485,12 +486,12 @@ async fn a_request_soon_after_a_failure_gets_it_and_a_later_one_retries() {
     let fake = FakeConnector::with_outcomes(&[(0, false); 4]);
     let upstream = spawn_group(&fake);
     for _ in 0..3 {
-        let outcome = upstream.acquire(WAIT).await;
+        let outcome = upstream.acquire(Need::Lists, WAIT).await;
         assert!(matches!(outcome, Err(AcquireError::Failed(_))));
     }
     assert_eq!((fake.attempts(), state_name(&upstream)), (4, "failed"));
     sleep(Duration::from_secs(5)).await;
-    assert!(upstream.acquire(WAIT).await.is_ok());
+    assert!(upstream.acquire(Need::Lists, WAIT).await.is_ok());
     assert_eq!(fake.attempts(), 5);
 }
 
@@ -500,7 +501,7 @@ async fn stopping_answers_waiting_callers_and_closes_the_connection() {
     let upstream = spawn_group(&slow);
     let waiting = tokio::spawn({
         let upstream = upstream.clone();
-        async move { upstream.acquire(WAIT).await.err() }
+        async move { upstream.acquire(Need::Lists, WAIT).await.err() }
     });
     sleep(Duration::from_secs(1)).await;
     upstream.stop(Grace::Shutdown).await;
@@ -509,19 +510,19 @@ async fn stopping_answers_waiting_callers_and_closes_the_connection() {
 
     let open = FakeConnector::default();
     let upstream = spawn_group(&open);
-    let lease = upstream.acquire(WAIT).await;
+    let lease = upstream.acquire(Need::Lists, WAIT).await;
     upstream.stop(Grace::Shutdown).await;
     upstream.ended().await;
     assert_eq!(open.closed.load(Ordering::SeqCst), 1);
     drop(lease);
-    assert!(matches!(upstream.acquire(WAIT).await, Err(AcquireError::Gone)));
+    assert!(matches!(upstream.acquire(Need::Lists, WAIT).await, Err(AcquireError::Gone)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_gave_up_holds_no_lease() {
     let fake = FakeConnector::with_outcomes(&[(5, true)]);
     let upstream = spawn_group(&fake);
-    drop(upstream.acquire(Duration::from_secs(1)).await);
+    drop(upstream.acquire(Need::Lists, Duration::from_secs(1)).await);
     sleep(Duration::from_secs(5) + IDLE).await;
     assert_eq!(state_name(&upstream), "discovered");
 }
@@ -546,7 +547,7 @@ async fn a_group_has_ended_only_when_its_attempt_in_progress_has_left_nothing() 
     let group = spawn_group(&fake);
     let waiting = tokio::spawn({
         let group = group.clone();
-        async move { group.acquire(WAIT).await.map(drop) }
+        async move { group.acquire(Need::Lists, WAIT).await.map(drop) }
     });
     sleep(Duration::from_secs(1)).await;
     group.drain().await;

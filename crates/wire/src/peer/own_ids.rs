@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Parses an id that this side assigned. Some servers return numbers as strings.
-pub(crate) fn own_id(id: &[u8]) -> Option<u64> {
+/// Parses an id that this side assigned. Some servers return numbers as strings, or as `1.0`.
+pub fn own_id(id: &[u8]) -> Option<u64> {
     let digits = match id {
         [b'"', digits @ .., b'"'] => digits,
         number => number,
@@ -12,7 +12,17 @@ pub(crate) fn own_id(id: &[u8]) -> Option<u64> {
     let add = |number: u64, digit: &u8| {
         number.checked_mul(10)?.checked_add(char::from(*digit).to_digit(10)?.into())
     };
-    digits.iter().try_fold(0, add).filter(|_| !digits.is_empty())
+    digits.iter().try_fold(0, add).filter(|_| !digits.is_empty()).or_else(|| whole_number(digits))
+}
+
+/// Parses a whole number in another form, as JavaScript reads it: exact up to 2^53.
+#[cold]
+fn whole_number(text: &[u8]) -> Option<u64> {
+    const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+    let number: f64 = serde_json::from_slice(text).ok()?;
+    let is_whole = number.fract() == 0.0 && (0.0..MAX_EXACT).contains(&number);
+    // Written without a fraction.
+    is_whole.then(|| number.to_string().parse().ok()).flatten()
 }
 
 /// A map by own ids.
@@ -50,7 +60,11 @@ mod tests {
             ("18446744073709551617", None),
             ("184467440737095516150", None),
             ("-1", None),
-            ("1.0", None),
+            ("1.0", Some(1)),
+            ("\"1.0\"", Some(1)),
+            ("12e1", Some(120)),
+            ("1.5", None),
+            ("1e300", None),
             ("\"\"", None),
             ("\"", None),
             ("", None),

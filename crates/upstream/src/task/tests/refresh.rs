@@ -6,7 +6,7 @@ use super::*;
 async fn a_change_during_a_refresh_causes_another_refresh() {
     let fake = FakeConnector::default();
     let upstream = spawn_group(&fake);
-    let _lease = upstream.acquire(WAIT).await.ok().unwrap();
+    let _lease = upstream.acquire(Need::Lists, WAIT).await.ok().unwrap();
     fake.lists_changed.notify_one();
     sleep(Duration::from_millis(50)).await;
     fake.lists_changed.notify_one();
@@ -18,7 +18,7 @@ async fn a_change_during_a_refresh_causes_another_refresh() {
 async fn a_server_that_reports_a_change_at_each_list_is_refreshed_once_a_second() {
     let fake = FakeConnector { chatty: true, ..FakeConnector::default() };
     let upstream = spawn_group(&fake);
-    let _lease = upstream.acquire(WAIT).await.ok().unwrap();
+    let _lease = upstream.acquire(Need::Lists, WAIT).await.ok().unwrap();
     fake.lists_changed.notify_one();
     sleep(Duration::from_secs(10)).await;
     let refreshes = fake.refreshes.load(Ordering::SeqCst);
@@ -29,7 +29,7 @@ async fn a_server_that_reports_a_change_at_each_list_is_refreshed_once_a_second(
 async fn lists_that_cannot_be_read_again_are_tried_every_30_s() {
     let fake = FakeConnector::default();
     let upstream = spawn_group(&fake);
-    let _lease = upstream.acquire(WAIT).await.ok().unwrap();
+    let _lease = upstream.acquire(Need::Lists, WAIT).await.ok().unwrap();
     fake.refuses_lists.store(true, Ordering::SeqCst);
     fake.lists_changed.notify_one();
     sleep(Duration::from_secs(75)).await;
@@ -54,7 +54,7 @@ async fn a_group_does_not_end_before_its_predecessor() {
     let (upstream, task) = create(spec, fake.clone(), SharedState::new(8));
     tokio::spawn(task);
     let started = Instant::now();
-    let waiting = upstream.acquire(Duration::from_secs(5)).await;
+    let waiting = upstream.acquire(Need::Lists, Duration::from_secs(5)).await;
     assert!(matches!(waiting, Err(AcquireError::StillConnecting(_))));
     upstream.drain().await;
     upstream.ended().await;

@@ -56,6 +56,8 @@ pub struct RemoteConnection {
     pub(crate) param_headers: ParamHeaders,
     /// The streams that the server's requests came on.
     pub(crate) request_streams: RequestStreams,
+    /// Whether the log has said that the server sends bytes that are no UTF-8.
+    pub(super) warned_of_bytes: Arc<AtomicBool>,
     /// Why nothing more can be sent. Also held by the connection's handle, which must not hold the rest: `messages`
     /// has to close when the tasks have ended.
     end: Arc<OnceLock<RemoteError>>,
@@ -87,6 +89,7 @@ impl RemoteConnection {
             sse_endpoint: OnceLock::new(),
             param_headers: ParamHeaders::default(),
             request_streams: RequestStreams::default(),
+            warned_of_bytes: Arc::default(),
             end: Arc::default(),
         }
     }
@@ -181,13 +184,18 @@ impl RemoteConnection {
         let response = self.http.send(request).await?;
         match response.status() {
             StatusCode::OK if response_body::media_type(&response) == EVENT_STREAM => {
-                Ok(EventStream::new(response, self.max_message_bytes))
+                Ok(self.event_stream(response))
             }
             StatusCode::OK => Err(RemoteError::invalid_response(
                 "the server answered GET with something other than an event stream",
             )),
             _ => Err(self.http.status_error(response, None).await),
         }
+    }
+
+    /// Reads a response that is an event stream.
+    pub(crate) fn event_stream(&self, response: Response) -> EventStream {
+        EventStream::new(response, self.max_message_bytes, self.warned_of_bytes.clone())
     }
 
     /// Ends the session by DELETE. The server may answer 405: it ends sessions by itself. The caller limits the time.

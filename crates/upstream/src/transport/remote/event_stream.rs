@@ -9,12 +9,15 @@ use parking_lot::Mutex;
 use reqwest::Response;
 use reqwest::header::HeaderValue;
 use sse_stream::SseByteStream;
+use std::borrow::Cow;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use wire::Raw;
 use wire::budget::Reservation;
+use wire::malformed::log_replacement;
 
 /// How long to wait before a lost stream is opened again, where the server sets no `retry`.
 const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -35,6 +38,8 @@ pub struct EventStream {
 /// What was read since the last event.
 #[derive(Default)]
 struct UnparsedBytes {
+    /// The first bytes of a character whose other bytes have not come.
+    undecoded: Vec<u8>,
     /// Its length in bytes.
     length: u64,
     /// Its part of the budget of all messages.
@@ -44,6 +49,25 @@ struct UnparsedBytes {
 }
 
 impl UnparsedBytes {
+    /// Puts U+FFFD in the place of bytes that are no UTF-8, as event streams are decoded (WHATWG Encoding, "UTF-8 decode").
+    fn decode(&mut self, chunk: Bytes, was_logged: &AtomicBool) -> Bytes {
+        if self.undecoded.is_empty() && std::str::from_utf8(&chunk).is_ok() {
+            return chunk;
+        }
+        let mut bytes = std::mem::take(&mut self.undecoded);
+        bytes.extend_from_slice(&chunk);
+        let last = bytes.utf8_chunks().last().map(|last| last.invalid().to_vec()).unwrap_or_default();
+        if std::str::from_utf8(&last).is_err_and(|error| error.error_len().is_none()) {
+            bytes.truncate(bytes.len() - last.len());
+            self.undecoded = last;
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if matches!(text, Cow::Owned(_)) {
+            log_replacement(was_logged);
+        }
+        text.into_owned().into()
+    }
+
     /// Adds a chunk. Waits for room in the budget.
     ///
     /// # Errors
@@ -102,18 +126,19 @@ impl ServerSentEvent {
 }
 
 impl EventStream {
-    /// Reads the body of `response`. `limit`: the longest event, in bytes.
-    pub fn new(response: Response, limit: usize) -> Self {
+    /// Reads the body of `response`. `limit`: the longest event, in bytes. `was_logged`: whether the log has said that the
+    /// server sends bytes that are no UTF-8.
+    pub fn new(response: Response, limit: usize, was_logged: Arc<AtomicBool>) -> Self {
         let (unparsed, limit) = (Arc::<Mutex<UnparsedBytes>>::default(), limit as u64);
         let shared = unparsed.clone();
         let bytes = response.bytes_stream().then(move |chunk| {
-            let shared = shared.clone();
+            let (shared, was_logged) = (shared.clone(), was_logged.clone());
             async move {
                 let chunk = chunk.map_err(|error| io::Error::other(root_cause(&error)))?;
                 UnparsedBytes::add(&shared, &chunk, limit).await?;
                 // A server that sends without a pause stops nobody else.
                 tokio::task::yield_now().await;
-                Ok(chunk)
+                Ok(shared.lock().decode(chunk, &was_logged))
             }
         });
         Self { events: SseByteStream::new(Box::pin(bytes)), unparsed }
@@ -127,7 +152,12 @@ impl EventStream {
     pub async fn next(&mut self) -> Result<ServerSentEvent, StreamEnd> {
         match self.events.next().await {
             Some(Ok(event)) => {
-                let reservation = std::mem::take(&mut *self.unparsed.lock()).reservation;
+                let reservation = {
+                    let mut unparsed = self.unparsed.lock();
+                    let undecoded = std::mem::take(&mut unparsed.undecoded);
+                    std::mem::replace(&mut *unparsed, UnparsedBytes { undecoded, ..Default::default() })
+                        .reservation
+                };
                 let data = reservation.hold(to_single_line(event.data.unwrap_or_default().into_bytes()));
                 Ok(ServerSentEvent { name: event.event, data, id: event.id, retry: event.retry })
             }
@@ -179,6 +209,24 @@ impl ReconnectState {
 mod tests {
     use super::*;
     use tokio::time::Instant;
+
+    #[test]
+    fn bytes_that_are_no_utf8_are_replaced_whatever_the_chunks() {
+        let text = b"data: caf\xe9 \xe2\x82\xac\xff \xf0\x9f\x98\x80\xe2\x82 x";
+        for size in 1..=text.len() {
+            let (mut state, was_logged) = (UnparsedBytes::default(), AtomicBool::new(false));
+            let decoded: Vec<u8> = text
+                .chunks(size)
+                .flat_map(|chunk| state.decode(Bytes::copy_from_slice(chunk), &was_logged))
+                .collect();
+            assert_eq!(
+                String::from_utf8(decoded).unwrap(),
+                String::from_utf8_lossy(text),
+                "chunks of {size}"
+            );
+            assert!(was_logged.into_inner());
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_wait_follows_retry_doubles_and_is_never_zero() {

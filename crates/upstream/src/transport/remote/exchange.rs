@@ -23,7 +23,7 @@ use reqwest::{Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
-use wire::malformed::defect;
+use wire::malformed::{defect, parse_repaired};
 use wire::peer::CallError;
 use wire::protocol::code;
 use wire::{Message, MessageError, Raw, raw};
@@ -199,7 +199,8 @@ impl Exchange {
         let (body, reservation) =
             response_body::read_body(response, self.connection.max_message_bytes).await?;
         let body = reservation.hold(to_single_line(body));
-        let message = match Message::parse(&body) {
+        let (parsed, body) = parse_repaired(body, &self.connection.warned_of_bytes);
+        let message = match parsed {
             Ok(message) if self.message.is_answered_by(&message) => {
                 return self.answer(status, is_error(&message), body).await;
             }
@@ -228,7 +229,7 @@ impl Exchange {
     /// An event is too long, the answer cannot be read, or the stream is lost and cannot be resumed.
     async fn receive_events(&self, response: Response) -> Result<(), ExchangeError> {
         let status = response.status();
-        let mut events = EventStream::new(response, self.connection.max_message_bytes);
+        let mut events = self.connection.event_stream(response);
         let (mut reconnect, mut failures) = (ReconnectState::default(), 0);
         loop {
             let lost_because = match events.next().await {

@@ -5,6 +5,7 @@ use super::param_headers::ParamHeaders;
 use reqwest::header::HeaderMap;
 use std::time::Duration;
 use wire::malformed::{Outline, outlines};
+use wire::peer::own_ids::own_id;
 use wire::protocol::code;
 use wire::protocol::methods::Method;
 use wire::{Message, Raw, raw};
@@ -55,7 +56,7 @@ impl OutgoingMessage {
         }
     }
 
-    /// Whether `message` is the response to it. Some servers return a number as a string.
+    /// Whether `message` is the response to it. Some servers return a number in another form.
     pub(crate) fn is_answered_by(&self, message: &Message) -> bool {
         matches!(message, Message::Response { id, .. } if self.has_id(id))
     }
@@ -66,8 +67,9 @@ impl OutgoingMessage {
     }
 
     fn has_id(&self, id: &Raw) -> bool {
-        let unquoted = id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\""));
-        self.id.as_ref().is_some_and(|own| own == id || unquoted.is_some_and(|id| id == own))
+        self.id
+            .as_ref()
+            .is_some_and(|own| own == id || own_id(own).is_some_and(|own| own_id(id) == Some(own)))
     }
 
     /// Returns a body that is a JSON-RPC error as the response to it. Servers that did not read its id leave the id
