@@ -127,9 +127,9 @@ fn rmcp_is_used_only_for_our_own_messages_and_for_logins() {
 
 /// A larger file has more than one idea.
 #[test]
-fn no_file_has_more_than_400_lines_without_its_tests() {
+fn no_file_has_more_than_600_lines_without_its_tests() {
     for (file, lines) in SourceTree::read().line_counts() {
-        assert!(lines <= 400, "{file} has {lines} lines");
+        assert!(lines <= 600, "{file} has {lines} lines");
     }
 }
 

@@ -23,7 +23,7 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long processes may take to exit after the client. Clients give the proxy two seconds before SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 27] = [
+const SCRIPTS: [&str; 28] = [
     "authorization_server.mjs",
     "run_plan.mjs",
     "client_ts_login.mjs",
@@ -34,6 +34,7 @@ const SCRIPTS: [&str; 27] = [
     "server_ts_v1.mjs",
     "server_ts_v2.mjs",
     "server_py.py",
+    "server_odd.py",
     "fake_model.py",
     "conformance.py",
     "conformance_client.py",

@@ -197,12 +197,8 @@ impl Connector {
         {
             // A process that is shared is offered no capabilities.
             let offered = Raw::from_static(b"{}");
-            let handle = opened.handle.clone();
             match self.connect_on(opened, offered, era, server, Some(rest()), is_certain).await {
-                Ok((connection, catalog)) => {
-                    note_launcher(&handle, &connection.live).await;
-                    return Ok((connection, catalog));
-                }
+                Ok(connected) => return Ok(connected),
                 Err(EraError { error: failed, other })
                     if matches!(failed.error, UpstreamError::TimedOut { .. }) || rest().is_zero() =>
                 {
@@ -217,17 +213,14 @@ impl Connector {
                 }
             }
         }
-        let (mut outcome, mut handle) = self.open_private(era, server, Some(rest()), is_certain).await?;
+        let (outcome, handle) = self.open_private(era, server, Some(rest()), is_certain).await?;
         // If no time is left, the next attempt is through the launcher.
         if outcome.is_err() && handle.forget_direct_start().await && !rest().is_zero() {
             tracing::debug!("the server failed without its launcher; it is started through it");
             if let Err(EraError { error: failed, .. }) = outcome {
                 failed.ended().await;
             }
-            (outcome, handle) = self.open_private(era, server, Some(rest()), is_certain).await?;
-        }
-        if let Ok((connection, _)) = &outcome {
-            note_launcher(&handle, &connection.live).await;
+            return self.open_private(era, server, Some(rest()), is_certain).await?.0;
         }
         outcome
     }
@@ -334,13 +327,6 @@ impl Connector {
     fn roots_exchange(&self, offered: &Raw, lists_changed: &Arc<Notify>) -> Arc<RootsExchange> {
         let may_ask = raw::get(offered, capability::ROOTS).is_some();
         RootsExchange::new(self.asks_for_roots.clone(), may_ask, lists_changed.clone())
-    }
-}
-
-/// Learns from a connection that works how its server starts without the launcher, and notes what came of it.
-async fn note_launcher(handle: &TransportHandle, live: &LiveConnection) {
-    if let Some(used) = handle.learn_start().await {
-        live.set_launcher(used);
     }
 }
 

@@ -95,11 +95,14 @@ impl Session {
         is_first: bool,
         needs_tools: bool,
     ) -> Result<Catalog, UpstreamError> {
-        if let Some(milestones) = &self.milestones
-            && is_first
-            && !needs_tools
-        {
-            milestones.handshake_done(&self.live);
+        if is_first {
+            // Before the first caller goes on, because the program may end with its answer.
+            if let Some(used) = self.handle.learn_start().await {
+                self.live.set_launcher(used);
+            }
+            if let Some(milestones) = self.milestones.as_ref().filter(|_| !needs_tools) {
+                milestones.handshake_done(&self.live);
+            }
         }
         let has_tools = self.server.common.features.tools && info.may_have(capability::TOOLS);
         let read_tools = pin!(self.list(CatalogList::Tools, Method::ToolsList, has_tools, &info));
