@@ -160,7 +160,7 @@ pub async fn prepare(
         found = prepare_with(stdio, process_env, login.path).await;
     }
     if let Err(LaunchError::NotFound { lack, .. }) = &mut found {
-        *lack = login.lack;
+        *lack = login.lack.map(Box::new);
     }
     found
 }

@@ -16,7 +16,7 @@ pub enum LaunchError {
     /// No directory of the child's PATH has the command.
     #[error(
         "command {:?} not found in PATH; {} (PATH: {searched})",
-        without_arguments(command), advice(command, found.as_deref(), lack.as_ref())
+        without_arguments(command), advice(command, found.as_deref(), lack.as_deref())
     )]
     NotFound {
         /// The command as the config entry has it.
@@ -26,7 +26,7 @@ pub enum LaunchError {
         /// A file of that name on our own PATH or in a common directory for tools.
         found: Option<PathBuf>,
         /// The login shell that has printed no PATH, and how long ago it was asked.
-        lack: Option<(PathBuf, Duration)>,
+        lack: Option<Box<(PathBuf, Duration)>>,
     },
     /// A command with a slash, which is not searched for on PATH, does not exist.
     #[error(

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+#[cfg(unix)]
 use super::command_advice::advice;
 use super::*;
 use config::InheritEnv;

@@ -1,7 +1,6 @@
 //! Takes the place of `with_proc` where no /proc shows what a launcher starts: every server is started as written.
 
 use super::effect::LauncherUse;
-use super::pinned::LauncherProgram;
 use crate::launch::Launch;
 use config::{Launcher, StdioConfig};
 use std::path::PathBuf;
