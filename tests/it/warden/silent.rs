@@ -43,9 +43,15 @@ impl HungProgram {
         // SAFETY: ignoring a signal runs no code.
         unsafe { signal(Signal::SIGIO, SigHandler::SigIgn) }.unwrap();
         let lease = File::options().read(true).write(true).open(&path).unwrap();
+        // A process that another test is just starting has the file open until it executes its program.
         // SAFETY: the call takes a number only.
-        let result = unsafe { libc::fcntl(lease.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
-        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        let leases = || unsafe { libc::fcntl(lease.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) } == 0;
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !leases() {
+            let error = std::io::Error::last_os_error();
+            assert!(Instant::now() < deadline, "{error}");
+            std::thread::yield_now();
+        }
         Self { path, _lease: lease, _dir: dir }
     }
 }
