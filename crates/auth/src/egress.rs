@@ -153,8 +153,7 @@ impl Egress {
     }
 
     /// Sends a form to an address from metadata. A response with a 4xx status is returned like any other, and made
-    /// [`readable`] like all.
-    /// `authorization`: the `Authorization` header.
+    /// [`readable`] like all. `authorization`: the `Authorization` header.
     ///
     /// # Errors
     ///

@@ -6,7 +6,8 @@
 //! each 401 and 403 to it, by the traits of `http_client::credentials`, which `credentials` implements. [`OAuthLogins`]
 //! has the accounts of all servers of an instance.
 //!
-//! - `discovery` finds the authorization server, and goes on after a place that fails (`metadata_walk`). `scopes` chooses which scopes to request there.
+//! - `discovery` finds the authorization server, and goes on after a place that fails (`metadata_walk`). `scopes` chooses
+//!   which scopes to request there.
 //! - `login` gets the first tokens: the user agrees in a `browser`, which returns to `callback`.
 //! - `refresh` gets the next tokens without the user, by refresh token or by client credentials (`assertion`).
 //! - `refusal` decides what to do about a refused request. `revocation` ends a login.

@@ -14,19 +14,8 @@ use wire::protocol::methods::{Method, notification};
 use wire::protocol::{LATEST_HANDSHAKE, code};
 use wire::{Raw, Reply, Request, error_object, raw};
 
-/// Answers a request of the server to its client.
-pub type QuestionHandler = Arc<dyn Fn(Request) -> BoxFuture<'static, Reply> + Send + Sync>;
-
-/// Returns the handler of a client without capabilities: it answers `ping` alone.
-pub fn no_questions() -> QuestionHandler {
-    Arc::new(|request| {
-        let reply = match request.method.known() {
-            Some(Method::Ping) => Ok(Raw::from_static(b"{}")),
-            _ => Err(error_object(code::METHOD_NOT_FOUND, "method not found", None)),
-        };
-        Box::pin(std::future::ready(reply))
-    })
-}
+/// Answers a request of the server to its client, but for `ping`. `None`: the client has no such method.
+pub type QuestionHandler = Arc<dyn Fn(Request) -> BoxFuture<'static, Option<Reply>> + Send + Sync>;
 
 /// A connection to a server. Dropping it closes the connection.
 pub struct McpClient {
@@ -122,7 +111,12 @@ async fn answer_questions(peer: Arc<Peer>, mut lines: LineReader, answer: Questi
             let (peer, answer) = (peer.clone(), answer.clone());
             asking.spawn(async move {
                 let id = request.id.clone();
-                peer.reply(&id, answer(request).await);
+                let reply = match request.method.known() {
+                    Some(Method::Ping) => Some(Ok(Raw::from_static(b"{}"))),
+                    _ => answer(request).await,
+                };
+                let not_found = || Err(error_object(code::METHOD_NOT_FOUND, "method not found", None));
+                peer.reply(&id, reply.unwrap_or_else(not_found));
             });
         }
     }

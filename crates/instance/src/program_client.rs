@@ -1,12 +1,15 @@
 //! This program once more, as the server of an MCP client, for `demo` and `import --measure`.
 
-use super::client::{McpClient, no_questions};
+use super::client::McpClient;
 use anyhow::{Context, ensure};
+use futures_util::FutureExt;
+use futures_util::future::ready;
 use process::launch::OWN_VAR_PREFIX;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -43,7 +46,8 @@ impl ProgramClient {
         let mut child = command.spawn().context("cannot start this program once more")?;
         let stdin = child.stdin.take().context("a process without stdin")?;
         let stdout = child.stdout.take().context("a process without stdout")?;
-        Ok(Self { child, client: McpClient::new(stdout, stdin, UNLIMITED, TIMEOUT, no_questions()) })
+        let no_question = Arc::new(|_| ready(None).boxed());
+        Ok(Self { child, client: McpClient::new(stdout, stdin, UNLIMITED, TIMEOUT, no_question) })
     }
 
     /// Makes the handshake and returns the result of `initialize`.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use wire::protocol::code;
 use wire::protocol::methods::Method;
-use wire::{Raw, Reply, Request, error_object};
+use wire::{Reply, Request, error_object};
 
 /// How long a person may take for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -42,20 +42,17 @@ impl Forms {
         })
     }
 
-    async fn answer(&self, request: &Request) -> Reply {
+    async fn answer(&self, request: &Request) -> Option<Reply> {
         let params: Option<Value> =
             request.params.as_ref().and_then(|params| serde_json::from_slice(params).ok());
-        match (request.method.known(), params) {
-            (Some(Method::Ping), _) => Ok(Raw::from_static(b"{}")),
-            (Some(Method::ElicitationCreate), Some(params)) => match self.ask(&params).await {
-                Some(answer) => Ok(answer.to_string().into()),
-                None => {
-                    terminal::message("there is a question, and nobody to answer it; run it at a terminal");
-                    Err(error_object(code::INTERNAL_ERROR, "there is no terminal to ask", None))
-                }
-            },
-            _ => Err(error_object(code::METHOD_NOT_FOUND, "method not found", None)),
-        }
+        let params = params.filter(|_| request.method.known() == Some(Method::ElicitationCreate))?;
+        Some(match self.ask(&params).await {
+            Some(answer) => Ok(answer.to_string().into()),
+            None => {
+                terminal::message("there is a question, and nobody to answer it; run it at a terminal");
+                Err(error_object(code::INTERNAL_ERROR, "there is no terminal to ask", None))
+            }
+        })
     }
 
     /// Asks what an elicitation wants to know, when earlier questions are answered. Returns its result: `cancel` if the
