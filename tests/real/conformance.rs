@@ -53,7 +53,7 @@ fn checks_of_the_skills_extension_pass_through_the_proxy() {
     run(&Suite { label: "skills", revision, server, python: "python2", passing: (3, 45) });
 }
 
-/// The scenarios of 2025-11-25 that need a session, which `serve --http` does not have. docs/protocol.md has the reasons.
+/// The scenarios of 2025-11-25 that need a session, which `serve --http` does not have. docs/team.md has the reasons.
 const NEED_A_SESSION: [&str; 10] = [
     "elicitation-sep1034-defaults",
     "elicitation-sep1330-enums",
