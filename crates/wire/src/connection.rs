@@ -1,11 +1,11 @@
 //! Reads connections: one loop for the client, the upstreams, and the sessions and servers of the host.
 //!
-//! Messages that were read together are handled together, and what that sends is written together (`coalesce`).
+//! Messages that were read together are handled in one turn (`inbound`).
 
 use super::lines::{BYTES_PER_TURN, LineReader};
 use super::output::{NotReading, Output};
 use super::peer::{Incoming, Peer, Unread};
-use crate::output::coalesce::{coalesced, run_woken};
+use crate::inbound::{in_turn, run_woken};
 use std::pin::pin;
 
 /// What the owner of a connection does with its messages, and what else it waits for.
@@ -55,7 +55,7 @@ pub async fn run<H: ConnectionHandler>(
                 ReadTurn::Long => tokio::task::yield_now().await,
                 ReadTurn::Unread(incoming) => {
                     replies_taken(handler, peer).await?;
-                    coalesced(|| handler.handle_message(incoming, lines));
+                    in_turn(|| handler.handle_message(incoming, lines));
                 }
             },
             Some(None) => return Ok(()),
@@ -98,7 +98,7 @@ fn handle_buffered<H: ConnectionHandler>(
 ) -> ReadTurn {
     let is_large = first.is_large();
     let mut bytes = first.len();
-    coalesced(|| {
+    in_turn(|| {
         let incoming = peer.read(first);
         if H::IS_SERVER && has_to_wait(&incoming, peer) {
             return ReadTurn::Unread(incoming);

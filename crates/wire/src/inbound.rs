@@ -1,27 +1,46 @@
-//! Requests of the other side that are being served: each is started at once, answered when its future completes, and
-//! dropped when it is cancelled.
+//! Requests of the other side that are being served, and the scheduler that continues them.
 //!
-//! No request has a task of its own. One that is woken while a task handles what it has read (`coalesce`) continues there
-//! and then: the reader of an upstream that has the answer to a call also answers the client. All others continue in the
-//! task of their owner.
+//! Each request is started at once, answered when its future completes, and dropped when it is cancelled.
+//!
+//! # Theory of operation
+//!
+//! **Turns.** A task handles the messages that it has read together in one turn ([`in_turn`]). A turn is a closure, so it
+//! cannot wait. Everything that a turn sends is written at its end, in one write for each output.
+//!
+//! **Who polls whom.** No request has a task of its own. A request that is woken in a turn is continued in that turn, on
+//! the stack of the task that woke it: the reader of an upstream that has read the answer to a call polls the request of
+//! the client, which sends its answer. The reader does so before it handles its next message, so that whatever follows an
+//! answer stays behind it ([`run_woken`]). A request that is woken outside a turn is left to the owner of the connection,
+//! which continues it when it polls `ended` or `serve`. So is a request that is woken while woken requests are continued:
+//! a turn continues each request once, and ends.
+//!
+//! **Why the clock stands.** Reading the clock takes longer than most steps of handling a message, and a turn asks for the
+//! time with every message. Nothing waits in a turn, so one reading is right for all of it. A future that is polled in a
+//! turn sees that time, too, whichever task it belongs to.
+//!
+//! **What breaks without it.** Each answer would wake the task of the client's connection, and that task would wake the
+//! writer: two passes through the runtime's queue, and one write for each message. Answers that a server has sent together
+//! would reach the client in the order in which their tasks happen to run, and a notification could overtake the answer
+//! that was before it.
 
 use super::peer::Peer;
 use super::protocol::code;
 use super::{Raw, Reply, error_object, raw};
-use crate::output::coalesce::{self, Woken, coalesced};
+use crate::output::coalesce::{CoalescedWrites, coalesce_writes};
 use crate::peer::cancellation::drop_cancelled;
 use crate::peer::own_ids::OwnIdMap;
+use base::atomic::{AtomicBool, Lock, Ordering};
+use base::clock::{self, StoppedClock};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::task::{ArcWake, waker_ref};
 use parking_lot::Mutex;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use woken::{WokenFlag, WokenList};
-
-mod woken;
 
 /// The error for a request above the limit.
 const TOO_MANY_REQUESTS: &str = "too many open requests; wait for some of the answers";
@@ -77,6 +96,12 @@ struct OpenRequest {
 }
 
 impl OpenRequest {
+    /// Leaves the request to the owner of the connection.
+    fn leave(self: Arc<Self>) {
+        let shared = self.shared.clone();
+        shared.woken.push(self);
+    }
+
     /// Polls the future once. Answers the request if it completes.
     fn poll(self: Arc<Self>) {
         self.is_woken.clear();
@@ -114,19 +139,8 @@ impl ArcWake for OpenRequest {
 
     fn wake(self: Arc<Self>) {
         if self.is_woken.set() {
-            coalesce::wake(self);
+            TURN.with(|turn| turn.add(self));
         }
-    }
-}
-
-impl Woken for OpenRequest {
-    fn run(self: Arc<Self>) {
-        self.poll();
-    }
-
-    fn leave(self: Arc<Self>) {
-        let shared = self.shared.clone();
-        shared.woken.push(self);
     }
 }
 
@@ -213,7 +227,7 @@ impl InboundRequests {
         let woken = self.shared.woken.take(context.waker());
         let any = !woken.is_empty();
         if any {
-            coalesced(|| woken.into_iter().for_each(OpenRequest::poll));
+            in_turn(|| woken.into_iter().for_each(OpenRequest::poll));
         }
         any
     }
@@ -258,6 +272,157 @@ impl Drop for InboundRequests {
     }
 }
 
+/// Whether a request was woken, and has not continued since.
+struct WokenFlag(AtomicBool);
+
+impl Default for WokenFlag {
+    fn default() -> Self {
+        Self(AtomicBool::new(false))
+    }
+}
+
+impl WokenFlag {
+    /// Notes that the request was woken. Returns whether the caller has to have it continued: else somebody else has to.
+    fn set(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+
+    /// Notes that the request continues now. Whoever wakes it from here on has it continued again.
+    fn clear(&self) {
+        // A thread that finds it woken already relies on this continuation, which therefore has to see what that thread
+        // did: a swap, not a store. If it is not woken, no thread relies on this.
+        if self.0.load(Ordering::Relaxed) {
+            self.0.swap(false, Ordering::AcqRel);
+        }
+    }
+}
+
+/// The requests that their owner has to continue.
+struct WokenList<T> {
+    waiting: Lock<Waiting<T>>,
+    /// Whether there are any. The owner looks at this whenever its task runs.
+    has_any: AtomicBool,
+}
+
+struct Waiting<T> {
+    requests: VecDeque<T>,
+    /// Wakes the owner.
+    owner: Option<Waker>,
+}
+
+impl<T> Default for WokenList<T> {
+    fn default() -> Self {
+        let waiting = Waiting { requests: VecDeque::new(), owner: None };
+        Self { waiting: Lock::new(waiting), has_any: AtomicBool::new(false) }
+    }
+}
+
+impl<T> WokenList<T> {
+    /// Leaves a request to the owner, and wakes the owner.
+    fn push(&self, request: T) {
+        let owner = {
+            let mut waiting = self.waiting.lock();
+            waiting.requests.push_back(request);
+            self.has_any.store(true, Ordering::Release);
+            waiting.owner.clone()
+        };
+        owner.into_iter().for_each(Waker::wake);
+    }
+
+    /// Returns whether the list has any.
+    fn has_any(&self) -> bool {
+        self.has_any.load(Ordering::Acquire)
+    }
+
+    /// Takes the requests. `owner` is woken when there are others.
+    fn take(&self, owner: &Waker) -> VecDeque<T> {
+        let mut waiting = self.waiting.lock();
+        waiting.owner = Some(owner.clone());
+        self.has_any.store(false, Ordering::Release);
+        std::mem::take(&mut waiting.requests)
+    }
+
+    /// Wakes the owner.
+    fn wake_owner(&self) {
+        let owner = self.waiting.lock().owner.clone();
+        owner.into_iter().for_each(Waker::wake);
+    }
+}
+
+thread_local! {
+    static TURN: Turn = const {
+        Turn { is_running: Cell::new(false), continues: Cell::new(false), woken: RefCell::new(VecDeque::new()) }
+    };
+}
+
+/// The turn of one thread.
+struct Turn {
+    /// Whether a turn is running.
+    is_running: Cell<bool>,
+    /// Whether woken requests are being continued.
+    continues: Cell<bool>,
+    /// The requests that were woken in this turn and have not continued.
+    woken: RefCell<VecDeque<Arc<OpenRequest>>>,
+}
+
+impl Turn {
+    /// Continues a request that was woken in this turn, or leaves it to its owner.
+    fn add(&self, request: Arc<OpenRequest>) {
+        match self.is_running.get() && !self.continues.get() {
+            true => self.woken.borrow_mut().push_back(request),
+            false => request.leave(),
+        }
+    }
+
+    fn run_woken(&self) {
+        if self.continues.get() || self.woken.borrow().is_empty() {
+            return;
+        }
+        self.continues.set(true);
+        while let Some(request) = { self.woken.borrow_mut().pop_front() } {
+            request.poll();
+        }
+        self.continues.set(false);
+    }
+}
+
+/// Runs `work` as a turn. Inside another turn, `work` is a part of that one.
+pub(crate) fn in_turn<T>(work: impl FnOnce() -> T) -> T {
+    let is_outermost = !TURN.with(|turn| turn.is_running.replace(true));
+    // Ends the turn also if the work panics.
+    let _end = is_outermost.then(|| EndOfTurn { _writes: coalesce_writes(), _clock: clock::stop() });
+    work()
+}
+
+/// Continues the requests that were woken since the turn began, in that order.
+pub(crate) fn run_woken() {
+    TURN.with(Turn::run_woken);
+}
+
+/// Ends a turn when it is dropped: woken requests continue, what was sent is written, and the clock goes on.
+struct EndOfTurn {
+    _writes: CoalescedWrites,
+    _clock: StoppedClock,
+}
+
+impl Drop for EndOfTurn {
+    fn drop(&mut self) {
+        TURN.with(|turn| {
+            if std::thread::panicking() {
+                turn.continues.set(false);
+                turn.woken.take().into_iter().for_each(OpenRequest::leave);
+            } else {
+                turn.run_woken();
+            }
+            turn.is_running.set(false);
+        });
+    }
+}
+
 #[cfg(test)]
 #[path = "inbound/tests.rs"]
 mod tests;
+
+#[cfg(all(test, feature = "loom"))]
+#[path = "inbound/models_tests.rs"]
+mod models;

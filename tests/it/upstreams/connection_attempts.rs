@@ -88,7 +88,8 @@ fn those_who_wait_for_a_slow_start_see_what_it_writes_and_how_long_it_takes() {
     }
     let status = proxy.call_meta_tool("get_status", json!({}));
     let group = &status["structuredContent"]["groups"][0];
-    assert!(group["connectingMs"].as_u64() >= Some(2400), "{group}");
+    // The attempt begins a moment after the first call.
+    assert!(group["connectingMs"].as_u64() >= Some(2000), "{group}");
     assert!(text_of(&status).contains("the last line of its stderr: \"Downloading 3 of 9\""), "{status}");
 }
 

@@ -79,9 +79,9 @@ async fn who_reads_the_answer_answers_the_request_before_what_follows() {
     let mut served = Served::new();
     let answer = served.start("7");
     assert!(!served.poll_owner());
-    coalesced(|| {
+    in_turn(|| {
         answer.send(result("{}")).unwrap();
-        coalesce::run_woken();
+        run_woken();
         served.peer.output().send(Frame::notification("after", None));
     });
     assert_eq!((served.wakes(), served.requests.len()), (0, 0), "the owner is not needed");
@@ -110,7 +110,7 @@ async fn whoever_waits_for_the_end_of_a_request_is_woken_by_it() {
     let waker = Waker::from(wakes.clone());
     let mut ended = Box::pin(served.requests.ended());
     assert!(ended.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    coalesced(|| drop(answer.send(result("{}"))));
+    in_turn(|| drop(answer.send(result("{}"))));
     assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
     assert!(ended.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
     drop(ended);
@@ -127,7 +127,7 @@ async fn a_request_that_wakes_itself_lets_others_run() {
         context.waker().wake_by_ref();
         Poll::Pending
     });
-    coalesced(|| served.requests.start("1".to_owned().into(), Box::pin(restless)));
+    in_turn(|| served.requests.start("1".to_owned().into(), Box::pin(restless)));
     assert_eq!(polls.load(Ordering::SeqCst), 2, "at the start, and once at the end of the work");
     assert!(!served.poll_owner());
     assert_eq!((polls.load(Ordering::SeqCst), served.wakes()), (4, 1), "the same whenever the owner runs");
@@ -149,7 +149,7 @@ async fn a_cancelled_request_is_dropped_and_not_answered() {
     served.requests.cancel("{\"requestId\":1}".to_owned().into());
     assert!(answer.is_closed(), "its future is gone");
     assert_eq!(served.requests.len(), 1);
-    coalesced(|| drop(answer.send(result("{}"))));
+    in_turn(|| drop(answer.send(result("{}"))));
     drop(other.send(result("[]")));
     assert!(!served.poll_owner());
     let text = served.read().await;

@@ -1,7 +1,6 @@
 //! What an output and its writer share: the frames that are not written yet.
 
 use super::batch::{WrittenBytes, advance, try_write};
-use super::coalesce::Flush;
 use super::pollable_fd::PollableFd;
 use super::queue_limit::QueueLimit;
 use crate::Frame;
@@ -127,11 +126,9 @@ impl Shared {
             self.drained.notify_waiters();
         }
     }
-}
 
-impl Flush for Shared {
     /// Writes as much of the queue as the descriptor takes at once. The writer gets the rest, and every error.
-    fn flush(&self) {
+    pub(super) fn flush(&self) {
         let mut queue = self.queue.lock();
         let Queue { frames, direct, writing, .. } = &mut *queue;
         let mut written = WrittenBytes::default();
