@@ -35,7 +35,7 @@ struct OpenBatch {
 }
 
 impl OpenBatch {
-    /// Adds an answer. `held`: how many bytes of answers all batches hold back. Returns what to send now, if these
+    /// Adds an answer. `held`: how many bytes of answers all batches hold back. Returns the frame to send now, if these
     /// exceed `MAX_HELD_BYTES`.
     fn add(&mut self, answer: Frame, held: usize) -> Option<Frame> {
         self.bytes += answer.len();
@@ -94,7 +94,7 @@ impl Batches {
         }
     }
 
-    /// Holds an answer back if it belongs to a batch. `Ok` is what to send now, if anything: the answers of the batch
+    /// Holds an answer back if it belongs to a batch. `Ok` is the frame to send now, if any: the answers of the batch
     /// once all are there, or those so far above 4 MiB.
     ///
     /// # Errors
@@ -111,8 +111,8 @@ impl Batches {
         }
     }
 
-    /// Holds the answer to a malformed message, the last one that `next_unread` returned. `Ok` is what to send now, if
-    /// anything.
+    /// Holds the answer to a malformed message, the last one that `next_unread` returned. `Ok` is the frame to send now,
+    /// if any.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl Batches {
         }
     }
 
-    /// Drops a request that gets no answer. Returns what to send now, if anything.
+    /// Drops a request that gets no answer. Returns the frame to send now, if any.
     pub fn forget(&mut self, id: &Raw) -> Option<Frame> {
         let at = self.remove(id)?;
         self.finished(at)
@@ -152,8 +152,8 @@ impl Batches {
         self.open.remove(at).take()
     }
 
-    /// Notes that the messages that `next_unread` returned are handled. Returns what to send now, if their batch is
-    /// done.
+    /// Notes that the messages that `next_unread` returned are handled. Returns the frame to send now, if their
+    /// batch is done.
     pub(crate) fn end_reading(&mut self) -> Option<Frame> {
         if !self.unread.is_empty() || !std::mem::take(&mut self.reading) {
             return None;

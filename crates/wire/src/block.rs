@@ -3,7 +3,7 @@
 /// The number of bytes in a block.
 pub(crate) const BLOCK: usize = 16;
 
-/// What is known of a block of a string.
+/// The result of looking at one block of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
     /// How many bytes come before the first one that ends the string, begins an escape, or is a control character.
@@ -60,8 +60,8 @@ pub(crate) fn skip_plain(text: &[u8], mut at: usize) -> (usize, u32) {
         if block.plain < BLOCK {
             return (at, not_ascii);
         }
-        // A string that is longer than a block may be much longer. A step of this loop does not depend on what the last
-        // one found, so that the processor works on several at once.
+        // A string that is longer than a block may be much longer. A step of this loop does not depend on the
+        // result of the last one, so that the processor works on several at once.
         while let Some(run) = text.get(at..).and_then(<[u8]>::first_chunk)
             && let Some(bits) = plain_run(run)
         {
@@ -69,7 +69,7 @@ pub(crate) fn skip_plain(text: &[u8], mut at: usize) -> (usize, u32) {
             at += run.len();
         }
     }
-    // What is left is less than a block.
+    // The rest is less than a block.
     let rest = text.get(at..).unwrap_or_default();
     let block = match text.last_chunk() {
         _ if rest.is_empty() => return (at, not_ascii),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::ops::Range;
 
-/// JSON text, and what takes the place of parts of it. A large text is never copied for that.
+/// JSON text with replacements for parts of it. A large text is never copied for that.
 #[derive(Debug, Clone, Default)]
 pub struct Body {
     text: Bytes,
@@ -18,7 +18,7 @@ pub struct Body {
 pub(super) struct BodyEdit {
     /// The part, as offsets in the text.
     pub(super) place: Range<usize>,
-    /// What takes its place.
+    /// The replacement.
     pub(super) value: Bytes,
 }
 

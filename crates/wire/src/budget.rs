@@ -9,8 +9,8 @@
 //! ones pass until the end, and a message that is alone may take half of the budget. A message that is refused waits a
 //! moment for room, because a client that reads makes some.
 //!
-//! Where there are users (HTTP), what one sends, has not read and listens for counts for this user as well, who has a share
-//! of half as many bytes (`base::fair`): an answer is in memory twice while it becomes one for the user.
+//! Where there are users (HTTP), the messages that a user sends, listens for and has not read count for this user as well,
+//! who has a share of half as many bytes (`base::fair`): an answer is in memory twice while it becomes one for the user.
 
 use base::atomic::{AtomicUsize, Ordering};
 use base::fair::{Shares, User, UserShare};
@@ -45,7 +45,7 @@ struct ByteBudget {
     limit: usize,
     /// Wakes the messages that wait for room.
     room: Notify,
-    /// What counts for users.
+    /// The shares of users.
     users: Shares,
 }
 
@@ -98,7 +98,7 @@ impl Reservation {
         Self { share, ..Self::default() }
     }
 
-    /// Reserves what a message of at least `bytes` bytes takes, and a step ahead. Waits for room up to `ROOM_TIMEOUT`,
+    /// Reserves the memory for a message of at least `bytes` bytes, and a step ahead. Waits for room up to `ROOM_TIMEOUT`,
     /// counted from the first refusal. Returns whether there is room. Cancel-safe.
     pub async fn reserve(&mut self, bytes: usize) -> bool {
         if bytes <= UNCOUNTED_BYTES.max(self.bytes) {
@@ -172,7 +172,7 @@ impl Reservation {
         if message.len() <= UNCOUNTED_BYTES {
             return message;
         }
-        // What came with the last read was not reserved.
+        // The bytes of the last read were not reserved.
         self.budget.used.fetch_add(message.len(), Ordering::Relaxed);
         self.budget.release(self.bytes);
         self.bytes = message.len();

@@ -8,7 +8,7 @@ use super::peer::{Incoming, Peer, Unread};
 use crate::inbound::{in_turn, run_woken};
 use std::pin::pin;
 
-/// What the owner of a connection does with its messages, and what else it waits for.
+/// The owner of a connection: it handles the messages, and does other work while it waits for them.
 pub trait ConnectionHandler: Send {
     /// How many messages are handled before other tasks run.
     const MESSAGES_PER_TURN: usize = 128;
@@ -107,7 +107,7 @@ fn handle_buffered<H: ConnectionHandler>(
         handler.handle_message(incoming, lines);
         let mut is_ready = handler.is_ready();
         for _ in 1..H::MESSAGES_PER_TURN {
-            // What follows an answer stays behind it.
+            // Messages after an answer stay behind it.
             run_woken();
             let next = if is_ready { peer.next_buffered(lines) } else { None };
             let Some(unread) = next else {

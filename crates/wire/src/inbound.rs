@@ -57,7 +57,7 @@ pub struct InboundRequests {
     registered: Option<Waker>,
 }
 
-/// What the owner of the requests and the requests share.
+/// The state that the owner of the requests and the requests share.
 struct ServedRequests {
     /// Sends the answers.
     peer: Arc<Peer>,
@@ -176,7 +176,7 @@ impl InboundRequests {
         rejects
     }
 
-    /// Polls the future once, so that what it sends leaves in the order of the requests. If it has to wait, it may only
+    /// Polls the future once, so that its messages leave in the order of the requests. If it has to wait, it may only
     /// continue when the owner polls `ended` or `serve`, which the owner has to do before it waits for anything.
     pub fn start(&mut self, id: Raw, answer: ResponseFuture) {
         let request = {
@@ -289,7 +289,7 @@ impl WokenFlag {
 
     /// Notes that the request continues now. Whoever wakes it from here on has it continued again.
     fn clear(&self) {
-        // A thread that finds it woken already relies on this continuation, which therefore has to see what that thread
+        // A thread that finds it woken already relies on this continuation, which therefore has to see all that this thread
         // did: a swap, not a store. If it is not woken, no thread relies on this.
         if self.0.load(Ordering::Relaxed) {
             self.0.swap(false, Ordering::AcqRel);
@@ -399,7 +399,7 @@ pub(crate) fn run_woken() {
     TURN.with(Turn::run_woken);
 }
 
-/// Ends a turn when it is dropped: woken requests continue, what was sent is written, and the clock goes on.
+/// Ends a turn when it is dropped: woken requests continue, sent frames are written, and the clock goes on.
 struct EndOfTurn {
     _writes: CoalescedWrites,
     _clock: StoppedClock,

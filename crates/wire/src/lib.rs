@@ -18,7 +18,7 @@
 //! drops the future of its request, and the peer of the other connection then cancels the request that the future was
 //! waiting for, with the client's params (`cancellation`).
 //!
-//! - `batch` handles messages that come in one array. `malformed` says what is wrong with a line that is no message,
+//! - `batch` handles messages that come in one array. `malformed` describes the fault of a line that is no message,
 //!   and `unfinished` joins a message that is written over several lines; both use `tokens`, which passes over text
 //!   that may not be JSON.
 //! - `budget` limits the memory that the messages of all connections take together.
@@ -87,9 +87,9 @@ pub type Reply = Result<Raw, Raw>;
 /// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallReply {
-    /// What it says.
+    /// The result or the error.
     pub reply: Reply,
-    /// What members it may have.
+    /// The rare members that it may have.
     pub members: ResultMembers,
 }
 
@@ -154,9 +154,9 @@ pub enum Message {
     Response {
         /// The id of the request, as the other side wrote it.
         id: Raw,
-        /// What the answer says.
+        /// The result or the error.
         reply: Reply,
-        /// What members it may have.
+        /// The rare members that it may have.
         members: ResultMembers,
     },
 }
@@ -291,7 +291,7 @@ struct Envelope {
     error: Option<Range<usize>>,
     /// Whether a member is given twice.
     repeats: bool,
-    /// What members there may be in all of its objects.
+    /// The rare members that may be in any of its objects.
     noted: ResultMembers,
 }
 

@@ -36,7 +36,7 @@ pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
 pub struct LineReader {
     /// The stream.
     reader: Input,
-    /// What was read and not returned yet.
+    /// The bytes that were read and not returned yet.
     buffer: BytesMut,
     /// How many bytes at the start of `buffer` are known to have no line end.
     searched: usize,
@@ -52,7 +52,7 @@ pub struct LineReader {
     reservation: Reservation,
     /// The line that is being skipped.
     oversized: Option<OversizedLine>,
-    /// What `put_back` returned.
+    /// The line that `put_back` returned.
     returned: Option<Result<Bytes, MessageError>>,
     /// Whether the end of the stream was reached.
     at_end: bool,
@@ -60,7 +60,7 @@ pub struct LineReader {
     of_turn: usize,
 }
 
-/// What is kept of a line that is skipped.
+/// The ends of a line that is skipped.
 struct OversizedLine {
     /// Its first bytes.
     head: Bytes,
@@ -172,7 +172,7 @@ impl LineReader {
     }
 
     /// Resolves at the end of the stream. Never does if more than `READ_AHEAD` bytes, or the limit for one line, come
-    /// before it. What it reads is kept for `next`. It is for an owner that takes no lines at the moment. Cancel-safe.
+    /// before it. The bytes that it reads are kept for `next`. It is for an owner that takes no lines at the moment. Cancel-safe.
     pub async fn ended(&mut self) {
         while self.buffer.len() < READ_AHEAD.min(self.limit) {
             self.buffer.reserve(MIN_BUFFER);
@@ -229,7 +229,7 @@ impl LineReader {
         found
     }
 
-    /// Drops what was read of a line that is not kept, except for its ends.
+    /// Drops the bytes of a line that is not kept, except for its ends.
     fn skip(&mut self, is_over_budget: bool) {
         self.reservation = Reservation::default();
         let part = self.buffer.split().freeze();

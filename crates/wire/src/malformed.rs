@@ -1,6 +1,6 @@
-//! Lines that were meant as messages and are none: what is wrong with them, and which request they answer.
+//! Lines that were meant as messages and are none: their fault, and which request they answer.
 //!
-//! Only what [`super::Message::parse`] rejected comes here, so a valid message costs nothing. The members of the
+//! Only lines that [`super::Message::parse`] rejected come here, so a valid message costs nothing. The members of the
 //! outermost objects are found although the text is broken, because a wrong value seldom breaks the braces around it.
 //! Nothing deeper counts: an id inside a body may come from anyone.
 
@@ -12,7 +12,7 @@ use serde_json::error::Category;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What Python and JavaScript write for numbers that JSON does not have.
+/// The spellings of Python and JavaScript for numbers that JSON does not have.
 const NOT_NUMBERS: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
 
 /// The members of one outermost object that can be recognized.
@@ -141,7 +141,7 @@ pub fn log_replacement(was_logged: &AtomicBool) {
     }
 }
 
-/// Says what a line is instead of a JSON-RPC message, such as "not JSON: NaN at byte 57". The bytes are counted from 1.
+/// Describes a line that is no JSON-RPC message, such as "not JSON: NaN at byte 57". The bytes are counted from 1.
 /// Of `error` only `TooLong` matters; the line tells everything else.
 pub fn defect(error: &MessageError, line: &[u8]) -> String {
     if let MessageError::TooLong { bytes, limit, .. } = error {

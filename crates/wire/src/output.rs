@@ -1,7 +1,7 @@
 //! The writing end of a connection. Frames are queued in order, and written together.
 //!
-//! What is sent while a task handles messages is written together (`coalesce`). Everything else, and what the
-//! descriptor does not take at once, is left to the writer. The writer is a task of its own. The runtime runs it after
+//! Frames that are sent in one turn are written together at its end (`coalesce`). All other frames, and the bytes that the
+//! descriptor does not take at once, are left to the writer. The writer is a task of its own. The runtime runs it after
 //! the tasks that were ready before it, so one write takes everything that they sent, and nothing waits longer than that.
 //!
 //! Sending never waits. A task that feeds an output awaits `ready` before it reads more. So the queue is bounded by
@@ -42,7 +42,7 @@ pub struct Output(Arc<Shared>);
 
 /// Writes the queue. The owner of the connection runs it.
 pub struct Writer {
-    /// What it shares with the output.
+    /// The queue, which the output fills.
     shared: Arc<Shared>,
     /// Where it writes.
     sink: Sink,

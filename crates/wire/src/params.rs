@@ -15,11 +15,11 @@ const DECIDING_KEYS: [&str; 6] = ["name", "arguments", "uri", "_meta", "task", "
 #[derive(Debug, Clone)]
 pub struct Params(Box<FoundParams>);
 
-/// What is known of params. Behind a pointer, because params are moved often.
+/// The text of params and the members that were found in it. Behind a pointer, because params are moved often.
 #[derive(Debug, Clone)]
 struct FoundParams {
     value: ParamsValue,
-    /// Whether no key of the params has escapes or is one of the two below a second time, so that these are what counts.
+    /// Whether no key of the params has escapes or is one of the two below a second time, so that these two count.
     is_plain: bool,
     /// Whether the keys are some of `_meta`, `arguments` and `name`, `name` once at most. Those of most calls are.
     is_usual: bool,
@@ -29,7 +29,7 @@ struct FoundParams {
     arguments: Option<Object>,
 }
 
-/// What the params are.
+/// The kind of the params.
 #[derive(Debug, Clone)]
 enum ParamsValue {
     Object(Object),

@@ -9,7 +9,7 @@ pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// Decodes what `encode` wrote; `None` for any other text.
+/// Decodes the output of `encode`; `None` for any other text.
 pub fn decode(text: &str) -> Option<String> {
     let decoded = percent_decode_str(text).decode_utf8().ok()?.into_owned();
     (encode(&decoded) == text).then_some(decoded)

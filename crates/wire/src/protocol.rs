@@ -1,4 +1,4 @@
-//! What the proxy knows of MCP: its revisions, the two eras they fall into, methods, capabilities, keys of `_meta` and
+//! MCP as the proxy knows it: its revisions, the two eras they fall into, methods, capabilities, keys of `_meta` and
 //! error codes.
 //!
 //! Revisions up to 2025-11-25 begin with `initialize` and keep the state of a session (the handshake era). From
@@ -112,7 +112,7 @@ pub mod capability {
     pub const ELICITATION: &str = "elicitation";
     /// Of servers and of clients: extensions of MCP, by identifier.
     pub const EXTENSIONS: &str = "extensions";
-    /// Of servers and of clients: what MCP does not define.
+    /// Of servers and of clients: capabilities that MCP does not define.
     pub const EXPERIMENTAL: &str = "experimental";
 }
 

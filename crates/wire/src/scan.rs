@@ -16,9 +16,9 @@ pub struct Scanner<'a> {
     text: &'a [u8],
     /// The offset of the next byte.
     at: usize,
-    /// Whether the text is known to be JSON, so that what is in its long strings needs no look.
+    /// Whether the text is known to be JSON, so that the content of its long strings needs no check.
     is_json: bool,
-    /// Not 0 if a byte of a string so far is not ASCII. What follows a string may be counted, too.
+    /// Not 0 if a byte of a string so far is not ASCII. The bytes after a string may count, too.
     not_ascii: u32,
     /// Whether there was a string with escapes since this was last set to false.
     has_escapes: bool,
@@ -211,7 +211,7 @@ impl<'a> Scanner<'a> {
                 _ => self.scalar(at, byte)?,
             };
             (at, byte) = token(text, end);
-            // What follows a value: a comma and the next one, or the ends of the values around it.
+            // After a value: a comma and the next one, or the ends of the values around it.
             loop {
                 let Some(is_object) = open.top() else {
                     self.at = at;

@@ -27,7 +27,7 @@ pub struct UnfinishedMessage {
     deadline: Instant,
 }
 
-/// What a line is to an unfinished message.
+/// How a line relates to an unfinished message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Continuation {
     /// It continues the message, which is still incomplete.
@@ -72,7 +72,7 @@ impl UnfinishedMessage {
         self.deadline
     }
 
-    /// Gives the message up and returns what it has so far.
+    /// Gives the message up and returns its text so far.
     pub fn into_text(self) -> Raw {
         self.text.freeze()
     }

@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 /// The largest number of parts of frames in one write: `IOV_MAX` of Linux and macOS.
 const MAX_PARTS_PER_WRITE: usize = 1024;
 
-/// What was written, in bytes.
+/// How many bytes were written.
 #[derive(Clone, Copy, Default)]
 pub(super) struct WrittenBytes {
     /// Of all frames.
@@ -25,7 +25,7 @@ impl WrittenBytes {
     }
 }
 
-/// Removes what was written from the frames. Returns it.
+/// Removes the written bytes from the frames. Returns how many there were, by kind.
 pub(super) fn advance(batch: &mut VecDeque<Frame>, written: usize) -> WrittenBytes {
     let (mut left, mut replies) = (written, 0);
     while let Some(frame) = batch.front_mut() {

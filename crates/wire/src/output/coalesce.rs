@@ -34,7 +34,7 @@ pub(super) fn add(output: &Arc<Shared>) -> bool {
     })
 }
 
-/// Writes what was sent when it is dropped.
+/// Writes the frames of all outputs when it is dropped.
 pub(crate) struct CoalescedWrites(());
 
 impl Drop for CoalescedWrites {

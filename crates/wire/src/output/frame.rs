@@ -21,11 +21,11 @@ thread_local! {
 /// An outgoing message. A large body is written in its own parts, without being copied or serialized again.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// All of a small message, or what comes before the body of a large one.
+    /// All of a small message, or the part of a large one before its body.
     head: Vec<u8>,
     /// How many bytes of `head` are written.
     written: usize,
-    /// The body of a large message, and what comes after it.
+    /// The body of a large message, and the part after it.
     rest: Vec<Bytes>,
     /// Whether it answers requests of the other side.
     pub(super) is_reply: bool,
@@ -71,7 +71,7 @@ impl Frame {
         Self { head: b"[".to_vec(), written: 0, rest, is_reply: true }
     }
 
-    /// `key`: what comes before the body.
+    /// `key`: the text before the body.
     fn new(id: Option<&[u8]>, method: Option<&str>, key: &[u8], body: Option<&Body>) -> Self {
         let body_len = body.map_or(0, Body::len);
         let copied = if body_len > MAX_COPIED { 0 } else { body_len };
@@ -136,7 +136,7 @@ impl Frame {
         parts
     }
 
-    /// Returns what is not written yet, if it is one part.
+    /// Returns the bytes that are not written yet, if they are one part.
     pub(crate) fn one_piece(&self) -> Option<&[u8]> {
         self.rest.is_empty().then_some(&self.head[self.written..])
     }

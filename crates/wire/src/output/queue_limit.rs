@@ -1,5 +1,5 @@
-//! How much may wait in a queue. Where many queues have no writer, what waits beyond a few frames counts in the memory for
-//! messages, so that all of them stay within it.
+//! How much may wait in a queue. Where many queues have no writer, the bytes beyond a few frames count in the memory for
+//! messages, so that all queues stay within it.
 
 use crate::budget::{Reservation, UNCOUNTED_BYTES};
 
@@ -7,7 +7,7 @@ use crate::budget::{Reservation, UNCOUNTED_BYTES};
 pub(super) struct QueueLimit {
     /// The limit now, in bytes.
     pub(super) bytes: usize,
-    /// The highest limit, and what counts the bytes beyond the lowest one; `None`: the limit does not change.
+    /// The highest limit, and the reservation of the bytes beyond the lowest one; `None`: the limit does not change.
     growth: Option<(usize, Reservation)>,
 }
 

@@ -1,4 +1,4 @@
-//! What an output and its writer share: the frames that are not written yet.
+//! The state of an output and its writer: the frames that are not written yet.
 
 use super::batch::{WrittenBytes, advance, try_write};
 use super::pollable_fd::PollableFd;
@@ -13,7 +13,7 @@ use tokio::sync::{Notify, Semaphore};
 /// The number of queued bytes above which `ready` waits: some hundred small messages. An answer waits behind everything
 /// that is queued, so this is no more than keeps a pipe busy.
 pub(super) const HIGH_WATER: usize = 64 << 10;
-/// What an output and its writer share.
+/// The state of an output and its writer.
 pub(super) struct Shared {
     /// The frames that are not written yet.
     pub(super) queue: Mutex<Queue>,
@@ -102,7 +102,7 @@ impl Shared {
         self.drained.notify_waiters();
     }
 
-    /// Notes what was written.
+    /// Notes how many bytes were written.
     pub(super) fn note_written(&self, mut queue: MutexGuard<'_, Queue>, written: WrittenBytes) {
         queue.bytes -= written.all;
         queue.reply_bytes -= written.replies;

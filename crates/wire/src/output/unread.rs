@@ -50,7 +50,7 @@ impl Shared {
     /// Returns a number that grows when the other side reads, as far as that can be known.
     fn read_bytes(&self) -> u64 {
         let queue = self.queue.lock();
-        // What is written to a pipe is not read yet.
+        // Bytes in a pipe are written and not read.
         let unread = queue.direct.as_ref().map_or(0, |direct| direct.unread_bytes());
         queue.written.saturating_sub(unread)
     }

@@ -75,7 +75,7 @@ pub enum CallError {
     /// The transport failed to deliver this request; the connection stays open.
     #[error("{why}")]
     Failed {
-        /// What failed, for the error message.
+        /// Which part failed, for the error message.
         why: String,
         /// When another attempt may succeed.
         hint: RetryHint,
@@ -129,7 +129,7 @@ impl CallError {
     }
 }
 
-/// The limits of one call, and what accompanies it.
+/// The limits of one call, its progress and its cancellation.
 #[derive(Clone)]
 pub struct CallOptions {
     /// The limit for the answer. Progress restarts it.

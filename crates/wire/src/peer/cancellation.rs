@@ -1,4 +1,4 @@
-//! What the other side said when it cancelled a request, for the calls that were made to answer that.
+//! The params of a cancellation, for the calls that were made to answer the cancelled request.
 //!
 //! A request that is cancelled is dropped, and with it the calls of its future: to servers, and to the user who is asked
 //! about it. Each call cancels its own request, and finds here what to say, so that the reason reaches whom it is for.
@@ -11,7 +11,7 @@ thread_local! {
     static PARAMS: RefCell<Option<Raw>> = const { RefCell::new(None) };
 }
 
-/// Drops what a `notifications/cancelled` with these params cancels.
+/// Drops the future that a `notifications/cancelled` with these params cancels.
 pub(crate) fn drop_cancelled<T>(cancelled: T, params: Raw) {
     // The outer one comes back also if dropping panics.
     let _dropping = Dropping { outer: PARAMS.replace(Some(params)) };

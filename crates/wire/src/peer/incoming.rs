@@ -1,4 +1,4 @@
-//! What a peer receives.
+//! The messages that a peer receives.
 
 use crate::{MessageError, Raw, Reply, Request};
 
@@ -10,7 +10,7 @@ pub enum Unread {
     OfBatch(Raw),
 }
 
-/// What a message says.
+/// A message from the other side.
 #[derive(Debug)]
 pub enum Incoming {
     /// A request of the other side.
@@ -28,7 +28,7 @@ pub enum Incoming {
     Unmatched {
         /// Its id, as the other side wrote it.
         id: Raw,
-        /// What it says.
+        /// The result or the error.
         reply: Reply,
         /// Whether it answers a request of ours whose caller left.
         was_abandoned: bool,

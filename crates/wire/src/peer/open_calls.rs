@@ -1,4 +1,4 @@
-//! The requests of one side that are not answered yet, and what outlives them. Plain state; `peer` has the lock.
+//! The requests of one side that are not answered yet, and the ids that outlive them. Plain state; `peer` has the lock.
 
 use crate::CallReply;
 use crate::peer::call_options::{CallError, CallOptions, Progress};
@@ -40,7 +40,7 @@ pub(crate) struct OpenCall {
     pub(crate) caller: Option<Waker>,
     /// Whether the caller was told that its time is over. The call stays open until it has left.
     pub(crate) timed_out: bool,
-    /// Its limits, and what accompanies it.
+    /// Its options.
     pub(crate) options: CallOptions,
     /// Whether it is a `subscriptions/listen`, which stays open until one side ends it.
     pub(crate) is_subscription: bool,

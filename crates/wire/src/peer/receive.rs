@@ -1,4 +1,4 @@
-//! How a peer reads messages: first a line, then what it says.
+//! How a peer reads messages: first a line, then the message in it.
 
 use super::{CallError, Incoming, Peer, Unread};
 use crate::lines::LineReader;

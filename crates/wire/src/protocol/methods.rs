@@ -93,7 +93,7 @@ pub enum TimeoutClass {
     Longest,
 }
 
-/// What is the same for every request of one method.
+/// The properties that all requests of one method share.
 #[derive(Debug)]
 pub struct MethodInfo {
     /// The method itself, so that a test can compare the order of the table.

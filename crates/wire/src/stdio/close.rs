@@ -1,6 +1,6 @@
 //! The end of stdout before that of the process.
 
-/// Ends stdout, so that the client sees its end while the process runs on. What is written afterwards is discarded.
+/// Ends stdout, so that the client sees its end while the process runs on. Later writes are discarded.
 #[cfg(unix)]
 pub fn close_stdout() {
     if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
@@ -9,7 +9,7 @@ pub fn close_stdout() {
     }
 }
 
-/// Ends stdout, so that the client sees its end while the process runs on. What is written afterwards is discarded.
+/// Ends stdout, so that the client sees its end while the process runs on. Later writes are discarded.
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the standard library keeps the handle open")]
 pub fn close_stdout() {

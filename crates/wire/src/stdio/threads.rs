@@ -1,4 +1,4 @@
-//! Reading and writing what can only be used by blocking, each in a thread of its own that lives as long as the process.
+//! Reading and writing files that can only be used by blocking, each in a thread of its own that lives as long as the process.
 //!
 //! A thread is woken once for everything that has come meanwhile, so many messages cost one wake-up. Both directions are
 //! bounded: the reader's thread is at most two chunks ahead, and the writer takes no more while `MAX_UNWRITTEN_BYTES` are
@@ -48,7 +48,7 @@ pub(super) fn reader(mut source: impl Read + Send + 'static) -> io::Result<Threa
     Ok(ThreadReader { chunks, current: Bytes::new() })
 }
 
-/// What a thread reads.
+/// Chunks that a thread reads.
 pub(super) struct ThreadReader {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
     current: Bytes,
@@ -85,10 +85,10 @@ pub(super) fn writer(sink: impl Write + Send + 'static) -> io::Result<ThreadWrit
     Ok(ThreadWriter(shared))
 }
 
-/// Takes what a thread writes.
+/// The writing end, whose bytes a thread writes.
 pub(super) struct ThreadWriter(Arc<Unwritten>);
 
-/// What the writer and its thread share.
+/// The state of the writer and its thread.
 struct Unwritten {
     state: Mutex<UnwrittenState>,
     /// Wakes the thread.
@@ -97,9 +97,9 @@ struct Unwritten {
 
 #[derive(Default)]
 struct UnwrittenState {
-    /// What the thread has not taken yet.
+    /// The bytes that the thread has not taken yet.
     bytes: Vec<u8>,
-    /// Whether the thread writes what it has taken.
+    /// Whether the thread is writing bytes that it has taken.
     is_writing: bool,
     /// Whether nothing follows.
     is_closed: bool,
