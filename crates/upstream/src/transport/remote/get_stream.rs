@@ -102,3 +102,38 @@ async fn deliver(
         tracing::warn!(limit, "dropped a message from the server: {error}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use tokio::time::Instant;
+    use wire::Raw;
+    use wire::protocol::methods::Method;
+
+    fn subscribe(stream: &ServerStream) {
+        let request = Raw::from_static(br#"{"params":{"uri":"mem://one"}}"#);
+        stream.record(Method::ResourcesSubscribe.name(), &request);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_missing_stream_is_tried_every_three_minutes_while_a_subscription_needs_it() {
+        let (stream, error) = (ServerStream::default(), RemoteError::session_ended());
+        subscribe(&stream);
+        let began = Instant::now();
+        assert_eq!(missing(&stream, &error, MAX_ATTEMPTS).await, MAX_ATTEMPTS, "the next failure counts");
+        assert_eq!(began.elapsed(), MISSING_RETRY_INTERVAL);
+        assert!(stream.finding().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_missing_stream_that_nobody_needs_is_not_tried_until_a_subscription_needs_it() {
+        let (stream, error) = (ServerStream::default(), RemoteError::session_ended());
+        let mut waits = Box::pin(missing(&stream, &error, MAX_ATTEMPTS));
+        tokio::time::sleep(10 * MISSING_RETRY_INTERVAL).await;
+        assert!(waits.as_mut().now_or_never().is_none() && stream.finding().is_none());
+        let began = Instant::now();
+        subscribe(&stream);
+        assert_eq!((waits.await, began.elapsed()), (0, Duration::ZERO));
+    }
+}
