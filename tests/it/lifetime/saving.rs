@@ -3,7 +3,8 @@
 use super::*;
 use crate::sharing::User;
 use crate::support::namespaces::{NamespaceRun, OWN_PIDS, run_again_in};
-use crate::support::{TEST_TIMEOUT, merged};
+use crate::support::{TEST_TIMEOUT, is_alive, merged};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tokio::time::Instant;
 
@@ -122,6 +123,12 @@ fn locking_config(user: &User, flags: &[&str]) -> Value {
     pure_config([("g", merged(entry, json!({"cwd": user.home(), "timeout": {"connect": "1s"}})))])
 }
 
+/// Whether a warden of this user ends a server: it has locked a byte of the file of servers that end.
+fn is_ending(user: &User) -> bool {
+    let Ok(file) = std::fs::metadata(user.host_dir().join("ending")) else { return false };
+    std::fs::read_to_string("/proc/locks").unwrap().contains(&format!(":{} ", file.ino()))
+}
+
 const WAITING: &str = "waiting for the end of the server's last process";
 
 #[test]
@@ -137,6 +144,8 @@ fn a_server_starts_when_its_last_process_is_gone_also_in_another_instance() {
                         let pid = first.upstream_pid("g");
                         end.apply_to(&mut first);
                         first.wait_for_exit();
+                        // A killed instance says nothing. Its warden needs a moment to notice the end.
+                        wait_until("the warden ends the server", || is_ending(&user) || !is_alive(pid));
                         let mut second = user.window(&config);
                         assert_ne!(second.upstream_pid("g"), pid);
                         let log = second.log();
