@@ -36,7 +36,6 @@ mod server;
 mod server_messages;
 mod session;
 mod session_table;
-mod special_params;
 mod systemd_scope;
 mod unshareable;
 

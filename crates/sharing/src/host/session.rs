@@ -6,7 +6,6 @@
 use super::registry::Registry;
 use super::server::{MAX_WAIT, SharedServer, reply_of};
 use super::session_table::{Competition, SessionId};
-use super::special_params::SpecialParams;
 use crate::attach::{AttachReply, AttachRequest, Declined, MAX_MESSAGE_BYTES};
 use crate::challenge::{self, PeerProcess, Question};
 use crate::confinement::Confinement;
@@ -14,6 +13,7 @@ use crate::pipes::{self, SessionPipes};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use process::server_log::READ_LOG;
 use process::warden::raise_nofile;
+use std::borrow::Cow;
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
@@ -22,10 +22,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
+use wire::body::Body;
 use wire::connection::{self, ConnectionHandler};
 use wire::inbound::InboundRequests;
 use wire::lines::LineReader;
 use wire::output::{Output, PollableFd};
+use wire::params::Params;
 use wire::peer::{CallError, CallOptions, Incoming, Peer, Progress};
 use wire::protocol::methods::{Method, notification};
 use wire::protocol::{LogSeverity, code};
@@ -254,17 +256,19 @@ impl HostSession {
 
     async fn answer(self: Arc<Self>, request: Request) -> Reply {
         let Request { method, params, .. } = request;
-        let params = params.map(|params| Raw::clone(&params));
-        let text = |name| params.as_ref().and_then(|params| raw::get_str(params, name)).unwrap_or_default();
+        let text = |name| {
+            let text = params.as_ref().and_then(|params| params.get_str(name));
+            text.map(Cow::into_owned).unwrap_or_default()
+        };
         if *method == *READ_LOG {
-            let after = params.as_ref().and_then(|params| raw::get(params, "after"));
+            let after = params.as_ref().and_then(|params| params.get("after"));
             let after = after.and_then(|after| serde_json::from_slice(&after).ok());
             return serde_json::to_string(&self.server.log.after(after))
                 .map(Raw::from)
                 .map_err(|error| error_object(code::INTERNAL_ERROR, &error.to_string(), None));
         }
         match method.known() {
-            Some(Method::Initialize) => self.server.clone().initialize(params).await,
+            Some(Method::Initialize) => self.server.clone().initialize(params.as_deref().cloned()).await,
             Some(Method::ServerDiscover | Method::SubscriptionsListen) => {
                 let message = "servers without a handshake are not shared";
                 Err(error_object(code::METHOD_NOT_FOUND, message, None))
@@ -303,14 +307,14 @@ impl HostSession {
     }
 
     /// Asks the server for a log level if no session has asked for a lower one.
-    async fn set_level(&self, level: Option<LogSeverity>, method: &str, params: Option<Raw>) -> Reply {
+    async fn set_level(&self, level: Option<LogSeverity>, method: &str, params: Option<Params>) -> Reply {
         let Some(level) = level else { return self.forward(method, params).await };
         let lowest = self.server.table.lock().set_level(self.id, level);
         match lowest {
             None => Ok(Raw::from_static(b"{}")),
             Some(lowest) => {
                 let name = serde_json::Value::from(lowest.name()).to_string();
-                let params = params.map(|params| raw::set(&params, "level", name.as_bytes()));
+                let params = params.map(|params| raw::set(&params, "level", name.as_bytes()).into());
                 self.forward(method, params).await
             }
         }
@@ -318,10 +322,11 @@ impl HostSession {
 
     /// Sends a request to the server and waits for the answer. Never completes if the server ends: the session ends,
     /// too.
-    async fn forward(&self, method: &str, params: Option<Raw>) -> Reply {
-        let special = params.as_ref().map(SpecialParams::read).unwrap_or_default();
-        let progress = special.progress_token.map(|token| Progress::new(self.peer.output().clone(), token));
-        let is_task = special.is_task;
+    async fn forward(&self, method: &str, params: Option<Params>) -> Reply {
+        let token = params.as_ref().and_then(Params::meta).and_then(|meta| meta.get("progressToken"));
+        let progress = token.map(|token| Progress::new(self.peer.output().clone(), token));
+        let is_task = params.as_ref().is_some_and(|params| params.has("task"));
+        let params = params.map(Body::from);
         let options = CallOptions { progress, may_become_task: is_task, ..CallOptions::within(MAX_WAIT) };
         let Some(reply) = reply_of(self.call(method, params, options).await) else {
             // The session ends, too.
@@ -345,7 +350,7 @@ impl HostSession {
     async fn call(
         &self,
         method: &str,
-        params: Option<Raw>,
+        params: Option<Body>,
         options: CallOptions,
     ) -> Result<Reply, CallError> {
         let open = self.server.begin_request(self.id);

@@ -4,13 +4,14 @@ use crate::attach::ServerIdentity;
 use parking_lot::Mutex;
 use process::runtime_dir::RuntimeDir;
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 /// The servers that turned out not to be shareable, by program and arguments. They are remembered in the runtime
 /// directory, too, for later hosts.
 pub(super) struct Unshareable {
     dir: RuntimeDir,
-    /// The reasons that this host found out.
-    known: Mutex<HashMap<(String, Vec<String>), String>>,
+    /// The reasons that this host found out, by the path of their file.
+    known: Mutex<HashMap<PathBuf, String>>,
 }
 
 impl Unshareable {
@@ -19,11 +20,10 @@ impl Unshareable {
     }
 
     pub(super) fn add(&self, identity: &ServerIdentity, reason: &str) {
-        let key = (identity.program.clone(), identity.args.clone());
-        if self.known.lock().insert(key, reason.to_owned()).is_some() {
+        let mark = self.mark(identity);
+        if self.known.lock().insert(mark.clone(), reason.to_owned()).is_some() {
             return;
         }
-        let mark = self.dir.unshareable_mark(&identity.program, &identity.args);
         // Without it, the next host finds out again.
         if let Err(error) = std::fs::write(mark, reason) {
             tracing::debug!(%error, "failed to remember that a server is not shareable");
@@ -32,11 +32,12 @@ impl Unshareable {
 
     /// Returns why a server must not be shared.
     pub(super) fn reason(&self, identity: &ServerIdentity) -> Option<String> {
-        let key = (identity.program.clone(), identity.args.clone());
-        let known = self.known.lock().get(&key).cloned();
-        known.or_else(|| {
-            let mark = self.dir.unshareable_mark(&identity.program, &identity.args);
-            std::fs::read_to_string(mark).ok()
-        })
+        let mark = self.mark(identity);
+        let known = self.known.lock().get(&mark).cloned();
+        known.or_else(|| std::fs::read_to_string(mark).ok())
+    }
+
+    fn mark(&self, identity: &ServerIdentity) -> PathBuf {
+        self.dir.unshareable_mark(&identity.program, &identity.args)
     }
 }
