@@ -25,8 +25,9 @@ use crate::ask::approval::{self, ApprovalOutcome};
 use crate::ask::approval_token::{Approval, ApprovalDemand};
 use crate::errors;
 use crate::request_error::RequestError;
-use crate::session::context::{RequestContext, SessionState};
+use crate::session::context::RequestContext;
 use crate::session::request_span;
+use crate::session::requester::Requester;
 use crate::{changed_tools, lookup, tool_errors};
 use attempts::{Attempts, LeasedConnection, MAX_TOTAL, PreparedRequest};
 use base::blocking::MAX_INLINE_BYTES;
@@ -373,16 +374,18 @@ async fn finish(
         Some(misfit) => misfit::explain(&group, &tool, &misfit, reply)?,
         None => reply?,
     };
-    if let Some(carried) = carried {
-        result = carried.approval(&group).wrap_result(&result, &context.session.approval_nonces);
+    if let Some(carried) = carried
+        && let Some(session) = context.session()
+    {
+        result = carried.approval(&group).wrap_result(&result, &session.approval_nonces);
     }
     if call.by_our_tool
-        && context.session.client.capabilities.shows_apps()
+        && context.client().capabilities.shows_apps()
         && let Some(definition) = tool.definition().filter(|definition| app_of(definition).is_some())
     {
         let (group, definition, given) = (group_name.clone(), definition.clone(), result.clone());
-        let name = move |session: &SessionState| {
-            AppUris::new(&session.groups).name_in_result(&group, &definition, &given)
+        let name = move |requester: &Requester| {
+            AppUris::new(requester.groups()).name_in_result(&group, &definition, &given)
         };
         result = context.run_on_lists(name).await.unwrap_or(result);
     }

@@ -16,7 +16,6 @@
 //!
 //! The client knows only the proxy, so `attribution` names the group in each question and notification.
 
-use crate::status_page::InstanceReports;
 use attribution::Attribution;
 use capabilities::ClientCapabilities;
 use config::GroupName;
@@ -55,19 +54,13 @@ pub struct Client {
     pub(crate) input_channels: Arc<InputChannels>,
     /// The questions that are open to the user.
     pub questions: QuestionLimit,
-    /// Gives the status page its data. `None`: this client has no page, whatever it declares.
-    reports: Option<Arc<dyn InstanceReports>>,
     /// Tasks that the client created for a group, the latest last.
     tasks: Mutex<VecDeque<(String, GroupName)>>,
 }
 
 impl Client {
-    /// Creates the client behind this peer. `reports` gives the status page its data; without it there is no page.
-    pub fn new(
-        peer: Arc<Peer>,
-        attribution: Attribution,
-        reports: Option<Arc<dyn InstanceReports>>,
-    ) -> Arc<Self> {
+    /// Creates the client behind this peer.
+    pub fn new(peer: Arc<Peer>, attribution: Attribution) -> Arc<Self> {
         Arc::new(Self {
             capabilities: ClientCapabilities::default(),
             notifications: Notifications::new(peer.clone()),
@@ -75,7 +68,6 @@ impl Client {
             attribution,
             input_channels: Arc::default(),
             questions: QuestionLimit::default(),
-            reports,
             tasks: Mutex::default(),
         })
     }
@@ -83,11 +75,6 @@ impl Client {
     /// Returns the connection to the client.
     pub fn peer(&self) -> &Peer {
         &self.peer
-    }
-
-    /// Returns what gives the status page its data, if this client has the page. Only this decides who has it.
-    pub(crate) fn status_reports(&self) -> Option<&Arc<dyn InstanceReports>> {
-        self.reports.as_ref().filter(|_| self.capabilities.shows_pages())
     }
 
     /// Begins the handshake, with the capabilities that `initialize` declared.

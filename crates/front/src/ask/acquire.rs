@@ -63,7 +63,7 @@ async fn connect_for_user(
         outcome = wait_for_lease(groups, group, need, &mut progress).await;
     }
     let unavailable = match outcome {
-        Err(unavailable) if context.may_request_input && needs_login(&unavailable.error) => unavailable,
+        Err(unavailable) if context.may_ask() && needs_login(&unavailable.error) => unavailable,
         outcome => return outcome,
     };
     let group = &unavailable.group;
@@ -85,7 +85,7 @@ async fn connect_for_user(
 /// The user did not log in. The text is for the model. There is none if the request may not ask for input, or if the
 /// server has no login that a person could do in a browser.
 pub async fn log_in(context: &RequestContext, group: &Upstream) -> Result<(), Option<String>> {
-    if !context.may_request_input {
+    if !context.may_ask() {
         return Err(None);
     }
     let mut progress = WaitProgress::new(context.progress.as_ref());

@@ -21,6 +21,7 @@ use crate::ask::acquire::acquire_for_user;
 use crate::request_error::{REMOVED, REPLACED, RequestError, Unanswered};
 use crate::session::context::RequestContext;
 use crate::session::request_span;
+use crate::session::requester::ClientMemory;
 use crate::{errors, origins};
 use base::clock;
 use base::fair::{self, UserShare};
@@ -117,12 +118,12 @@ impl<'a> Attempts<'a> {
         request: &PreparedRequest,
     ) -> Result<Option<Reply>, RequestError> {
         let (context, group, method) = (self.context, &self.group, request.method);
-        let (opened, _share) = match context.caller() {
-            Some(caller) => {
+        let (opened, _share) = match &context.requester.memory {
+            ClientMemory::Carried(caller) => {
                 let opened = carried::open(caller, group, method, &request.params);
                 (opened.map_err(errors::invalid_params)?, Some(share(group, method)?))
             }
-            None => (None, None),
+            ClientMemory::Session(_) => (None, None),
         };
         let params = opened.as_deref().unwrap_or(&request.params);
         let options = CallOptions {
@@ -161,29 +162,31 @@ impl<'a> Attempts<'a> {
         CallReply { reply, members }: CallReply,
     ) -> Result<Reply, RequestError> {
         let (context, group, method) = (self.context, &self.group, request.method);
-        if let Ok(result) = &reply
-            && members.uri
-            && context.caller().is_none()
-        {
-            let uris = origins::uris(result);
-            if !uris.is_empty() {
-                context.session.uri_origins.lock().record(&group.name, uris);
-            }
-        }
         let eras = (lease.era(), context.era);
-        if reply.is_ok() && eras == (Era::Handshake, Era::Handshake) && context.caller().is_none() {
-            return Ok(reply);
-        }
-        let attribution = &context.session.client.attribution;
-        let adapted = era_bridge::adapt(attribution, &group.name, method, eras, reply);
-        let adapted =
-            adapted.map_err(|why| RequestError::Untranslatable { group: group.clone(), method, why })?;
-        Ok(match context.caller() {
-            Some(caller) => {
-                adapted.map(|result| carried::seal(caller, group, method, &request.params, result))
+        let to_era = |reply| {
+            let adapted = era_bridge::adapt(&context.client().attribution, &group.name, method, eras, reply);
+            adapted.map_err(|why| RequestError::Untranslatable { group: group.clone(), method, why })
+        };
+        match &context.requester.memory {
+            ClientMemory::Session(session) => {
+                if let Ok(result) = &reply
+                    && members.uri
+                {
+                    let uris = origins::uris(result);
+                    if !uris.is_empty() {
+                        session.uri_origins.lock().record(&group.name, uris);
+                    }
+                }
+                match reply.is_ok() && eras == (Era::Handshake, Era::Handshake) {
+                    true => Ok(reply),
+                    false => to_era(reply),
+                }
             }
-            None => adapted,
-        })
+            ClientMemory::Carried(caller) => {
+                let seal = |result| carried::seal(caller, group, method, &request.params, result);
+                Ok(to_era(reply)?.map(seal))
+            }
+        }
     }
 
     /// Decides whether another attempt may be made, and returns `None` then. Offers the user the login that the request

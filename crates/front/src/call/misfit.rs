@@ -57,7 +57,7 @@ pub(super) async fn fit(
 
 /// Checks the arguments against the tool's schema. `None` if they fit, or if that is not known.
 fn find(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &Raw) -> Option<ArgumentVerdict> {
-    tool.find_misfit(&context.session.instance.validator, &group.name, args)
+    tool.find_misfit(&context.requester.instance.validator, &group.name, args)
 }
 
 /// Does work on arguments: here if they are few, else on a thread that may block. `None` if it took too long.
@@ -155,7 +155,7 @@ async fn correct(
     let correct = move |context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &Raw| {
         let repaired = repair(context, group, tool, args);
         let verdict = match &repaired {
-            Some(repaired) => tool.validate(&context.session.instance.validator, &group.name, repaired),
+            Some(repaired) => tool.validate(&context.requester.instance.validator, &group.name, repaired),
             None => verdict,
         };
         let misfit = match verdict {
@@ -172,7 +172,7 @@ fn repair(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &R
     let definition = tool.definition()?;
     let is_harmless = tool.read_only || annotation(definition, "destructiveHint") == Some(false);
     let drops_nulls = group.snapshot().rules.relies_on(&tool.name, is_harmless);
-    let validator = &context.session.instance.validator;
+    let validator = &context.requester.instance.validator;
     let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     let repaired = validator.repair(label, definition, args, drops_nulls)?;
     if enabled!(Level::DEBUG) {

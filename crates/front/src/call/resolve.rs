@@ -50,8 +50,8 @@ pub(crate) async fn without_named_group(
     if let Some(found) = exposed {
         return Ok(found);
     }
-    let find = context.run_on_lists(move |session| {
-        let all = &session.groups.all();
+    let find = context.run_on_lists(move |requester| {
+        let all = &requester.groups().all();
         match known_owner(all, &name)? {
             KnownOwner::One(found) => Ok(found),
             KnownOwner::None => Err(tool_errors::group_missing(&name, all)),
@@ -78,11 +78,11 @@ pub(crate) async fn by_direct_name(
         return Ok(found);
     }
     let sought = name.to_owned();
-    let find = context.run_on_lists(move |session| {
-        let all = &session.groups.all();
+    let find = context.run_on_lists(move |requester| {
+        let all = &requester.groups().all();
         let candidates = lookup::with_prefix(all, &sought);
         match candidates.is_empty() {
-            true => known_direct_owner(&session.groups, all, &sought).map(Ok),
+            true => known_direct_owner(requester.groups(), all, &sought).map(Ok),
             false => Ok(Err(candidates)),
         }
     });

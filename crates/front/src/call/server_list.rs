@@ -48,7 +48,7 @@ async fn need(call: &ToolCall, arguments: &CallArguments<'_>, group: &Upstream, 
     let (context, group) = (call.context.clone(), group.name.clone());
     let args = arguments.args_of_tool(false).clone();
     let verdict = blocking::run(FILE_TIMEOUT, move || {
-        tool.validate(&context.session.instance.validator, &group, &args)
+        tool.validate(&context.requester.instance.validator, &group, &args)
     });
     match verdict.await {
         Ok(ArgumentVerdict::Fits) => Need::Handshake,

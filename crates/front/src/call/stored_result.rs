@@ -61,15 +61,15 @@ async fn answer(context: &RequestContext, arguments: &CallArguments<'_>) -> Resu
         return Err(format!("Group {OWN_GROUP} has only the tool {RESULT_TOOL}.\n{DESCRIPTION}"));
     }
     let (id, part) = parse(arguments)?;
-    let session = &*context.session;
-    let stored =
-        session.results.get(&id).await.ok_or_else(|| tool_errors::unknown_result(&id, MAX_RESULTS))?;
+    let unknown = || tool_errors::unknown_result(&id, MAX_RESULTS);
+    let session = context.session().ok_or_else(unknown)?;
+    let stored = session.results.get(&id).await.ok_or_else(unknown)?;
     let limit = NonZeroUsize::new(stored.part_bytes);
     match part {
         ResultPart::Select(program) => {
-            match large_results::derive(&session.instance.jq, &stored.result, &program).await {
-                Ok(Some(derived)) => Ok(large_results::deliver(session, derived, limit).await),
-                Ok(None) => Err(tool_errors::unknown_result(&id, MAX_RESULTS)),
+            match large_results::derive(&context.requester.instance.jq, &stored.result, &program).await {
+                Ok(Some(derived)) => Ok(large_results::deliver(context, derived, limit).await),
+                Ok(None) => Err(unknown()),
                 Err(error) => {
                     let (bytes, kept) =
                         (grouped(stored.result.len()), preview::how_to_read(&id, error.best_part()));

@@ -4,7 +4,7 @@ use super::listener::{Listener, SubscribedUris};
 use config::GroupName;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use upstream::clients::{LogLevel, log_params};
 use wire::peer::Peer;
 use wire::protocol::LogSeverity;
@@ -20,11 +20,7 @@ pub struct Notifications {
     peer: Arc<Peer>,
     /// What the client asked for.
     wanted: Mutex<WantedNotifications>,
-    /// Called with what upstreams report about tasks.
-    task_observer: OnceLock<TaskObserver>,
 }
-
-type TaskObserver = Box<dyn Fn(&Raw) + Send + Sync>;
 
 #[derive(Default)]
 struct WantedNotifications {
@@ -73,13 +69,7 @@ impl Drop for LogInterest {
 impl Notifications {
     /// Creates the notifications of the client behind this peer. They are kept until its era is known.
     pub fn new(peer: Arc<Peer>) -> Arc<Self> {
-        Arc::new(Self { peer, wanted: Mutex::default(), task_observer: OnceLock::new() })
-    }
-
-    /// Calls `observer` with what upstreams report about tasks, under the ids that the client knows. Only the first
-    /// observer counts.
-    pub(crate) fn observe_tasks(&self, observer: impl Fn(&Raw) + Send + Sync + 'static) {
-        drop(self.task_observer.set(Box::new(observer)));
+        Arc::new(Self { peer, wanted: Mutex::default() })
     }
 
     /// Keeps all notifications until the handshake that begins is over. Drops those that were kept before.
@@ -179,13 +169,8 @@ impl Notifications {
     }
 
     /// Passes on a notification of `group` if the client wants it, or keeps it until the handshake is over. Drops an
-    /// update that the client would take for one of another group. What is about a task reaches the observer of tasks
-    /// in any case.
+    /// update that the client would take for one of another group.
     pub fn pass_on(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
-        let is_about_task = matches!(method, notification::TASKS | notification::TASKS_STATUS);
-        if let (true, Some(task), Some(observer)) = (is_about_task, params, self.task_observer.get()) {
-            observer(task);
-        }
         let mut wanted = self.wanted.lock();
         // A client that uses both eras gets a notification only in the era in which it asked for it.
         let is_listened_to = match (method, params) {

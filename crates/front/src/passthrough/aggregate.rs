@@ -4,8 +4,8 @@
 use crate::call::attempts::forward_method;
 use crate::errors;
 use crate::known_lists::{GroupEntries, ListKind, read_last_known};
-use crate::session::context::SessionState;
 use crate::session::invocation::Invocation;
+use crate::session::requester::Requester;
 use base::blocking;
 use futures_util::future::join_all;
 use std::time::Duration;
@@ -31,7 +31,7 @@ const PAGE_SIZE: usize = 1000;
 pub async fn list(
     invocation: &Invocation,
     kind: &'static ListKind,
-    merge: impl FnOnce(&SessionState, &GroupEntries) -> Vec<Raw> + Send + 'static,
+    merge: impl FnOnce(&Requester, &GroupEntries) -> Vec<Raw> + Send + 'static,
 ) -> Reply {
     if let Some(group) = invocation.group()? {
         let params = invocation.params_without_group();
@@ -39,9 +39,9 @@ pub async fn list(
     }
     let lists = current(invocation.groups(), kind).await;
     let bytes: usize = lists.iter().map(|(_, entries)| entries.definition_bytes()).sum();
-    let (session, params) = (invocation.context.session.clone(), invocation.params.clone());
+    let (requester, params) = (invocation.context.requester.clone(), invocation.params.clone());
     let page = blocking::run_on(params.len().saturating_add(bytes), move || {
-        page(&params, kind, merge(&session, &lists))
+        page(&params, kind, merge(&requester, &lists))
     })
     .await;
     page.unwrap_or_else(|_| Err(errors::lists_took_too_long().into()))

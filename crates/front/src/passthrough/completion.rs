@@ -3,8 +3,8 @@
 use super::{prompts, uri_lookup};
 use crate::call::attempts::forward_method;
 use crate::known_lists::ListKind;
-use crate::session::context::SessionState;
 use crate::session::invocation::Invocation;
+use crate::session::requester::Requester;
 use crate::{errors, known_lists};
 use upstream::Upstream;
 use wire::object::Object;
@@ -51,10 +51,10 @@ pub async fn complete(invocation: Invocation) -> Reply {
 async fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upstream, String), Raw> {
     if raw::get(&invocation.params, "group").is_none() {
         let template = uri.to_owned();
-        let find = move |session: &SessionState| {
-            let lists = known_lists::entries(&session.groups, &ListKind::TEMPLATES);
+        let find = move |requester: &Requester| {
+            let lists = known_lists::entries(requester.groups(), &ListKind::TEMPLATES);
             let owner = lists.iter().find(|(_, entries)| entries.has(&template))?;
-            session.groups.get(&owner.0)
+            requester.groups().get(&owner.0)
         };
         if let Some(group) = invocation.context.run_on_lists(find).await? {
             return Ok((group, uri.to_owned()));

@@ -6,8 +6,8 @@ use crate::call::attempts::forward_method;
 use crate::errors::RpcError;
 use crate::exposed_names::ExposedNames;
 use crate::known_lists::{GroupEntries, ListKind};
-use crate::session::context::SessionState;
 use crate::session::invocation::Invocation;
+use crate::session::requester::Requester;
 use crate::{errors, exposed_names, known_lists, lookup};
 use upstream::catalog::list_limits::CatalogList;
 use upstream::{Catalog, Need, Upstream};
@@ -21,7 +21,7 @@ use wire::{Raw, Reply, raw};
 ///
 /// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation, ours: Raw) -> Reply {
-    let merge = |_: &SessionState, lists: &GroupEntries| {
+    let merge = |_: &Requester, lists: &GroupEntries| {
         let names = names_of(lists);
         let mut merged = vec![ours];
         for (group, entries) in lists {
@@ -92,10 +92,10 @@ pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(U
 /// It took too long.
 async fn find_known(invocation: &Invocation, name: &str) -> Result<Option<(Upstream, String)>, RpcError> {
     let exposed = name.to_owned();
-    let find = move |session: &SessionState| {
-        let names = names_of(&known_lists::entries(&session.groups, &ListKind::PROMPTS));
+    let find = move |requester: &Requester| {
+        let names = names_of(&known_lists::entries(requester.groups(), &ListKind::PROMPTS));
         let (group, name) = names.resolve(&exposed)?;
-        Some((session.groups.get(&group)?, name))
+        Some((requester.groups().get(&group)?, name))
     };
     invocation.context.run_on_lists(find).await
 }

@@ -19,7 +19,7 @@ impl ClientSession {
     pub(super) fn list_tools(&mut self, request: Request, era: Era) {
         let known = self.list_changes.known();
         let told = move |list: &Raw| known.tools_listed(list);
-        let read = read(&self.groups, self.tool_list.clone(), request.params.as_deref(), era, told);
+        let read = read(self.groups(), self.tool_list.clone(), request.params.as_deref(), era, told);
         let mut reading = match read {
             Ok(reading) => Box::pin(reading),
             Err(error) => return self.answer(&request, era, Err(error.into())),
@@ -27,7 +27,7 @@ impl ClientSession {
         match reading.as_mut().now_or_never() {
             Some(reply) => self.answer(&request, era, reply),
             None => {
-                let groups = self.groups.clone();
+                let groups = self.groups().clone();
                 let complete = async move {
                     let reply = reading.await;
                     match era {
@@ -45,14 +45,14 @@ impl ClientSession {
     /// Tells the client which lists changed, if it may be told already.
     pub(super) fn notify_list_changes(&mut self, contents: ListContents) {
         let is_operating = self.phase == SessionPhase::Operation;
-        if !is_operating && !self.client.notifications.has_listeners() {
+        if !is_operating && !self.client().notifications.has_listeners() {
             return;
         }
         for method in self.list_changes.update(contents) {
             if is_operating {
                 self.peer.notify(method, None);
             }
-            self.client.notifications.list_changed(method);
+            self.client().notifications.list_changed(method);
         }
     }
 }

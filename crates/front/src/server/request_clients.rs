@@ -3,11 +3,10 @@
 
 use crate::client::Client;
 use crate::errors;
-use crate::session::instance_state::InstanceState;
+use crate::session::requester::InstanceState;
 use config::GroupName;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 use upstream::clients::{ClientRequest, Clients, LogLevel};
 use wire::protocol::methods::notification;
@@ -16,29 +15,10 @@ use wire::{Raw, Reply};
 /// The clients that listen.
 #[derive(Default)]
 pub struct RequestClients {
-    listening: Mutex<ListeningClients>,
+    /// Each until its request ends.
+    listening: Mutex<Vec<Weak<Client>>>,
     /// The instance, whose tasks upstreams report about.
     instance: OnceLock<Weak<InstanceState>>,
-}
-
-#[derive(Default)]
-struct ListeningClients {
-    by_number: HashMap<u64, Arc<Client>>,
-    /// The last number that was given to a client.
-    last: u64,
-}
-
-/// Keeps a client listening until it is dropped.
-pub(super) struct ListeningGuard {
-    clients: Arc<RequestClients>,
-    number: u64,
-}
-
-impl Drop for ListeningGuard {
-    fn drop(&mut self) {
-        let client = self.clients.listening.lock().by_number.remove(&self.number);
-        drop(client);
-    }
 }
 
 impl RequestClients {
@@ -47,13 +27,11 @@ impl RequestClients {
         drop(self.instance.set(Arc::downgrade(instance)));
     }
 
-    /// Passes notifications to a client that it listens for, until the guard is dropped.
-    pub(super) fn listen(self: &Arc<Self>, client: Arc<Client>) -> ListeningGuard {
+    /// Passes notifications to a client that it listens for, until its request has ended.
+    pub(super) fn listen(&self, client: &Arc<Client>) {
         let mut listening = self.listening.lock();
-        listening.last += 1;
-        let number = listening.last;
-        listening.by_number.insert(number, client);
-        ListeningGuard { clients: self.clone(), number }
+        listening.retain(|client| client.strong_count() > 0);
+        listening.push(Arc::downgrade(client));
     }
 
     /// Tells the listeners of a list that it changed. `method`: the notification that says so.
@@ -65,7 +43,7 @@ impl RequestClients {
 
     /// A copy, because what a client is told may run code that takes the lock.
     fn all(&self) -> Vec<Arc<Client>> {
-        self.listening.lock().by_number.values().cloned().collect()
+        self.listening.lock().iter().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -93,10 +71,8 @@ impl Clients for RequestClients {
 
     /// Log messages may be about the calls of others. Everything else that no listener asks for has no reader.
     fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
-        let is_about_task = matches!(method, notification::TASKS | notification::TASKS_STATUS);
-        let instance = self.instance.get().and_then(Weak::upgrade);
-        if let (true, Some(task), Some(instance)) = (is_about_task, params, instance) {
-            instance.open_tasks.update(task);
+        if let Some(instance) = self.instance.get().and_then(Weak::upgrade) {
+            instance.open_tasks.observe(method, params);
         }
         if matches!(method, notification::RESOURCES_UPDATED | notification::TASKS) {
             for client in self.all() {

@@ -1,16 +1,17 @@
-//! One instance, as its sessions see it: what is the same for every client, and built once.
+//! One instance, as its clients see it: what is the same for every client, and built once.
 
 use crate::notify::subscriptions::Subscriptions;
-use crate::session::instance_state::InstanceState;
+use crate::session::requester::InstanceState;
+use crate::session::subscription_order::SubscriptionOrder;
 use crate::tools::search::ToolSearch;
 use crate::tools::tool_list::ToolList;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use upstream::GroupManager;
 
-/// One instance, as its sessions see it. Stdio has one session for each instance; HTTP has one for each request.
+/// One instance, as its clients see it. `dispatch` serves their requests.
 pub struct ServedInstance {
-    /// What the requests of all sessions share.
+    /// What the requests of all clients share.
     pub(super) state: Arc<InstanceState>,
     /// The index of `search_dynamic_tools`.
     pub(super) search: Arc<ToolSearch>,
@@ -21,19 +22,19 @@ pub struct ServedInstance {
 }
 
 impl ServedInstance {
-    /// Creates an instance with these groups. Nothing is built before it is asked for.
-    pub fn new(groups: Arc<GroupManager>) -> Arc<Self> {
-        let state = InstanceState::new(groups);
-        Arc::new(Self {
-            subscriptions: Subscriptions::new(state.clone()),
+    /// Creates an instance with these groups. Nothing is built before it is asked for. `order`: notes which subscriptions
+    /// of its only client were sent.
+    pub(super) fn new(groups: Arc<GroupManager>, order: Option<Arc<SubscriptionOrder>>) -> Self {
+        Self {
+            subscriptions: Subscriptions::new(groups.clone(), order),
             search: Arc::default(),
             tool_list: OnceLock::new(),
-            state,
-        })
+            state: InstanceState::new(groups),
+        }
     }
 
     /// Returns the groups.
-    pub fn groups(&self) -> &Arc<GroupManager> {
+    pub(super) fn groups(&self) -> &Arc<GroupManager> {
         &self.state.groups
     }
 

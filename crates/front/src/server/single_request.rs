@@ -1,10 +1,9 @@
-//! Requests that come one by one, each as a session of its own (HTTP). Nothing connects them but what a client carries,
-//! so the next one may reach another process.
+//! Requests that come one by one, each from a requester of its own (HTTP). Nothing connects them but what a client
+//! carries, so the next one may reach another process.
 //!
-//! The same dispatcher and handlers serve them as those of a connection. There are no phases. What needs a connection is
-//! neither advertised nor served.
+//! The same handlers serve them as those of a connection. There are no phases. What needs a connection is neither
+//! advertised nor served.
 
-use super::dispatch::Dispatcher;
 use super::options::SessionOptions;
 use super::phase::{AdvertisedCapabilities, MethodAvailability};
 use super::request_clients::RequestClients;
@@ -15,8 +14,8 @@ use crate::client::Client;
 use crate::client::attribution::Attribution;
 use crate::errors::{self, RpcError};
 use crate::session::caller::Caller;
-use crate::session::context::SessionState;
 use crate::session::request_span;
+use crate::session::requester::{ClientMemory, Requester};
 use crate::tools::tool_list;
 use base::blocking;
 use std::future::ready;
@@ -33,7 +32,7 @@ use wire::{Raw, Request};
 /// Serves the requests of many clients of one instance.
 pub struct RequestServer {
     /// What all requests share.
-    instance: Arc<ServedInstance>,
+    instance: ServedInstance,
     /// The clients that listen.
     clients: Arc<RequestClients>,
     /// What the command line chooses.
@@ -47,7 +46,7 @@ impl RequestServer {
         clients: Arc<RequestClients>,
         options: SessionOptions,
     ) -> Arc<Self> {
-        let instance = ServedInstance::new(groups);
+        let instance = ServedInstance::new(groups, None);
         clients.set_instance(&instance.state);
         Arc::new(Self { instance, clients, options })
     }
@@ -116,22 +115,16 @@ impl RequestServer {
         if let Some(answer) = self.answer_here(&request, method, era)? {
             return Ok(completed(answer, method, era, tool_list::ttl_ms(self.groups())));
         }
-        let client = Client::new(Peer::new(output).0, Attribution::new(self.groups()), None);
+        let client = Client::new(Peer::new(output).0, Attribution::new(self.groups()));
         if era == Era::Stateless {
             client.add_capabilities(&RequestMeta::of(&request).capabilities());
         }
-        let state = SessionState::new(self.instance.state.clone(), client.clone(), Some(caller));
-        let answer = Dispatcher::new(&self.instance, state).dispatch(&mut request, method, era)?;
-        let answer: ResponseFuture = match method {
-            Method::SubscriptionsListen => {
-                let listening = self.clients.listen(client);
-                Box::pin(async move {
-                    let _listening = listening;
-                    answer.await
-                })
-            }
-            _ => answer,
-        };
+        if method == Method::SubscriptionsListen {
+            self.clients.listen(&client);
+        }
+        let (instance, memory) = (self.instance.state.clone(), ClientMemory::Carried(caller));
+        let requester = Arc::new(Requester { instance, client, memory });
+        let answer = self.instance.dispatch(&requester, &mut request, method, era)?;
         Ok(completed(answer, method, era, 0))
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use upstream::Lease;
+use wire::protocol::methods::notification;
 use wire::{Raw, raw};
 
 /// How long a task keeps its group connected if it names no time to live, or a longer one.
@@ -45,6 +46,13 @@ impl OpenTasks {
                 () = tokio::time::sleep(lifetime) => {}
             }
         });
+    }
+
+    /// Notes what a notification of an upstream says about a task.
+    pub(crate) fn observe(&self, method: &str, params: Option<&Raw>) {
+        if let (notification::TASKS | notification::TASKS_STATUS, Some(task)) = (method, params) {
+            self.update(task);
+        }
     }
 
     /// Notes a task's status, as an upstream reports it, under the id that the client knows. Only a final status

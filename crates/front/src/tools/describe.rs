@@ -2,11 +2,10 @@
 
 use super::broken_groups::BrokenGroups;
 use super::render;
-use super::render::ToolEntry;
+use super::render::{ToolEntry, UnshownDefinitions};
 use crate::arguments::{DescribeArguments, Detail};
 use crate::ask::acquire::acquire_for_user;
-use crate::call::large_results::DEFAULT_PART;
-use crate::call::stored_result;
+use crate::call::{large_results, stored_result};
 use crate::errors::LISTS_TOOK_TOO_LONG;
 use crate::results::preview;
 use crate::session::context::RequestContext;
@@ -87,7 +86,7 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
 /// of a group, returns that group and the rest: the group may not have such a tool. `None` if nothing fits, if several tools
 /// may be meant, or if it took too long.
 async fn tool_named_as_group(context: &RequestContext, name: String) -> Option<(Upstream, String)> {
-    let found = context.run_on_lists(move |session| lookup::misspelled(&session.groups.all(), &name));
+    let found = context.run_on_lists(move |requester| lookup::misspelled(&requester.groups().all(), &name));
     found.await.ok()?.ok()?
 }
 
@@ -123,19 +122,18 @@ enum Answer {
 /// The text for the model about the tools that it asked for.
 struct Description {
     text: String,
-    /// The definitions of named tools that did not fit in the text, as a result that can be stored, and how a text
-    /// introduces the way to read it.
-    rest: Option<(Raw, String)>,
+    /// The definitions of named tools that did not fit in the text.
+    rest: Option<UnshownDefinitions>,
 }
 
 impl Description {
-    /// Stores what did not fit, and returns the text, which says how to read that. If it cannot be stored, the text
-    /// does not mention it.
+    /// Stores what did not fit, and returns the text, which says how to read that, or how to ask for it if it cannot be
+    /// stored.
     async fn store_rest(self, context: &RequestContext) -> String {
-        let Some((rest, introduction)) = self.rest else { return self.text };
-        match context.session.results.add(&rest, DEFAULT_PART).await {
+        let Some(UnshownDefinitions { result, introduction, by_name }) = self.rest else { return self.text };
+        match large_results::keep(context, &result, None).await {
             Some(id) => format!("{}\n{introduction}{}", self.text, preview::how_to_read(&id, "select")),
-            None => self.text,
+            None => format!("{}\n{by_name}", self.text),
         }
     }
 }
@@ -196,7 +194,7 @@ fn write_answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArgumen
             }
             Some(_) => {
                 let definitions = render::definitions(head, &entries);
-                rest = definitions.stored().filter(|_| arguments.tools.is_some());
+                rest = definitions.unshown(&group.name).filter(|_| arguments.tools.is_some());
                 if rest.is_some() { definitions.text } else { definitions.with_hint(&group.name) }
             }
             None => within_budget(budget, head, &entries, group),

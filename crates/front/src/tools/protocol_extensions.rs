@@ -7,8 +7,9 @@ use crate::call::found_tool::find_tool;
 use crate::call::resolve;
 use crate::errors::RpcError;
 use crate::known_names::exposed_names;
-use crate::session::context::{RequestContext, SessionState};
+use crate::session::context::RequestContext;
 use crate::session::invocation::Invocation;
+use crate::session::requester::Requester;
 use crate::{changed_tools, errors, lookup, own_tools};
 use base::blocking;
 use config::GroupName;
@@ -149,7 +150,7 @@ async fn find(
 async fn find_unknown(context: &RequestContext, name: &str) -> Result<Raw, RpcError> {
     // There may be many such names, and other requests wait.
     tokio::task::yield_now().await;
-    let with_page = context.session.client.status_reports().is_some();
+    let with_page = context.requester.status_page().is_some();
     if own_tools::NAMES.contains(&name) || with_page && own_tools::is_of_page(name) {
         let ours = tool_list::our_definition(context.groups(), name, with_page);
         return ours.ok_or_else(|| errors::unknown_tool(name));
@@ -179,10 +180,10 @@ async fn known_definitions(
     names: &[String],
 ) -> Result<HashMap<String, Raw>, RpcError> {
     let (table, names) = (context.exposed_names().await?, names.to_vec());
-    let find = move |session: &SessionState| {
+    let find = move |requester: &Requester| {
         let definition = |name: String| {
             let (group, tool) = table.resolve(&name)?;
-            let snapshot = session.groups.get(&group)?.snapshot();
+            let snapshot = requester.groups().get(&group)?.snapshot();
             if snapshot.refused().contains(&tool) {
                 return None;
             }

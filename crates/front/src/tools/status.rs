@@ -5,6 +5,7 @@ use super::{remedies, tool_list};
 use crate::ask::login_offer;
 use crate::results::grouped;
 use crate::session::context::RequestContext;
+use crate::session::requester::ClientMemory;
 use crate::{arguments, lookup, tool_errors};
 use base::clock::rounded;
 use base::text::shorten;
@@ -35,22 +36,23 @@ pub struct Status {
 /// Answers `get_status`. For a single group that needs a login, the login is started, and its address awaited for five
 /// seconds at most, so that it can be shown.
 pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Raw {
-    let (groups, flows) = (context.groups(), &context.session.login_flows);
+    let groups = context.groups();
     groups.check_approvals().await;
     let all = groups.all();
     let group = arguments::status_group(arguments);
     let group = group.and_then(|name| name.map(|name| lookup::group(groups, &name)).transpose());
     let chosen = match group {
-        Ok(Some(group)) if context.caller().is_some() => vec![group],
         Ok(Some(group)) => {
-            login_offer::start_for_status(&context.session.groups, flows, &group).await;
+            if let Some(session) = context.session() {
+                login_offer::start_for_status(groups, &session.login_flows, &group).await;
+            }
             vec![group]
         }
         Ok(None) => all,
         Err(text) => return tool_errors::result(&text),
     };
     let mut status = for_reader(context, &chosen);
-    let (count, bytes) = context.session.results.size();
+    let (count, bytes) = context.session().map(|session| session.results.size()).unwrap_or_default();
     if count > 0 {
         status.json["storedResults"] = json!({ "count": count, "bytes": bytes });
         status.text.push_str(&format!("\nstored results: {count} ({} bytes)", grouped(bytes)));
@@ -63,9 +65,9 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
 /// Reports the states of `groups` to whoever asks: the owner of the config, or one of many users.
 pub(crate) fn for_reader(context: &RequestContext, groups: &[Upstream]) -> Status {
     let manager = context.groups();
-    match context.caller() {
-        Some(_) => report_for_user(groups, manager),
-        None => report(groups, manager, &context.session.login_flows),
+    match &context.requester.memory {
+        ClientMemory::Session(session) => report(groups, manager, &session.login_flows),
+        ClientMemory::Carried(_) => report_for_user(groups, manager),
     }
 }
 

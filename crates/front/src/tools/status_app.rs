@@ -8,16 +8,21 @@ use super::status;
 use crate::passthrough::resources;
 use crate::session::context::RequestContext;
 use crate::session::invocation::Invocation;
-use crate::status_page::{InstanceReports, PAGE, URI};
+use crate::status_page::{PAGE, URI};
 use crate::{errors, uri_owner};
 use serde_json::json;
 use wire::protocol::PAGE_MIME_TYPE;
 use wire::{Raw, Reply};
 
 /// Answers a call of one of the tools. `with_others`: whether the result has the other instances of the user.
-pub(crate) async fn call(context: &RequestContext, reports: &dyn InstanceReports, with_others: bool) -> Raw {
-    let session = &context.session;
-    let (groups, flows) = (&session.groups, &session.login_flows);
+///
+/// # Errors
+///
+/// The client has no page.
+pub(crate) async fn call(context: &RequestContext, with_others: bool) -> Reply {
+    let page = context.requester.status_page();
+    let (session, reports) = page.ok_or_else(errors::unknown_method)?;
+    let (groups, flows) = (context.groups(), &session.login_flows);
     groups.check_approvals().await;
     let own = status::page_report(groups, flows).await;
     let report = reports.report(own, with_others).await;
@@ -25,7 +30,9 @@ pub(crate) async fn call(context: &RequestContext, reports: &dyn InstanceReports
         true => "The data of the status page.".to_owned(),
         false => status::for_reader(context, &groups.all()).text,
     };
-    json!({ "content": [{ "type": "text", "text": text }], "structuredContent": report }).to_string().into()
+    Ok(json!({ "content": [{ "type": "text", "text": text }], "structuredContent": report })
+        .to_string()
+        .into())
 }
 
 /// `resources/list`: the page, if the client shows pages, and the resources of all groups.
@@ -34,7 +41,7 @@ pub(crate) async fn call(context: &RequestContext, reports: &dyn InstanceReports
 ///
 /// See [`resources::list`].
 pub(crate) async fn list_resources(invocation: Invocation) -> Reply {
-    let has_page = invocation.context.session.client.status_reports().is_some();
+    let has_page = invocation.context.requester.status_page().is_some();
     let page = json!({
         "uri": URI,
         "name": "status",
@@ -54,7 +61,7 @@ pub(crate) async fn read_resource(invocation: Invocation) -> Reply {
     if !uri_owner::is_reserved(&uri) || invocation.params.get("group").is_some() {
         return resources::read(invocation).await;
     }
-    match uri == URI && invocation.context.session.client.status_reports().is_some() {
+    match uri == URI && invocation.context.requester.status_page().is_some() {
         true => Ok(page()),
         false => Err(errors::resource_not_found(&uri).into()),
     }

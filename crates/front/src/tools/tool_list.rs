@@ -6,10 +6,10 @@
 use super::definitions;
 use super::definitions::GroupLine;
 use crate::apps::AppUris;
-use crate::client::Client;
 use crate::errors::RpcError;
 use crate::known_names::exposed_names;
 use crate::notify::list_changes::ListContents;
+use crate::session::requester::Requester;
 use crate::{errors, own_tools};
 use base::blocking::BlockingError;
 use base::text::CHARACTERS_PER_TOKEN;
@@ -44,8 +44,8 @@ pub(crate) struct ToolList {
     wait_until: Instant,
     /// Whether some group had no surface when the list was first built. Then the flat surface has all our tools.
     incomplete: Arc<OnceLock<bool>>,
-    /// The client, if it decides whether the list has the tools of the status page. Without one it has none.
-    client: Option<Arc<Client>>,
+    /// Who asks, if that decides whether the list has the tools of the status page. Otherwise it has none.
+    requester: Option<Arc<Requester>>,
     /// The last result.
     last: Arc<Mutex<LastList>>,
 }
@@ -67,14 +67,14 @@ impl ToolList {
             version: groups.list_version(),
             wait_until: Instant::now() + wait,
             incomplete: Arc::default(),
-            client: None,
+            requester: None,
             last: Arc::default(),
         }
     }
 
-    /// Returns the list for a client.
-    pub(crate) fn of_client(&self, client: &Arc<Client>) -> Self {
-        Self { client: Some(client.clone()), ..self.clone() }
+    /// Returns the list for a requester.
+    pub(crate) fn of_requester(&self, requester: &Arc<Requester>) -> Self {
+        Self { requester: Some(requester.clone()), ..self.clone() }
     }
 
     /// Returns the result of `tools/list`. It is there at once unless the groups list much, or start-up discovery is
@@ -85,7 +85,7 @@ impl ToolList {
     /// Building it took too long.
     pub(crate) async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
         self.wait_for_discovery(groups).await;
-        let with_page = self.client.as_ref().is_some_and(|client| client.status_reports().is_some());
+        let with_page = self.requester.as_ref().is_some_and(|of| of.status_page().is_some());
         let list = self.built_for((*self.version.borrow(), with_page));
         if let Some(list) = list.get() {
             return Ok(list.clone());
