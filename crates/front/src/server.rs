@@ -5,22 +5,22 @@
 //! `run` reads one message at a time and never waits for a request: a request becomes a future of its own
 //! (`wire::inbound`), so that cancellations and the end of the stream are always seen. `phase` decides whether a method
 //! is served in the current phase, `initialize` answers the handshake, and `stateless` handles what each request of the
-//! stateless era carries. `answer_tools_list` answers `tools/list`. `dispatch` routes requests to `tools` and `passthrough`. Upstreams reach
+//! stateless era carries. `dispatch` routes requests to `tools` and `passthrough`. Upstreams reach
 //! the client of the session through [`FrontClient`].
 
 use crate::client::Client;
 use crate::client::attribution::Attribution;
 use crate::errors::{self, RpcError};
-use crate::notify::list_changes::ListChanges;
+use crate::notify::list_changes::{ListChanges, ListContents};
 use crate::session::request_span;
+use crate::session::requester::InstanceReports;
 use crate::session::requester::{ClientMemory, Requester, SessionState};
-use crate::status_page::InstanceReports;
-use crate::tools::tool_list::{self, ToolList};
-use front_client::FrontClient;
+use crate::tools::tool_list::ToolList;
+use clients::FrontClient;
+use dispatch::ServedSurface;
 use futures_util::FutureExt;
-use options::SessionOptions;
 use phase::{AdvertisedCapabilities, MethodAvailability, PhaseDecision, SessionPhase};
-use served_instance::ServedInstance;
+use served_instance::{ServedInstance, SessionOptions};
 use stateless::RequestMeta;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -38,15 +38,12 @@ use wire::params::Params;
 use wire::peer::{Incoming, Peer};
 use wire::protocol::methods::{Method, notification};
 use wire::protocol::{Era, WITH_BATCHES, WITH_TASKS};
-use wire::{MessageError, Raw, Reply, Request, raw};
+use wire::{MessageError, Raw, Request, raw};
 
-mod answer_tools_list;
+pub mod clients;
 pub mod dispatch;
-pub mod front_client;
 pub mod initialize;
-pub mod options;
 pub mod phase;
-pub mod request_clients;
 pub mod served_instance;
 pub mod single_request;
 pub mod stateless;
@@ -66,8 +63,6 @@ pub struct ClientSession {
     requester: Arc<Requester>,
     /// The connection to the client.
     peer: Arc<Peer>,
-    /// What the command line chooses.
-    options: SessionOptions,
     /// The phase of the session.
     phase: SessionPhase,
     /// The capabilities that are advertised.
@@ -102,16 +97,15 @@ impl ClientSession {
         reports: Option<Arc<dyn InstanceReports>>,
     ) -> Self {
         let session = SessionState::new(&groups, reports);
-        let instance = ServedInstance::new(groups.clone(), Some(session.subscription_order.clone()));
+        let instance = ServedInstance::new(groups.clone(), options, Some(session.subscription_order.clone()));
         let client = Client::new(peer.clone(), Attribution::new(&groups));
         front_client.attach(client.clone(), &instance.state);
         let memory = ClientMemory::Session(session);
         let tool_list = ToolList::new(&groups, Duration::ZERO);
         Self {
             advertised: initialize::advertised(&groups),
-            list_changes: answer_tools_list::changes(&tool_list, &groups, false),
+            list_changes: tool_list.changes(&groups, false),
             requester: Arc::new(Requester { instance: instance.state.clone(), client, memory }),
-            options,
             tool_list,
             instance,
             start_due: false,
@@ -196,7 +190,7 @@ impl ClientSession {
     /// Handles a request of the stateless era. `server/discover` starts no groups, because clients probe with it.
     fn stateless_request(&mut self, request: Request) {
         let meta = RequestMeta::of(&request);
-        if let Err(error) = meta.check(&request, self.options.latest_revision) {
+        if let Err(error) = meta.check(&request, self.instance.options.latest_revision) {
             return self.reject(&request.id, &error);
         }
         match MethodAvailability::in_stateless_era(&request.method, self.advertised) {
@@ -248,7 +242,7 @@ impl ClientSession {
         self.groups().restore();
         self.start_due = true;
         self.phase = SessionPhase::Initialized;
-        let revision = initialize::negotiate(&params, self.options.latest_revision);
+        let revision = initialize::negotiate(&params, self.instance.options.latest_revision);
         self.advertised.tasks = revision == WITH_TASKS;
         self.advertise_page();
         let result = initialize::initialize_result(revision, self.groups(), self.advertised);
@@ -276,47 +270,47 @@ impl ClientSession {
         if starting.as_mut().now_or_never().is_none() {
             self.starting.spawn(starting);
         }
-        self.tool_list = self.instance.tool_list(self.options.first_list_wait).of_requester(&self.requester);
-        self.list_changes = answer_tools_list::changes(&self.tool_list, self.groups(), true);
+        self.tool_list = self.instance.tool_list().of_requester(&self.requester);
+        self.list_changes = self.tool_list.changes(self.groups(), true);
     }
 
-    /// Serves a request: here if it is about the session itself or its list of tools, else through the dispatcher.
+    /// Serves a request: here if it is about the session itself.
     fn serve(&mut self, mut request: Request, method: Method, era: Era) {
         match method {
             Method::Ping => return self.peer.reply(&request.id, Ok(Raw::from_static(b"{}"))),
             Method::Initialize => return self.initialize(&request),
-            Method::ServerDiscover => {
-                let result = initialize::discover_result(self.groups(), self.advertised);
-                return self.answer(&request, era, Ok(result));
-            }
-            Method::ToolsList => return self.list_tools(request, era),
             Method::ResourcesList | Method::ResourceTemplatesList => {
                 self.list_changes.known().resources_asked();
             }
             Method::PromptsList => self.list_changes.known().prompts_asked(),
             _ => {}
         }
-        match self.instance.dispatch(&self.requester, &mut request, method, era) {
-            Ok(answer) => {
-                let answer = match era {
-                    Era::Handshake => answer,
-                    Era::Stateless => Box::pin(async move { stateless::complete(method, answer.await, 0) }),
-                };
-                self.requests.start(request.id, request_span::continued(answer));
-            }
-            Err(error) => self.reject(&request.id, &error),
+        let (tool_list, known) = (&self.tool_list, Some(self.list_changes.known()));
+        let surface = ServedSurface { advertised: self.advertised, tool_list, known };
+        let mut answer = match self.instance.serve(&self.requester, &mut request, method, era, surface) {
+            Ok(answer) => answer,
+            Err(error) => return self.reject(&request.id, &error),
+        };
+        let is_known_here = matches!(method, Method::ServerDiscover | Method::ToolsList);
+        match if is_known_here { answer.as_mut().now_or_never() } else { None } {
+            Some(reply) => self.peer.reply(&request.id, reply),
+            // The groups list much, or the first list waits for start-up discovery.
+            None => self.requests.start(request.id, request_span::continued(answer)),
         }
     }
 
-    /// Answers a request whose answer is known at once.
-    fn answer(&self, request: &Request, era: Era, reply: Reply) {
-        let reply = match (era, request.method.known()) {
-            (Era::Stateless, Some(method)) => {
-                stateless::complete(method, reply, tool_list::ttl_ms(self.groups()))
+    /// Tells the client which lists changed, if it may be told already.
+    fn notify_list_changes(&mut self, contents: ListContents) {
+        let is_operating = self.phase == SessionPhase::Operation;
+        if !is_operating && !self.client().notifications.has_listeners() {
+            return;
+        }
+        for method in self.list_changes.update(contents) {
+            if is_operating {
+                self.peer.notify(method, None);
             }
-            _ => reply,
-        };
-        self.peer.reply(&request.id, reply);
+            self.client().notifications.list_changed(method);
+        }
     }
 
     /// Passes a notification about a task of the client to the group for which the task was created, if it is connected.

@@ -1,12 +1,11 @@
 //! Gets a lease on the group that a request names. While the group connects, the client gets progress; if a login is
 //! missing, the user is offered one.
 
-use super::login_offer;
-use super::login_offer::LoginOutcome;
-use crate::request_error::Unavailable;
+use super::login_offer::{self, LoginOutcome};
+use crate::errors::request_error::Unavailable;
+use crate::errors::tool_errors;
 use crate::session::context::RequestContext;
-use crate::session::wait_progress::WaitProgress;
-use crate::tool_errors;
+use crate::session::context::WaitProgress;
 use std::sync::Arc;
 use tokio::time::Instant;
 use upstream::groups::login_flows::LoginPurpose;

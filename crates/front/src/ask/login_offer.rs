@@ -1,8 +1,8 @@
 //! Offers the user the login that a group needs: by URL elicitation if the client supports it, else as text.
 
+use crate::errors::tool_errors;
 use crate::session::context::RequestContext;
-use crate::session::wait_progress::WaitProgress;
-use crate::tool_errors;
+use crate::session::context::WaitProgress;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;

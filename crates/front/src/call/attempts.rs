@@ -15,23 +15,26 @@
 //! out twice does no harm. It is also sent again after the user logged in, if that is what it needed. It is prepared again
 //! for each connection. `carried` is for clients without a connection.
 
-use super::{era_bridge, task};
-use crate::ask::acquire;
-use crate::ask::acquire::acquire_for_user;
-use crate::request_error::{REMOVED, REPLACED, RequestError, Unanswered};
+use super::task;
+use crate::ask::acquire::{self, acquire_for_user};
+use crate::client::attribution::{Attribution, Refusal};
+use crate::errors;
+use crate::errors::request_error::{REMOVED, REPLACED, RequestError, Unanswered};
+use crate::names::origins;
 use crate::session::context::RequestContext;
+use crate::session::input_required::needs_input;
 use crate::session::request_span;
 use crate::session::requester::ClientMemory;
-use crate::{errors, origins};
 use base::clock;
 use base::fair::{self, UserShare};
+use config::GroupName;
 use std::sync::Arc;
 use std::time::Duration;
 use upstream::{Lease, Need, Snapshot, Upstream};
 use wire::body::Body;
 use wire::peer::{CallError, CallOptions, Rejection, RetryHint};
-use wire::protocol::Era;
 use wire::protocol::methods::{Method, TimeoutClass};
+use wire::protocol::{Era, code};
 use wire::{CallReply, Raw, Reply, raw};
 
 mod carried;
@@ -164,7 +167,7 @@ impl<'a> Attempts<'a> {
         let (context, group, method) = (self.context, &self.group, request.method);
         let eras = (lease.era(), context.era);
         let to_era = |reply| {
-            let adapted = era_bridge::adapt(&context.client().attribution, &group.name, method, eras, reply);
+            let adapted = adapt_to_era(&context.client().attribution, &group.name, method, eras, reply);
             adapted.map_err(|why| RequestError::Untranslatable { group: group.clone(), method, why })
         };
         match &context.requester.memory {
@@ -307,4 +310,39 @@ fn method_request(snapshot: &Snapshot, method: Method, params: &Raw) -> Prepared
         may_become_task: false,
         run_as_task: false,
     }
+}
+
+/// Adapts a reply of a server to the client's era, and names the group in what it asks the user.
+///
+/// # Errors
+///
+/// Says why the reply cannot be given to this client.
+fn adapt_to_era(
+    attribution: &Attribution,
+    group: &GroupName,
+    method: Method,
+    (server, client): (Era, Era),
+    reply: Reply,
+) -> Result<Reply, Refusal> {
+    Ok(match (server, client, reply) {
+        // The server was told that this client has no such capability.
+        (Era::Stateless, Era::Handshake, Ok(result)) if needs_input(&result) => {
+            return Err("it asks for input in a way that this client does not know (revision 2026-07-28)");
+        }
+        (_, Era::Handshake, Ok(result)) => Ok(result),
+        // Also where the server knows no such results: the client would ask all the same.
+        (_, Era::Stateless, Ok(result)) => Ok(attribution.inputs(group, &result)?),
+        (Era::Handshake, _, Err(error)) => Err(attribution.error(group, error)?),
+        (Era::Stateless, _, Err(error)) => Err(adapt_error(method, client, attribution.error(group, error)?)),
+    })
+}
+
+/// Adapts an error of a stateless server. Clients of the handshake era know a code of its own for a missing resource.
+fn adapt_error(method: Method, client: Era, error: Raw) -> Raw {
+    let code = raw::error_code(&error);
+    let is_missing = method == Method::ResourcesRead && code == Some(code::INVALID_PARAMS);
+    if is_missing && client == Era::Handshake {
+        return raw::set(&error, "code", code::RESOURCE_NOT_FOUND.to_string().as_bytes());
+    }
+    error
 }

@@ -2,10 +2,10 @@
 //! stored.
 
 use crate::arguments::SelectArgument;
+use crate::errors::tool_errors;
 use crate::results::content::{ToolResult, block_text, text_block};
 use crate::results::{grouped, preview};
 use crate::session::context::RequestContext;
-use crate::tool_errors;
 use base::blocking;
 use config::GroupName;
 use jq::JqRunner;

@@ -1,12 +1,12 @@
 //! Finds the group of a tool, and the group's own name for it, by what a request calls the tool: its exposed name, its
-//! name after the name of a group, or its bare name in any [spelling](crate::spelling).
+//! name after the name of a group, or its bare name in any [spelling](crate::names::spelling).
 
 use super::found_tool;
 use crate::ask::acquire::{acquire, acquire_for_user};
-use crate::errors::RpcError;
-use crate::request_error::RequestError;
+use crate::errors::request_error::RequestError;
+use crate::errors::{self, RpcError, tool_errors};
+use crate::names::{exposed_names, lookup};
 use crate::session::context::RequestContext;
-use crate::{errors, exposed_names, lookup, tool_errors};
 use upstream::{GroupManager, Need, Upstream};
 
 /// The group of a tool, and its own name for the tool.

@@ -3,8 +3,8 @@
 
 use crate::call::attempts::forward_method;
 use crate::errors;
-use crate::known_lists::{GroupEntries, ListKind, read_last_known};
-use crate::session::invocation::Invocation;
+use crate::names::known_lists::{GroupEntries, ListKind, read_last_known};
+use crate::session::context::Invocation;
 use crate::session::requester::Requester;
 use base::blocking;
 use futures_util::future::join_all;

@@ -3,12 +3,13 @@
 use super::uri_lookup::Candidate;
 use super::{aggregate, uri_lookup};
 use crate::call::attempts::forward_method;
-use crate::known_lists::{GroupEntries, ListKind};
+use crate::errors;
+use crate::names::known_lists::{GroupEntries, ListKind};
+use crate::names::{known_lists, uri_owner};
 use crate::results::content::ToolResult;
 use crate::results::{URI_PREFIX, preview};
-use crate::session::invocation::Invocation;
+use crate::session::context::Invocation;
 use crate::session::requester::Requester;
-use crate::{errors, known_lists, uri_owner};
 use config::GroupName;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};

@@ -6,10 +6,10 @@
 use super::uri_lookup::Candidate;
 use super::{aggregate, uri_lookup};
 use crate::call::attempts::forward_method;
-use crate::known_lists::{GroupEntries, ListKind};
-use crate::session::invocation::Invocation;
+use crate::names::known_lists::{GroupEntries, ListKind};
+use crate::names::{known_lists, uri_owner};
+use crate::session::context::Invocation;
 use crate::session::requester::Requester;
-use crate::{known_lists, uri_owner};
 use config::GroupName;
 use std::time::Duration;
 use tokio::time::timeout;

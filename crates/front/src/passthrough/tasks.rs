@@ -4,8 +4,8 @@
 use super::aggregate;
 use crate::call::attempts::forward_method;
 use crate::errors;
-use crate::known_lists::{GroupEntries, ListKind};
-use crate::session::invocation::Invocation;
+use crate::names::known_lists::{GroupEntries, ListKind};
+use crate::session::context::Invocation;
 use crate::session::requester::Requester;
 use base::text::quoted;
 use upstream::connection::task_ids;

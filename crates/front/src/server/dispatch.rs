@@ -1,17 +1,22 @@
 //! Routes each request to its handler.
 
+use super::phase::AdvertisedCapabilities;
 use super::served_instance::ServedInstance;
-use crate::call::ToolCall;
-use crate::client::suspended_calls;
-use crate::client::suspended_calls::SuspendedCall;
-use crate::errors::RpcError;
+use super::{initialize, stateless};
+use crate::arguments::text_limits;
+use crate::call::{self, ToolCall};
+use crate::client::suspended_calls::{self, SuspendedCall};
+use crate::errors::{self, RpcError};
+use crate::names::own_tools;
+use crate::notify::list_changes::KnownLists;
 use crate::passthrough::{resources, skills, tasks, topic_subscriptions};
+use crate::session::context::Invocation;
 use crate::session::context::{RequestContext, UserInput};
-use crate::session::invocation::Invocation;
 use crate::session::requester::Requester;
-use crate::tools::{describe, protocol_extensions, status, status_app, status_prompt};
-use crate::{call, errors, own_tools, text_limits};
+use crate::tools::tool_list::{self, ToolList};
+use crate::tools::{describe, protocol_extensions, status, status_app};
 use futures_util::future::join_all;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::inbound::ResponseFuture;
@@ -24,14 +29,59 @@ use wire::{Raw, Request};
 /// The limit for a group to set its log level.
 const SET_LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// What a request may learn of the instance itself.
+pub(super) struct ServedSurface<'a> {
+    /// The capabilities that are advertised.
+    pub(super) advertised: AdvertisedCapabilities,
+    /// `tools/list`.
+    pub(super) tool_list: &'a ToolList,
+    /// The lists as the client knows them, if it is told of changes.
+    pub(super) known: Option<&'a KnownLists>,
+}
+
 impl ServedInstance {
-    /// Returns the future that answers a request. Takes the params of the request. Dropping the future cancels the request.
+    /// Returns the future that answers a request, with the members that its era asks for. Takes the params of the request.
+    /// Dropping the future cancels the request.
+    ///
+    /// # Errors
+    ///
+    /// The request is rejected at once: it is one for `tools/list` with wrong params, or those of [`dispatch`](Self::dispatch).
+    pub(super) fn serve(
+        &self,
+        requester: &Arc<Requester>,
+        request: &mut Request,
+        method: Method,
+        era: Era,
+        ServedSurface { advertised, tool_list, known }: ServedSurface<'_>,
+    ) -> Result<ResponseFuture, RpcError> {
+        let groups = self.groups();
+        let answer: ResponseFuture = match method {
+            Method::ServerDiscover => Box::pin(ready(Ok(initialize::discover_result(groups, advertised)))),
+            Method::ToolsList => {
+                let params = request.params.as_deref();
+                Box::pin(protocol_extensions::read_list(tool_list, groups, params, era, known)?)
+            }
+            _ => self.dispatch(requester, request, method, era)?,
+        };
+        // How long lists of the groups may be cached is not known.
+        let is_ours = matches!(method, Method::ServerDiscover | Method::ToolsList);
+        let cacheable = is_ours.then(|| groups.clone());
+        Ok(match era {
+            Era::Handshake => answer,
+            Era::Stateless => Box::pin(async move {
+                let reply = answer.await;
+                stateless::complete(method, reply, cacheable.map_or(0, |groups| tool_list::ttl_ms(&groups)))
+            }),
+        })
+    }
+
+    /// Returns the future that answers a request which may involve groups.
     ///
     /// # Errors
     ///
     /// The request is rejected at once: its params are no object or ambiguous, have a text that is too long, name a
     /// suspended call that is not there, or lack what the method needs.
-    pub(super) fn dispatch(
+    fn dispatch(
         &self,
         requester: &Arc<Requester>,
         request: &mut Request,
@@ -102,15 +152,15 @@ impl ServedInstance {
                 let id = request.id.clone();
                 Box::pin(topic_subscriptions::listen(subscriptions(), invocation, id))
             }
-            Method::PromptsList => Box::pin(status_prompt::list(invocation)),
-            Method::PromptsGet => Box::pin(status_prompt::get(invocation)),
-            Method::CompletionComplete => Box::pin(status_prompt::complete(invocation)),
+            Method::PromptsList => Box::pin(status_app::list_prompts(invocation)),
+            Method::PromptsGet => Box::pin(status_app::get_prompt(invocation)),
+            Method::CompletionComplete => Box::pin(status_app::complete(invocation)),
             Method::TasksList => Box::pin(tasks::list(invocation)),
             Method::TasksGet | Method::TasksResult | Method::TasksUpdate | Method::TasksCancel => {
                 Box::pin(tasks::forward(invocation, method))
             }
             Method::LoggingSetLevel => set_log_level(invocation)?,
-            // `ClientSession::serve` answers these, or the client cannot send them.
+            // They are answered above, or the client cannot send them.
             Method::Initialize
             | Method::Ping
             | Method::ServerDiscover

@@ -4,19 +4,18 @@
 //! The same handlers serve them as those of a connection. There are no phases. What needs a connection is neither
 //! advertised nor served.
 
-use super::options::SessionOptions;
+use super::clients::RequestClients;
+use super::dispatch::ServedSurface;
+use super::initialize;
 use super::phase::{AdvertisedCapabilities, MethodAvailability};
-use super::request_clients::RequestClients;
-use super::served_instance::ServedInstance;
-use super::stateless::{self, RequestMeta};
-use super::{answer_tools_list, initialize};
+use super::served_instance::{ServedInstance, SessionOptions};
+use super::stateless::RequestMeta;
 use crate::client::Client;
 use crate::client::attribution::Attribution;
 use crate::errors::{self, RpcError};
 use crate::session::caller::Caller;
 use crate::session::request_span;
 use crate::session::requester::{ClientMemory, Requester};
-use crate::tools::tool_list;
 use base::blocking;
 use std::future::ready;
 use std::sync::Arc;
@@ -35,8 +34,6 @@ pub struct RequestServer {
     instance: ServedInstance,
     /// The clients that listen.
     clients: Arc<RequestClients>,
-    /// What the command line chooses.
-    options: SessionOptions,
 }
 
 impl RequestServer {
@@ -46,9 +43,9 @@ impl RequestServer {
         clients: Arc<RequestClients>,
         options: SessionOptions,
     ) -> Arc<Self> {
-        let instance = ServedInstance::new(groups, None);
+        let instance = ServedInstance::new(groups, options, None);
         clients.set_instance(&instance.state);
-        Arc::new(Self { instance, clients, options })
+        Arc::new(Self { instance, clients })
     }
 
     /// Returns the groups.
@@ -59,14 +56,14 @@ impl RequestServer {
     /// Starts the groups. Returns before they are connected.
     pub async fn start(&self) {
         self.groups().start().await;
-        self.instance.tool_list(self.options.first_list_wait);
+        self.instance.tool_list();
     }
 
     /// Tells the clients that listen which lists change. Never completes.
     pub async fn follow_lists(&self) {
         let groups = self.groups();
-        let list = self.instance.tool_list(self.options.first_list_wait);
-        let mut changes = answer_tools_list::changes(list, groups, true);
+        let list = self.instance.tool_list();
+        let mut changes = list.changes(groups, true);
         changes.known().resources_asked();
         changes.known().prompts_asked();
         loop {
@@ -84,7 +81,7 @@ impl RequestServer {
 
     /// Returns the latest revision that clients are offered.
     pub fn latest_revision(&self) -> &'static str {
-        self.options.latest_revision
+        self.instance.options.latest_revision
     }
 
     /// Returns the definition of a tool by the name under which clients see it. `None` for our own tools and unknown ones,
@@ -112,8 +109,8 @@ impl RequestServer {
     ) -> Result<ResponseFuture, RpcError> {
         let era = request.era();
         let method = self.check(&request, era)?;
-        if let Some(answer) = self.answer_here(&request, method, era)? {
-            return Ok(completed(answer, method, era, tool_list::ttl_ms(self.groups())));
+        if let Some(result) = self.handshake(&request, method) {
+            return Ok(request_span::continued(Box::pin(ready(Ok(result)))));
         }
         let client = Client::new(Peer::new(output).0, Attribution::new(self.groups()));
         if era == Era::Stateless {
@@ -124,8 +121,9 @@ impl RequestServer {
         }
         let (instance, memory) = (self.instance.state.clone(), ClientMemory::Carried(caller));
         let requester = Arc::new(Requester { instance, client, memory });
-        let answer = self.instance.dispatch(&requester, &mut request, method, era)?;
-        Ok(completed(answer, method, era, 0))
+        let (advertised, tool_list) = (self.advertised(), self.instance.tool_list());
+        let surface = ServedSurface { advertised, tool_list, known: None };
+        self.instance.serve(&requester, &mut request, method, era, surface).map(request_span::continued)
     }
 
     /// Returns the method of the request, if it is served.
@@ -137,7 +135,7 @@ impl RequestServer {
         let advertised = self.advertised();
         let availability = match era {
             Era::Stateless => {
-                RequestMeta::of(request).check(request, self.options.latest_revision)?;
+                RequestMeta::of(request).check(request, self.instance.options.latest_revision)?;
                 MethodAvailability::in_stateless_era(&request.method, advertised)
             }
             Era::Handshake => MethodAvailability::in_handshake_era(&request.method, advertised),
@@ -156,42 +154,16 @@ impl RequestServer {
         AdvertisedCapabilities { connected: false, ..initialize::advertised(self.groups()) }
     }
 
-    /// Answers a request that involves no group. `None` for any other.
-    ///
-    /// # Errors
-    ///
-    /// The params of `tools/list` are wrong.
-    fn answer_here(
-        &self,
-        request: &Request,
-        method: Method,
-        era: Era,
-    ) -> Result<Option<ResponseFuture>, RpcError> {
-        let groups = self.groups();
-        let result = match method {
-            Method::Ping => Raw::from_static(b"{}"),
+    /// Answers a request with which a connection would begin or be checked.
+    fn handshake(&self, request: &Request, method: Method) -> Option<Raw> {
+        match method {
+            Method::Ping => Some(Raw::from_static(b"{}")),
             Method::Initialize => {
                 let params = request.params.clone().unwrap_or_else(Params::empty);
-                let revision = initialize::negotiate(&params, self.options.latest_revision);
-                initialize::initialize_result(revision, groups, self.advertised())
+                let revision = initialize::negotiate(&params, self.latest_revision());
+                Some(initialize::initialize_result(revision, self.groups(), self.advertised()))
             }
-            Method::ServerDiscover => initialize::discover_result(groups, self.advertised()),
-            Method::ToolsList => {
-                let list = self.instance.tool_list(self.options.first_list_wait).clone();
-                let params = request.params.as_deref();
-                return Ok(Some(Box::pin(answer_tools_list::read(groups, list, params, era, |_: &Raw| {})?)));
-            }
-            _ => return Ok(None),
-        };
-        Ok(Some(Box::pin(ready(Ok(result)))))
+            _ => None,
+        }
     }
-}
-
-/// Returns the answer with the members that its era asks for.
-fn completed(answer: ResponseFuture, method: Method, era: Era, ttl_ms: u32) -> ResponseFuture {
-    let answer = match era {
-        Era::Handshake => answer,
-        Era::Stateless => Box::pin(async move { stateless::complete(method, answer.await, ttl_ms) }),
-    };
-    request_span::continued(answer)
 }

@@ -3,26 +3,31 @@
 
 use super::input_required::{self, InputCall};
 use super::requester::{Requester, SessionState};
-use crate::client::Client;
-use crate::client::client_requests;
+use crate::arguments::text_limits;
+use crate::client::TooManyQuestions;
 use crate::client::input_channels::InputChannel;
 use crate::client::notifications::LogInterest;
-use crate::client::question_limit::TooManyQuestions;
+use crate::client::{Client, client_requests};
 use crate::errors::{self, RpcError};
-use crate::exposed_names::ExposedNames;
+use crate::names::exposed_names::ExposedNames;
+use crate::names::lookup;
 use base::blocking;
 use config::GroupName;
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, interval_at};
 use upstream::clients::ClientRequest;
 use upstream::connection::translate;
-use upstream::{GroupManager, Lease};
+use upstream::{GroupManager, Lease, Upstream};
 use wire::body::Body;
 use wire::params::Params;
 use wire::peer::{CallError, CallOptions, Progress};
 use wire::protocol::methods::{Method, notification};
 use wire::protocol::{Era, capability, meta};
-use wire::{CallReply, Raw, Reply, raw};
+use wire::{CallReply, Frame, Raw, Reply, raw};
 
 /// The number of a call through which the client cannot be asked for input.
 const NO_INPUT_CHANNEL: u64 = 0;
@@ -256,5 +261,102 @@ impl RequestContext {
         }
         let call = InputCall { client, channel, group, lease, method, options };
         call.answer(params.join(), Some(reply)).await
+    }
+}
+
+/// A request of the client.
+#[derive(Clone)]
+pub struct Invocation {
+    /// The context of the request.
+    pub context: RequestContext,
+    /// The client's params, a JSON object.
+    pub params: Params,
+}
+
+impl Invocation {
+    /// Returns the groups of this instance.
+    pub fn groups(&self) -> &GroupManager {
+        self.context.groups()
+    }
+
+    /// Returns the group that `params.group` names, in any spelling, if it names one. `null` names none.
+    ///
+    /// # Errors
+    ///
+    /// There is no such group, or the member is no string.
+    pub fn group(&self) -> Result<Option<Upstream>, RpcError> {
+        let name = self.params.get("group").filter(|name| &name[..] != b"null");
+        let Some(name) = name else { return Ok(None) };
+        let name: String = serde_json::from_slice(&name)
+            .map_err(|_| errors::invalid_params("params.group must be a string"))?;
+        lookup::group(self.groups(), &name).map(Some).map_err(errors::invalid_params)
+    }
+
+    /// Returns the params without `group`, which upstreams do not know.
+    pub(crate) fn params_without_group(&self) -> Raw {
+        raw::remove(&self.params, "group")
+    }
+
+    /// Returns the params without `group`, with a string member replaced.
+    pub fn params_with(&self, key: &str, value: &str) -> Raw {
+        raw::set_str(&self.params_without_group(), key, value)
+    }
+
+    /// Returns a string member of the params, whose length was checked before the request was dispatched.
+    ///
+    /// # Errors
+    ///
+    /// The member is missing or not a string.
+    pub fn string(&self, key: &str) -> Result<String, RpcError> {
+        debug_assert!(text_limits::is_checked(key), "{key} has no limit");
+        let text = self.params.get_str(key).map(Cow::into_owned);
+        text.ok_or_else(|| errors::invalid_params(format!("params.{key} must be a string")))
+    }
+}
+
+/// The interval between two notifications.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Sends progress to a client while its request waits for something else than the server's answer.
+pub struct WaitProgress<'a> {
+    /// Where progress goes, if the client gave a token.
+    progress: Option<&'a Progress>,
+    /// The value that was sent last.
+    value: f64,
+}
+
+impl<'a> WaitProgress<'a> {
+    /// Progress for a request; `None` if the client gave no token.
+    pub fn new(progress: Option<&'a Progress>) -> Self {
+        Self { progress, value: -16.0 }
+    }
+
+    /// Waits for `done` and returns its output. Sends `message` every five seconds until then, if the client gave a
+    /// token.
+    pub async fn during<T>(&mut self, message: &str, done: impl Future<Output = T>) -> T {
+        let mut done = pin!(done);
+        let Some(progress) = self.progress else { return done.await };
+        let started = Instant::now();
+        let mut due = interval_at(started + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut done => return outcome,
+                _ = due.tick() => {
+                    let seconds = started.elapsed().as_secs();
+                    self.send(progress, &format!("{message} ({seconds} s so far)"));
+                }
+            }
+        }
+    }
+
+    /// Sends a notification. The value grows with each notification, as it must, and stays below 0, so that the
+    /// server's own progress continues from there.
+    fn send(&mut self, progress: &Progress, message: &str) {
+        let Some(token) = progress.token() else { return };
+        self.value /= 2.0;
+        let params = json!({ "progress": self.value, "message": message });
+        let params = raw::set(&params.to_string().into(), "progressToken", &token);
+        progress.output.send(Frame::notification(notification::PROGRESS, Some(params)));
     }
 }

@@ -1,12 +1,14 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
-use super::group_status::{group_json, group_line, millis, user_status};
-use super::{remedies, tool_list};
+use super::group_status::{add_remedies, group_json, group_line, millis, user_status};
+use super::tool_list;
+use crate::arguments;
 use crate::ask::login_offer;
+use crate::errors::tool_errors;
+use crate::names::lookup;
 use crate::results::grouped;
 use crate::session::context::RequestContext;
 use crate::session::requester::ClientMemory;
-use crate::{arguments, lookup, tool_errors};
 use base::clock::rounded;
 use base::text::shorten;
 use config::{Config, GroupName};
@@ -79,7 +81,7 @@ pub async fn page_report(manager: &Arc<GroupManager>, flows: &LoginFlows) -> Val
     let last_lines = join_all(all.iter().map(last_lines)).await;
     for (at, (group, lines)) in all.iter().zip(last_lines).enumerate() {
         let of_group = &mut status["groups"][at];
-        remedies::add_to(of_group, group, &group.snapshot());
+        add_remedies(of_group, group, &group.snapshot());
         of_group["stderr"] = json!(lines);
     }
     status["tokens"] = manager.run_on_lists(tool_list::tokens).await.unwrap_or_default();

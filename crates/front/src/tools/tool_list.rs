@@ -3,18 +3,18 @@
 //! The list depends on the config and on the surface of each group, never on calls that were made. Its bytes stay equal
 //! while nothing changes, because clients' prompt caches depend on them.
 
-use super::definitions;
-use super::definitions::GroupLine;
-use crate::apps::AppUris;
-use crate::errors::RpcError;
-use crate::known_names::exposed_names;
-use crate::notify::list_changes::ListContents;
+use super::definitions::{self, GroupLine};
+use crate::errors::{self, RpcError};
+use crate::names::apps::AppUris;
+use crate::names::exposed_names::exposed_names;
+use crate::names::own_tools;
+use crate::notify::list_changes::{ListChanges, ListContents, ReadLists};
 use crate::session::requester::Requester;
-use crate::{errors, own_tools};
 use base::blocking::BlockingError;
 use base::text::CHARACTERS_PER_TOKEN;
 use config::tool_rules::Rules;
 use config::{Config, Mode, SurfaceKind};
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::cell::LazyCell;
@@ -98,6 +98,15 @@ impl ToolList {
         groups
             .run_on_lists(move |groups| list.get_or_init(|| build(groups, incomplete, with_page)).clone())
             .await
+    }
+
+    /// Returns the lists as a client knows them: as they are now if they are known at once, else not at all. Before the groups
+    /// are started no list is known.
+    pub(crate) fn changes(&self, groups: &Arc<GroupManager>, is_started: bool) -> ListChanges {
+        let (list, of) = (self.clone(), groups.clone());
+        let read: ReadLists = Box::new(move || list.clone().contents(of.clone()).boxed());
+        let known = is_started.then(|| read().now_or_never()).flatten();
+        ListChanges::new(groups.list_version(), known.unwrap_or_default(), read)
     }
 
     /// Returns the result that is built for this; empty until it is built.
