@@ -48,7 +48,7 @@ pub(super) const RETRY_AFTER_MS: u32 = 5000;
 pub(crate) const LISTS_TOOK_TOO_LONG: &str = "the servers list so much that it could not be worked through in time; get_status says which exceed a limit";
 
 /// A JSON-RPC error of the proxy itself.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcError {
     /// The error's code.
     pub code: i64,
@@ -57,8 +57,6 @@ pub struct RpcError {
     /// Details for programs.
     pub data: Option<Value>,
 }
-
-impl Eq for RpcError {}
 
 impl RpcError {
     pub(super) fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {

@@ -21,7 +21,6 @@ use dispatch::ServedSurface;
 use futures_util::FutureExt;
 use phase::{AdvertisedCapabilities, MethodAvailability, PhaseDecision, SessionPhase};
 use served_instance::{ServedInstance, SessionOptions};
-use stateless::RequestMeta;
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
@@ -100,7 +99,7 @@ impl ClientSession {
         let instance = ServedInstance::new(groups.clone(), options, Some(session.subscription_order.clone()));
         let client = Client::new(peer.clone(), Attribution::new(&groups));
         front_client.attach(client.clone(), &instance.state);
-        let memory = ClientMemory::Session(session);
+        let memory = ClientMemory::Session(Box::new(session));
         let tool_list = ToolList::new(&groups, Duration::ZERO);
         Self {
             advertised: initialize::advertised(&groups),
@@ -189,14 +188,14 @@ impl ClientSession {
 
     /// Handles a request of the stateless era. `server/discover` starts no groups, because clients probe with it.
     fn stateless_request(&mut self, request: Request) {
-        let meta = RequestMeta::of(&request);
-        if let Err(error) = meta.check(&request, self.instance.options.latest_revision) {
-            return self.reject(&request.id, &error);
-        }
+        let capabilities = match stateless::check(&request, self.instance.options.latest_revision) {
+            Ok(capabilities) => capabilities,
+            Err(error) => return self.reject(&request.id, &error),
+        };
         match MethodAvailability::in_stateless_era(&request.method, self.advertised) {
             MethodAvailability::Available(method) => {
                 if method != Method::ServerDiscover {
-                    self.client().add_capabilities(&meta.capabilities());
+                    self.client().add_capabilities(&capabilities);
                     self.advertise_page();
                     self.start_groups();
                 }

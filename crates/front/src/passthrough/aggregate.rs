@@ -97,11 +97,9 @@ fn page(params: &Raw, kind: &ListKind, entries: Vec<Raw>) -> Reply {
     let begin = match raw::get(params, "cursor").filter(|cursor| !matches!(&cursor[..], b"null" | b"\"\"")) {
         None => 0,
         Some(cursor) => {
-            let index: Option<usize> =
-                serde_json::from_slice::<String>(&cursor).ok().and_then(|index| index.parse().ok());
-            index
-                .filter(|index| *index <= entries.len() && *index > 0)
-                .ok_or_else(|| Raw::from(errors::invalid_params("unknown cursor")))?
+            let index = serde_json::from_slice::<String>(&cursor).ok().and_then(|index| index.parse().ok());
+            let index = index.filter(|index| (1..=entries.len()).contains(index));
+            index.ok_or_else(|| Raw::from(errors::invalid_params("unknown cursor")))?
         }
     };
     let end = entries.len().min(begin + PAGE_SIZE);

@@ -6,10 +6,9 @@
 
 use super::clients::RequestClients;
 use super::dispatch::ServedSurface;
-use super::initialize;
 use super::phase::{AdvertisedCapabilities, MethodAvailability};
 use super::served_instance::{ServedInstance, SessionOptions};
-use super::stateless::RequestMeta;
+use super::{initialize, stateless};
 use crate::client::Client;
 use crate::client::attribution::Attribution;
 use crate::errors::{self, RpcError};
@@ -108,62 +107,69 @@ impl RequestServer {
         output: Output,
     ) -> Result<ResponseFuture, RpcError> {
         let era = request.era();
-        let method = self.check(&request, era)?;
-        if let Some(result) = self.handshake(&request, method) {
+        // What needs a connection is not advertised.
+        let advertised = AdvertisedCapabilities { connected: false, ..initialize::advertised(self.groups()) };
+        let capabilities = match era {
+            Era::Stateless => Some(stateless::check(&request, self.latest_revision())?),
+            Era::Handshake => None,
+        };
+        let method = served_method(&request, era, advertised)?;
+        if let Some(result) = self.handshake(&request, method, advertised) {
             return Ok(request_span::continued(Box::pin(ready(Ok(result)))));
         }
         let client = Client::new(Peer::new(output).0, Attribution::new(self.groups()));
-        if era == Era::Stateless {
-            client.add_capabilities(&RequestMeta::of(&request).capabilities());
-        }
+        capabilities.iter().for_each(|capabilities| client.add_capabilities(capabilities));
         if method == Method::SubscriptionsListen {
             self.clients.listen(&client);
         }
         let (instance, memory) = (self.instance.state.clone(), ClientMemory::Carried(caller));
         let requester = Arc::new(Requester { instance, client, memory });
-        let (advertised, tool_list) = (self.advertised(), self.instance.tool_list());
-        let surface = ServedSurface { advertised, tool_list, known: None };
+        let surface = ServedSurface { advertised, tool_list: self.instance.tool_list(), known: None };
         self.instance.serve(&requester, &mut request, method, era, surface).map(request_span::continued)
     }
 
-    /// Returns the method of the request, if it is served.
-    ///
-    /// # Errors
-    ///
-    /// It does not exist, needs a connection, or the request lacks what each one has to carry.
-    fn check(&self, request: &Request, era: Era) -> Result<Method, RpcError> {
-        let advertised = self.advertised();
-        let availability = match era {
-            Era::Stateless => {
-                RequestMeta::of(request).check(request, self.instance.options.latest_revision)?;
-                MethodAvailability::in_stateless_era(&request.method, advertised)
-            }
-            Era::Handshake => MethodAvailability::in_handshake_era(&request.method, advertised),
-        };
-        match availability {
-            MethodAvailability::Available(Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) => {
-                Err(errors::needs_connection(&request.method))
-            }
-            MethodAvailability::Available(method) => Ok(method),
-            MethodAvailability::NotNegotiated(_) => Err(errors::needs_connection(&request.method)),
-            MethodAvailability::Unknown => Err(errors::unknown_method()),
-        }
-    }
-
-    fn advertised(&self) -> AdvertisedCapabilities {
-        AdvertisedCapabilities { connected: false, ..initialize::advertised(self.groups()) }
-    }
-
     /// Answers a request with which a connection would begin or be checked.
-    fn handshake(&self, request: &Request, method: Method) -> Option<Raw> {
+    fn handshake(
+        &self,
+        request: &Request,
+        method: Method,
+        advertised: AdvertisedCapabilities,
+    ) -> Option<Raw> {
         match method {
             Method::Ping => Some(Raw::from_static(b"{}")),
             Method::Initialize => {
                 let params = request.params.clone().unwrap_or_else(Params::empty);
                 let revision = initialize::negotiate(&params, self.latest_revision());
-                Some(initialize::initialize_result(revision, self.groups(), self.advertised()))
+                Some(initialize::initialize_result(revision, self.groups(), advertised))
             }
             _ => None,
+        }
+    }
+}
+
+/// Returns the method of a request, if it is served.
+///
+/// # Errors
+///
+/// It does not exist, or needs a connection.
+fn served_method(
+    request: &Request,
+    era: Era,
+    advertised: AdvertisedCapabilities,
+) -> Result<Method, RpcError> {
+    let availability = match era {
+        Era::Stateless => MethodAvailability::in_stateless_era(&request.method, advertised),
+        Era::Handshake => MethodAvailability::in_handshake_era(&request.method, advertised),
+    };
+    match availability {
+        MethodAvailability::Available(method)
+            if !matches!(method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) =>
+        {
+            Ok(method)
+        }
+        MethodAvailability::Unknown => Err(errors::unknown_method()),
+        MethodAvailability::Available(_) | MethodAvailability::NotNegotiated(_) => {
+            Err(errors::needs_connection(&request.method))
         }
     }
 }

@@ -72,7 +72,7 @@ pub struct Requester {
 /// Where what a client needs for its later requests is kept.
 pub enum ClientMemory {
     /// In this process, until the connection of the client ends.
-    Session(SessionState),
+    Session(Box<SessionState>),
     /// With the client, sealed for its principal.
     Carried(Caller),
 }

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 use upstream::catalog::CatalogSource;
-use upstream::groups::login_flows::LoginFlows;
 use upstream::groups::surface::Note;
 use upstream::pins::changes::{PinProblem, ToolChanges};
 use upstream::{GroupManager, Snapshot, State, Upstream, UpstreamError};
@@ -25,7 +24,7 @@ const MAX_TOOL_NAME: usize = 256;
 pub(super) fn group_json(
     group: &Upstream,
     snapshot: &Snapshot,
-    flows: &LoginFlows,
+    login_url: Option<String>,
     note: Option<&Note>,
 ) -> Value {
     let (error, attempts) = failure(snapshot);
@@ -46,7 +45,7 @@ pub(super) fn group_json(
         "error": error,
         "warnings": snapshot.config_warnings().collect::<Vec<_>>(),
         "note": note.map(Note::to_string),
-        "loginUrl": flows.open_url(group),
+        "loginUrl": login_url,
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "pid": process.map(|process| process.pid),
@@ -81,7 +80,7 @@ pub(super) fn group_json(
 pub(super) fn group_line(
     group: &Upstream,
     snapshot: &Snapshot,
-    flows: &LoginFlows,
+    login_url: Option<String>,
     note: Option<&Note>,
 ) -> String {
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
@@ -120,31 +119,22 @@ pub(super) fn group_line(
     notes.extend(snapshot.findings());
     notes.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
     notes.extend(change_notes(group, snapshot));
-    let url = flows.open_url(group);
     notes.extend(
-        url.map(|url| format!("login needed; open this address in a browser on this machine: {url}")),
+        login_url.map(|url| format!("login needed; open this address in a browser on this machine: {url}")),
     );
     notes.iter().for_each(|note| line.push_str(&format!("\n    {note}")));
     line
 }
 
+/// What one of many users learns of a group.
+const FOR_USERS: &str = "group state connecting tools error note server version leftOff changedTools";
+
 /// Returns a group in the `structuredContent` and as text, for one of many users.
 pub(super) fn user_status(group: &Upstream, snapshot: &Snapshot, note: Option<&Note>) -> (Value, String) {
     let (error, _) = failure(snapshot);
-    let info = snapshot.catalog.as_ref().map(|catalog| &catalog.info);
     let left_off = snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text());
-    let json = json!({
-        "group": group.name.as_str(),
-        "state": snapshot.state.name(),
-        "connecting": snapshot.connecting.is_some(),
-        "tools": snapshot.allowed_tools(),
-        "error": error,
-        "note": note.map(Note::to_string),
-        "server": info.and_then(|info| info.title.as_deref()).map(one_line),
-        "version": info.and_then(|info| info.version.as_deref()).map(one_line),
-        "leftOff": snapshot.catalog.as_ref().map(|catalog| catalog.left_off.texts()),
-        "changedTools": changed_tools_json(snapshot, &snapshot.pins.changes()),
-    });
+    let mut all = group_json(group, snapshot, None, note);
+    let json = FOR_USERS.split(' ').map(|key| (key.to_owned(), all[key].take())).collect();
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(tools) = snapshot.allowed_tools() {
         line.push_str(&format!(", {tools} tools"));

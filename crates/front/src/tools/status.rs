@@ -124,7 +124,7 @@ fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> St
         "error": error,
         "ready": ready,
         "total": snapshots.len(),
-        "groups": snapshots.iter().map(|(group, s)| group_json(group, s, flows, note_of(group, s))).collect::<Vec<_>>(),
+        "groups": snapshots.iter().map(|(group, s)| group_json(group, s, flows.open_url(group), note_of(group, s))).collect::<Vec<_>>(),
         "disabled": config.disabled.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(),
         "startUpSavedMs": millis(saved),
         "warnings": warnings,
@@ -144,7 +144,7 @@ fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> St
         true => format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()),
     });
     for (group, snapshot) in &snapshots {
-        lines.push(group_line(group, snapshot, flows, note_of(group, snapshot)));
+        lines.push(group_line(group, snapshot, flows.open_url(group), note_of(group, snapshot)));
     }
     if groups.len() == all.len() {
         lines.extend(config.disabled.iter().map(|server| format!("- {}: {server}", server.name)));
