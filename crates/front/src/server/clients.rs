@@ -21,9 +21,9 @@ const OFFERED: [&str; 4] =
 
 /// The client of this instance, once its session begins. An instance has one session.
 #[derive(Default)]
-pub struct FrontClient(OnceLock<AttachedClient>);
+pub struct FrontClient(OnceLock<SoleClient>);
 
-struct AttachedClient {
+struct SoleClient {
     client: Arc<Client>,
     /// The instance, whose tasks upstreams report about. It has the groups, which have this.
     instance: Weak<InstanceState>,
@@ -32,7 +32,7 @@ struct AttachedClient {
 impl FrontClient {
     /// Sets the client. An instance does this once: a second client is not taken.
     pub(super) fn attach(&self, client: Arc<Client>, instance: &Arc<InstanceState>) {
-        let is_first = self.0.set(AttachedClient { client, instance: Arc::downgrade(instance) }).is_ok();
+        let is_first = self.0.set(SoleClient { client, instance: Arc::downgrade(instance) }).is_ok();
         debug_assert!(is_first, "an instance has one session");
     }
 
@@ -66,7 +66,7 @@ impl Clients for FrontClient {
     }
 
     fn notify(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
-        if let Some(AttachedClient { client, instance }) = self.0.get() {
+        if let Some(SoleClient { client, instance }) = self.0.get() {
             client.notify_from(group, method, params);
             if let Some(instance) = instance.upgrade() {
                 instance.open_tasks.observe(method, params);
