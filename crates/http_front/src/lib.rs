@@ -1,4 +1,4 @@
-//! The HTTP server in front (Streamable HTTP): many users, and nothing that is remembered between two requests.
+//! The HTTP server in front (Streamable HTTP): many users, and each request stands alone.
 //!
 //! # Theory of operation
 //!

@@ -1,4 +1,5 @@
-//! What all requests share: the options, who may ask, the keys, the servers, and the number of open requests.
+//! What all requests share: the options, who may ask, the keys, the servers, and the number of open requests. And what an
+//! answer depends on for as long as it lasts: the token of its request, and the profile that the token gives.
 
 use super::access::AllowedNames;
 use super::authentication::UserAccess;
