@@ -18,7 +18,7 @@ use config::env::Env;
 use config::file::SCHEMA;
 use config::{Mode, Overrides, SurfaceKind, duration};
 use config_files::config_file;
-use front::server::options::SessionOptions;
+use front::server::served_instance::SessionOptions;
 use instance::InstanceOptions;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

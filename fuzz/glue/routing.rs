@@ -1,9 +1,9 @@
 //! Fuzz target: which group a name, a URI or a task belongs to.
 #![allow(clippy::expect_used, reason = "a panic is what a fuzz target reports")]
 
-use crate::exposed_names::ExposedNames;
-use crate::origins::{self, Origins};
-use crate::uri_owner;
+use crate::names::exposed_names::ExposedNames;
+use crate::names::origins::{self, Origins};
+use crate::names::uri_owner;
 use config::GroupName;
 use std::collections::BTreeMap;
 use upstream::catalog::entries::{ListEntries, ListEntry};

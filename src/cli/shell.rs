@@ -15,12 +15,11 @@ use clap::Args;
 use config::env::Env;
 use config::{Mode, Overrides, SurfaceKind};
 use front::arguments::{SearchQuery, without_line_ends};
-use front::call::large_results;
-use front::call::large_results::SelectError;
-use front::known_names::exposed_names;
-use front::own_tools::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS};
+use front::call::large_results::{self, SelectError};
+use front::names::exposed_names::exposed_names;
+use front::names::own_tools::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS};
 use front::tools::search::ToolSearch;
-use front::tools::status_prompt;
+use front::tools::status_app;
 use instance::InstanceOptions;
 use instance::embedded::EmbeddedInstance;
 use jq::JqRunner;
@@ -28,8 +27,7 @@ use print::Printout;
 use run::{run, wait_for_discovery};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use std::io;
-use std::io::Read;
+use std::io::{self, Read};
 use std::process::ExitCode;
 use terminal::outcome::{CommandError, EXIT_FAILURE, EXIT_TOOL_ERROR, EXIT_USAGE};
 use upstream::State;
@@ -268,7 +266,7 @@ async fn list(
         }
         if let Some(Value::Array(prompts)) = lists.get_mut("prompts") {
             // Our own is for models.
-            prompts.retain(|prompt| prompt["name"] != status_prompt::NAME);
+            prompts.retain(|prompt| prompt["name"] != status_app::NAME);
         }
         let all = Value::Object(lists);
         let text = if args.json { format!("{all}\n") } else { print::entries(&all).to_string() };

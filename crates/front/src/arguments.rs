@@ -1,8 +1,10 @@
 //! Parses the arguments of our tools in every form that models write: nested or flattened, as objects or as JSON in a
 //! string, under our names or under those of `tools/call`.
+//!
+//! `text_limits` has the limits of the texts by which requests and arguments identify something: names, queries and URIs.
 
+use crate::arguments::text_limits::LimitedText;
 use crate::results::grouped;
-use crate::text_limits::LimitedText;
 use base::blocking;
 use base::text::shorten;
 use memchr::memchr2;
@@ -11,6 +13,8 @@ use std::borrow::Cow;
 use wire::object::Object;
 use wire::params::Params;
 use wire::{Raw, raw};
+
+pub(crate) mod text_limits;
 
 /// The arguments of `call_dynamic_tool`. The names are usually those of the request, not copied.
 #[derive(Debug, PartialEq, Eq)]

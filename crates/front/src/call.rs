@@ -7,8 +7,7 @@
 //!
 //! 1. *Resolve*: which group and which tool is meant (`resolve`, if the call does not name both exactly).
 //! 2. *Lease*: a lease on the group's connection, which is made if there is none (`attempts`).
-//! 3. *Prepare*: the tool is found (`found_tool`), and what is sent is decided. `server_list` says which calls need the list
-//!    of tools that the server gives on this connection. `misfit` handles arguments that do not fit
+//! 3. *Prepare*: the tool is found (`found_tool`), and what is sent is decided. `misfit` handles arguments that do not fit
 //!    the tool's schema.
 //! 4. *Send*: the request goes to the upstream, and the answer comes back (`attempts`; `task` if it runs as a task). If it
 //!    may be sent once more, steps 2 to 4 are repeated.
@@ -19,40 +18,43 @@
 //!
 //! `stored_result` answers calls of our own group. Other methods than `tools/call` are forwarded by `attempts` as well.
 
-use crate::apps::AppUris;
 use crate::arguments::{CallArguments, SelectArgument};
 use crate::ask::approval::{self, ApprovalOutcome};
 use crate::ask::approval_token::{Approval, ApprovalDemand};
-use crate::errors;
-use crate::request_error::RequestError;
-use crate::session::context::{RequestContext, SessionState};
+use crate::errors::request_error::RequestError;
+use crate::errors::{self, changed_tools, tool_errors};
+use crate::names::apps::AppUris;
+use crate::names::lookup;
+use crate::session::context::RequestContext;
 use crate::session::request_span;
-use crate::{changed_tools, lookup, tool_errors};
+use crate::session::requester::Requester;
 use attempts::{Attempts, LeasedConnection, MAX_TOTAL, PreparedRequest};
-use base::blocking::MAX_INLINE_BYTES;
+use base::blocking::{self, MAX_INLINE_BYTES};
 use config::OWN_GROUP;
-use found_tool::{FoundTool, find_tool};
+use found_tool::{FoundTool, find_tool, require_list};
 use large_results::ReceivedResult;
 use misfit::ResolvedArguments;
-use schema::validate::Violations;
+use schema::validate::{ArgumentVerdict, Violations};
 use std::borrow::Cow;
+use std::time::Duration;
 use upstream::catalog::claims::app_of;
 use upstream::catalog::overrides::HiddenArg;
-use upstream::{Lease, Snapshot, Upstream};
+use upstream::{Lease, Need, Snapshot, Upstream};
 use wire::params::Params;
 use wire::protocol::Era;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
 pub mod attempts;
-mod era_bridge;
 pub mod found_tool;
 pub mod large_results;
 mod misfit;
 pub mod resolve;
-mod server_list;
 pub mod stored_result;
 mod task;
+
+/// How long the definition of a tool may take to be read from the cache, before the call waits for the server's.
+const FILE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One `tools/call` of the client.
 pub struct ToolCall {
@@ -146,7 +148,7 @@ async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
     let mut attempts = Attempts::new(&call.context, group);
     let mut approved = None;
     let (prepared, reply) = loop {
-        let connection = match server_list::connect(&mut attempts, call, arguments, &name).await {
+        let connection = match connect(&mut attempts, call, arguments, &name).await {
             Ok(connection) => connection,
             Err(error) => return failed(call, error, &name),
         };
@@ -201,6 +203,43 @@ async fn resolve<'a>(
     Ok((group, name.into()))
 }
 
+/// Step 2. Leases a connection for the call, once that has what the call needs. Fails as [`Attempts::connect`] does.
+async fn connect(
+    attempts: &mut Attempts<'_>,
+    call: &ToolCall,
+    arguments: &CallArguments<'_>,
+    tool: &str,
+) -> Result<LeasedConnection, RequestError> {
+    if let Some(connection) = attempts.connected() {
+        return Ok(connection);
+    }
+    let need = Box::pin(need(call, arguments, &attempts.group, tool)).await;
+    attempts.connect(need).await
+}
+
+/// Returns what the call waits for if its group is not connected: the tools, unless the tool is known and the arguments
+/// fit its known definition.
+async fn need(call: &ToolCall, arguments: &CallArguments<'_>, group: &Upstream, name: &str) -> Need {
+    let tool = FoundTool::find_exact(group.snapshot(), name);
+    let Some(tool) = tool.filter(|tool| tool.snapshot.rules.allows(name)) else { return Need::Tools };
+    if tool.needs_list(call.read_only) || arguments.has_flattened_select() {
+        return Need::Tools;
+    }
+    let least = tool.snapshot.least_need();
+    if !call.by_our_tool || least == Need::Tools {
+        return least;
+    }
+    let (context, group) = (call.context.clone(), group.name.clone());
+    let args = arguments.args_of_tool(false).clone();
+    let verdict = blocking::run(FILE_TIMEOUT, move || {
+        tool.validate(&context.requester.instance.validator, &group, &args)
+    });
+    match verdict.await {
+        Ok(ArgumentVerdict::Fits) => Need::Handshake,
+        _ => Need::Tools,
+    }
+}
+
 /// Step 3. Finds the tool and decides what is sent. May ask the user to approve the call, and waits for that.
 /// `approved`: the call that the user has approved, now or in an earlier attempt.
 ///
@@ -217,7 +256,7 @@ async fn prepare(
 ) -> Result<Preparation, RequestError> {
     let mut tool = find_tool(group, snapshot, name).await?;
     if !lease.has_read(&tool.catalog) {
-        tool = Box::pin(server_list::require(call, group, &lease, tool)).await?;
+        tool = Box::pin(require_list(group, &lease, tool, call.read_only)).await?;
     }
     check_allowed(call, group, &tool)?;
     let takes_select = arguments.has_flattened_select()
@@ -373,16 +412,18 @@ async fn finish(
         Some(misfit) => misfit::explain(&group, &tool, &misfit, reply)?,
         None => reply?,
     };
-    if let Some(carried) = carried {
-        result = carried.approval(&group).wrap_result(&result, &context.session.approval_nonces);
+    if let Some(carried) = carried
+        && let Some(session) = context.session()
+    {
+        result = carried.approval(&group).wrap_result(&result, &session.approval_nonces);
     }
     if call.by_our_tool
-        && context.session.client.capabilities.shows_apps()
+        && context.client().capabilities.shows_apps()
         && let Some(definition) = tool.definition().filter(|definition| app_of(definition).is_some())
     {
         let (group, definition, given) = (group_name.clone(), definition.clone(), result.clone());
-        let name = move |session: &SessionState| {
-            AppUris::new(&session.groups).name_in_result(&group, &definition, &given)
+        let name = move |requester: &Requester| {
+            AppUris::new(requester.groups()).name_in_result(&group, &definition, &given)
         };
         result = context.run_on_lists(name).await.unwrap_or(result);
     }

@@ -1,7 +1,13 @@
-//! The JSON-RPC errors of the proxy itself. Only this file assigns codes; docs/errors.md lists them with cause and
-//! remedy. `request_error` composes those of requests that upstreams do not answer; `tool_errors` has texts that models read.
+//! What a client is told if a request fails.
+//!
+//! # Theory of operation
+//!
+//! A program gets a JSON-RPC error, and a model a text. This file has the errors of the proxy itself, and only it assigns
+//! codes; docs/errors.md lists them with cause and remedy. `request_error` has every reason why a request has no answer of
+//! an upstream, and both forms of it. `tool_errors` has the texts that tell a model why a call was not made, and
+//! `changed_tools` those about tools that changed.
 
-use super::own_tools;
+use crate::names::own_tools;
 use base::text::{quoted, shorten};
 use config::GroupName;
 use config::duration::raise_timeout;
@@ -13,6 +19,10 @@ use wire::peer::CallError;
 use wire::protocol::methods::{Method, TimeoutClass};
 use wire::protocol::{code, revisions_up_to};
 use wire::{MessageError, Raw, error_object};
+
+pub mod changed_tools;
+pub mod request_error;
+pub mod tool_errors;
 
 /// The method is not allowed in this phase of the session.
 const WRONG_PHASE: i64 = -32005;
@@ -38,7 +48,7 @@ pub(super) const RETRY_AFTER_MS: u32 = 5000;
 pub(crate) const LISTS_TOOK_TOO_LONG: &str = "the servers list so much that it could not be worked through in time; get_status says which exceed a limit";
 
 /// A JSON-RPC error of the proxy itself.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcError {
     /// The error's code.
     pub code: i64,
@@ -47,8 +57,6 @@ pub struct RpcError {
     /// Details for programs.
     pub data: Option<Value>,
 }
-
-impl Eq for RpcError {}
 
 impl RpcError {
     pub(super) fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {

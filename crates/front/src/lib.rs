@@ -17,12 +17,9 @@
 //! - `session` is the state of a client's session, and the context of each request;
 //! - `client` is the client itself: what it declares, what it is told, and how upstreams ask it for input.
 //!
-//! The files beside these folders serve all of them. `errors`, `tool_errors` and `changed_tools` have the texts of all
-//! errors of the proxy itself; `request_error` has the causes for which a request has no answer. `arguments` reads what
-//! a model writes, in every form that models use. `lookup`, `spelling`, `exposed_names`, `known_names`, `known_lists`,
-//! `uri_owner` and `origins` find what a name or a URI belongs to. `text_limits` has the limits of names,
-//! queries and URIs. `apps` gives the URIs of user interfaces, and
-//! `own_tools` the names of our tools. `results` keeps results that are too large for the client. `status_page` is the page that draws the status.
+//! Beside them are what all of these use: `errors` (what a client is told if a request fails), `names` (which group a name or
+//! a URI belongs to), `arguments` (what a model writes, in every form that models use, and the limits of names) and
+//! `results` (those that are too large for the client).
 //!
 //! # Invariants
 //!
@@ -38,28 +35,15 @@
 //! session.run(&mut lines, signals.next(), logins.shutdown()).await;
 //! ```
 
-pub mod apps;
 pub mod arguments;
 pub mod ask;
 pub mod call;
-pub mod changed_tools;
 pub mod client;
 pub mod errors;
-pub mod exposed_names;
-pub mod known_lists;
-pub mod known_names;
-pub mod lookup;
+pub mod names;
 pub mod notify;
-pub mod origins;
-pub mod own_tools;
 pub mod passthrough;
-pub mod request_error;
 pub mod results;
 pub mod server;
 pub mod session;
-pub mod spelling;
-pub mod status_page;
-pub(crate) mod text_limits;
-pub mod tool_errors;
 pub mod tools;
-pub mod uri_owner;

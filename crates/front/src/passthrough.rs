@@ -2,7 +2,7 @@
 //!
 //! # Theory of operation
 //!
-//! `resources`, `skills`, `topic_subscriptions`, `prompts`, `completion` and `tasks` find the group that a request belongs to:
+//! `resources`, `skills`, `topic_subscriptions`, `prompts` and `tasks` find the group that a request belongs to:
 //! by its `group` member, by the URI (`uri_lookup`), by an exposed name, or by the id of a task. `call::attempts`
 //! sends it. The params and the result pass unchanged except for what a
 //! proxy has to rewrite (names, URIs, ids).
@@ -11,7 +11,6 @@
 //! connection. Nothing is started for a list.
 
 pub mod aggregate;
-pub mod completion;
 #[cfg(any(test, fuzzing, feature = "fuzzing"))]
 #[path = "../../../fuzz/glue/routing.rs"]
 pub mod fuzz;

@@ -5,24 +5,22 @@
 //! `run` reads one message at a time and never waits for a request: a request becomes a future of its own
 //! (`wire::inbound`), so that cancellations and the end of the stream are always seen. `phase` decides whether a method
 //! is served in the current phase, `initialize` answers the handshake, and `stateless` handles what each request of the
-//! stateless era carries. `answer_tools_list` answers `tools/list`. `dispatch` routes requests to `tools` and `passthrough`. Upstreams reach
+//! stateless era carries. `dispatch` routes requests to `tools` and `passthrough`. Upstreams reach
 //! the client of the session through [`FrontClient`].
 
 use crate::client::Client;
 use crate::client::attribution::Attribution;
 use crate::errors::{self, RpcError};
-use crate::notify::list_changes::ListChanges;
-use crate::session::context::SessionState;
+use crate::notify::list_changes::{ListChanges, ListContents};
 use crate::session::request_span;
-use crate::status_page::InstanceReports;
-use crate::tools::tool_list::{self, ToolList};
-use dispatch::Dispatcher;
-use front_client::FrontClient;
+use crate::session::requester::InstanceReports;
+use crate::session::requester::{ClientMemory, Requester, SessionState};
+use crate::tools::tool_list::ToolList;
+use clients::FrontClient;
+use dispatch::ServedSurface;
 use futures_util::FutureExt;
-use options::SessionOptions;
 use phase::{AdvertisedCapabilities, MethodAvailability, PhaseDecision, SessionPhase};
-use served_instance::ServedInstance;
-use stateless::RequestMeta;
+use served_instance::{ServedInstance, SessionOptions};
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
@@ -39,15 +37,12 @@ use wire::params::Params;
 use wire::peer::{Incoming, Peer};
 use wire::protocol::methods::{Method, notification};
 use wire::protocol::{Era, WITH_BATCHES, WITH_TASKS};
-use wire::{MessageError, Raw, Reply, Request, raw};
+use wire::{MessageError, Raw, Request, raw};
 
-mod answer_tools_list;
+pub mod clients;
 pub mod dispatch;
-pub mod front_client;
 pub mod initialize;
-pub mod options;
 pub mod phase;
-pub mod request_clients;
 pub mod served_instance;
 pub mod single_request;
 pub mod stateless;
@@ -61,22 +56,16 @@ const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
 
 /// One client's session.
 pub struct ClientSession {
-    /// What every session of this instance shares.
-    instance: Arc<ServedInstance>,
-    /// The groups of this instance.
-    groups: Arc<GroupManager>,
+    /// The instance that serves the client.
+    instance: ServedInstance,
+    /// Who makes the requests: the client, as upstreams know it, and what is remembered of it.
+    requester: Arc<Requester>,
     /// The connection to the client.
     peer: Arc<Peer>,
-    /// The client, as upstreams know it.
-    client: Arc<Client>,
-    /// What the command line chooses.
-    options: SessionOptions,
     /// The phase of the session.
     phase: SessionPhase,
     /// The capabilities that are advertised.
     advertised: AdvertisedCapabilities,
-    /// Routes requests to their handlers.
-    dispatcher: Dispatcher,
     /// The requests that are not answered yet.
     requests: InboundRequests,
     /// Requests that wait for `notifications/initialized`.
@@ -106,19 +95,16 @@ impl ClientSession {
         options: SessionOptions,
         reports: Option<Arc<dyn InstanceReports>>,
     ) -> Self {
-        let client = Client::new(peer.clone(), Attribution::new(&groups), reports);
-        front_client.attach(client.clone());
-        let instance = ServedInstance::new(groups.clone());
+        let session = SessionState::new(&groups, reports);
+        let instance = ServedInstance::new(groups.clone(), options, Some(session.subscription_order.clone()));
+        let client = Client::new(peer.clone(), Attribution::new(&groups));
+        front_client.attach(client.clone(), &instance.state);
+        let memory = ClientMemory::Session(Box::new(session));
         let tool_list = ToolList::new(&groups, Duration::ZERO);
         Self {
             advertised: initialize::advertised(&groups),
-            dispatcher: Dispatcher::new(
-                &instance,
-                SessionState::new(instance.state.clone(), client.clone(), None),
-            ),
-            list_changes: answer_tools_list::changes(&tool_list, &groups, false),
-            client,
-            options,
+            list_changes: tool_list.changes(&groups, false),
+            requester: Arc::new(Requester { instance: instance.state.clone(), client, memory }),
             tool_list,
             instance,
             start_due: false,
@@ -126,12 +112,19 @@ impl ClientSession {
             was_asked: false,
             starting: JoinSet::new(),
             requests: InboundRequests::new(peer.clone(), MAX_OPEN_REQUESTS, errors::internal().into()),
-            groups,
             peer,
             phase: SessionPhase::Initialization,
             held: VecDeque::new(),
             hold_until: None,
         }
+    }
+
+    fn groups(&self) -> &Arc<GroupManager> {
+        self.instance.groups()
+    }
+
+    fn client(&self) -> &Arc<Client> {
+        &self.requester.client
     }
 
     /// Serves the client until its stream ends or `stop` resolves. Then it awaits `closing`; meanwhile every new
@@ -151,7 +144,7 @@ impl ClientSession {
             () = stop => self.was_asked = true,
         }
         self.phase = SessionPhase::Shutdown;
-        self.dispatcher.close();
+        self.instance.subscriptions.close();
         self.reject_held(&errors::shutting_down());
         let deadline = Instant::now() + SHUTDOWN_GRACE;
         let mut closing = pin!(closing);
@@ -195,14 +188,14 @@ impl ClientSession {
 
     /// Handles a request of the stateless era. `server/discover` starts no groups, because clients probe with it.
     fn stateless_request(&mut self, request: Request) {
-        let meta = RequestMeta::of(&request);
-        if let Err(error) = meta.check(&request, self.options.latest_revision) {
-            return self.reject(&request.id, &error);
-        }
+        let capabilities = match stateless::check(&request, self.instance.options.latest_revision) {
+            Ok(capabilities) => capabilities,
+            Err(error) => return self.reject(&request.id, &error),
+        };
         match MethodAvailability::in_stateless_era(&request.method, self.advertised) {
             MethodAvailability::Available(method) => {
                 if method != Method::ServerDiscover {
-                    self.client.add_capabilities(&meta.capabilities());
+                    self.client().add_capabilities(&capabilities);
                     self.advertise_page();
                     self.start_groups();
                 }
@@ -216,7 +209,7 @@ impl ClientSession {
         match (method, self.phase) {
             (notification::INITIALIZED, SessionPhase::Initialized) => {
                 self.phase = SessionPhase::Operation;
-                self.client.notifications.end_handshake();
+                self.client().notifications.end_handshake();
                 // A list may have changed before the client could be told.
                 if let Some(contents) = self.list_changes.read_now() {
                     self.notify_list_changes(contents);
@@ -232,10 +225,10 @@ impl ClientSession {
                 }
             }
             (notification::ROOTS_LIST_CHANGED, SessionPhase::Operation) => {
-                self.dispatcher.notify_groups(method, params.as_ref());
+                self.notify_groups(method, params.as_ref());
             }
             (notification::TASKS_STATUS, SessionPhase::Operation) => {
-                self.dispatcher.notify_group_of_task(method, params.as_ref());
+                self.notify_group_of_task(method, params.as_ref());
             }
             (method, phase) => tracing::debug!(method, ?phase, "ignored a notification"),
         }
@@ -243,17 +236,17 @@ impl ClientSession {
 
     fn initialize(&mut self, request: &Request) {
         let params = request.params.clone().unwrap_or_else(Params::empty);
-        self.client.initialize(raw::get(&params, "capabilities").unwrap_or(Raw::from_static(b"{}")));
+        self.client().initialize(raw::get(&params, "capabilities").unwrap_or(Raw::from_static(b"{}")));
         // What is in the cache is part of the answer. The rest can wait until the answer is sent.
-        self.groups.restore();
+        self.groups().restore();
         self.start_due = true;
         self.phase = SessionPhase::Initialized;
-        let revision = initialize::negotiate(&params, self.options.latest_revision);
+        let revision = initialize::negotiate(&params, self.instance.options.latest_revision);
         self.advertised.tasks = revision == WITH_TASKS;
         self.advertise_page();
-        let result = initialize::initialize_result(revision, &self.groups, self.advertised);
+        let result = initialize::initialize_result(revision, self.groups(), self.advertised);
         self.peer.reply(&request.id, Ok(result));
-        initialize::report_problems(&self.client, &self.groups);
+        initialize::report_problems(self.client(), self.groups());
         if revision == WITH_BATCHES {
             self.peer.accept_batches();
         }
@@ -261,7 +254,7 @@ impl ClientSession {
 
     /// Advertises resources to a client that shows pages, because our own page is one.
     fn advertise_page(&mut self) {
-        self.advertised.resources |= self.client.status_reports().is_some();
+        self.advertised.resources |= self.requester.status_page().is_some();
     }
 
     /// Starts the groups, the first time that it is called. Returns when they exist, even if some are not told to start
@@ -270,53 +263,72 @@ impl ClientSession {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
-        let groups = self.groups.clone();
+        let groups = self.groups().clone();
         let mut starting = Box::pin(async move { groups.start().await });
         // The first poll creates the groups, which the next request may name.
         if starting.as_mut().now_or_never().is_none() {
             self.starting.spawn(starting);
         }
-        self.tool_list = self.instance.tool_list(self.options.first_list_wait).of_client(&self.client);
-        self.list_changes = answer_tools_list::changes(&self.tool_list, &self.groups, true);
+        self.tool_list = self.instance.tool_list().of_requester(&self.requester);
+        self.list_changes = self.tool_list.changes(self.groups(), true);
     }
 
-    /// Serves a request: here if it is about the session itself or its list of tools, else through the dispatcher.
+    /// Serves a request: here if it is about the session itself.
     fn serve(&mut self, mut request: Request, method: Method, era: Era) {
         match method {
             Method::Ping => return self.peer.reply(&request.id, Ok(Raw::from_static(b"{}"))),
             Method::Initialize => return self.initialize(&request),
-            Method::ServerDiscover => {
-                let result = initialize::discover_result(&self.groups, self.advertised);
-                return self.answer(&request, era, Ok(result));
-            }
-            Method::ToolsList => return self.list_tools(request, era),
             Method::ResourcesList | Method::ResourceTemplatesList => {
                 self.list_changes.known().resources_asked();
             }
             Method::PromptsList => self.list_changes.known().prompts_asked(),
             _ => {}
         }
-        match self.dispatcher.dispatch(&mut request, method, era) {
-            Ok(answer) => {
-                let answer = match era {
-                    Era::Handshake => answer,
-                    Era::Stateless => Box::pin(async move { stateless::complete(method, answer.await, 0) }),
-                };
-                self.requests.start(request.id, request_span::continued(answer));
-            }
-            Err(error) => self.reject(&request.id, &error),
+        let (tool_list, known) = (&self.tool_list, Some(self.list_changes.known()));
+        let surface = ServedSurface { advertised: self.advertised, tool_list, known };
+        let mut answer = match self.instance.serve(&self.requester, &mut request, method, era, surface) {
+            Ok(answer) => answer,
+            Err(error) => return self.reject(&request.id, &error),
+        };
+        let is_known_here = matches!(method, Method::ServerDiscover | Method::ToolsList);
+        match if is_known_here { answer.as_mut().now_or_never() } else { None } {
+            Some(reply) => self.peer.reply(&request.id, reply),
+            // The groups list much, or the first list waits for start-up discovery.
+            None => self.requests.start(request.id, request_span::continued(answer)),
         }
     }
 
-    /// Answers a request whose answer is known at once.
-    fn answer(&self, request: &Request, era: Era, reply: Reply) {
-        let reply = match (era, request.method.known()) {
-            (Era::Stateless, Some(method)) => {
-                stateless::complete(method, reply, tool_list::ttl_ms(&self.groups))
+    /// Tells the client which lists changed, if it may be told already.
+    fn notify_list_changes(&mut self, contents: ListContents) {
+        let is_operating = self.phase == SessionPhase::Operation;
+        if !is_operating && !self.client().notifications.has_listeners() {
+            return;
+        }
+        for method in self.list_changes.update(contents) {
+            if is_operating {
+                self.peer.notify(method, None);
             }
-            _ => reply,
-        };
-        self.peer.reply(&request.id, reply);
+            self.client().notifications.list_changed(method);
+        }
+    }
+
+    /// Passes a notification about a task of the client to the group for which the task was created, if it is connected.
+    fn notify_group_of_task(&self, method: &str, params: Option<&Raw>) {
+        let id = params.and_then(|params| raw::get_str(params, "taskId"));
+        let group = id.and_then(|id| self.client().group_of_task(&id));
+        let group = group.and_then(|group| self.groups().get(&group));
+        if let Some(lease) = group.and_then(|group| group.try_lease()) {
+            lease.peer().notify(method, params.cloned());
+        }
+    }
+
+    /// Passes a notification to every connected group of the handshake era.
+    fn notify_groups(&self, method: &str, params: Option<&Raw>) {
+        for group in self.groups().all() {
+            if let Some(lease) = group.try_lease().filter(|lease| lease.era() == Era::Handshake) {
+                lease.peer().notify(method, params.cloned());
+            }
+        }
     }
 
     /// Drops the request that a `notifications/cancelled` names.

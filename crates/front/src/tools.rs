@@ -3,21 +3,19 @@
 //! # Theory of operation
 //!
 //! The model sees a few small tools (`definitions`) and asks for the tools of a group when it needs them. `describe` is
-//! `get_dynamic_tools`, `search` is `search_dynamic_tools`, and `status` is `get_status`. `status_app` shows it as a page,
-//! with the `remedies` of what is wrong. `call_dynamic_tool` is in `front::call`. `render` writes definitions, signatures
+//! `get_dynamic_tools`, `search` is `search_dynamic_tools`, and `status` is `get_status`. `status_app` shows it as a page
+//! (`status_page`) and as a prompt. `call_dynamic_tool` is in `front::call`. `render` writes definitions, signatures
 //! and stubs within the limits of clients.
 //!
 //! `tool_list` is `tools/list`: our tools, and the upstreams' tools that the config exposes. `protocol_extensions` has additions to the protocol for programs: lazy lists and single definitions.
 
-mod broken_groups;
 pub mod definitions;
 pub mod describe;
 mod group_status;
 pub mod protocol_extensions;
-mod remedies;
 pub mod render;
 pub mod search;
 pub mod status;
 pub mod status_app;
-pub mod status_prompt;
+pub mod status_page;
 pub mod tool_list;

@@ -21,15 +21,6 @@ pub struct UserAccess {
     pub oauth: Option<OAuthResource>,
 }
 
-/// Why it is not known who asks.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum AccessError {
-    /// The request has no bearer token.
-    NoToken,
-    /// The token does not count.
-    Token(TokenError),
-}
-
 impl UserAccess {
     /// Checks whether these users may reach an address.
     ///
@@ -64,17 +55,17 @@ impl UserAccess {
     /// # Errors
     ///
     /// It has no token that counts.
-    pub(crate) async fn principal(&self, token: Option<&str>) -> Result<Principal, AccessError> {
+    pub(crate) async fn principal(&self, token: Option<&str>) -> Result<Principal, TokenError> {
         if self.is_anyone() {
             return Ok(Principal { name: ANYONE.into(), profile: None });
         }
-        let token = token.ok_or(AccessError::NoToken)?;
+        let token = token.ok_or(TokenError::Missing)?;
         if let Some(principal) = self.tokens.as_ref().and_then(|tokens| tokens.principal(token)) {
             return Ok(principal.clone());
         }
         match &self.oauth {
-            Some(oauth) => oauth.principal(token).await.map_err(AccessError::Token),
-            None => Err(AccessError::Token(TokenError::Invalid)),
+            Some(oauth) => oauth.principal(token).await,
+            None => Err(TokenError::Invalid),
         }
     }
 
@@ -84,15 +75,11 @@ impl UserAccess {
     }
 
     /// Returns the `WWW-Authenticate` for a request that was refused.
-    pub(crate) fn challenge(&self, error: &AccessError) -> String {
-        let error = match error {
-            AccessError::NoToken => None,
-            AccessError::Token(error) => Some(error),
-        };
+    pub(crate) fn challenge(&self, error: &TokenError) -> String {
         match (&self.oauth, error) {
             (Some(oauth), error) => oauth.challenge(error),
-            (None, None) => "Bearer".to_owned(),
-            (None, Some(_)) => "Bearer error=\"invalid_token\"".to_owned(),
+            (None, TokenError::Missing) => "Bearer".to_owned(),
+            (None, _) => "Bearer error=\"invalid_token\"".to_owned(),
         }
     }
 }
@@ -121,13 +108,13 @@ mod tests {
         for value in ["Bearer", "secret", "Basic secret", "Bearer "] {
             assert_eq!(
                 access.principal(bearer_token(&headers(value))).await,
-                Err(AccessError::NoToken),
+                Err(TokenError::Missing),
                 "{value}"
             );
         }
         let refused = access.principal(Some(&hash)).await;
-        assert_eq!(refused, Err(AccessError::Token(TokenError::Invalid)));
-        assert_eq!(access.principal(bearer_token(&HeaderMap::new())).await, Err(AccessError::NoToken));
+        assert_eq!(refused, Err(TokenError::Invalid));
+        assert_eq!(access.principal(bearer_token(&HeaderMap::new())).await, Err(TokenError::Missing));
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! The HTTP server in front (Streamable HTTP): many users, each request a session of its own.
+//! The HTTP server in front (Streamable HTTP): many users, and each request stands alone.
 //!
 //! # Theory of operation
 //!
 //! [`server`] accepts connections and drains them at the end. [`service`] takes each request through the same steps: the
 //! paths for health, the hosts and origins (`access`), who asks ([`authentication`], by the `tokens` of a file or those of an authorization
-//! server: `oauth`, with `verified_tokens`), how much (`limits`), the body
+//! server: `oauth`), how much (`limits`), the body
 //! (`request_body`), whether the headers agree with it (`mcp_headers`), and the answer (`response`), which ends with the
-//! token that it depends on (`grant`). MCP itself is in
+//! token that it depends on ([`state`]). MCP itself is in
 //! `front`: a [`RequestServer`](front::server::single_request::RequestServer) serves each request, and there is one for
 //! each profile that a token may have. `timed_stream` ends connections that do not read.
 //!
@@ -27,7 +27,6 @@
 
 pub mod access;
 pub mod authentication;
-mod grant;
 mod jwks;
 mod jwt_signatures;
 pub mod limits;
@@ -40,4 +39,3 @@ mod service;
 pub mod state;
 mod timed_stream;
 pub mod tokens;
-mod verified_tokens;

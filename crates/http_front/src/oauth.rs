@@ -7,13 +7,16 @@
 use super::jwks::{JwksSource, KeySet, NoKeys};
 use super::jwt_signatures;
 use super::tokens::{Principal, UserProfile};
-use super::verified_tokens::VerifiedTokens;
 use base::clock::unix_time_s;
+use base::digest;
 use hyper::Uri;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -59,9 +62,11 @@ pub struct OAuthResource {
     metadata_url: String,
 }
 
-/// Why a token does not count.
+/// Why it is not known who asks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TokenError {
+    /// The request has no bearer token.
+    Missing,
     /// It is none of the authorization server, is for somebody else, or has expired.
     Invalid,
     /// It has none of the scopes.
@@ -149,16 +154,16 @@ impl OAuthResource {
     }
 
     /// Returns the `WWW-Authenticate` for a request without a token that counts (RFC 6750, section 3).
-    pub(crate) fn challenge(&self, error: Option<&TokenError>) -> String {
+    pub(crate) fn challenge(&self, error: &TokenError) -> String {
         let metadata = format!("resource_metadata=\"{}\"", self.metadata_url);
         let scopes: Vec<_> = self.scopes.iter().map(|entry| entry.scope.as_str()).collect();
         let scopes = scopes.join(" ");
         match error {
-            None => format!("Bearer {metadata}, scope=\"{scopes}\""),
-            Some(TokenError::NoScope) => {
+            TokenError::Missing => format!("Bearer {metadata}, scope=\"{scopes}\""),
+            TokenError::NoScope => {
                 format!("Bearer error=\"insufficient_scope\", scope=\"{scopes}\", {metadata}")
             }
-            Some(_) => format!("Bearer error=\"invalid_token\", {metadata}"),
+            TokenError::Invalid | TokenError::NoKeys => format!("Bearer error=\"invalid_token\", {metadata}"),
         }
     }
 
@@ -256,6 +261,50 @@ fn checked(name: &str, url: &str) -> Result<Uri, String> {
     }
 }
 
+/// How many tokens are remembered. Beyond that, all are verified again.
+const MAX_TOKENS: usize = 1024;
+/// The length of a hash, in bytes.
+const HASH_BYTES: usize = 32;
+
+/// The tokens of one authorization server. They are forgotten when its keys are fetched again.
+#[derive(Default)]
+pub(crate) struct VerifiedTokens(Mutex<Verified>);
+
+#[derive(Default)]
+struct Verified {
+    /// What the tokens were verified with.
+    keys: Arc<Vec<Jwk>>,
+    /// By their hashes: whose they are, and when they count, in seconds since 1970.
+    tokens: HashMap<String, (Principal, RangeInclusive<u64>)>,
+}
+
+impl VerifiedTokens {
+    /// Returns whose token it is, if it was verified with these keys and counts at this time, in seconds since 1970.
+    pub(crate) fn principal(&self, keys: &Arc<Vec<Jwk>>, token: &str, now_s: u64) -> Option<Principal> {
+        let verified = self.0.lock();
+        let (principal, times) = verified
+            .tokens
+            .get(&digest::of(token.as_bytes(), HASH_BYTES))
+            .filter(|_| Arc::ptr_eq(keys, &verified.keys))?;
+        times.contains(&now_s).then(|| principal.clone())
+    }
+
+    /// Remembers a token that was verified with these keys.
+    pub(crate) fn add(
+        &self,
+        keys: &Arc<Vec<Jwk>>,
+        token: &str,
+        principal: Principal,
+        times: RangeInclusive<u64>,
+    ) {
+        let mut verified = self.0.lock();
+        if !Arc::ptr_eq(keys, &verified.keys) || verified.tokens.len() == MAX_TOKENS {
+            *verified = Verified { keys: keys.clone(), tokens: HashMap::new() };
+        }
+        verified.tokens.insert(digest::of(token.as_bytes(), HASH_BYTES), (principal, times));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,7 +332,7 @@ mod tests {
         assert_eq!(metadata["authorization_servers"], json!(["https://login.example"]));
         assert_eq!(metadata["scopes_supported"], json!(["admin", "mcp"]));
         let url = format!("resource_metadata=\"https://tools.example{path}\"");
-        for error in [None, Some(&TokenError::Invalid), Some(&TokenError::NoScope)] {
+        for error in [&TokenError::Missing, &TokenError::Invalid, &TokenError::NoScope] {
             assert!(resource.challenge(error).contains(&url), "{error:?}");
         }
         assert_eq!(resource.profiles().collect::<Vec<_>>(), [Some("all".into()), None]);
@@ -298,5 +347,35 @@ mod tests {
         assert!(error(|file| file["scopes"] = json!([])).contains("no scope"));
         assert!(error(|file| file["scopes"] = json!([{"scope": "a b"}])).contains("spaces"));
         assert!(error(|file| file["audiences"] = json!([])).contains("audiences"));
+    }
+}
+
+#[cfg(test)]
+mod verified_tokens_tests {
+    use super::*;
+
+    #[test]
+    fn a_token_counts_in_its_time_and_as_long_as_the_keys_stay() {
+        let (keys, same_again) = (Arc::new(Vec::new()), Arc::new(Vec::new()));
+        let ann = Principal { name: "ann".into(), profile: None };
+        let verified = VerifiedTokens::default();
+        verified.add(&keys, "a", ann.clone(), 10..=20);
+        for (keys, token, now_s, counts) in [
+            (&keys, "a", 10, true),
+            (&keys, "a", 20, true),
+            (&keys, "a", 9, false),
+            (&keys, "a", 21, false),
+            (&keys, "b", 15, false),
+            (&same_again, "a", 15, false),
+        ] {
+            let found = verified.principal(keys, token, now_s);
+            assert_eq!(found, counts.then(|| ann.clone()), "{token} at {now_s}");
+        }
+        verified.add(&same_again, "b", ann.clone(), 10..=20);
+        assert_eq!(verified.principal(&keys, "a", 15), None, "the keys were fetched again");
+        for n in 0..2 * MAX_TOKENS {
+            verified.add(&keys, &n.to_string(), ann.clone(), 10..=20);
+            assert!(verified.0.lock().tokens.len() <= MAX_TOKENS);
+        }
     }
 }

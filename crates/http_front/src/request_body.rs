@@ -2,6 +2,7 @@
 
 use base::fair::User;
 use bytes::{Bytes, BytesMut};
+use front::arguments::without_line_ends;
 use hyper::body::Body;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -72,15 +73,7 @@ async fn collect(
         }
     }
     let whole = if rest.is_empty() { first } else { rest.freeze() };
-    Ok(reservation.hold(in_one_line(whole)))
-}
-
-fn in_one_line(body: Bytes) -> Bytes {
-    if memchr::memchr2(b'\n', b'\r', &body).is_none() {
-        return body;
-    }
-    // A string has no line break, so each is a space between tokens.
-    body.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
+    Ok(reservation.hold(without_line_ends(whole)))
 }
 
 #[cfg(test)]
@@ -122,7 +115,7 @@ mod tests {
     #[test]
     fn a_message_is_one_line() {
         let body = Bytes::from_static(b"{\r\n \"a\": \"b\\n\"\n}");
-        assert_eq!(in_one_line(body), "{   \"a\": \"b\\n\" }");
-        assert_eq!(in_one_line(Bytes::from_static(b"{}")), "{}");
+        assert_eq!(without_line_ends(body), "{   \"a\": \"b\\n\" }");
+        assert_eq!(without_line_ends(Bytes::from_static(b"{}")), "{}");
     }
 }

@@ -1,6 +1,6 @@
 //! Answers: JSON, or a stream of events if something has to be sent before the answer.
 
-use super::grant::Grant;
+use super::state::Grant;
 use base::fair::User;
 use bytes::Bytes;
 use front::errors::{self, RpcError};
@@ -311,7 +311,7 @@ mod tests {
     use crate::limits::PrincipalLimits;
     use crate::state::{HttpFront, HttpOptions};
     use crate::tokens::{Principal, TokenTable};
-    use front::session::sealed::KeyRing;
+    use front::session::caller::KeyRing;
     use std::future::{pending, ready};
     use std::sync::Arc;
     use tokio::sync::watch;

@@ -1,17 +1,16 @@
 //! One request: the steps from its head to its answer.
 
-use super::authentication::{AccessError, UserAccess, bearer_token};
-use super::grant::Grant;
+use super::authentication::{UserAccess, bearer_token};
 use super::limits::RequestPermit;
 use super::mcp_headers;
 use super::oauth::TokenError;
 use super::request_body::{self, RequestBodyError};
 use super::response::{AnswerLog, PendingAnswer, ResponseBody, document, json, status_of, text};
-use super::state::{HttpFront, MAX_HEAD_BYTES, OpenRequestGuard, Readiness};
+use super::state::{Grant, HttpFront, MAX_HEAD_BYTES, OpenRequestGuard, Readiness};
 use super::tokens::Principal;
 use base::fair;
 use front::errors;
-use front::own_tools;
+use front::names::own_tools;
 use front::server::single_request::RequestServer;
 use front::session::caller::Caller;
 use hyper::body::Incoming;
@@ -339,16 +338,14 @@ fn refuse(status: StatusCode, line: &'static str) -> Refused {
     Refused::new(text(status, line))
 }
 
-fn unauthorized(access: &UserAccess, error: &AccessError) -> Refused {
+fn unauthorized(access: &UserAccess, error: &TokenError) -> Refused {
     let (status, line) = match error {
-        AccessError::NoToken => (StatusCode::UNAUTHORIZED, "a bearer token is needed\n"),
-        AccessError::Token(TokenError::Invalid) => {
+        TokenError::Missing => (StatusCode::UNAUTHORIZED, "a bearer token is needed\n"),
+        TokenError::Invalid => {
             (StatusCode::UNAUTHORIZED, "the bearer token is unknown, for another server, or has expired\n")
         }
-        AccessError::Token(TokenError::NoScope) => {
-            (StatusCode::FORBIDDEN, "the token has none of the scopes\n")
-        }
-        AccessError::Token(TokenError::NoKeys) => {
+        TokenError::NoScope => (StatusCode::FORBIDDEN, "the token has none of the scopes\n"),
+        TokenError::NoKeys => {
             let line = "the keys of the authorization server cannot be fetched\n";
             return retry_later(StatusCode::SERVICE_UNAVAILABLE, KEYS_RETRY, line);
         }

@@ -1,11 +1,13 @@
-//! What all requests share: the options, who may ask, the keys, the servers, and the number of open requests.
+//! What all requests share: the options, who may ask, the keys, the servers, and the number of open requests. And what an
+//! answer depends on for as long as it lasts: the token of its request, and the profile that the token gives.
 
 use super::access::AllowedNames;
 use super::authentication::UserAccess;
 use super::limits::{PrincipalLimits, RequestCounter};
-use super::tokens::UserProfile;
+use super::tokens::{Principal, UserProfile};
+use config::Config;
 use front::server::single_request::RequestServer;
-use front::session::sealed::KeyRing;
+use front::session::caller::KeyRing;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use wire::inbound::ResponseFuture;
 
 /// The longest head of a request, in bytes. hyper may read twice as much before it notices.
@@ -188,5 +190,58 @@ fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64)).into(),
         ip @ IpAddr::V4(_) => ip,
+    }
+}
+
+/// How long a token that was checked counts, unless the tokens change.
+const CHECKED_FOR: Duration = Duration::from_secs(1);
+
+/// The right of a client to an answer.
+pub(crate) struct Grant {
+    front: Arc<HttpFront>,
+    /// The bearer token, if the request has one.
+    token: Option<Box<str>>,
+    /// Whose token it is.
+    principal: Principal,
+    /// The config of the servers that the profile of the principal has.
+    config: watch::Receiver<Arc<Config>>,
+    /// Whether the config had the profile at first.
+    had_profile: bool,
+    /// Who could ask when the token was checked last, and when that was.
+    checked: (Arc<UserAccess>, Instant),
+}
+
+impl Grant {
+    /// Creates the right of a principal whose token was checked just now, by `access`.
+    pub(crate) fn new(
+        front: &Arc<HttpFront>,
+        access: Arc<UserAccess>,
+        token: Option<&str>,
+        principal: Principal,
+        config: watch::Receiver<Arc<Config>>,
+    ) -> Self {
+        let had_profile = !config.borrow().lacks_profile();
+        let (front, token) = (front.clone(), token.map(Into::into));
+        Self { front, token, principal, config, had_profile, checked: (access, Instant::now()) }
+    }
+
+    /// Returns whether the token still counts and gives the same, and whether the config still has the profile.
+    pub(crate) async fn holds(&mut self) -> bool {
+        if self.had_profile && self.config.borrow().lacks_profile() {
+            return false;
+        }
+        let access = self.front.access();
+        let (checked_by, at) = &self.checked;
+        if Arc::ptr_eq(&access, checked_by) && at.elapsed() < CHECKED_FOR {
+            return true;
+        }
+        let holds = access.principal(self.token.as_deref()).await.is_ok_and(|now| now == self.principal);
+        self.checked = (access, Instant::now());
+        holds
+    }
+
+    /// The name of the principal.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.principal.name
     }
 }

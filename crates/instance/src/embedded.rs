@@ -10,7 +10,7 @@ use anyhow::bail;
 use config::Config;
 use config::env::Env;
 use front::server::ClientSession;
-use front::server::options::SessionOptions;
+use front::server::served_instance::SessionOptions;
 use http_client::credentials::LoginService;
 use process::launch::ANCESTORS_VAR;
 use serde_json::json;

@@ -13,7 +13,7 @@ use base::blocking;
 use base::files::{self, MAX_CACHED_BYTES};
 use config::Config;
 use config::env::Env;
-use front::server::request_clients::RequestClients;
+use front::server::clients::RequestClients;
 use front::server::single_request::RequestServer;
 use futures_util::future::join_all;
 use http_front::state::HttpFront;

@@ -1,12 +1,10 @@
 //! The report of `dynamic-mcp status --json`, and the part of it that the client of one instance may see.
 
-use crate::control::InstanceStatus;
-use crate::control::query;
-use base::blocking;
+use crate::control::{InstanceStatus, query};
 use base::clock::unix_time_s;
-use base::procfs;
+use base::{blocking, procfs};
 use config::env::Env;
-use front::status_page::InstanceReports;
+use front::session::requester::InstanceReports;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use process::processes::{self, ProcessTree};

@@ -15,7 +15,7 @@ use base::files::{self, MAX_CONFIG_BYTES};
 use config::OwnAddress;
 use config::env::Env;
 use config::watch::ConfigWatcher;
-use front::session::sealed::KeyRing;
+use front::session::caller::KeyRing;
 use http_front::access::AllowedNames;
 use http_front::authentication::UserAccess;
 use http_front::limits::PrincipalLimits;

@@ -6,7 +6,7 @@
 //! definitions and does no I/O:
 //!
 //! - `signature` writes a definition in the manner of TypeScript, which takes a model fewer tokens. `types` writes a
-//!   schema as a type, `type_names` names the types that are declared, `comments` writes the rest of the schema as
+//!   schema as a type, and names the types that are declared; `comments` writes the rest as
 //!   comments, and `reference` follows references. `exact_numbers` keeps the digits of large numbers.
 //! - `validate` checks a call's arguments before the server is asked.
 //! - `definition` mends what clients reject in a definition.
@@ -36,7 +36,6 @@ mod exact_numbers;
 pub mod fuzz;
 pub mod reference;
 pub mod signature;
-pub mod type_names;
 pub mod types;
 pub mod validate;
 

@@ -33,9 +33,7 @@ pub use violation::{Violation, Violations};
 
 mod check;
 mod compile;
-mod conversion;
 mod json;
-mod parts;
 mod repair;
 mod violation;
 

@@ -1,9 +1,8 @@
 //! The inverted index: the terms of all tools with their postings, and the expansion of a query's terms.
 
 use super::document::{Analyzer, Document, FIELD_COUNT, TermId};
-use super::prefix::entries_with_prefix;
 use super::query::QueryTerm;
-use super::synonyms::{synonyms_of, terms_with_prefix};
+use super::synonyms::{entries_with_prefix, synonyms_of, terms_with_prefix};
 use super::tokenizer::{is_cjk, tokenize};
 use super::tuning::{
     COMPOUND_PART_WEIGHT, FIELD_WEIGHTS, LENGTH_NORMALIZATION, MISSPELLING_WEIGHT, PREFIX_WEIGHT, SATURATION,

@@ -6,8 +6,8 @@
 //! name, its description and its parameters, and its group's name and description. The `tokenizer` cuts their texts
 //! into terms (folded, stemmed, identifiers split), and the `inverted_index` maps terms to tools, weighted by BM25F.
 //!
-//! A `query` is split into clauses, because it may name several `steps` of a task, and `stop_words` are dropped. Each
-//! of its terms is expanded by `synonyms` or, if no tool has it, by a `prefix`, by compound parts, or by similar
+//! A `query` is split into clauses, because it may name several `steps` of a task, and stop words are dropped. Each
+//! of its terms is expanded by `synonyms` or, if no tool has it, by a prefix, by compound parts, or by similar
 //! spellings (`fallback`). The `ranking` adds up what its clauses give to each tool. Tools that the query calls by name
 //! come first. The weights are in `tuning`; `cargo bench --bench search` measures the result.
 //!
@@ -35,11 +35,9 @@ use tuning::{FIRST_PLACES, LITERAL_PLACES, MAX_GUESSED_TERMS};
 pub mod document;
 pub mod fallback;
 pub mod inverted_index;
-pub mod prefix;
 pub mod query;
 pub mod ranking;
 pub mod steps;
-pub mod stop_words;
 pub mod synonyms;
 pub mod tokenizer;
 pub mod tuning;

@@ -1,9 +1,10 @@
 //! Queries: their steps, the clauses of each step, and the terms of each clause.
 
-use super::stop_words::is_stop_word;
 use super::synonyms::synonyms_of;
 use super::tokenizer::tokenize;
 use super::tuning::DATA_WEIGHT;
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 /// A clause with fewer terms is joined with its neighbour.
 const MIN_CLAUSE_TERMS: usize = 2;
@@ -161,4 +162,12 @@ fn sentences(text: &str) -> Vec<&str> {
     }
     sentences.push(&text[start..]);
     sentences
+}
+
+static STOP_WORDS: LazyLock<HashSet<&'static str>> =
+    LazyLock::new(|| include_str!("stop_words.txt").split_whitespace().collect());
+
+/// Returns whether a word, as it is written in a query, is a stop word.
+pub(crate) fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.contains(word.to_lowercase().as_str())
 }

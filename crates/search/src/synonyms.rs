@@ -1,8 +1,8 @@
 //! Synonyms of terms. The table is about language, not about the tools of any server.
 
-use super::prefix::entries_with_prefix;
 use super::tokenizer::tokenize;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::LazyLock;
 
 /// The weight of a synonym that is as common as the term. The term itself has 1.
@@ -46,4 +46,13 @@ pub(crate) fn synonyms_of(term: &str) -> &'static [Synonym] {
 /// Returns the terms with synonyms that begin with `prefix`.
 pub(crate) fn terms_with_prefix(prefix: &str) -> impl Iterator<Item = &'static str> {
     entries_with_prefix(&SYNONYMS, prefix).map(|(term, _)| term.as_str())
+}
+
+/// Returns the entries whose keys begin with `prefix`, in the order of the keys.
+pub(crate) fn entries_with_prefix<'m, T>(
+    map: &'m BTreeMap<String, T>,
+    prefix: &str,
+) -> impl Iterator<Item = (&'m String, &'m T)> {
+    let from = (Bound::Included(prefix), Bound::Unbounded);
+    map.range::<str, _>(from).take_while(move |(key, _)| key.starts_with(prefix))
 }

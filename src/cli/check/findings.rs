@@ -2,8 +2,8 @@
 
 use base::text::{joined_up_to, quoted, shorten, visible};
 use config::secrets::SecretSource;
-use front::changed_tools;
-use front::exposed_names::MAX_LENGTH;
+use front::errors::changed_tools;
+use front::names::exposed_names::MAX_LENGTH;
 use serde_json::Value;
 use upstream::catalog::claims::app_of;
 use upstream::{Tool, Upstream};

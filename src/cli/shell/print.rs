@@ -1,9 +1,9 @@
 //! What the commands print: the answer on stdout, and what went wrong on stderr.
 
 use base::text::{joined, name, one_line, shell_word, shorten};
-use front::changed_tools;
-use front::exposed_names::ExposedNames;
-use front::own_tools::{self, GET_DYNAMIC_TOOLS};
+use front::errors::changed_tools;
+use front::names::exposed_names::ExposedNames;
+use front::names::own_tools::{self, GET_DYNAMIC_TOOLS};
 use serde_json::Value;
 use std::io;
 use terminal::outcome::EXIT_FAILURE;

@@ -2,11 +2,10 @@
 
 use anyhow::ensure;
 use auth::browser;
-use base::private_files;
-use base::text;
+use base::{private_files, text};
 use clap::Args;
 use config::env::Env;
-use front::status_page;
+use front::tools::status_page;
 use instance::control;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -174,3 +174,22 @@ fn a_connection_takes_several_requests() {
         assert!(response.text().contains("call_dynamic_tool"));
     }
 }
+
+/// Nothing is stored between two requests, so the text says how to ask for less.
+#[test]
+fn definitions_that_do_not_fit_are_asked_for_by_name() {
+    let description = "d ".repeat(13_000);
+    let long = |name: &str| {
+        json!({"name": name, "description": description, "inputSchema": {"type": "object"}}).to_string()
+    };
+    let definitions = [long("added_a"), long("added_b")].join(",");
+    let served = Served::start(&config([("g", for_all(&["--definitions", &definitions]))]), &[]);
+    let arguments = json!({"group": "g", "tools": ["added_a", "added_b"]});
+    let answer =
+        served.request("tools/call", json!({"name": "get_dynamic_tools", "arguments": arguments})).json();
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(
+        text.ends_with(r#"Full definitions: get_dynamic_tools {"group":"g","tools":["NAME"]}"#),
+        "{text}"
+    );
+}

@@ -1,12 +1,11 @@
 //! Gets a lease on the group that a request names. While the group connects, the client gets progress; if a login is
 //! missing, the user is offered one.
 
-use super::login_offer;
-use super::login_offer::LoginOutcome;
-use crate::request_error::Unavailable;
+use super::login_offer::{self, LoginOutcome};
+use crate::errors::request_error::Unavailable;
+use crate::errors::tool_errors;
 use crate::session::context::RequestContext;
-use crate::session::wait_progress::WaitProgress;
-use crate::tool_errors;
+use crate::session::context::WaitProgress;
 use std::sync::Arc;
 use tokio::time::Instant;
 use upstream::groups::login_flows::LoginPurpose;
@@ -63,7 +62,7 @@ async fn connect_for_user(
         outcome = wait_for_lease(groups, group, need, &mut progress).await;
     }
     let unavailable = match outcome {
-        Err(unavailable) if context.may_request_input && needs_login(&unavailable.error) => unavailable,
+        Err(unavailable) if context.may_ask() && needs_login(&unavailable.error) => unavailable,
         outcome => return outcome,
     };
     let group = &unavailable.group;
@@ -85,7 +84,7 @@ async fn connect_for_user(
 /// The user did not log in. The text is for the model. There is none if the request may not ask for input, or if the
 /// server has no login that a person could do in a browser.
 pub async fn log_in(context: &RequestContext, group: &Upstream) -> Result<(), Option<String>> {
-    if !context.may_request_input {
+    if !context.may_ask() {
         return Err(None);
     }
     let mut progress = WaitProgress::new(context.progress.as_ref());

@@ -5,9 +5,10 @@
 //! left out. A call whose question would be too long to be read is refused.
 
 use super::approval_token::{Approval, ApprovalDemand, ApprovalState};
-use crate::client::question_limit::TooManyQuestions;
+use crate::client::TooManyQuestions;
+use crate::errors::tool_errors;
 use crate::session::context::RequestContext;
-use crate::tool_errors;
+use crate::session::unspent_nonces::UnspentNonces;
 use base::text::{quoted, visible};
 use serde_json::{Value, json};
 use wire::protocol::Era;
@@ -37,12 +38,13 @@ pub async fn request(
     params: &Raw,
     approval: &Approval<'_>,
 ) -> Result<ApprovalOutcome, String> {
-    if context.caller().is_some() {
-        return Err(tool_errors::no_approvals_over_http(approval.group, approval.tool));
-    }
-    match context.era {
-        Era::Handshake => ask(context, approval).await.map(|()| ApprovalOutcome::Approved),
-        Era::Stateless => ask_through_result(context, params, approval),
+    match (context.session(), context.era) {
+        // The next request may reach another process.
+        (None, _) => Err(tool_errors::no_approvals_over_http(approval.group, approval.tool)),
+        (Some(_), Era::Handshake) => ask(context, approval).await.map(|()| ApprovalOutcome::Approved),
+        (Some(session), Era::Stateless) => {
+            ask_through_result(context, &session.approval_nonces, params, approval)
+        }
     }
 }
 
@@ -67,11 +69,11 @@ async fn ask(context: &RequestContext, approval: &Approval<'_>) -> Result<(), St
 /// See [`request`].
 fn ask_through_result(
     context: &RequestContext,
+    nonces: &UnspentNonces,
     params: &Raw,
     approval: &Approval<'_>,
 ) -> Result<ApprovalOutcome, String> {
     let Approval { group, tool, .. } = approval;
-    let nonces = &context.session.approval_nonces;
     let nonce = match approval.state(params) {
         ApprovalState::Approved(nonce) => Some(nonce),
         ApprovalState::Answered(action, nonce) => {
@@ -91,7 +93,7 @@ fn ask_through_result(
     elicitation["mode"] = json!("form");
     let result = approval.input_required(&elicitation, nonces);
     let result = result.ok_or_else(|| tool_errors::too_many_open_approvals(group, tool))?;
-    let attribution = &context.session.client.attribution;
+    let attribution = &context.client().attribution;
     Ok(ApprovalOutcome::InputRequired(attribution.inputs(group, &result)?))
 }
 

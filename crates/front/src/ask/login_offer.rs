@@ -1,8 +1,8 @@
 //! Offers the user the login that a group needs: by URL elicitation if the client supports it, else as text.
 
+use crate::errors::tool_errors;
 use crate::session::context::RequestContext;
-use crate::session::wait_progress::WaitProgress;
-use crate::tool_errors;
+use crate::session::context::WaitProgress;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,8 @@ pub async fn offer(
     purpose: LoginPurpose,
     progress: &mut WaitProgress<'_>,
 ) -> LoginOutcome {
-    let (groups, flows) = (&context.session.groups, &context.session.login_flows);
+    let Some(session) = context.session() else { return LoginOutcome::Impossible };
+    let (groups, flows) = (context.groups(), &session.login_flows);
     let flow = match context.can_elicit_urls() {
         true => flows.start(groups, group, purpose),
         false => flows.start_for_text(groups, group, purpose),

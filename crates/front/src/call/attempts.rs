@@ -15,22 +15,26 @@
 //! out twice does no harm. It is also sent again after the user logged in, if that is what it needed. It is prepared again
 //! for each connection. `carried` is for clients without a connection.
 
-use super::{era_bridge, task};
-use crate::ask::acquire;
-use crate::ask::acquire::acquire_for_user;
-use crate::request_error::{REMOVED, REPLACED, RequestError, Unanswered};
+use super::task;
+use crate::ask::acquire::{self, acquire_for_user};
+use crate::client::attribution::{Attribution, Refusal};
+use crate::errors;
+use crate::errors::request_error::{REMOVED, REPLACED, RequestError, Unanswered};
+use crate::names::origins;
 use crate::session::context::RequestContext;
+use crate::session::input_required::needs_input;
 use crate::session::request_span;
-use crate::{errors, origins};
+use crate::session::requester::ClientMemory;
 use base::clock;
 use base::fair::{self, UserShare};
+use config::GroupName;
 use std::sync::Arc;
 use std::time::Duration;
 use upstream::{Lease, Need, Snapshot, Upstream};
 use wire::body::Body;
 use wire::peer::{CallError, CallOptions, Rejection, RetryHint};
-use wire::protocol::Era;
 use wire::protocol::methods::{Method, TimeoutClass};
+use wire::protocol::{Era, code};
 use wire::{CallReply, Raw, Reply, raw};
 
 mod carried;
@@ -117,12 +121,12 @@ impl<'a> Attempts<'a> {
         request: &PreparedRequest,
     ) -> Result<Option<Reply>, RequestError> {
         let (context, group, method) = (self.context, &self.group, request.method);
-        let (opened, _share) = match context.caller() {
-            Some(caller) => {
+        let (opened, _share) = match &context.requester.memory {
+            ClientMemory::Carried(caller) => {
                 let opened = carried::open(caller, group, method, &request.params);
                 (opened.map_err(errors::invalid_params)?, Some(share(group, method)?))
             }
-            None => (None, None),
+            ClientMemory::Session(_) => (None, None),
         };
         let params = opened.as_deref().unwrap_or(&request.params);
         let options = CallOptions {
@@ -161,29 +165,31 @@ impl<'a> Attempts<'a> {
         CallReply { reply, members }: CallReply,
     ) -> Result<Reply, RequestError> {
         let (context, group, method) = (self.context, &self.group, request.method);
-        if let Ok(result) = &reply
-            && members.uri
-            && context.caller().is_none()
-        {
-            let uris = origins::uris(result);
-            if !uris.is_empty() {
-                context.session.uri_origins.lock().record(&group.name, uris);
-            }
-        }
         let eras = (lease.era(), context.era);
-        if reply.is_ok() && eras == (Era::Handshake, Era::Handshake) && context.caller().is_none() {
-            return Ok(reply);
-        }
-        let attribution = &context.session.client.attribution;
-        let adapted = era_bridge::adapt(attribution, &group.name, method, eras, reply);
-        let adapted =
-            adapted.map_err(|why| RequestError::Untranslatable { group: group.clone(), method, why })?;
-        Ok(match context.caller() {
-            Some(caller) => {
-                adapted.map(|result| carried::seal(caller, group, method, &request.params, result))
+        let to_era = |reply| {
+            let adapted = adapt_to_era(&context.client().attribution, &group.name, method, eras, reply);
+            adapted.map_err(|why| RequestError::Untranslatable { group: group.clone(), method, why })
+        };
+        match &context.requester.memory {
+            ClientMemory::Session(session) => {
+                if let Ok(result) = &reply
+                    && members.uri
+                {
+                    let uris = origins::uris(result);
+                    if !uris.is_empty() {
+                        session.uri_origins.lock().record(&group.name, uris);
+                    }
+                }
+                match reply.is_ok() && eras == (Era::Handshake, Era::Handshake) {
+                    true => Ok(reply),
+                    false => to_era(reply),
+                }
             }
-            None => adapted,
-        })
+            ClientMemory::Carried(caller) => {
+                let seal = |result| carried::seal(caller, group, method, &request.params, result);
+                Ok(to_era(reply)?.map(seal))
+            }
+        }
     }
 
     /// Decides whether another attempt may be made, and returns `None` then. Offers the user the login that the request
@@ -304,4 +310,39 @@ fn method_request(snapshot: &Snapshot, method: Method, params: &Raw) -> Prepared
         may_become_task: false,
         run_as_task: false,
     }
+}
+
+/// Adapts a reply of a server to the client's era, and names the group in what it asks the user.
+///
+/// # Errors
+///
+/// Says why the reply cannot be given to this client.
+fn adapt_to_era(
+    attribution: &Attribution,
+    group: &GroupName,
+    method: Method,
+    (server, client): (Era, Era),
+    reply: Reply,
+) -> Result<Reply, Refusal> {
+    Ok(match (server, client, reply) {
+        // The server was told that this client has no such capability.
+        (Era::Stateless, Era::Handshake, Ok(result)) if needs_input(&result) => {
+            return Err("it asks for input in a way that this client does not know (revision 2026-07-28)");
+        }
+        (_, Era::Handshake, Ok(result)) => Ok(result),
+        // Also where the server knows no such results: the client would ask all the same.
+        (_, Era::Stateless, Ok(result)) => Ok(attribution.inputs(group, &result)?),
+        (Era::Handshake, _, Err(error)) => Err(attribution.error(group, error)?),
+        (Era::Stateless, _, Err(error)) => Err(adapt_error(method, client, attribution.error(group, error)?)),
+    })
+}
+
+/// Adapts an error of a stateless server. Clients of the handshake era know a code of its own for a missing resource.
+fn adapt_error(method: Method, client: Era, error: Raw) -> Raw {
+    let code = raw::error_code(&error);
+    let is_missing = method == Method::ResourcesRead && code == Some(code::INVALID_PARAMS);
+    if is_missing && client == Era::Handshake {
+        return raw::set(&error, "code", code::RESOURCE_NOT_FOUND.to_string().as_bytes());
+    }
+    error
 }

@@ -1,8 +1,9 @@
-//! Finds the tool of a call in the catalog of its group.
+//! Finds the tool of a call in the catalog of its group. Most calls are made as soon as the handshake is done, and even if
+//! the server's own list cannot be read; some are refused without it.
 
-use crate::errors::LISTS_TOOK_TOO_LONG;
-use crate::spelling::Match;
-use crate::{lookup, tool_errors};
+use crate::errors::{LISTS_TOOK_TOO_LONG, tool_errors};
+use crate::names::lookup;
+use crate::names::spelling::Match;
 use base::blocking;
 use config::GroupName;
 use schema::validate::{ArgumentValidator, ArgumentVerdict};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use upstream::catalog::CatalogSource;
 use upstream::catalog::list_limits::CatalogList;
 use upstream::catalog::overrides::{HiddenArg, hidden_args};
-use upstream::{Catalog, Need, Snapshot, Tool, Upstream};
+use upstream::{Catalog, Lease, Need, Snapshot, Tool, Upstream};
 use wire::object::Object;
 use wire::{Raw, fold};
 
@@ -105,21 +106,6 @@ impl FoundTool {
         }
     }
 
-    /// Checks arguments against the schema in the live catalog. `None` if they fit, or if that is not known: a cached
-    /// catalog may be outdated, so it never rejects a call.
-    pub(crate) fn find_misfit(
-        &self,
-        validator: &ArgumentValidator,
-        group: &GroupName,
-        args: &Raw,
-    ) -> Option<ArgumentVerdict> {
-        let CatalogSource::Live(_) = self.catalog.source else { return None };
-        match self.validate(validator, group, args) {
-            ArgumentVerdict::Fits | ArgumentVerdict::Unknown => None,
-            verdict => Some(verdict),
-        }
-    }
-
     /// Checks arguments against the schema, if it is known.
     pub(crate) fn validate(
         &self,
@@ -129,6 +115,18 @@ impl FoundTool {
     ) -> ArgumentVerdict {
         let Some(definition) = self.definition() else { return ArgumentVerdict::Unknown };
         validator.validate(format_args!("{}__{}", group.as_str(), self.name), definition, args)
+    }
+
+    /// Returns whether a call may only be made with the list of its connection: the tools are pinned, the config hides
+    /// arguments of this one, or the server has to say that it is read-only. `read_only`: whether it has to be.
+    pub(super) fn needs_list(&self, read_only: bool) -> bool {
+        let Some(server) = &self.snapshot.server else { return true };
+        let overrides = &server.tools.overrides;
+        let hides_args = || {
+            let of_tool = overrides.of(overrides.own_name(&self.name));
+            of_tool.is_some_and(|of_tool| !of_tool.hidden_args.is_empty())
+        };
+        server.common.pin_tools || read_only && !self.snapshot.rules.read_only(&self.name) || hides_args()
     }
 
     /// Returns the arguments that the config hides.
@@ -233,4 +231,26 @@ async fn on_names<T: Send + 'static>(
     let (group, name) = (group.clone(), name.to_owned());
     let done = blocking::run_on(bytes, move || work(&group, &name)).await;
     done.map_err(|_| LISTS_TOOK_TOO_LONG.to_owned())
+}
+
+/// Returns the tool as the list has it that was read on the connection of the lease, if the call needs that list; else
+/// `tool`, which is of another list. Reads the list again if that has failed.
+///
+/// # Errors
+///
+/// The list cannot be read. The text for the model.
+pub(super) async fn require_list(
+    group: &Upstream,
+    lease: &Lease,
+    tool: FoundTool,
+    read_only: bool,
+) -> Result<FoundTool, String> {
+    if !tool.needs_list(read_only) {
+        return Ok(tool);
+    }
+    group.refresh(Need::Tools).await;
+    let listed = FoundTool::find_exact(group.snapshot(), &tool.name);
+    let is_read =
+        |listed: &FoundTool| lease.has_read(&listed.catalog) && listed.snapshot.rules.allows(&tool.name);
+    listed.filter(is_read).ok_or_else(|| tool_errors::list_not_read(&group.name, &tool.name))
 }

@@ -2,10 +2,10 @@
 //! stored.
 
 use crate::arguments::SelectArgument;
+use crate::errors::tool_errors;
 use crate::results::content::{ToolResult, block_text, text_block};
 use crate::results::{grouped, preview};
-use crate::session::context::{RequestContext, SessionState};
-use crate::tool_errors;
+use crate::session::context::RequestContext;
 use base::blocking;
 use config::GroupName;
 use jq::JqRunner;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use wire::Raw;
 
 /// The largest part of a stored result that is read at once where the config has no limit, in bytes.
-pub(crate) const DEFAULT_PART: usize = 50_000;
+const DEFAULT_PART: usize = 50_000;
 /// The smallest limit for a part, in bytes.
 const MIN_PART: usize = 1000;
 /// How long it may take to read a result and to describe it.
@@ -77,22 +77,17 @@ impl SelectError {
 /// else that is no final result stay as they are.
 pub async fn finish(context: &RequestContext, received: ReceivedResult<'_>) -> Raw {
     let ReceivedResult { group, tool, select, store_above, result } = received;
-    let session = &*context.session;
     let Some(SelectArgument { program, .. }) = select else {
         return match store_above.is_some_and(|limit| result.len() > limit.get()) {
-            true => store(session, result, None, store_above).await,
+            true => store(context, result, None, store_above).await,
             false => result,
         };
     };
-    match derive(&session.instance.jq, &result, program).await {
+    match derive(&context.requester.instance.jq, &result, program).await {
         Ok(None) => result,
-        Ok(Some(derived)) => deliver(session, derived, store_above).await,
+        Ok(Some(derived)) => deliver(context, derived, store_above).await,
         Err(error) => {
-            let kept = match session.caller {
-                // Nothing is kept between two requests.
-                Some(_) => None,
-                None => session.results.add(&result, part_bytes(store_above)).await,
-            };
+            let kept = keep(context, &result, store_above).await;
             let kept = kept.map(|id| preview::how_to_read(&id, error.best_part()));
             let bytes = grouped(result.len());
             let called = Some((group, tool));
@@ -104,13 +99,13 @@ pub async fn finish(context: &RequestContext, received: ReceivedResult<'_>) -> R
 
 /// Returns a derived result with a note that says so, or its preview if it is too large.
 pub(super) async fn deliver(
-    session: &SessionState,
+    context: &RequestContext,
     mut derived: DerivedResult,
     store_above: Option<NonZeroUsize>,
 ) -> Raw {
     let note = derived.note();
     if store_above.is_some_and(|limit| derived.outputs.len() > limit.get()) {
-        return store(session, derived.result(), Some(note), store_above).await;
+        return store(context, derived.result(), Some(note), store_above).await;
     }
     derived.blocks.push(text_block(&format!("[{note}]")));
     derived.result()
@@ -119,7 +114,7 @@ pub(super) async fn deliver(
 /// Stores a result whose text exceeds the limit, and returns its preview. Returns any other one, and one that cannot be
 /// stored. `derived`: what the preview says about the result's origin.
 async fn store(
-    session: &SessionState,
+    context: &RequestContext,
     result: Raw,
     derived: Option<String>,
     store_above: Option<NonZeroUsize>,
@@ -128,9 +123,19 @@ async fn store(
     let given = result.clone();
     let parse = move || ToolResult::parse(&given).filter(|parsed| parsed.text_bytes() > limit);
     let Ok(Some(parsed)) = blocking::run(WORK_TIMEOUT, parse).await else { return result };
-    let Some(id) = session.results.add(&result, part_bytes(store_above)).await else { return result };
+    let Some(id) = keep(context, &result, store_above).await else { return result };
     let previewed = blocking::run(WORK_TIMEOUT, move || preview::of(&parsed, &id, limit, derived.as_deref()));
     previewed.await.unwrap_or(result)
+}
+
+/// Keeps a result for the client's later requests. Returns its id; `None` if it cannot be kept. `store_above`: the limit
+/// of the group in the config.
+pub(crate) async fn keep(
+    context: &RequestContext,
+    result: &Raw,
+    store_above: Option<NonZeroUsize>,
+) -> Option<String> {
+    context.session()?.results.add(result, part_bytes(store_above)).await
 }
 
 /// Runs a program over a result, all in one turn. `None` if the result is an error, has no content, or is no final

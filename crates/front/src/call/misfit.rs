@@ -4,15 +4,16 @@
 //! A call whose arguments fit never comes here.
 
 use super::found_tool::FoundTool;
+use crate::errors::{changed_tools, tool_errors};
 use crate::results::content::text_block;
 use crate::session::context::RequestContext;
-use crate::{changed_tools, tool_errors};
 use base::blocking::{self, MAX_INLINE_BYTES};
 use base::text::{joined_up_to, quoted, shorten};
 use schema::signature::signature;
 use schema::validate::{ArgumentVerdict, Violations};
 use std::collections::HashSet;
 use tracing::{Level, enabled};
+use upstream::catalog::CatalogSource;
 use upstream::{Need, Upstream};
 use wire::protocol::code;
 use wire::{Raw, Reply, json_string, raw};
@@ -55,9 +56,14 @@ pub(super) async fn fit(
     }
 }
 
-/// Checks the arguments against the tool's schema. `None` if they fit, or if that is not known.
+/// Checks the arguments against the schema in the live catalog. `None` if they fit, or if that is not known: a cached
+/// catalog may be outdated, so it never rejects a call.
 fn find(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &Raw) -> Option<ArgumentVerdict> {
-    tool.find_misfit(&context.session.instance.validator, &group.name, args)
+    let CatalogSource::Live(_) = tool.catalog.source else { return None };
+    match tool.validate(&context.requester.instance.validator, &group.name, args) {
+        ArgumentVerdict::Fits | ArgumentVerdict::Unknown => None,
+        verdict => Some(verdict),
+    }
 }
 
 /// Does work on arguments: here if they are few, else on a thread that may block. `None` if it took too long.
@@ -155,7 +161,7 @@ async fn correct(
     let correct = move |context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &Raw| {
         let repaired = repair(context, group, tool, args);
         let verdict = match &repaired {
-            Some(repaired) => tool.validate(&context.session.instance.validator, &group.name, repaired),
+            Some(repaired) => tool.validate(&context.requester.instance.validator, &group.name, repaired),
             None => verdict,
         };
         let misfit = match verdict {
@@ -172,7 +178,7 @@ fn repair(context: &RequestContext, group: &Upstream, tool: &FoundTool, args: &R
     let definition = tool.definition()?;
     let is_harmless = tool.read_only || annotation(definition, "destructiveHint") == Some(false);
     let drops_nulls = group.snapshot().rules.relies_on(&tool.name, is_harmless);
-    let validator = &context.session.instance.validator;
+    let validator = &context.requester.instance.validator;
     let label = format_args!("{}__{}", group.name.as_str(), tool.name);
     let repaired = validator.repair(label, definition, args, drops_nulls)?;
     if enabled!(Level::DEBUG) {

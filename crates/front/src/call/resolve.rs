@@ -1,12 +1,12 @@
 //! Finds the group of a tool, and the group's own name for it, by what a request calls the tool: its exposed name, its
-//! name after the name of a group, or its bare name in any [spelling](crate::spelling).
+//! name after the name of a group, or its bare name in any [spelling](crate::names::spelling).
 
 use super::found_tool;
 use crate::ask::acquire::{acquire, acquire_for_user};
-use crate::errors::RpcError;
-use crate::request_error::RequestError;
+use crate::errors::request_error::RequestError;
+use crate::errors::{self, RpcError, tool_errors};
+use crate::names::{exposed_names, lookup};
 use crate::session::context::RequestContext;
-use crate::{errors, exposed_names, lookup, tool_errors};
 use upstream::{GroupManager, Need, Upstream};
 
 /// The group of a tool, and its own name for the tool.
@@ -50,8 +50,8 @@ pub(crate) async fn without_named_group(
     if let Some(found) = exposed {
         return Ok(found);
     }
-    let find = context.run_on_lists(move |session| {
-        let all = &session.groups.all();
+    let find = context.run_on_lists(move |requester| {
+        let all = &requester.groups().all();
         match known_owner(all, &name)? {
             KnownOwner::One(found) => Ok(found),
             KnownOwner::None => Err(tool_errors::group_missing(&name, all)),
@@ -78,11 +78,11 @@ pub(crate) async fn by_direct_name(
         return Ok(found);
     }
     let sought = name.to_owned();
-    let find = context.run_on_lists(move |session| {
-        let all = &session.groups.all();
+    let find = context.run_on_lists(move |requester| {
+        let all = &requester.groups().all();
         let candidates = lookup::with_prefix(all, &sought);
         match candidates.is_empty() {
-            true => known_direct_owner(&session.groups, all, &sought).map(Ok),
+            true => known_direct_owner(requester.groups(), all, &sought).map(Ok),
             false => Ok(Err(candidates)),
         }
     });

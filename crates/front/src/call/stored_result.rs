@@ -2,22 +2,22 @@
 
 use super::large_results;
 use crate::arguments::CallArguments;
+use crate::arguments::text_limits::LimitedText;
+use crate::errors::tool_errors;
 use crate::results::content::{ToolResult, text_block};
-use crate::results::preview::RESULT_TOOL;
-use crate::results::slices::TextPart;
+use crate::results::preview::{self, RESULT_TOOL};
+use crate::results::slices::{self, TextPart};
 use crate::results::store::{MAX_RESULTS, StoredResult};
-use crate::results::{URI_PREFIX, grouped, preview, slices};
+use crate::results::{URI_PREFIX, grouped};
 use crate::session::context::RequestContext;
-use crate::text_limits::LimitedText;
-use crate::tool_errors;
 use base::blocking;
 use config::OWN_GROUP;
 use serde_json::json;
 use std::cell::LazyCell;
 use std::num::NonZeroUsize;
 use std::time::Duration;
-use wire::object::Object;
-use wire::{Raw, object, raw};
+use wire::object::{self, Object};
+use wire::{Raw, raw};
 
 /// What `get_dynamic_tools` says about the group.
 pub(crate) const DESCRIPTION: &str = "Group dynamic-mcp: 1 tool, which reads results that were too large or whose select failed.
@@ -61,15 +61,15 @@ async fn answer(context: &RequestContext, arguments: &CallArguments<'_>) -> Resu
         return Err(format!("Group {OWN_GROUP} has only the tool {RESULT_TOOL}.\n{DESCRIPTION}"));
     }
     let (id, part) = parse(arguments)?;
-    let session = &*context.session;
-    let stored =
-        session.results.get(&id).await.ok_or_else(|| tool_errors::unknown_result(&id, MAX_RESULTS))?;
+    let unknown = || tool_errors::unknown_result(&id, MAX_RESULTS);
+    let session = context.session().ok_or_else(unknown)?;
+    let stored = session.results.get(&id).await.ok_or_else(unknown)?;
     let limit = NonZeroUsize::new(stored.part_bytes);
     match part {
         ResultPart::Select(program) => {
-            match large_results::derive(&session.instance.jq, &stored.result, &program).await {
-                Ok(Some(derived)) => Ok(large_results::deliver(session, derived, limit).await),
-                Ok(None) => Err(tool_errors::unknown_result(&id, MAX_RESULTS)),
+            match large_results::derive(&context.requester.instance.jq, &stored.result, &program).await {
+                Ok(Some(derived)) => Ok(large_results::deliver(context, derived, limit).await),
+                Ok(None) => Err(unknown()),
                 Err(error) => {
                     let (bytes, kept) =
                         (grouped(stored.result.len()), preview::how_to_read(&id, error.best_part()));
@@ -157,18 +157,18 @@ fn parse(arguments: &CallArguments<'_>) -> Result<(String, ResultPart), String> 
     let text = |key: &str, value: Raw| {
         object::string(&value).ok_or_else(|| format!("Argument {} must be a string.", json!(key)))
     };
-    let range = |key: &str, value: Raw| {
-        parse_range(&value)
+    let range = |key: &str, value: Raw, end_of: fn(usize) -> usize| {
+        parse_range(&value, end_of)
             .ok_or_else(|| format!("Argument {} must be a range, such as {}.", json!(key), json!("100-200")))
     };
     let mut parts = Vec::new();
     if let Some(value) = given("lines") {
-        let (first, last) = range("lines", value)?;
-        parts.push(ResultPart::Lines(first, last.end(first)));
+        let (first, last) = range("lines", value, |only| only)?;
+        parts.push(ResultPart::Lines(first, last));
     }
     if let Some(value) = given("bytes") {
-        let (from, to) = range("bytes", value)?;
-        parts.push(ResultPart::Bytes(from, to.end(from.saturating_add(1))));
+        let (from, to) = range("bytes", value, |only| only.saturating_add(1))?;
+        parts.push(ResultPart::Bytes(from, to));
     }
     if let Some(value) = given("search") {
         let words = text("search", value)?;
@@ -187,38 +187,18 @@ fn parse(arguments: &CallArguments<'_>) -> Result<(String, ResultPart), String> 
     }
 }
 
-/// Where a range ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RangeEnd {
-    /// With the line or byte that it begins with.
-    Same,
-    At(usize),
-    /// Where the text ends.
-    Open,
-}
-
-impl RangeEnd {
-    fn end(self, same: usize) -> Option<usize> {
-        match self {
-            Self::Same => Some(same),
-            Self::At(end) => Some(end),
-            Self::Open => None,
-        }
-    }
-}
-
 /// Parses a range in the forms that models write: `"100-200"`, `"100:200"`, `"100-"`, `"100"`, `100` and `[100, 200]`.
-/// `None` for anything else.
-fn parse_range(value: &[u8]) -> Option<(usize, RangeEnd)> {
+/// `None` for anything else. Returns no end if the range has none, and `end_of` its only number if it has one.
+fn parse_range(value: &[u8], end_of: fn(usize) -> usize) -> Option<(usize, Option<usize>)> {
     let text = object::string(value).unwrap_or_else(|| String::from_utf8_lossy(value).into_owned());
     let is_list = text.starts_with('[');
     let text = text.trim_start_matches('[').trim_end_matches(']').replace("..", "-");
     let mut numbers = text.splitn(2, |c| matches!(c, '-' | ':') || (is_list && c == ',')).map(str::trim);
     let start = numbers.next()?.parse().ok()?;
     let end = match numbers.next() {
-        None => RangeEnd::Same,
-        Some("") => RangeEnd::Open,
-        Some(end) => RangeEnd::At(end.parse().ok()?),
+        None => Some(end_of(start)),
+        Some("") => None,
+        Some(end) => Some(end.parse().ok()?),
     };
     Some((start, end))
 }

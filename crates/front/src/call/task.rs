@@ -2,6 +2,7 @@
 //! that: the task is created, and its result awaited. A task that a caller gets keeps its group connected.
 
 use crate::session::context::RequestContext;
+use crate::session::requester::ClientMemory;
 use config::GroupName;
 use upstream::connection::task_ids;
 use upstream::{Catalog, Lease, Upstream};
@@ -88,12 +89,12 @@ pub(super) fn track_created(
     }
     let (result, task) = expose_created(group, context.era, result);
     if let Some((id, ttl_ms)) = task {
-        context.session.instance.open_tasks.add(id, lease, ttl_ms);
+        context.requester.instance.open_tasks.add(id, lease, ttl_ms);
     }
-    match (context.caller(), context.era) {
-        (None, _) => result,
-        (Some(caller), Era::Stateless) => caller.seal_task_of(&result),
-        (Some(caller), Era::Handshake) => match raw::get(&result, "task") {
+    match (&context.requester.memory, context.era) {
+        (ClientMemory::Session(_), _) => result,
+        (ClientMemory::Carried(caller), Era::Stateless) => caller.seal_task_of(&result),
+        (ClientMemory::Carried(caller), Era::Handshake) => match raw::get(&result, "task") {
             Some(task) => raw::set(&result, "task", &caller.seal_task_of(&task)),
             None => result,
         },

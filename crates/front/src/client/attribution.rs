@@ -4,7 +4,7 @@
 //! another group is marked or dropped. Clients may ignore the case of keys, so a message that has a key twice, or in
 //! the wrong case, is refused: the client could read another value than was checked here.
 
-use crate::origins::Origins;
+use crate::names::origins::Origins;
 use base::text::{visible, visible_lines};
 use config::GroupName;
 use parking_lot::Mutex;

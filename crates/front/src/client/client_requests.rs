@@ -2,8 +2,8 @@
 //! of the client (stateless era).
 
 use super::Client;
+use super::TooManyQuestions;
 use super::input_channels::{CallHint, InputChannel, NoInputChannel, PendingInput};
-use super::question_limit::TooManyQuestions;
 use crate::errors;
 use base::text::visible;
 use std::sync::Arc;
@@ -72,7 +72,9 @@ pub async fn deliver(client: &Arc<Client>, channel: Option<&InputChannel>, reque
                 // Without a call, the server learns below that it cannot ask.
                 drop(timeout(CALL_WAIT, opened).await);
             }
-            let requests = client.input_channels.find(&request.group, &call_hint(&request), needed);
+            let task = request.params.as_ref().and_then(task_ids::related);
+            let hint = CallHint { number: request.call, task };
+            let requests = client.input_channels.find(&request.group, &hint, needed);
             Some(requests.map_err(|why| match why {
                 NoInputChannel::Unsupported => unsupported(&request.method),
                 NoInputChannel::Ambiguous => ambiguous(&request.method),
@@ -111,12 +113,6 @@ pub fn unsupported(method: &str) -> Raw {
         &format!("{} is not supported by this client", visible(method)),
         None,
     )
-}
-
-/// Returns what a request says about the call that it belongs to.
-fn call_hint(request: &ClientRequest) -> CallHint {
-    let task = request.params.as_ref().and_then(task_ids::related);
-    CallHint { number: request.call, task }
 }
 
 /// Returns the error for a request that may belong to any of several open calls.

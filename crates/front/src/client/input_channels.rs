@@ -7,9 +7,8 @@
 
 use config::GroupName;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use tokio::sync::{Notify, mpsc, oneshot};
 use wire::protocol::capability;
 use wire::{Raw, Reply, raw};
@@ -56,19 +55,23 @@ pub(crate) enum NoInputChannel {
 /// The input channels of one client.
 #[derive(Default)]
 pub(crate) struct InputChannels {
-    state: Mutex<ChannelsByNumber>,
+    open: Mutex<OpenChannels>,
     /// Notified when a call is registered.
     registered: Notify,
 }
 
 #[derive(Default)]
-struct ChannelsByNumber {
-    channels: BTreeMap<u64, RegisteredChannel>,
+struct OpenChannels {
+    /// In the order of their numbers. A channel is open as long as its call has it.
+    channels: Vec<Weak<RegisteredChannel>>,
     /// The last number that was given to a channel.
     last_number: u64,
 }
 
-struct RegisteredChannel {
+/// An input channel, which is registered until it is dropped.
+pub(crate) struct RegisteredChannel {
+    /// The number of the channel, at least 1.
+    pub number: u64,
     /// The group at which the call is open.
     group: GroupName,
     /// The task whose result the call waits for, by the upstream's own id.
@@ -76,40 +79,35 @@ struct RegisteredChannel {
     channel: InputChannel,
 }
 
-/// Keeps an input channel registered until it is dropped.
-pub(crate) struct InputChannelGuard {
-    channels: Arc<InputChannels>,
-    /// The number of the channel, at least 1.
-    pub number: u64,
-}
-
-impl Drop for InputChannelGuard {
-    fn drop(&mut self) {
-        self.channels.state.lock().channels.remove(&self.number);
-    }
-}
-
 impl InputChannels {
     /// Registers a call that is open at `group`. `task`: the task whose result it waits for, by the upstream's own id.
     pub(crate) fn register(
-        self: &Arc<Self>,
+        &self,
         group: &GroupName,
         task: Option<String>,
         channel: InputChannel,
-    ) -> InputChannelGuard {
-        let mut state = self.state.lock();
-        state.last_number += 1;
-        let number = state.last_number;
-        state.channels.insert(number, RegisteredChannel { group: group.clone(), task, channel });
+    ) -> Arc<RegisteredChannel> {
+        let mut open = self.open.lock();
+        open.channels.retain(|channel| channel.strong_count() > 0);
+        open.last_number += 1;
+        let (number, group) = (open.last_number, group.clone());
+        let registered = Arc::new(RegisteredChannel { number, group, task, channel });
+        open.channels.push(Arc::downgrade(&registered));
         self.registered.notify_waiters();
-        InputChannelGuard { channels: self.clone(), number }
+        registered
+    }
+
+    /// Returns the calls that are open at a group.
+    fn at(&self, group: &GroupName) -> Vec<Arc<RegisteredChannel>> {
+        let open = self.open.lock();
+        open.channels.iter().filter_map(Weak::upgrade).filter(|call| call.group == *group).collect()
     }
 
     /// Waits until a call is open at `group`. Cancel-safe.
     pub(crate) async fn opened(&self, group: &GroupName) {
         loop {
             let registered = self.registered.notified();
-            if self.state.lock().channels.values().any(|call| call.group == *group) {
+            if !self.at(group).is_empty() {
                 return;
             }
             registered.await;
@@ -130,29 +128,27 @@ impl InputChannels {
         hint: &CallHint,
         capability: &str,
     ) -> Result<mpsc::Sender<PendingInput>, NoInputChannel> {
-        let state = self.state.lock();
-        let at_group: Vec<_> = state.channels.iter().filter(|(_, call)| call.group == *group).collect();
-        let of_task = |task: &String| at_group.iter().find(|(_, call)| call.task.as_ref() == Some(task));
+        let at_group = self.at(group);
+        let of_task = |task: &String| at_group.iter().find(|call| call.task.as_ref() == Some(task));
         let is_able = |call: &RegisteredChannel| raw::get(&call.channel.capabilities, capability).is_some();
         let found = match (hint.task.as_ref().and_then(of_task), hint.number) {
             (Some(found), _) => Some(found),
-            (None, Some(number)) => at_group.iter().find(|(known, _)| **known == number),
+            (None, Some(number)) => at_group.iter().find(|call| call.number == number),
             (None, None) => {
-                let is_suspended = |call: &RegisteredChannel| call.channel.suspended.load(Ordering::Relaxed);
                 let (suspended, running): (Vec<&_>, Vec<&_>) =
-                    at_group.iter().partition(|(_, call)| is_suspended(call));
+                    at_group.iter().partition(|call| call.channel.suspended.load(Ordering::Relaxed));
                 match (&running[..], &suspended[..]) {
                     ([only], _) | ([], [only]) => Some(*only),
                     ([], []) => None,
                     _ if capability == capability::ROOTS => {
-                        running.iter().chain(&suspended).find(|(_, call)| is_able(call)).copied()
+                        running.iter().chain(&suspended).find(|call| is_able(call)).copied()
                     }
                     _ => return Err(NoInputChannel::Ambiguous),
                 }
             }
         };
-        let able = found.filter(|(_, call)| is_able(call));
-        able.map(|(_, call)| call.channel.requests.clone()).ok_or(NoInputChannel::Unsupported)
+        let able = found.filter(|call| is_able(call));
+        able.map(|call| call.channel.requests.clone()).ok_or(NoInputChannel::Unsupported)
     }
 }
 
@@ -162,15 +158,15 @@ mod tests {
     use futures_util::FutureExt;
 
     struct Calls {
-        channels: Arc<InputChannels>,
-        guards: Vec<InputChannelGuard>,
+        channels: InputChannels,
+        guards: Vec<Arc<RegisteredChannel>>,
         open: Vec<(mpsc::Receiver<PendingInput>, Arc<AtomicBool>)>,
     }
 
     impl Calls {
         /// Opens a call at group `g` for each of these, which are the tasks that they wait for.
         fn open(tasks: &[Option<&str>]) -> Self {
-            let channels = Arc::<InputChannels>::default();
+            let channels = InputChannels::default();
             let (mut guards, mut open) = (Vec::new(), Vec::new());
             for task in tasks {
                 let (requests, receiver) = mpsc::channel(1);
@@ -237,14 +233,13 @@ mod tests {
     #[test]
     fn the_first_call_of_a_group_is_awaited() {
         let (g, h) = (GroupName::new("g"), GroupName::new("h"));
-        let mut calls = Calls::open(&[]);
+        let (channels, mut guards) = (InputChannels::default(), Vec::new());
         let (requests, _receiver) = mpsc::channel(1);
         let channel = InputChannel { capabilities: Raw::default(), requests, suspended: Arc::default() };
-        let channels = calls.channels.clone();
         let mut opened = std::pin::pin!(channels.opened(&g));
-        calls.guards.push(channels.register(&h, None, channel.clone()));
+        guards.push(channels.register(&h, None, channel.clone()));
         assert!(opened.as_mut().now_or_never().is_none());
-        calls.guards.push(channels.register(&g, None, channel));
+        guards.push(channels.register(&g, None, channel));
         assert!(opened.now_or_never().is_some() && channels.opened(&g).now_or_never().is_some());
     }
 }

@@ -1,17 +1,18 @@
-//! The notifications that the client gets: which of them it wants, and which are kept until it can take them.
+//! The notifications that the client gets: which of them it wants, which are kept until it can take them, and its open
+//! subscriptions.
 
-use super::listener::{Listener, SubscribedUris};
 use config::GroupName;
 use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
 use upstream::clients::{LogLevel, log_params};
 use wire::peer::Peer;
-use wire::protocol::LogSeverity;
 use wire::protocol::methods::notification;
+use wire::protocol::{LogSeverity, meta};
 use wire::{Raw, raw};
 
-/// How many notifications are kept for a client whose handshake is not over. Further ones are dropped.
+/// How many notifications are kept for a client whose handshake is not over, and for a subscription that is not
+/// acknowledged. Further ones are dropped.
 const MAX_DEFERRED: usize = 256;
 
 /// The notifications that one client gets.
@@ -20,11 +21,7 @@ pub struct Notifications {
     peer: Arc<Peer>,
     /// What the client asked for.
     wanted: Mutex<WantedNotifications>,
-    /// Called with what upstreams report about tasks.
-    task_observer: OnceLock<TaskObserver>,
 }
-
-type TaskObserver = Box<dyn Fn(&Raw) + Send + Sync>;
 
 #[derive(Default)]
 struct WantedNotifications {
@@ -36,10 +33,8 @@ struct WantedNotifications {
     subscribed: SubscribedUris,
     /// The open `subscriptions/listen` requests.
     listeners: Vec<Listener>,
-    /// The open requests that want log messages of a group, by number.
-    log_interests: HashMap<u64, (GroupName, String)>,
-    /// The last number that was given to a log interest.
-    last_number: u64,
+    /// What the open requests want of the log messages of a group.
+    log_interests: Vec<Weak<(GroupName, String)>>,
 }
 
 /// Which notifications of upstreams reach the client.
@@ -58,28 +53,13 @@ impl Default for Delivery {
     }
 }
 
-/// Lets log messages of a group reach the client until it is dropped.
-pub(crate) struct LogInterest {
-    notifications: Arc<Notifications>,
-    number: u64,
-}
-
-impl Drop for LogInterest {
-    fn drop(&mut self) {
-        self.notifications.wanted.lock().log_interests.remove(&self.number);
-    }
-}
+/// The group and the level of the log messages that reach the client until it is dropped.
+pub(crate) type LogInterest = Arc<(GroupName, String)>;
 
 impl Notifications {
     /// Creates the notifications of the client behind this peer. They are kept until its era is known.
-    pub fn new(peer: Arc<Peer>) -> Arc<Self> {
-        Arc::new(Self { peer, wanted: Mutex::default(), task_observer: OnceLock::new() })
-    }
-
-    /// Calls `observer` with what upstreams report about tasks, under the ids that the client knows. Only the first
-    /// observer counts.
-    pub(crate) fn observe_tasks(&self, observer: impl Fn(&Raw) + Send + Sync + 'static) {
-        drop(self.task_observer.set(Box::new(observer)));
+    pub fn new(peer: Arc<Peer>) -> Self {
+        Self { peer, wanted: Mutex::default() }
     }
 
     /// Keeps all notifications until the handshake that begins is over. Drops those that were kept before.
@@ -119,13 +99,13 @@ impl Notifications {
         self.wanted.lock().log_level.clone()
     }
 
-    /// Lets log messages of `group` from `level` on reach a stateless client while the guard exists.
-    pub(crate) fn add_log_interest(self: &Arc<Self>, group: &GroupName, level: &str) -> LogInterest {
+    /// Lets log messages of `group` from `level` on reach a stateless client as long as what is returned exists.
+    pub(crate) fn add_log_interest(&self, group: &GroupName, level: &str) -> LogInterest {
+        let interest = Arc::new((group.clone(), level.to_owned()));
         let mut wanted = self.wanted.lock();
-        wanted.last_number += 1;
-        let number = wanted.last_number;
-        wanted.log_interests.insert(number, (group.clone(), level.to_owned()));
-        LogInterest { notifications: self.clone(), number }
+        wanted.log_interests.retain(|interest| interest.strong_count() > 0);
+        wanted.log_interests.push(Arc::downgrade(&interest));
+        interest
     }
 
     /// Notes that the client has subscribed to `uri` of `group`, which it knows as `known_as`.
@@ -179,13 +159,8 @@ impl Notifications {
     }
 
     /// Passes on a notification of `group` if the client wants it, or keeps it until the handshake is over. Drops an
-    /// update that the client would take for one of another group. What is about a task reaches the observer of tasks
-    /// in any case.
+    /// update that the client would take for one of another group.
     pub fn pass_on(&self, group: &GroupName, method: &str, params: Option<&Raw>) {
-        let is_about_task = matches!(method, notification::TASKS | notification::TASKS_STATUS);
-        if let (true, Some(task), Some(observer)) = (is_about_task, params, self.task_observer.get()) {
-            observer(task);
-        }
         let mut wanted = self.wanted.lock();
         // A client that uses both eras gets a notification only in the era in which it asked for it.
         let is_listened_to = match (method, params) {
@@ -194,10 +169,15 @@ impl Notifications {
                 if wanted.subscribed.is_of_another(group, &uri) {
                     return tracing::warn!(%group, "dropped an update of a resource of another group");
                 }
-                let is_listened_to = wanted.resource_updated(&self.peer, group, &uri, params);
+                let known_as = |listener: &Listener, uri: &str| listener.resource(group, uri);
+                let is_listened_to = wanted.tell_listeners(&self.peer, method, params, known_as);
                 is_listened_to && !wanted.subscribed.contains(group, &uri)
             }
-            (notification::TASKS, Some(params)) => wanted.task_changed(&self.peer, params),
+            (notification::TASKS, Some(params)) => {
+                wanted.tell_listeners(&self.peer, method, params, |listener, id| {
+                    listener.tasks.get(id).cloned()
+                })
+            }
             _ => false,
         };
         let is_wanted = match method {
@@ -243,30 +223,23 @@ impl WantedNotifications {
         Some(alias.map_or_else(|| params.clone(), |alias| raw::set_str(params, "uri", alias)))
     }
 
-    /// Tells the listeners that want it that a resource was updated. Returns whether there is one.
-    fn resource_updated(&mut self, peer: &Peer, group: &GroupName, uri: &str, params: &Raw) -> bool {
+    /// Tells the listeners that want it what `params` say about the URI or id `known_as` of each. Returns whether there is
+    /// one.
+    fn tell_listeners(
+        &mut self,
+        peer: &Peer,
+        method: &str,
+        params: &Raw,
+        known_as: impl Fn(&Listener, &str) -> Option<String>,
+    ) -> bool {
+        let key = if method == notification::TASKS { "taskId" } else { "uri" };
+        let own = raw::get_str(params, key).unwrap_or_default();
         let mut is_wanted = false;
         for listener in &mut self.listeners {
-            if let Some(known_as) = listener.resource(group, uri) {
-                is_wanted = true;
-                let params =
-                    if known_as == uri { params.clone() } else { raw::set_str(params, "uri", &known_as) };
-                listener.notify(peer, notification::RESOURCES_UPDATED, params);
-            }
-        }
-        is_wanted
-    }
-
-    /// Tells the listeners that want it that a task changed. Returns whether there is one.
-    fn task_changed(&mut self, peer: &Peer, params: &Raw) -> bool {
-        let id = raw::get_str(params, "taskId").unwrap_or_default();
-        let mut is_wanted = false;
-        for listener in &mut self.listeners {
-            let Some(known_as) = listener.tasks.get(&id) else { continue };
+            let Some(known_as) = known_as(listener, &own) else { continue };
             is_wanted = true;
-            let params =
-                if *known_as == id { params.clone() } else { raw::set_str(params, "taskId", known_as) };
-            listener.notify(peer, notification::TASKS, params);
+            let params = if known_as == own { params.clone() } else { raw::set_str(params, key, &known_as) };
+            listener.notify(peer, method, params);
         }
         is_wanted
     }
@@ -274,8 +247,8 @@ impl WantedNotifications {
     /// Returns whether the client wants this log message. A stateless client does if an open request wants it.
     fn wants_log(&self, about: Option<&GroupName>, message: Option<&Raw>) -> bool {
         match self.delivery {
-            Delivery::OnRequest => self.log_interests.values().any(|(of, level)| {
-                about.is_none_or(|about| of == about) && is_severe_enough(message, Some(level))
+            Delivery::OnRequest => self.log_interests.iter().filter_map(Weak::upgrade).any(|interest| {
+                about.is_none_or(|about| interest.0 == *about) && is_severe_enough(message, Some(&interest.1))
             }),
             _ => is_severe_enough(message, self.log_level.as_deref()),
         }
@@ -299,4 +272,74 @@ fn is_severe_enough(message: Option<&Raw>, wanted: Option<&str>) -> bool {
     let has = message.and_then(|params| raw::get_str(params, "level"));
     let has = has.and_then(|level| LogSeverity::parse(&level));
     has.zip(wanted.and_then(LogSeverity::parse)).is_none_or(|(has, wanted)| has >= wanted)
+}
+
+/// An open `subscriptions/listen`.
+#[derive(Default)]
+pub struct Listener {
+    /// The number that identifies it, because clients may reuse a request id.
+    pub holder: u64,
+    /// The id of the request.
+    pub id: Raw,
+    /// The list notifications that it wants.
+    pub lists: HashSet<&'static str>,
+    /// The resources that it wants, by group and URI, each with the URI that the client knows.
+    pub resources: HashMap<(GroupName, Arc<str>), String>,
+    /// The tasks that it wants, by their ids, each with the id that the client knows.
+    pub tasks: HashMap<String, String>,
+    /// The notifications that came before the subscription was acknowledged; `None` afterwards.
+    pub deferred: Option<Vec<(String, Option<Raw>)>>,
+}
+
+/// The resources that a client subscribed to by `resources/subscribe`: its own URIs, by group and the group's URI.
+#[derive(Default)]
+struct SubscribedUris(HashMap<(GroupName, String), String>);
+
+impl SubscribedUris {
+    /// Returns the client's URI of a resource, if that is another one.
+    fn alias(&self, group: &GroupName, uri: &str) -> Option<&String> {
+        self.0.get(&(group.clone(), uri.to_owned())).filter(|alias| **alias != uri)
+    }
+
+    /// Returns whether the client has subscribed to the resource, or to one above it.
+    fn contains(&self, group: &GroupName, uri: &str) -> bool {
+        self.0.keys().any(|(of, above)| of == group && is_at_or_below(uri, above))
+    }
+
+    /// Returns whether the client would take an update of `uri` by `group` for one of another group: only there has it
+    /// subscribed to this URI.
+    fn is_of_another(&self, group: &GroupName, uri: &str) -> bool {
+        let mut others = self.0.iter().filter(|((of, _), _)| of != group);
+        others.any(|(_, known_as)| is_at_or_below(uri, known_as)) && !self.contains(group, uri)
+    }
+}
+
+impl Listener {
+    /// Returns the client's URI for a resource, if the listener wants that resource or one above it.
+    fn resource(&self, group: &GroupName, uri: &str) -> Option<String> {
+        if let Some(known_as) = self.resources.get(&(group.clone(), uri.into())) {
+            return Some(known_as.clone());
+        }
+        self.resources.iter().filter(|((of, _), _)| of == group).find_map(|((_, above), known_as)| {
+            // Below a rewritten URI, the rest would have to be encoded as well.
+            (is_at_or_below(uri, above) && **known_as == **above).then(|| uri.to_owned())
+        })
+    }
+
+    /// Sends a notification under the subscription's id, or keeps it until the subscription is acknowledged. Drops it
+    /// if too many are kept.
+    fn notify(&mut self, peer: &Peer, method: &str, params: Raw) {
+        let params = Some(raw::set_in(&params, "_meta", meta::SUBSCRIPTION, &self.id));
+        match &mut self.deferred {
+            Some(deferred) if deferred.len() < MAX_DEFERRED => deferred.push((method.to_owned(), params)),
+            Some(_) => {}
+            None => peer.notify(method, params),
+        }
+    }
+}
+
+/// Returns whether `uri` is `above` or a part of it.
+fn is_at_or_below(uri: &str, above: &str) -> bool {
+    let rest = uri.strip_prefix(above);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above.ends_with('/'))
 }

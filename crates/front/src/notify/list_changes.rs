@@ -114,8 +114,8 @@ impl ListChanges {
     }
 
     /// Returns the contents that the client knows.
-    pub(crate) fn known(&self) -> KnownLists {
-        self.known.clone()
+    pub(crate) fn known(&self) -> &KnownLists {
+        &self.known
     }
 
     /// Takes the current contents, and returns the notifications for the lists that changed. A list that was not known,

@@ -7,7 +7,6 @@
 use super::subscription_task::{self, Holder, SubscriptionChannels, Topic, TopicReplies, Topics};
 use crate::ask::acquire::acquire;
 use crate::errors;
-use crate::session::instance_state::InstanceState;
 use crate::session::subscription_order::SubscriptionOrder;
 use base::fair::Shares;
 use config::GroupName;
@@ -18,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use upstream::{Need, Upstream};
+use upstream::{GroupManager, Need, Upstream};
 use wire::peer::Progress;
 use wire::protocol::capability;
 use wire::{Raw, Reply};
@@ -31,8 +30,10 @@ const EMPTY: Raw = Raw::from_static(b"{}");
 
 /// The subscriptions of the clients of one instance.
 pub struct Subscriptions {
-    /// The instance.
-    instance: Arc<InstanceState>,
+    /// The groups of the instance.
+    groups: Arc<GroupManager>,
+    /// Notes which subscriptions were sent, if the instance has one client.
+    order: Option<Arc<SubscriptionOrder>>,
     /// The tasks of the groups.
     state: Mutex<SubscriptionState>,
     /// The topics that `subscriptions/listen` hold, which users share.
@@ -96,10 +97,10 @@ impl Drop for TopicGuard {
 type PendingReplies = (watch::Receiver<TopicReplies>, u64);
 
 impl Subscriptions {
-    /// Creates the subscriptions of an instance. There are none yet.
-    pub fn new(instance: Arc<InstanceState>) -> Arc<Self> {
-        let listened = Shares::new(MAX_LISTENED);
-        Arc::new(Self { instance, state: Mutex::default(), listened, closed: watch::Sender::new(false) })
+    /// Creates the subscriptions of an instance. There are none yet. `order`: notes which of its only client were sent.
+    pub fn new(groups: Arc<GroupManager>, order: Option<Arc<SubscriptionOrder>>) -> Arc<Self> {
+        let (state, listened) = (Mutex::default(), Shares::new(MAX_LISTENED));
+        Arc::new(Self { groups, order, state, listened, closed: watch::Sender::new(false) })
     }
 
     /// Returns a new holder for a request: `kind` is the kind of holder.
@@ -155,7 +156,7 @@ impl Subscriptions {
         params: Option<Raw>,
         progress: Option<&Progress>,
     ) -> Result<(TopicGuard, Vec<Reply>), Raw> {
-        let acquired = acquire(&self.instance.groups, group, Need::Tools, progress).await;
+        let acquired = acquire(&self.groups, group, Need::Tools, progress).await;
         let (group, _connected) =
             acquired.map_err(|unavailable| Raw::from(errors::RpcError::from(unavailable)))?;
         let has_resources = topics.iter().any(|topic| matches!(topic, Topic::Resource(_)));
@@ -187,9 +188,11 @@ impl Subscriptions {
         drop(self.release(group, &[topic], Holder::Client, None));
     }
 
-    /// Returns which changes were sent.
-    fn order(&self) -> &Arc<SubscriptionOrder> {
-        self.instance.subscription_order.get_or_init(Arc::default)
+    /// Notes that this version of a group's topics is to be sent.
+    fn begin(&self, group: &GroupName, version: u64) {
+        if let Some(order) = &self.order {
+            order.begin(group, version);
+        }
     }
 
     fn add(
@@ -205,7 +208,7 @@ impl Subscriptions {
         let task = task.unwrap_or_else(|| self.start_task(&mut state, group));
         task.topics.send_modify(|all| all.hold(topics, holder, params));
         let version = task.topics.borrow().version;
-        self.order().begin(&group.name, version);
+        self.begin(&group.name, version);
         (task.replies, version)
     }
 
@@ -216,15 +219,14 @@ impl Subscriptions {
         state.by_group.insert(group.name.clone(), task.clone());
         let (subscriptions, name) = (Arc::downgrade(self), group.name.clone());
         let retire = move || subscriptions.upgrade().is_none_or(|subscriptions| subscriptions.retire(&name));
-        let (order, name) = (self.order().clone(), group.name.clone());
-        let sent = move |version| order.sent(&name, version);
+        let (order, name) = (self.order.clone(), group.name.clone());
+        let sent = move |version| {
+            if let Some(order) = &order {
+                order.sent(&name, version);
+            }
+        };
         let channels = SubscriptionChannels { topics: wanted, replies: replies_sender, sent: Box::new(sent) };
-        state.tasks.spawn(subscription_task::run(
-            self.instance.groups.clone(),
-            group.clone(),
-            channels,
-            retire,
-        ));
+        state.tasks.spawn(subscription_task::run(self.groups.clone(), group.clone(), channels, retire));
         task
     }
 
@@ -239,7 +241,7 @@ impl Subscriptions {
         let task = state.by_group.get(group).filter(|_| !topics.is_empty())?;
         task.topics.send_modify(|all| all.release(topics, holder, params));
         let version = task.topics.borrow().version;
-        self.order().begin(group, version);
+        self.begin(group, version);
         Some((task.replies.clone(), version))
     }
 
@@ -260,7 +262,7 @@ impl Subscriptions {
         let is_idle = state.by_group.get(group).is_none_or(|task| task.topics.borrow().is_empty());
         if is_idle {
             state.by_group.remove(group);
-            self.order().forget(group);
+            self.order.iter().for_each(|order| order.forget(group));
         }
         is_idle
     }

@@ -3,9 +3,9 @@
 
 use crate::call::attempts::forward_method;
 use crate::errors;
-use crate::known_lists::{GroupEntries, ListKind, read_last_known};
-use crate::session::context::SessionState;
-use crate::session::invocation::Invocation;
+use crate::names::known_lists::{GroupEntries, ListKind, read_last_known};
+use crate::session::context::Invocation;
+use crate::session::requester::Requester;
 use base::blocking;
 use futures_util::future::join_all;
 use std::time::Duration;
@@ -31,7 +31,7 @@ const PAGE_SIZE: usize = 1000;
 pub async fn list(
     invocation: &Invocation,
     kind: &'static ListKind,
-    merge: impl FnOnce(&SessionState, &GroupEntries) -> Vec<Raw> + Send + 'static,
+    merge: impl FnOnce(&Requester, &GroupEntries) -> Vec<Raw> + Send + 'static,
 ) -> Reply {
     if let Some(group) = invocation.group()? {
         let params = invocation.params_without_group();
@@ -39,9 +39,9 @@ pub async fn list(
     }
     let lists = current(invocation.groups(), kind).await;
     let bytes: usize = lists.iter().map(|(_, entries)| entries.definition_bytes()).sum();
-    let (session, params) = (invocation.context.session.clone(), invocation.params.clone());
+    let (requester, params) = (invocation.context.requester.clone(), invocation.params.clone());
     let page = blocking::run_on(params.len().saturating_add(bytes), move || {
-        page(&params, kind, merge(&session, &lists))
+        page(&params, kind, merge(&requester, &lists))
     })
     .await;
     page.unwrap_or_else(|_| Err(errors::lists_took_too_long().into()))
@@ -97,11 +97,9 @@ fn page(params: &Raw, kind: &ListKind, entries: Vec<Raw>) -> Reply {
     let begin = match raw::get(params, "cursor").filter(|cursor| !matches!(&cursor[..], b"null" | b"\"\"")) {
         None => 0,
         Some(cursor) => {
-            let index: Option<usize> =
-                serde_json::from_slice::<String>(&cursor).ok().and_then(|index| index.parse().ok());
-            index
-                .filter(|index| *index <= entries.len() && *index > 0)
-                .ok_or_else(|| Raw::from(errors::invalid_params("unknown cursor")))?
+            let index = serde_json::from_slice::<String>(&cursor).ok().and_then(|index| index.parse().ok());
+            let index = index.filter(|index| (1..=entries.len()).contains(index));
+            index.ok_or_else(|| Raw::from(errors::invalid_params("unknown cursor")))?
         }
     };
     let end = entries.len().min(begin + PAGE_SIZE);

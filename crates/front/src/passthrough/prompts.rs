@@ -1,16 +1,18 @@
-//! `prompts/*`: the prompts of all groups under exposed names.
+//! `prompts/*`: the prompts of all groups under exposed names. `completion/complete` goes to the group of the prompt or of
+//! the resource template that `params.ref` names.
 
-use super::aggregate;
+use super::{aggregate, uri_lookup};
 use crate::ask::acquire::acquire_for_user;
 use crate::call::attempts::forward_method;
-use crate::errors::RpcError;
-use crate::exposed_names::ExposedNames;
-use crate::known_lists::{GroupEntries, ListKind};
-use crate::session::context::SessionState;
-use crate::session::invocation::Invocation;
-use crate::{errors, exposed_names, known_lists, lookup};
+use crate::errors::{self, RpcError};
+use crate::names::exposed_names::{self, ExposedNames};
+use crate::names::known_lists::{self, GroupEntries, ListKind};
+use crate::names::lookup;
+use crate::session::context::Invocation;
+use crate::session::requester::Requester;
 use upstream::catalog::list_limits::CatalogList;
 use upstream::{Catalog, Need, Upstream};
+use wire::object::Object;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
@@ -21,7 +23,7 @@ use wire::{Raw, Reply, raw};
 ///
 /// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation, ours: Raw) -> Reply {
-    let merge = |_: &SessionState, lists: &GroupEntries| {
+    let merge = |_: &Requester, lists: &GroupEntries| {
         let names = names_of(lists);
         let mut merged = vec![ours];
         for (group, entries) in lists {
@@ -56,7 +58,7 @@ pub async fn get(invocation: Invocation) -> Reply {
 ///
 /// Fails if `params.group` names no group, or if no group may have the prompt. If groups of its prefix could not be
 /// connected, the error says why the last of them could not.
-pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(Upstream, String), Raw> {
+async fn find_owner(invocation: &Invocation, name: &str) -> Result<(Upstream, String), Raw> {
     if let Some(group) = invocation.group()? {
         return Ok((group, name.to_owned()));
     }
@@ -92,10 +94,10 @@ pub(super) async fn find_owner(invocation: &Invocation, name: &str) -> Result<(U
 /// It took too long.
 async fn find_known(invocation: &Invocation, name: &str) -> Result<Option<(Upstream, String)>, RpcError> {
     let exposed = name.to_owned();
-    let find = move |session: &SessionState| {
-        let names = names_of(&known_lists::entries(&session.groups, &ListKind::PROMPTS));
+    let find = move |requester: &Requester| {
+        let names = names_of(&known_lists::entries(requester.groups(), &ListKind::PROMPTS));
         let (group, name) = names.resolve(&exposed)?;
-        Some((session.groups.get(&group)?, name))
+        Some((requester.groups().get(&group)?, name))
     };
     invocation.context.run_on_lists(find).await
 }
@@ -106,4 +108,58 @@ fn names_of(lists: &GroupEntries) -> ExposedNames {
         .flat_map(|(group, entries)| entries.iter().map(move |entry| (group, entry.key.as_str())));
     let names: Vec<_> = lists.iter().map(|(group, _)| group.clone()).collect();
     ExposedNames::new(&names, pairs)
+}
+
+/// `completion/complete`.
+///
+/// # Errors
+///
+/// `params.ref` is missing, wrong or ambiguous; its group is not found; or those of `forward_method`.
+pub async fn complete(invocation: Invocation) -> Reply {
+    let reference =
+        raw::get(&invocation.params, "ref").ok_or_else(|| errors::invalid_params("params.ref is missing"))?;
+    // Its server must find the same reference in it.
+    let members =
+        Object::parse(&reference).map_or(Ok(()), |object| object.check_spelling(&["type", "name", "uri"]));
+    members.map_err(|member| errors::ambiguous_params(&member))?;
+    let (group, key, value) = match raw::get_str(&reference, "type").as_deref() {
+        Some("ref/prompt") => {
+            let name = raw::get_str(&reference, "name");
+            let name = name.ok_or_else(|| errors::invalid_params("params.ref.name must be a string"))?;
+            let (group, name) = find_owner(&invocation, &name).await?;
+            (group, "name", name)
+        }
+        Some("ref/resource") => {
+            let uri = raw::get_str(&reference, "uri");
+            let uri = uri.ok_or_else(|| errors::invalid_params("params.ref.uri must be a string"))?;
+            let (group, uri) = find_template_owner(&invocation, &uri).await?;
+            (group, "uri", uri)
+        }
+        _ => return Err(errors::invalid_params("params.ref.type must be ref/prompt or ref/resource").into()),
+    };
+    let reference = raw::set_str(&reference, key, &value);
+    let params = raw::set(&invocation.params_without_group(), "ref", &reference);
+    forward_method(&invocation.context, &group, Method::CompletionComplete, params).await
+}
+
+/// Returns the group that lists exactly this template, else the owner of a URI of this form, in what is known now.
+///
+/// # Errors
+///
+/// There is none, several groups named the URI, `params.group` names no group, or it took too long.
+async fn find_template_owner(invocation: &Invocation, uri: &str) -> Result<(Upstream, String), Raw> {
+    if raw::get(&invocation.params, "group").is_none() {
+        let template = uri.to_owned();
+        let find = move |requester: &Requester| {
+            let lists = known_lists::entries(requester.groups(), &ListKind::TEMPLATES);
+            let owner = lists.iter().find(|(_, entries)| entries.has(&template))?;
+            requester.groups().get(&owner.0)
+        };
+        if let Some(group) = invocation.context.run_on_lists(find).await? {
+            return Ok((group, uri.to_owned()));
+        }
+    }
+    uri_lookup::find_known_owner(invocation, uri)
+        .await?
+        .ok_or_else(|| errors::invalid_params(format!("unknown resource: {}", errors::shown(uri))).into())
 }

@@ -3,12 +3,13 @@
 use super::uri_lookup::Candidate;
 use super::{aggregate, uri_lookup};
 use crate::call::attempts::forward_method;
-use crate::known_lists::{GroupEntries, ListKind};
+use crate::errors;
+use crate::names::known_lists::{GroupEntries, ListKind};
+use crate::names::{known_lists, uri_owner};
 use crate::results::content::ToolResult;
 use crate::results::{URI_PREFIX, preview};
-use crate::session::context::SessionState;
-use crate::session::invocation::Invocation;
-use crate::{errors, known_lists, uri_owner};
+use crate::session::context::Invocation;
+use crate::session::requester::Requester;
 use config::GroupName;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
@@ -19,8 +20,8 @@ use wire::{Raw, Reply, raw};
 ///
 /// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation, ours: Option<Raw>) -> Reply {
-    let merge = |session: &SessionState, lists: &GroupEntries| {
-        let claims = known_lists::claims(&session.groups);
+    let merge = |requester: &Requester, lists: &GroupEntries| {
+        let claims = known_lists::claims(requester.groups());
         let merged = uri_owner::merge(lists, &claims, ListKind::RESOURCES.list.key());
         ours.into_iter().chain(merged).collect()
     };
@@ -34,7 +35,7 @@ pub async fn list(invocation: Invocation, ours: Option<Raw>) -> Reply {
 /// See [`list`].
 pub async fn templates(invocation: Invocation) -> Reply {
     let merge =
-        |_: &SessionState, lists: &GroupEntries| uri_owner::merge(lists, &[], ListKind::TEMPLATES.list.key());
+        |_: &Requester, lists: &GroupEntries| uri_owner::merge(lists, &[], ListKind::TEMPLATES.list.key());
     aggregate::list(&invocation, &ListKind::TEMPLATES, merge).await
 }
 
@@ -63,7 +64,8 @@ pub async fn read(invocation: Invocation) -> Reply {
 ///
 /// There is none, and no group can have the URI.
 async fn read_stored(invocation: &Invocation, id: &str, uri: &str) -> Option<Reply> {
-    if let Some(stored) = invocation.context.session.results.get(id).await
+    if let Some(session) = invocation.context.session()
+        && let Some(stored) = session.results.get(id).await
         && let Some(result) = ToolResult::parse(&stored.result)
     {
         return Some(Ok(preview::contents(&result, uri)));

@@ -6,10 +6,10 @@
 use super::uri_lookup::Candidate;
 use super::{aggregate, uri_lookup};
 use crate::call::attempts::forward_method;
-use crate::known_lists::{GroupEntries, ListKind};
-use crate::session::context::SessionState;
-use crate::session::invocation::Invocation;
-use crate::{known_lists, uri_owner};
+use crate::names::known_lists::{GroupEntries, ListKind};
+use crate::names::{known_lists, uri_owner};
+use crate::session::context::Invocation;
+use crate::session::requester::Requester;
 use config::GroupName;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -31,8 +31,8 @@ pub async fn list(invocation: Invocation) -> Reply {
     if invocation.group()?.is_none() {
         wait_for_discovery(invocation.groups()).await;
     }
-    let merge = |session: &SessionState, lists: &GroupEntries| {
-        let claims = known_lists::resources_and_claims(&session.groups);
+    let merge = |requester: &Requester, lists: &GroupEntries| {
+        let claims = known_lists::resources_and_claims(requester.groups());
         let mut merged = Vec::new();
         for (group, skills) in lists {
             for skill in skills.iter() {

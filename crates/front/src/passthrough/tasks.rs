@@ -4,9 +4,9 @@
 use super::aggregate;
 use crate::call::attempts::forward_method;
 use crate::errors;
-use crate::known_lists::{GroupEntries, ListKind};
-use crate::session::context::SessionState;
-use crate::session::invocation::Invocation;
+use crate::names::known_lists::{GroupEntries, ListKind};
+use crate::session::context::Invocation;
+use crate::session::requester::Requester;
 use base::text::quoted;
 use upstream::connection::task_ids;
 use wire::protocol::methods::Method;
@@ -20,10 +20,7 @@ use wire::{Raw, Reply, raw};
 pub async fn forward(invocation: Invocation, method: Method) -> Reply {
     let known_as = invocation.string("taskId")?;
     let unknown = || Raw::from(errors::invalid_params(format!("unknown task: {}", quoted(&known_as))));
-    let exposed_id = match invocation.context.caller() {
-        Some(caller) => caller.open_task(&known_as).ok_or_else(unknown)?,
-        None => known_as.clone(),
-    };
+    let exposed_id = invocation.context.requester.task_id(&known_as).ok_or_else(unknown)?;
     let (group, id) = task_ids::parse(&exposed_id).ok_or_else(unknown)?;
     let group = invocation.groups().get_by_name(&group).ok_or_else(unknown)?;
     let params = invocation.params_with("taskId", id);
@@ -31,15 +28,15 @@ pub async fn forward(invocation: Invocation, method: Method) -> Reply {
     let reply = forward_method(context, &group, method, params).await;
     if method == Method::TasksResult {
         // An error is the result of a task that failed.
-        context.session.instance.open_tasks.remove(&exposed_id);
+        context.requester.instance.open_tasks.remove(&exposed_id);
         return reply.map(|result| task_ids::expose_related(&group.name, &result));
     }
     let result = task_ids::expose(&group.name, &reply?);
-    context.session.instance.open_tasks.update(&result);
-    match context.caller().and_then(|_| raw::get(&result, "taskId")) {
+    context.requester.instance.open_tasks.update(&result);
+    match exposed_id != known_as && raw::get(&result, "taskId").is_some() {
         // The client knows the task by the id that it sent.
-        Some(_) => Ok(raw::set_str(&result, "taskId", &known_as)),
-        None => Ok(result),
+        true => Ok(raw::set_str(&result, "taskId", &known_as)),
+        false => Ok(result),
     }
 }
 
@@ -50,7 +47,7 @@ pub async fn forward(invocation: Invocation, method: Method) -> Reply {
 /// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation) -> Reply {
     let group = invocation.group()?;
-    let merge = |_: &SessionState, lists: &GroupEntries| {
+    let merge = |_: &Requester, lists: &GroupEntries| {
         let tasks = lists.iter().flat_map(|(group, entries)| entries.iter().map(move |entry| (group, entry)));
         tasks.map(|(group, entry)| task_ids::expose(group, &entry.definition)).collect()
     };

@@ -5,11 +5,11 @@ use super::uri_lookup;
 use super::uri_lookup::Candidate;
 use crate::call::attempts::forward_method;
 use crate::client::Client;
-use crate::client::listener::Listener;
+use crate::client::notifications::Listener;
 use crate::errors::{self, RpcError};
 use crate::notify::subscription_task::{Holder, Topic};
 use crate::notify::subscriptions::{Subscriptions, TopicGuard};
-use crate::session::invocation::Invocation;
+use crate::session::context::Invocation;
 use base::fair::{self, UserShare};
 use config::GroupName;
 use futures_util::future::join_all;
@@ -75,7 +75,7 @@ async fn subscribe_at(
     let (guard, mut replies) = held?;
     let reply = replies.pop().unwrap_or(Ok(EMPTY))?;
     guard.keep();
-    invocation.context.session.client.notifications.add_subscribed(&group.name, &uri, known_as);
+    invocation.context.client().notifications.add_subscribed(&group.name, &uri, known_as);
     Ok(reply)
 }
 
@@ -91,7 +91,7 @@ pub async fn unsubscribe(subscriptions: Arc<Subscriptions>, invocation: Invocati
     subscriptions.end_subscribes(&known_as);
     let topic = |uri: &str| Topic::Resource(uri.into());
     // Meanwhile the URI may belong to another group, or to none.
-    let client = &invocation.context.session.client;
+    let client = invocation.context.client();
     let held = client.notifications.subscribed_at(&known_as).filter(|_| !invocation.params.has("group"));
     let held = held.map(|(group, uri)| (invocation.groups().get(&group).ok_or(group), uri));
     let (group, uri) = match held {
@@ -138,7 +138,7 @@ pub async fn listen(subscriptions: Arc<Subscriptions>, invocation: Invocation, i
     let lists: Vec<_> = LIST_FLAGS.into_iter().filter(|(name, _)| is_set(name)).collect();
     let Wanted { by_group, unlisted } = Wanted::of(&invocation, &filter).await;
 
-    let client = invocation.context.session.client.clone();
+    let client = invocation.context.client().clone();
     let holder = subscriptions.new_holder(Holder::Listen);
     let mut guard = ListenerGuard { client, holder, topics: Vec::new() };
     let mut resources = HashMap::new();
@@ -235,10 +235,7 @@ impl TopicMemory {
 /// was not sealed for the caller is left out.
 fn task_ids_of(invocation: &Invocation, filter: &Object) -> Vec<(String, String)> {
     let known = strings(filter, "taskIds").into_iter();
-    match invocation.context.caller() {
-        None => known.map(|id| (id.clone(), id)).collect(),
-        Some(caller) => known.filter_map(|id| Some((caller.open_task(&id)?, id))).collect(),
-    }
+    known.filter_map(|id| Some((invocation.context.requester.task_id(&id)?, id))).collect()
 }
 
 /// The resources and tasks of a filter.

@@ -8,18 +8,17 @@
 //! and its answer is the answer.
 
 use crate::ask::acquire::acquire;
-use crate::errors::{LACKS_CAPABILITY, RpcError, UNAVAILABLE};
-use crate::known_lists::{GroupEntries, ListKind};
-use crate::session::context::SessionState;
-use crate::session::invocation::Invocation;
-use crate::uri_owner::Affinity;
-use crate::{errors, known_lists, uri_owner};
+use crate::errors::{self, LACKS_CAPABILITY, RpcError, UNAVAILABLE};
+use crate::names::known_lists::{self, GroupEntries, ListKind};
+use crate::names::uri_owner::{self, Affinity};
+use crate::session::context::Invocation;
+use crate::session::requester::Requester;
 use config::GroupName;
 use std::cmp::Reverse;
 use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use upstream::{GroupManager, Need, Upstream};
+use upstream::{Need, Upstream};
 use wire::protocol::{capability, code, max_bytes};
 use wire::{Raw, Reply, raw};
 
@@ -78,7 +77,7 @@ pub(super) async fn candidates(invocation: &Invocation, uri: &str) -> Result<Vec
     }
     let uri = uri.to_owned();
     let context = invocation.context.with_names(names_in(&uri));
-    let find = move |session: &SessionState| KnownUris::new(&session.groups).unlisted(session, &uri);
+    let find = move |requester: &Requester| KnownUris::new(requester).unlisted(&uri);
     context.run_on_lists(find).await?
 }
 
@@ -94,7 +93,7 @@ fn names_in(uri: &str) -> usize {
 /// It took too long.
 async fn find_owner(invocation: &Invocation, uri: &str) -> Result<Option<Candidate>, RpcError> {
     let (uri, context) = (uri.to_owned(), invocation.context.with_names(names_in(uri)));
-    let find = move |session: &SessionState| KnownUris::new(&session.groups).owner(session, &uri);
+    let find = move |requester: &Requester| KnownUris::new(requester).owner(&uri);
     context.run_on_lists(find).await
 }
 
@@ -202,11 +201,11 @@ pub(super) async fn find_known_owner(
         return Ok(Some((group, uri.to_owned())));
     }
     let (uri, context) = (uri.to_owned(), invocation.context.with_names(names_in(uri)));
-    let find = move |session: &SessionState| {
-        let known = KnownUris::new(&session.groups);
-        let owner = match known.owner(session, &uri) {
+    let find = move |requester: &Requester| {
+        let known = KnownUris::new(requester);
+        let owner = match known.owner(&uri) {
             Some(owner) => Some(owner),
-            None => known.unlisted(session, &uri)?.into_iter().find(|found| found.claim == Claim::Owner),
+            None => known.unlisted(&uri)?.into_iter().find(|found| found.claim == Claim::Owner),
         };
         Ok(owner.map(|Candidate { group, uri, .. }| (group, uri)))
     };
@@ -228,9 +227,9 @@ pub(super) async fn candidates_of_all(
     let context = invocation.context.with_names(uris.iter().map(|uri| names_in(uri)).sum());
     let lacks_owner = {
         let uris = uris.clone();
-        move |session: &SessionState| {
-            let known = KnownUris::new(&session.groups);
-            uris.iter().any(|uri| known.owner(session, uri).is_none())
+        move |requester: &Requester| {
+            let known = KnownUris::new(requester);
+            uris.iter().any(|uri| known.owner(uri).is_none())
         }
     };
     if context.run_on_lists(lacks_owner).await.unwrap_or_default() {
@@ -238,18 +237,18 @@ pub(super) async fn candidates_of_all(
             await_catalog(invocation, &group).await;
         }
     }
-    let find = move |session: &SessionState| find_all(session, uris);
+    let find = move |requester: &Requester| find_all(requester, uris);
     let found = context.run_on_lists(find).await;
     found.unwrap_or_else(|_| unfound.into_iter().map(|uri| (uri, Vec::new())).collect())
 }
 
-fn find_all(session: &SessionState, uris: Vec<String>) -> Vec<(String, Vec<Candidate>)> {
-    let known = KnownUris::new(&session.groups);
+fn find_all(requester: &Requester, uris: Vec<String>) -> Vec<(String, Vec<Candidate>)> {
+    let known = KnownUris::new(requester);
     let mut searches = 0;
     let find = |uri: String| {
-        let found = match known.owner(session, &uri) {
+        let found = match known.owner(&uri) {
             Some(owner) => vec![owner],
-            None => known.unlisted(session, &uri).unwrap_or_default(),
+            None => known.unlisted(&uri).unwrap_or_default(),
         };
         let is_search = found.first().is_some_and(|first| first.claim != Claim::Owner);
         searches += usize::from(is_search);
@@ -284,7 +283,9 @@ impl Contender {
 }
 
 /// The resources and templates that the groups are known to have.
-struct KnownUris {
+struct KnownUris<'r> {
+    /// Who asks.
+    requester: &'r Requester,
     /// The resources with what the groups claim beside them, once that is needed.
     claimed: OnceLock<GroupEntries>,
     /// The resources of each group.
@@ -293,27 +294,25 @@ struct KnownUris {
     templates: GroupEntries,
 }
 
-impl KnownUris {
-    fn new(groups: &GroupManager) -> Self {
-        Self {
-            claimed: OnceLock::new(),
-            resources: known_lists::entries(groups, &ListKind::RESOURCES),
-            templates: known_lists::entries(groups, &ListKind::TEMPLATES),
-        }
+impl<'r> KnownUris<'r> {
+    fn new(requester: &'r Requester) -> Self {
+        let entries = |kind| known_lists::entries(requester.groups(), kind);
+        let (resources, templates) = (entries(&ListKind::RESOURCES), entries(&ListKind::TEMPLATES));
+        Self { requester, claimed: OnceLock::new(), resources, templates }
     }
 
     /// Returns the group that lists a URI or has a template for it, and the URI there.
-    fn owner(&self, session: &SessionState, uri: &str) -> Option<Candidate> {
-        let (group, uri) = self.owner_name(session, uri)?;
-        Some(Candidate::owner(session.groups.get(&group)?, &uri))
+    fn owner(&self, uri: &str) -> Option<Candidate> {
+        let (group, uri) = self.owner_name(uri)?;
+        Some(Candidate::owner(self.requester.groups().get(&group)?, &uri))
     }
 
-    fn owner_name(&self, session: &SessionState, uri: &str) -> Option<(GroupName, String)> {
+    fn owner_name(&self, uri: &str) -> Option<(GroupName, String)> {
         if let Some((group, original)) = uri_owner::parse_rewritten(uri) {
             return Some((GroupName::new(&group), original));
         }
         if uri_owner::keeps_scheme(uri) {
-            let all = self.claimed(session);
+            let all = self.claimed();
             let own = uri_owner::lister(uri, all).map(|group| (group.clone(), uri.to_owned()));
             let prefixed = || uri_owner::parse_kept_scheme(uri, all).map(|(group, own)| (group.clone(), own));
             if let Some(found) = own.or_else(prefixed) {
@@ -324,8 +323,8 @@ impl KnownUris {
         owner.map(|group| (group.clone(), uri.to_owned()))
     }
 
-    fn claimed(&self, session: &SessionState) -> &GroupEntries {
-        self.claimed.get_or_init(|| known_lists::resources_and_claims(&session.groups))
+    fn claimed(&self) -> &GroupEntries {
+        self.claimed.get_or_init(|| known_lists::resources_and_claims(self.requester.groups()))
     }
 
     /// Returns the groups to ask for a URI that no group lists: the one that named it, else those that list similar ones,
@@ -334,12 +333,12 @@ impl KnownUris {
     /// # Errors
     ///
     /// Several groups named the URI.
-    fn unlisted(&self, session: &SessionState, uri: &str) -> Result<Vec<Candidate>, RpcError> {
+    fn unlisted(&self, uri: &str) -> Result<Vec<Candidate>, RpcError> {
         if uri_owner::is_rewritten(uri) || uri_owner::is_reserved(uri) {
             // It names a group that does not exist, or an app of ours.
             return Ok(Vec::new());
         }
-        let mut groups = self.contenders(session, uri);
+        let mut groups = self.contenders(uri);
         let is_claimed = groups.iter().any(Contender::has_claim);
         let is_entitled = |group: &&Contender| group.has_named && (!is_claimed || group.has_claim());
         let entitled: Vec<_> = groups.iter().filter(is_entitled).collect();
@@ -376,13 +375,13 @@ impl KnownUris {
     }
 
     /// Returns the groups that offer resources, with what speaks for them as the owner of a URI.
-    fn contenders(&self, session: &SessionState, uri: &str) -> Vec<Contender> {
-        let origins = session.uri_origins.lock();
-        let named: Vec<_> = origins.groups(uri).collect();
+    fn contenders(&self, uri: &str) -> Vec<Contender> {
+        let origins = self.requester.session().map(|session| session.uri_origins.lock());
+        let named: Vec<_> = origins.iter().flat_map(|origins| origins.groups(uri)).collect();
         let catch_alls: Vec<_> = uri_owner::catch_alls(uri, &self.templates).collect();
-        let groups = session.groups.all().into_iter().filter(may_offer_resources);
+        let groups = self.requester.groups().all().into_iter().filter(may_offer_resources);
         let contender = |group: Upstream| Contender {
-            affinity: self.affinity(session, &group.name, uri),
+            affinity: self.affinity(&group.name, uri),
             has_named: named.contains(&&group.name),
             is_catch_all: catch_alls.contains(&&group.name),
             group,
@@ -391,8 +390,8 @@ impl KnownUris {
     }
 
     /// Returns how much a URI resembles what a group lists.
-    fn affinity(&self, session: &SessionState, group: &GroupName, uri: &str) -> Affinity {
-        let resources = if uri_owner::keeps_scheme(uri) { self.claimed(session) } else { &self.resources };
+    fn affinity(&self, group: &GroupName, uri: &str) -> Affinity {
+        let resources = if uri_owner::keeps_scheme(uri) { self.claimed() } else { &self.resources };
         let lists = [resources, &self.templates].into_iter();
         let entries = lists.flatten().filter(|(name, _)| name == group).flat_map(|(_, list)| list.iter());
         entries.map(|entry| Affinity::between(&entry.key, uri)).max().unwrap_or(Affinity::None)

@@ -1,23 +1,20 @@
-//! Requests that come one by one, each as a session of its own (HTTP). Nothing connects them but what a client carries,
-//! so the next one may reach another process.
+//! Requests that come one by one, each from a requester of its own (HTTP). Nothing connects them but what a client
+//! carries, so the next one may reach another process.
 //!
-//! The same dispatcher and handlers serve them as those of a connection. There are no phases. What needs a connection is
-//! neither advertised nor served.
+//! The same handlers serve them as those of a connection. There are no phases. What needs a connection is neither
+//! advertised nor served.
 
-use super::dispatch::Dispatcher;
-use super::options::SessionOptions;
+use super::clients::RequestClients;
+use super::dispatch::ServedSurface;
 use super::phase::{AdvertisedCapabilities, MethodAvailability};
-use super::request_clients::RequestClients;
-use super::served_instance::ServedInstance;
-use super::stateless::{self, RequestMeta};
-use super::{answer_tools_list, initialize};
+use super::served_instance::{ServedInstance, SessionOptions};
+use super::{initialize, stateless};
 use crate::client::Client;
 use crate::client::attribution::Attribution;
 use crate::errors::{self, RpcError};
 use crate::session::caller::Caller;
-use crate::session::context::SessionState;
 use crate::session::request_span;
-use crate::tools::tool_list;
+use crate::session::requester::{ClientMemory, Requester};
 use base::blocking;
 use std::future::ready;
 use std::sync::Arc;
@@ -33,11 +30,9 @@ use wire::{Raw, Request};
 /// Serves the requests of many clients of one instance.
 pub struct RequestServer {
     /// What all requests share.
-    instance: Arc<ServedInstance>,
+    instance: ServedInstance,
     /// The clients that listen.
     clients: Arc<RequestClients>,
-    /// What the command line chooses.
-    options: SessionOptions,
 }
 
 impl RequestServer {
@@ -47,9 +42,9 @@ impl RequestServer {
         clients: Arc<RequestClients>,
         options: SessionOptions,
     ) -> Arc<Self> {
-        let instance = ServedInstance::new(groups);
+        let instance = ServedInstance::new(groups, options, None);
         clients.set_instance(&instance.state);
-        Arc::new(Self { instance, clients, options })
+        Arc::new(Self { instance, clients })
     }
 
     /// Returns the groups.
@@ -60,14 +55,14 @@ impl RequestServer {
     /// Starts the groups. Returns before they are connected.
     pub async fn start(&self) {
         self.groups().start().await;
-        self.instance.tool_list(self.options.first_list_wait);
+        self.instance.tool_list();
     }
 
     /// Tells the clients that listen which lists change. Never completes.
     pub async fn follow_lists(&self) {
         let groups = self.groups();
-        let list = self.instance.tool_list(self.options.first_list_wait);
-        let mut changes = answer_tools_list::changes(list, groups, true);
+        let list = self.instance.tool_list();
+        let mut changes = list.changes(groups, true);
         changes.known().resources_asked();
         changes.known().prompts_asked();
         loop {
@@ -85,7 +80,7 @@ impl RequestServer {
 
     /// Returns the latest revision that clients are offered.
     pub fn latest_revision(&self) -> &'static str {
-        self.options.latest_revision
+        self.instance.options.latest_revision
     }
 
     /// Returns the definition of a tool by the name under which clients see it. `None` for our own tools and unknown ones,
@@ -112,93 +107,69 @@ impl RequestServer {
         output: Output,
     ) -> Result<ResponseFuture, RpcError> {
         let era = request.era();
-        let method = self.check(&request, era)?;
-        if let Some(answer) = self.answer_here(&request, method, era)? {
-            return Ok(completed(answer, method, era, tool_list::ttl_ms(self.groups())));
-        }
-        let client = Client::new(Peer::new(output).0, Attribution::new(self.groups()), None);
-        if era == Era::Stateless {
-            client.add_capabilities(&RequestMeta::of(&request).capabilities());
-        }
-        let state = SessionState::new(self.instance.state.clone(), client.clone(), Some(caller));
-        let answer = Dispatcher::new(&self.instance, state).dispatch(&mut request, method, era)?;
-        let answer: ResponseFuture = match method {
-            Method::SubscriptionsListen => {
-                let listening = self.clients.listen(client);
-                Box::pin(async move {
-                    let _listening = listening;
-                    answer.await
-                })
-            }
-            _ => answer,
+        // What needs a connection is not advertised.
+        let advertised = AdvertisedCapabilities { connected: false, ..initialize::advertised(self.groups()) };
+        let capabilities = match era {
+            Era::Stateless => Some(stateless::check(&request, self.latest_revision())?),
+            Era::Handshake => None,
         };
-        Ok(completed(answer, method, era, 0))
-    }
-
-    /// Returns the method of the request, if it is served.
-    ///
-    /// # Errors
-    ///
-    /// It does not exist, needs a connection, or the request lacks what each one has to carry.
-    fn check(&self, request: &Request, era: Era) -> Result<Method, RpcError> {
-        let advertised = self.advertised();
-        let availability = match era {
-            Era::Stateless => {
-                RequestMeta::of(request).check(request, self.options.latest_revision)?;
-                MethodAvailability::in_stateless_era(&request.method, advertised)
-            }
-            Era::Handshake => MethodAvailability::in_handshake_era(&request.method, advertised),
-        };
-        match availability {
-            MethodAvailability::Available(Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) => {
-                Err(errors::needs_connection(&request.method))
-            }
-            MethodAvailability::Available(method) => Ok(method),
-            MethodAvailability::NotNegotiated(_) => Err(errors::needs_connection(&request.method)),
-            MethodAvailability::Unknown => Err(errors::unknown_method()),
+        let method = served_method(&request, era, advertised)?;
+        if let Some(result) = self.handshake(&request, method, advertised) {
+            return Ok(request_span::continued(Box::pin(ready(Ok(result)))));
         }
+        let client = Client::new(Peer::new(output).0, Attribution::new(self.groups()));
+        capabilities.iter().for_each(|capabilities| client.add_capabilities(capabilities));
+        if method == Method::SubscriptionsListen {
+            self.clients.listen(&client);
+        }
+        let (instance, memory) = (self.instance.state.clone(), ClientMemory::Carried(caller));
+        let requester = Arc::new(Requester { instance, client, memory });
+        let surface = ServedSurface { advertised, tool_list: self.instance.tool_list(), known: None };
+        self.instance.serve(&requester, &mut request, method, era, surface).map(request_span::continued)
     }
 
-    fn advertised(&self) -> AdvertisedCapabilities {
-        AdvertisedCapabilities { connected: false, ..initialize::advertised(self.groups()) }
-    }
-
-    /// Answers a request that involves no group. `None` for any other.
-    ///
-    /// # Errors
-    ///
-    /// The params of `tools/list` are wrong.
-    fn answer_here(
+    /// Answers a request with which a connection would begin or be checked.
+    fn handshake(
         &self,
         request: &Request,
         method: Method,
-        era: Era,
-    ) -> Result<Option<ResponseFuture>, RpcError> {
-        let groups = self.groups();
-        let result = match method {
-            Method::Ping => Raw::from_static(b"{}"),
+        advertised: AdvertisedCapabilities,
+    ) -> Option<Raw> {
+        match method {
+            Method::Ping => Some(Raw::from_static(b"{}")),
             Method::Initialize => {
                 let params = request.params.clone().unwrap_or_else(Params::empty);
-                let revision = initialize::negotiate(&params, self.options.latest_revision);
-                initialize::initialize_result(revision, groups, self.advertised())
+                let revision = initialize::negotiate(&params, self.latest_revision());
+                Some(initialize::initialize_result(revision, self.groups(), advertised))
             }
-            Method::ServerDiscover => initialize::discover_result(groups, self.advertised()),
-            Method::ToolsList => {
-                let list = self.instance.tool_list(self.options.first_list_wait).clone();
-                let params = request.params.as_deref();
-                return Ok(Some(Box::pin(answer_tools_list::read(groups, list, params, era, |_: &Raw| {})?)));
-            }
-            _ => return Ok(None),
-        };
-        Ok(Some(Box::pin(ready(Ok(result)))))
+            _ => None,
+        }
     }
 }
 
-/// Returns the answer with the members that its era asks for.
-fn completed(answer: ResponseFuture, method: Method, era: Era, ttl_ms: u32) -> ResponseFuture {
-    let answer = match era {
-        Era::Handshake => answer,
-        Era::Stateless => Box::pin(async move { stateless::complete(method, answer.await, ttl_ms) }),
+/// Returns the method of a request, if it is served.
+///
+/// # Errors
+///
+/// It does not exist, or needs a connection.
+fn served_method(
+    request: &Request,
+    era: Era,
+    advertised: AdvertisedCapabilities,
+) -> Result<Method, RpcError> {
+    let availability = match era {
+        Era::Stateless => MethodAvailability::in_stateless_era(&request.method, advertised),
+        Era::Handshake => MethodAvailability::in_handshake_era(&request.method, advertised),
     };
-    request_span::continued(answer)
+    match availability {
+        MethodAvailability::Available(method)
+            if !matches!(method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) =>
+        {
+            Ok(method)
+        }
+        MethodAvailability::Unknown => Err(errors::unknown_method()),
+        MethodAvailability::Available(_) | MethodAvailability::NotNegotiated(_) => {
+            Err(errors::needs_connection(&request.method))
+        }
+    }
 }

@@ -9,61 +9,35 @@ use wire::protocol::methods::Method;
 use wire::protocol::{STATELESS, TASKS_EXTENSION, capability, code, meta};
 use wire::{Raw, Reply, Request, raw};
 
-/// The members of `_meta` that a stateless request carries.
-pub(crate) struct RequestMeta {
-    /// The revision.
-    version: Option<Raw>,
-    /// The capabilities of the client.
-    capabilities: Option<Raw>,
-    /// The least severe log messages that the client wants.
-    log_level: Option<Raw>,
-}
-
-impl RequestMeta {
-    /// Reads the members.
-    pub(crate) fn of(request: &Request) -> Self {
-        let members = request.params.as_ref().and_then(Params::meta);
-        let member = |key| members.as_ref().and_then(|members| members.get(key));
-        Self {
-            version: member(meta::VERSION),
-            capabilities: member(meta::CAPABILITIES),
-            log_level: member(meta::LOG_LEVEL),
-        }
+/// Checks that a request carries everything that it has to, and that its revision is supported. `latest`: the latest
+/// revision that this client is offered. Returns the capabilities of the client.
+///
+/// # Errors
+///
+/// The revision or the capabilities are missing; the revision is not supported; the capabilities are no object; the log
+/// level is unknown; or the request is about tasks, and the client does not declare the extension.
+pub(crate) fn check(request: &Request, latest: &str) -> Result<Raw, RpcError> {
+    let members = request.params.as_ref().and_then(Params::meta);
+    let member = |key: &str| members.as_ref().and_then(|members| members.get(key));
+    let missing = |key| errors::invalid_params(format!("params._meta[{key:?}] is missing"));
+    let version = member(meta::VERSION).ok_or_else(|| missing(meta::VERSION))?;
+    if latest < STATELESS || version != format!("\"{STATELESS}\"").as_bytes() {
+        return Err(errors::unsupported_revision(&version, latest));
     }
-
-    /// Checks that the request carries everything that it has to, and that its revision is supported. `latest`: the
-    /// latest revision that this client is offered.
-    ///
-    /// # Errors
-    ///
-    /// The revision or the capabilities are missing; the revision is not supported; the capabilities are no object; the
-    /// log level is unknown; or the request is about tasks, and the client does not declare the extension.
-    pub(crate) fn check(&self, request: &Request, latest: &str) -> Result<(), RpcError> {
-        let missing = |key| errors::invalid_params(format!("params._meta[{key:?}] is missing"));
-        let version = self.version.as_ref().ok_or_else(|| missing(meta::VERSION))?;
-        if latest < STATELESS || *version != format!("\"{STATELESS}\"").as_bytes() {
-            return Err(errors::unsupported_revision(version, latest));
-        }
-        let capabilities = self.capabilities.as_ref().ok_or_else(|| missing(meta::CAPABILITIES))?;
-        if raw::entries(capabilities).is_none() {
-            let key = meta::CAPABILITIES;
-            return Err(errors::invalid_params(format!("params._meta[{key:?}] must be an object")));
-        }
-        if let Some(level) = &self.log_level {
-            let level = serde_json::from_slice::<String>(level).unwrap_or_default();
-            check_log_level(&level).map_err(errors::invalid_params)?;
-        }
-        let has_tasks = || raw::get(&raw::get(capabilities, "extensions")?, TASKS_EXTENSION);
-        if needs_tasks(request) && has_tasks().is_none() {
-            return Err(errors::missing_capability(json!({ "extensions": { TASKS_EXTENSION: {} } })));
-        }
-        Ok(())
+    let capabilities = member(meta::CAPABILITIES).ok_or_else(|| missing(meta::CAPABILITIES))?;
+    if raw::entries(&capabilities).is_none() {
+        let key = meta::CAPABILITIES;
+        return Err(errors::invalid_params(format!("params._meta[{key:?}] must be an object")));
     }
-
-    /// Returns the capabilities of the client that sent the request.
-    pub(crate) fn capabilities(&self) -> Raw {
-        self.capabilities.clone().unwrap_or(Raw::from_static(b"{}"))
+    if let Some(level) = member(meta::LOG_LEVEL) {
+        let level = serde_json::from_slice::<String>(&level).unwrap_or_default();
+        check_log_level(&level).map_err(errors::invalid_params)?;
     }
+    let has_tasks = || raw::get(&raw::get(&capabilities, "extensions")?, TASKS_EXTENSION);
+    if needs_tasks(request) && has_tasks().is_none() {
+        return Err(errors::missing_capability(json!({ "extensions": { TASKS_EXTENSION: {} } })));
+    }
+    Ok(capabilities)
 }
 
 /// Returns whether a request is about tasks, for which the client has to declare the extension.
@@ -138,7 +112,7 @@ mod tests {
 
     fn error_code(method: &str, params: &str) -> Option<i64> {
         let request = request(method, params);
-        RequestMeta::of(&request).check(&request, STATELESS).err().map(|error| error.code)
+        check(&request, STATELESS).err().map(|error| error.code)
     }
 
     #[test]

@@ -1,126 +1,107 @@
-//! The context of one request of the client: the session it belongs to, its era and its progress.
+//! The context of one request of a client: who makes it, its era, its progress, and how the user can be asked.
 //! It sends requests to upstreams and questions to the user on behalf of that request.
 
-use super::caller::Caller;
 use super::input_required::{self, InputCall};
-use super::instance_state::InstanceState;
-use super::unspent_nonces::UnspentNonces;
-use crate::client::Client;
-use crate::client::client_requests;
+use super::requester::{Requester, SessionState};
+use crate::arguments::text_limits;
+use crate::client::TooManyQuestions;
 use crate::client::input_channels::InputChannel;
 use crate::client::notifications::LogInterest;
-use crate::client::question_limit::TooManyQuestions;
+use crate::client::{Client, client_requests};
 use crate::errors::{self, RpcError};
-use crate::exposed_names::ExposedNames;
-use crate::origins::Origins;
-use crate::results::ResultStore;
+use crate::names::exposed_names::ExposedNames;
+use crate::names::lookup;
 use base::blocking;
 use config::GroupName;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, interval_at};
 use upstream::clients::ClientRequest;
 use upstream::connection::translate;
-use upstream::groups::login_flows::LoginFlows;
-use upstream::{GroupManager, Lease};
+use upstream::{GroupManager, Lease, Upstream};
 use wire::body::Body;
 use wire::params::Params;
 use wire::peer::{CallError, CallOptions, Progress};
 use wire::protocol::methods::{Method, notification};
 use wire::protocol::{Era, capability, meta};
-use wire::{CallReply, Raw, Reply, raw};
+use wire::{CallReply, Frame, Raw, Reply, raw};
 
 /// The number of a call through which the client cannot be asked for input.
 const NO_INPUT_CHANNEL: u64 = 0;
 
-/// What all requests of one session share.
-pub struct SessionState {
-    /// What all sessions of this instance share.
-    pub instance: Arc<InstanceState>,
-    /// The groups of this instance.
-    pub groups: Arc<GroupManager>,
-    /// The client.
-    pub client: Arc<Client>,
-    /// Who makes the request, if the session is a single one. Nothing that the session keeps outlives it then.
-    pub caller: Option<Caller>,
-    /// The approvals that a stateless client may still use.
-    pub(crate) approval_nonces: UnspentNonces,
-    /// The logins that were offered to the user.
-    pub login_flows: LoginFlows,
-    /// Which groups named the URIs in results.
-    pub(crate) uri_origins: Mutex<Origins>,
-    /// The results that are read in parts.
-    pub results: ResultStore,
-}
-
-impl SessionState {
-    /// Creates the state of a new session. `caller`: `None` if the client has a connection.
-    pub fn new(instance: Arc<InstanceState>, client: Arc<Client>, caller: Option<Caller>) -> Arc<Self> {
-        let observer = Arc::downgrade(&instance);
-        client.notifications.observe_tasks(move |task| {
-            if let Some(instance) = observer.upgrade() {
-                instance.open_tasks.update(task);
-            }
-        });
-        Arc::new(Self {
-            groups: instance.groups.clone(),
-            results: ResultStore::new(instance.groups.results_dir()),
-            instance,
-            client,
-            caller,
-            approval_nonces: UnspentNonces::default(),
-            login_flows: LoginFlows::default(),
-            uri_origins: Mutex::default(),
-        })
-    }
+/// How the user can be asked something before a request is answered.
+#[derive(Clone)]
+pub enum UserInput {
+    /// Not at all.
+    None,
+    /// By a request to the client.
+    Requests,
+    /// Through the answer to the request (stateless clients).
+    Answer(InputChannel),
 }
 
 /// The context of one request. Cheap to clone.
 #[derive(Clone)]
 pub struct RequestContext {
-    /// The session of the request.
-    pub session: Arc<SessionState>,
+    /// Who makes the request.
+    pub requester: Arc<Requester>,
     /// The era in which the request was made.
     pub era: Era,
     /// Where progress goes, if the client gave a token.
     pub progress: Option<Progress>,
     /// The least severe log messages that the client wants while the request is open (stateless era).
     log_level: Option<String>,
-    /// Whether the user may be asked something before the answer.
-    pub may_request_input: bool,
-    /// How a stateless client can be asked for input.
-    pub(crate) input_channel: Option<InputChannel>,
+    /// How the user can be asked something.
+    pub(crate) input: UserInput,
     /// How many bytes of the request, and of catalogs that are read more than once for it, are worked on.
     request_bytes: usize,
 }
 
 impl RequestContext {
-    /// Creates the context of a request with these params. The request may not ask the user and has no input channel
-    /// until the caller sets these.
-    pub fn new(session: Arc<SessionState>, era: Era, params: &Params) -> Self {
+    /// Creates the context of a request with these params.
+    pub fn new(requester: Arc<Requester>, era: Era, params: &Params, input: UserInput) -> Self {
         let meta = params.meta();
         let member = |key| meta.as_ref().and_then(|meta| meta.get(key));
         let log_level = member(meta::LOG_LEVEL).filter(|_| era == Era::Stateless);
         Self {
             era,
             progress: member("progressToken")
-                .map(|token| Progress::new(session.client.peer().output().clone(), token)),
+                .map(|token| Progress::new(requester.client.peer().output().clone(), token)),
             log_level: log_level.and_then(|level| serde_json::from_slice(&level).ok()),
-            may_request_input: false,
-            input_channel: None,
+            input,
             request_bytes: params.len(),
-            session,
+            requester,
         }
     }
 
-    /// Returns who makes the request, if it is a session of its own.
-    pub fn caller(&self) -> Option<&Caller> {
-        self.session.caller.as_ref()
+    /// Returns the groups of this instance.
+    pub fn groups(&self) -> &Arc<GroupManager> {
+        self.requester.groups()
     }
 
-    /// Returns the groups of this instance.
-    pub fn groups(&self) -> &GroupManager {
-        &self.session.groups
+    /// Returns the client.
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.requester.client
+    }
+
+    /// Returns what is remembered of the client; `None` if that is carried by the client.
+    pub(crate) fn session(&self) -> Option<&SessionState> {
+        self.requester.session()
+    }
+
+    /// Returns whether the user may be asked something before the answer.
+    pub(crate) fn may_ask(&self) -> bool {
+        !matches!(self.input, UserInput::None)
+    }
+
+    fn input_channel(&self) -> Option<&InputChannel> {
+        match &self.input {
+            UserInput::Answer(channel) => Some(channel),
+            UserInput::None | UserInput::Requests => None,
+        }
     }
 
     /// Returns the context for work that goes through the lists of the groups for each of so many names. A URI counts
@@ -137,11 +118,11 @@ impl RequestContext {
     /// It took too long.
     pub async fn run_on_lists<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&SessionState) -> T + Send + 'static,
+        work: impl FnOnce(&Requester) -> T + Send + 'static,
     ) -> Result<T, RpcError> {
-        let session = self.session.clone();
-        let bytes = self.request_bytes.saturating_add(session.groups.catalog_bytes());
-        let done = blocking::run_on(bytes, move || work(&session)).await;
+        let requester = self.requester.clone();
+        let bytes = self.request_bytes.saturating_add(self.groups().catalog_bytes());
+        let done = blocking::run_on(bytes, move || work(&requester)).await;
         done.map_err(|_| errors::lists_took_too_long())
     }
 
@@ -151,7 +132,7 @@ impl RequestContext {
     ///
     /// Making the table took too long.
     pub(crate) async fn exposed_names(&self) -> Result<Arc<ExposedNames>, RpcError> {
-        let names = self.session.instance.names.get(&self.session.groups).await;
+        let names = self.requester.instance.names.get(self.groups()).await;
         names.map_err(|_| errors::lists_took_too_long())
     }
 
@@ -167,10 +148,10 @@ impl RequestContext {
     }
 
     fn elicitation(&self) -> Option<Raw> {
-        match &self.input_channel {
-            _ if self.caller().is_some() => None,
-            Some(channel) => raw::get(&channel.capabilities, capability::ELICITATION),
-            None => self.session.client.capabilities.get(capability::ELICITATION),
+        match &self.input {
+            UserInput::None => None,
+            UserInput::Requests => self.client().capabilities.get(capability::ELICITATION),
+            UserInput::Answer(channel) => raw::get(&channel.capabilities, capability::ELICITATION),
         }
     }
 
@@ -181,7 +162,7 @@ impl RequestContext {
     ///
     /// Too many questions about the group wait for the user.
     pub(crate) async fn elicit(&self, group: &GroupName, params: Value) -> Result<Reply, TooManyQuestions> {
-        let client = &self.session.client;
+        let client = self.client();
         let _permit = client.questions.acquire(group).await?;
         let request = ClientRequest {
             group: group.clone(),
@@ -190,7 +171,7 @@ impl RequestContext {
             call: None,
             progress: None,
         };
-        Ok(client_requests::deliver(client, self.input_channel.as_ref(), request).await)
+        Ok(client_requests::deliver(client, self.input_channel(), request).await)
     }
 
     /// Tells a client of the handshake era that a URL elicitation is done. In the stateless era the answer to the
@@ -198,7 +179,7 @@ impl RequestContext {
     pub(crate) fn complete_elicitation(&self, id: &str) {
         if self.era == Era::Handshake {
             let params = json!({ "elicitationId": id }).to_string();
-            self.session.client.peer().notify(notification::ELICITATION_COMPLETE, Some(params.into()));
+            self.client().peer().notify(notification::ELICITATION_COMPLETE, Some(params.into()));
         }
     }
 
@@ -221,11 +202,11 @@ impl RequestContext {
         options.origin = Some(NO_INPUT_CHANNEL);
         // An async function would have the options twice in its future.
         async move {
-            if let Some(order) = self.session.instance.subscription_order.get()
-                && self.caller().is_none()
+            if let Some(session) = self.session()
+                && session.subscription_order.is_used()
             {
                 // Boxed, so that the future of a call that need not wait is small.
-                Box::pin(order.wait(group)).await;
+                Box::pin(session.subscription_order.wait(group)).await;
             }
             match (self.era, lease.era()) {
                 (Era::Handshake, Era::Handshake) => {
@@ -254,7 +235,7 @@ impl RequestContext {
         params: &Body,
         mut options: CallOptions,
     ) -> Result<Reply, CallError> {
-        let client = &self.session.client;
+        let client = self.client();
         let _interest: Option<LogInterest> =
             self.log_level.as_ref().map(|level| client.notifications.add_log_interest(group, level));
         let is_bridged = lease.era() == Era::Stateless && self.era == Era::Handshake;
@@ -269,7 +250,7 @@ impl RequestContext {
         }
         let task = || raw::get_str(&params.join(), "taskId");
         let task = (method == Method::TasksResult).then(task).flatten();
-        let channel = self.input_channel.as_ref();
+        let channel = self.input_channel();
         let registered = channel.map(|channel| client.input_channels.register(group, task, channel.clone()));
         if let Some(registered) = &registered {
             options.origin = Some(registered.number);
@@ -280,5 +261,102 @@ impl RequestContext {
         }
         let call = InputCall { client, channel, group, lease, method, options };
         call.answer(params.join(), Some(reply)).await
+    }
+}
+
+/// A request of the client.
+#[derive(Clone)]
+pub struct Invocation {
+    /// The context of the request.
+    pub context: RequestContext,
+    /// The client's params, a JSON object.
+    pub params: Params,
+}
+
+impl Invocation {
+    /// Returns the groups of this instance.
+    pub fn groups(&self) -> &GroupManager {
+        self.context.groups()
+    }
+
+    /// Returns the group that `params.group` names, in any spelling, if it names one. `null` names none.
+    ///
+    /// # Errors
+    ///
+    /// There is no such group, or the member is no string.
+    pub fn group(&self) -> Result<Option<Upstream>, RpcError> {
+        let name = self.params.get("group").filter(|name| &name[..] != b"null");
+        let Some(name) = name else { return Ok(None) };
+        let name: String = serde_json::from_slice(&name)
+            .map_err(|_| errors::invalid_params("params.group must be a string"))?;
+        lookup::group(self.groups(), &name).map(Some).map_err(errors::invalid_params)
+    }
+
+    /// Returns the params without `group`, which upstreams do not know.
+    pub(crate) fn params_without_group(&self) -> Raw {
+        raw::remove(&self.params, "group")
+    }
+
+    /// Returns the params without `group`, with a string member replaced.
+    pub fn params_with(&self, key: &str, value: &str) -> Raw {
+        raw::set_str(&self.params_without_group(), key, value)
+    }
+
+    /// Returns a string member of the params, whose length was checked before the request was dispatched.
+    ///
+    /// # Errors
+    ///
+    /// The member is missing or not a string.
+    pub fn string(&self, key: &str) -> Result<String, RpcError> {
+        debug_assert!(text_limits::is_checked(key), "{key} has no limit");
+        let text = self.params.get_str(key).map(Cow::into_owned);
+        text.ok_or_else(|| errors::invalid_params(format!("params.{key} must be a string")))
+    }
+}
+
+/// The interval between two notifications.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Sends progress to a client while its request waits for something else than the server's answer.
+pub struct WaitProgress<'a> {
+    /// Where progress goes, if the client gave a token.
+    progress: Option<&'a Progress>,
+    /// The value that was sent last.
+    value: f64,
+}
+
+impl<'a> WaitProgress<'a> {
+    /// Progress for a request; `None` if the client gave no token.
+    pub fn new(progress: Option<&'a Progress>) -> Self {
+        Self { progress, value: -16.0 }
+    }
+
+    /// Waits for `done` and returns its output. Sends `message` every five seconds until then, if the client gave a
+    /// token.
+    pub async fn during<T>(&mut self, message: &str, done: impl Future<Output = T>) -> T {
+        let mut done = pin!(done);
+        let Some(progress) = self.progress else { return done.await };
+        let started = Instant::now();
+        let mut due = interval_at(started + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut done => return outcome,
+                _ = due.tick() => {
+                    let seconds = started.elapsed().as_secs();
+                    self.send(progress, &format!("{message} ({seconds} s so far)"));
+                }
+            }
+        }
+    }
+
+    /// Sends a notification. The value grows with each notification, as it must, and stays below 0, so that the
+    /// server's own progress continues from there.
+    fn send(&mut self, progress: &Progress, message: &str) {
+        let Some(token) = progress.token() else { return };
+        self.value /= 2.0;
+        let params = json!({ "progress": self.value, "message": message });
+        let params = raw::set(&params.to_string().into(), "progressToken", &token);
+        progress.output.send(Frame::notification(notification::PROGRESS, Some(params)));
     }
 }

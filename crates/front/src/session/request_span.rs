@@ -43,8 +43,8 @@ pub(crate) fn record_group(group: &GroupName) {
 
 /// Notes the tool that the current request calls, and its group.
 pub(crate) fn record_tool(group: &GroupName, tool: &str) {
-    record_group(group);
     if let Some(span) = current() {
+        span.record("group", tracing::field::display(group));
         span.record("tool", tracing::field::display(LogText(tool.as_bytes())));
     }
 }

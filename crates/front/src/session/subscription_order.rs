@@ -2,8 +2,9 @@
 //! subscription, so later requests wait until it is sent. They do not wait for the server's reply.
 
 use config::GroupName;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -15,8 +16,8 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 /// Which changes of one client's subscriptions were sent to the groups.
 #[derive(Default)]
 pub struct SubscriptionOrder {
-    /// The last version of each group's topics, and the last one that was sent.
-    versions: Mutex<HashMap<GroupName, SentVersions>>,
+    /// The last version of each group's topics, and the last one that was sent. Empty before the first subscription.
+    versions: OnceLock<Mutex<HashMap<GroupName, SentVersions>>>,
     /// Wakes the requests that wait.
     changed: Notify,
 }
@@ -28,14 +29,23 @@ struct SentVersions {
 }
 
 impl SubscriptionOrder {
+    /// Returns whether there was a subscription, after which requests may have to wait.
+    pub fn is_used(&self) -> bool {
+        self.versions.get().is_some()
+    }
+
+    fn versions(&self) -> MutexGuard<'_, HashMap<GroupName, SentVersions>> {
+        self.versions.get_or_init(Mutex::default).lock()
+    }
+
     /// Notes that a version of a group's topics is to be sent.
     pub fn begin(&self, group: &GroupName, version: u64) {
-        self.versions.lock().entry(group.clone()).or_default().wanted = version;
+        self.versions().entry(group.clone()).or_default().wanted = version;
     }
 
     /// Notes that everything up to a version was sent.
     pub fn sent(&self, group: &GroupName, version: u64) {
-        if let Some(versions) = self.versions.lock().get_mut(group) {
+        if let Some(versions) = self.versions().get_mut(group) {
             versions.sent = version;
         }
         self.changed.notify_waiters();
@@ -43,7 +53,7 @@ impl SubscriptionOrder {
 
     /// Forgets a group whose task has ended; its versions begin again.
     pub fn forget(&self, group: &GroupName) {
-        self.versions.lock().remove(group);
+        self.versions().remove(group);
         self.changed.notify_waiters();
     }
 
@@ -53,7 +63,7 @@ impl SubscriptionOrder {
         let sent = async {
             loop {
                 let changed = self.changed.notified();
-                if self.versions.lock().get(group).is_none_or(|versions| versions.sent >= versions.wanted) {
+                if self.versions().get(group).is_none_or(|versions| versions.sent >= versions.wanted) {
                     return;
                 }
                 changed.await;

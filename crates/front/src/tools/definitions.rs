@@ -1,10 +1,10 @@
 //! The definitions of our own tools, and `instructions`. Models read every text here.
 
-use crate::own_tools::{
+use crate::names::own_tools::{
     CALL_DYNAMIC_TOOL, CALL_DYNAMIC_TOOL_READONLY, GET_DYNAMIC_TOOLS, GET_STATUS, SEARCH_DYNAMIC_TOOLS,
     SHOW_STATUS, STATUS_DATA,
 };
-use crate::status_page;
+use crate::tools::status_page;
 use base::text::{CHARACTERS_PER_TOKEN, name, one_line, shorten};
 use serde_json::{Value, json};
 

@@ -1,17 +1,15 @@
 //! `get_dynamic_tools`: which tools of a group are described, and in how much detail.
 
-use super::broken_groups::BrokenGroups;
-use super::render;
-use super::render::ToolEntry;
+use super::group_status::BrokenGroups;
+use super::render::{self, ToolEntry, UnshownDefinitions};
 use crate::arguments::{DescribeArguments, Detail};
 use crate::ask::acquire::acquire_for_user;
-use crate::call::large_results::DEFAULT_PART;
-use crate::call::stored_result;
-use crate::errors::LISTS_TOOK_TOO_LONG;
+use crate::call::{large_results, stored_result};
+use crate::errors::{LISTS_TOOK_TOO_LONG, changed_tools, tool_errors};
+use crate::names::lookup;
+use crate::names::spelling::Match;
 use crate::results::preview;
 use crate::session::context::RequestContext;
-use crate::spelling::Match;
-use crate::{changed_tools, lookup, tool_errors};
 use base::blocking;
 use base::text::CHARACTERS_PER_TOKEN;
 use config::OWN_GROUP;
@@ -65,21 +63,19 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
     if let Some(catalog) = group.snapshot().catalog.clone() {
         // A cached catalog may be outdated, so it may answer a request but never reject it.
         let may_reject = matches!(catalog.source, CatalogSource::Live(_));
-        match answer(group, catalog, arguments, budget).await? {
-            Answer::Complete(description) => return Ok(description.store_rest(context).await),
-            Answer::Incomplete(outcome) if may_reject => return Ok(outcome?.store_rest(context).await),
-            Answer::Incomplete(_) | Answer::DefinitionsLost => {}
+        if let Some(answer) = answer(group, catalog, arguments, budget).await?
+            && (answer.is_complete || may_reject)
+        {
+            return Ok(answer.description?.store_rest(context).await);
         }
     }
     let acquired = acquire_for_user(context, group.clone(), Need::Tools).await;
     let (group, _lease) = acquired.map_err(|unavailable| unavailable.for_model())?;
     let catalog =
         group.snapshot().catalog.clone().ok_or("The tools of this group are not known yet; call again.")?;
-    match answer(&group, catalog, arguments, budget).await? {
-        Answer::Complete(description) => Ok(description.store_rest(context).await),
-        Answer::Incomplete(outcome) => Ok(outcome?.store_rest(context).await),
-        Answer::DefinitionsLost => Err("The definitions are not known yet; call again.".to_owned()),
-    }
+    let answer = answer(&group, catalog, arguments, budget).await?;
+    let answer = answer.ok_or("The definitions are not known yet; call again.")?;
+    Ok(answer.description?.store_rest(context).await)
 }
 
 /// Finds the group and the tool if `name`, which is no group's, is the name of a tool, in any spelling, with or without its
@@ -87,7 +83,7 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
 /// of a group, returns that group and the rest: the group may not have such a tool. `None` if nothing fits, if several tools
 /// may be meant, or if it took too long.
 async fn tool_named_as_group(context: &RequestContext, name: String) -> Option<(Upstream, String)> {
-    let found = context.run_on_lists(move |session| lookup::misspelled(&session.groups.all(), &name));
+    let found = context.run_on_lists(move |requester| lookup::misspelled(&requester.groups().all(), &name));
     found.await.ok()?.ok()?
 }
 
@@ -110,37 +106,33 @@ fn list_groups(groups: &GroupManager) -> String {
 }
 
 /// What one catalog says about the tools.
-enum Answer {
-    /// The catalog has all of them.
-    Complete(Description),
-    /// The catalog lacks some of the named tools. This is the result, or the text for the model, unless another catalog
-    /// has them.
-    Incomplete(Result<Description, String>),
-    /// The cache has the names but has lost the definitions.
-    DefinitionsLost,
+struct Answer {
+    /// The result, or the text for the model.
+    description: Result<Description, String>,
+    /// Whether the catalog has all of the named tools. If not, another catalog may have them.
+    is_complete: bool,
 }
 
 /// The text for the model about the tools that it asked for.
 struct Description {
     text: String,
-    /// The definitions of named tools that did not fit in the text, as a result that can be stored, and how a text
-    /// introduces the way to read it.
-    rest: Option<(Raw, String)>,
+    /// The definitions of named tools that did not fit in the text.
+    rest: Option<UnshownDefinitions>,
 }
 
 impl Description {
-    /// Stores what did not fit, and returns the text, which says how to read that. If it cannot be stored, the text
-    /// does not mention it.
+    /// Stores what did not fit, and returns the text, which says how to read that, or how to ask for it if it cannot be
+    /// stored.
     async fn store_rest(self, context: &RequestContext) -> String {
-        let Some((rest, introduction)) = self.rest else { return self.text };
-        match context.session.results.add(&rest, DEFAULT_PART).await {
+        let Some(UnshownDefinitions { result, introduction, by_name }) = self.rest else { return self.text };
+        match large_results::keep(context, &result, None).await {
             Some(id) => format!("{}\n{introduction}{}", self.text, preview::how_to_read(&id, "select")),
-            None => self.text,
+            None => format!("{}\n{by_name}", self.text),
         }
     }
 }
 
-/// Writes what a catalog says about the tools.
+/// Writes what a catalog says about the tools. `None`: the cache has the names but has lost the definitions.
 ///
 /// # Errors
 ///
@@ -150,7 +142,7 @@ async fn answer(
     catalog: Arc<Catalog>,
     arguments: &DescribeArguments,
     budget: usize,
-) -> Result<Answer, String> {
+) -> Result<Option<Answer>, String> {
     let (group, arguments) = (group.clone(), arguments.clone());
     // Each name may be compared with those of all tools.
     let names = arguments.tools.as_ref().map_or(1, Vec::len);
@@ -161,7 +153,12 @@ async fn answer(
     .map_err(|_| LISTS_TOOK_TOO_LONG.to_owned())
 }
 
-fn write_answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArguments, budget: usize) -> Answer {
+fn write_answer(
+    group: &Upstream,
+    catalog: &Catalog,
+    arguments: &DescribeArguments,
+    budget: usize,
+) -> Option<Answer> {
     let snapshot = group.snapshot();
     let is_shown = |tool: &&Tool| snapshot.rules.allows(&tool.name) && !tool.app_only;
     let tools: Vec<_> = catalog.tools.iter().filter(is_shown).collect();
@@ -182,9 +179,7 @@ fn write_answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArgumen
     let text = if arguments.detail == Some(Detail::Stub) {
         render::stubs(head, &chosen, &group.name)
     } else {
-        if catalog.definitions().is_none() {
-            return Answer::DefinitionsLost;
-        }
+        drop(catalog.definitions()?);
         let find = |tool: &&Tool| {
             let place = catalog.place(&tool.name)?;
             Some((catalog.tools.get(place)?, catalog.definition(place)?))
@@ -196,7 +191,7 @@ fn write_answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArgumen
             }
             Some(_) => {
                 let definitions = render::definitions(head, &entries);
-                rest = definitions.stored().filter(|_| arguments.tools.is_some());
+                rest = definitions.unshown(&group.name).filter(|_| arguments.tools.is_some());
                 if rest.is_some() { definitions.text } else { definitions.with_hint(&group.name) }
             }
             None => within_budget(budget, head, &entries, group),
@@ -212,11 +207,13 @@ fn write_answer(group: &Upstream, catalog: &Catalog, arguments: &DescribeArgumen
         Some(line) => format!("{text}\n{line}"),
         None => text,
     };
-    match missing.is_empty() {
-        true => Answer::Complete(Description { text, rest }),
-        false if chosen.is_empty() => Answer::Incomplete(Err(missing)),
-        false => Answer::Incomplete(Ok(Description { text: format!("{text}\n{missing}"), rest })),
-    }
+    let is_complete = missing.is_empty();
+    let description = match is_complete {
+        true => Ok(Description { text, rest }),
+        false if chosen.is_empty() => Err(missing),
+        false => Ok(Description { text: format!("{text}\n{missing}"), rest }),
+    };
+    Some(Answer { description, is_complete })
 }
 
 /// Returns the named tools in that order, or all; and an error text for names that no tool has.

@@ -1,16 +1,19 @@
-//! One group in `get_status`, as text and as JSON.
+//! One group in `get_status`, as text and as JSON, and what the user can do about it: commands that the status page offers
+//! to copy. They are made of words of ours and of names that a shell takes as they are, never of texts of servers.
 
-use crate::changed_tools;
+use crate::errors::changed_tools;
 use base::clock::{in_largest_unit, rounded, unix_time_s};
-use base::text::{one_line, shorten};
+use base::text::{one_line, shell_word, shorten};
+use config::{Endpoint, GroupName};
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 use upstream::catalog::CatalogSource;
-use upstream::groups::login_flows::LoginFlows;
 use upstream::groups::surface::Note;
 use upstream::pins::changes::{PinProblem, ToolChanges};
-use upstream::{Snapshot, State, Upstream};
+use upstream::{GroupManager, Snapshot, State, Upstream, UpstreamError};
 
 /// How many changed tools of a group the `structuredContent` has.
 const MAX_CHANGED_TOOLS: usize = 100;
@@ -21,7 +24,7 @@ const MAX_TOOL_NAME: usize = 256;
 pub(super) fn group_json(
     group: &Upstream,
     snapshot: &Snapshot,
-    flows: &LoginFlows,
+    login_url: Option<String>,
     note: Option<&Note>,
 ) -> Value {
     let (error, attempts) = failure(snapshot);
@@ -42,7 +45,7 @@ pub(super) fn group_json(
         "error": error,
         "warnings": snapshot.config_warnings().collect::<Vec<_>>(),
         "note": note.map(Note::to_string),
-        "loginUrl": flows.open_url(group),
+        "loginUrl": login_url,
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "pid": process.map(|process| process.pid),
@@ -77,7 +80,7 @@ pub(super) fn group_json(
 pub(super) fn group_line(
     group: &Upstream,
     snapshot: &Snapshot,
-    flows: &LoginFlows,
+    login_url: Option<String>,
     note: Option<&Note>,
 ) -> String {
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
@@ -116,31 +119,22 @@ pub(super) fn group_line(
     notes.extend(snapshot.findings());
     notes.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
     notes.extend(change_notes(group, snapshot));
-    let url = flows.open_url(group);
     notes.extend(
-        url.map(|url| format!("login needed; open this address in a browser on this machine: {url}")),
+        login_url.map(|url| format!("login needed; open this address in a browser on this machine: {url}")),
     );
     notes.iter().for_each(|note| line.push_str(&format!("\n    {note}")));
     line
 }
 
+/// What one of many users learns of a group.
+const FOR_USERS: &str = "group state connecting tools error note server version leftOff changedTools";
+
 /// Returns a group in the `structuredContent` and as text, for one of many users.
 pub(super) fn user_status(group: &Upstream, snapshot: &Snapshot, note: Option<&Note>) -> (Value, String) {
     let (error, _) = failure(snapshot);
-    let info = snapshot.catalog.as_ref().map(|catalog| &catalog.info);
     let left_off = snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text());
-    let json = json!({
-        "group": group.name.as_str(),
-        "state": snapshot.state.name(),
-        "connecting": snapshot.connecting.is_some(),
-        "tools": snapshot.allowed_tools(),
-        "error": error,
-        "note": note.map(Note::to_string),
-        "server": info.and_then(|info| info.title.as_deref()).map(one_line),
-        "version": info.and_then(|info| info.version.as_deref()).map(one_line),
-        "leftOff": snapshot.catalog.as_ref().map(|catalog| catalog.left_off.texts()),
-        "changedTools": changed_tools_json(snapshot, &snapshot.pins.changes()),
-    });
+    let mut all = group_json(group, snapshot, None, note);
+    let json = FOR_USERS.split(' ').map(|key| (key.to_owned(), all[key].take())).collect();
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(tools) = snapshot.allowed_tools() {
         line.push_str(&format!(", {tools} tools"));
@@ -259,4 +253,99 @@ pub(super) fn millis(duration: Duration) -> u64 {
 /// Milliseconds, rounded to a hundredth.
 fn fractional_millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 100_000.0).round() / 100.0
+}
+
+/// What to do, and the command for it.
+fn remedy(what: &str, command: String) -> Value {
+    json!({ "what": what, "command": command })
+}
+
+/// Adds to the status of a group what the page says of it beside `get_status`.
+pub(super) fn add_remedies(status: &mut Value, group: &Upstream, snapshot: &Snapshot) {
+    let error = snapshot.last_failure();
+    status["brief"] = json!(error.map(|error| error.brief()));
+    status["needsLogin"] = json!(error.is_some_and(|error| error.needs_login()));
+    let Some(word) = shell_word(group.name.as_str()) else { return };
+    status["remedies"] = json!(error.map(|error| of_failure(&word, snapshot, error)));
+    status["interruption"] = json!([again("This ends it, and connects the server again", &word)]);
+    if let Some(server) = snapshot.server.as_deref() {
+        let approve = changed_tools::approve_command(&group.name, server, None);
+        status["approval"] = json!([remedy("Review the changes, and accept them", approve)]);
+    }
+}
+
+fn again(what: &str, word: &str) -> Value {
+    remedy(what, format!("dynamic-mcp reconnect {word} --all"))
+}
+
+/// Returns what to do about the failure of a group, whose name is `word` in a shell.
+fn of_failure(word: &str, snapshot: &Snapshot, error: &UpstreamError) -> Vec<Value> {
+    let server = snapshot.server.as_deref();
+    let config = server.map(changed_tools::config_option).unwrap_or_default();
+    let check = |what| remedy(what, format!("dynamic-mcp check {word}{config}"));
+    let is_remote = server.is_some_and(|server| matches!(server.endpoint, Endpoint::Http(_)));
+    match error {
+        _ if error.needs_login() => {
+            vec![remedy("Log in, in a browser", format!("dynamic-mcp login {word}{config}"))]
+        }
+        UpstreamError::Config(_) => {
+            vec![check("Correct the entry; the file is read again when it is saved. This tries it")]
+        }
+        UpstreamError::Launch { .. } => {
+            vec![
+                check("Install the program, or correct the entry. This tries it"),
+                again("Then connect", word),
+            ]
+        }
+        _ if is_remote => {
+            vec![check("Correct its entry. This tries it, step by step"), again("Then connect", word)]
+        }
+        _ => vec![
+            remedy("Read all that it printed", format!("dynamic-mcp logs {word} --all")),
+            check("Correct the cause, in its entry or outside. This tries it"),
+            again("Then connect", word),
+        ],
+    }
+}
+
+/// The length of the error of a group that cannot be used.
+const MAX_ERROR: usize = 400;
+
+/// The groups that cannot be used now, and why in a few words.
+pub(super) struct BrokenGroups(HashMap<GroupName, Cow<'static, str>>);
+
+impl BrokenGroups {
+    /// Creates the groups that cannot be used at the moment.
+    pub(super) fn of(groups: &GroupManager) -> Self {
+        let notes = groups.notes();
+        let brief = |group: &Upstream| {
+            let snapshot = group.snapshot();
+            match &snapshot.state {
+                State::Failed(failure) => Some(failure.error.brief()),
+                // Its last attempt succeeded.
+                _ if snapshot.attempted => None,
+                _ => notes.get(&group.name).map(|note| note.reason.clone()),
+            }
+        };
+        let all = groups.all();
+        Self(all.iter().filter_map(|group| Some((group.name.clone(), brief(group)?))).collect())
+    }
+
+    /// Why a group cannot be used, in a few words. `None` if it can be used.
+    pub(super) fn brief(&self, group: &GroupName) -> Option<&str> {
+        self.0.get(group).map(|brief| &**brief)
+    }
+
+    /// Says why a group cannot be used, if that is so, with the remedy that its error names.
+    pub(super) fn sentence(&self, groups: &GroupManager, name: &GroupName) -> Option<String> {
+        let brief = self.brief(name)?;
+        let error = groups.get(name).and_then(|group| match &group.snapshot().state {
+            State::Failed(failure) => Some(one_line(&failure.error.to_string())),
+            _ => None,
+        });
+        let why = error.map_or_else(|| brief.to_owned(), |error| shorten(&error, MAX_ERROR));
+        Some(format!(
+            "{name} is configured and not available: {why}\nTell the user; get_status has all of it."
+        ))
+    }
 }

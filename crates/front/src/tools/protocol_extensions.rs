@@ -1,21 +1,24 @@
 //! Additions to MCP for programs: `tools/list` with `lazy`, `tools/describe` and
 //! `tools/describe_batch`. They see every known tool as `group__tool`.
 
-use super::tool_list;
+use super::tool_list::{self, ToolList};
 use crate::ask::acquire::acquire;
 use crate::call::found_tool::find_tool;
 use crate::call::resolve;
-use crate::errors::RpcError;
-use crate::known_names::exposed_names;
-use crate::session::context::{RequestContext, SessionState};
-use crate::session::invocation::Invocation;
-use crate::{changed_tools, errors, lookup, own_tools};
+use crate::errors::{self, RpcError, changed_tools};
+use crate::names::exposed_names::exposed_names;
+use crate::names::{lookup, own_tools};
+use crate::notify::list_changes::KnownLists;
+use crate::session::context::Invocation;
+use crate::session::context::RequestContext;
+use crate::session::requester::Requester;
 use base::blocking;
 use config::GroupName;
 use config::tool_rules::Rules;
 use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use upstream::{GroupManager, Need};
 use wire::protocol::Era;
 use wire::{Raw, Reply, raw};
@@ -25,7 +28,7 @@ const MAX_NAMES: usize = 1000;
 
 /// `tools/list` with `lazy`: every known tool as a stub, or with its full definition. In the stateless era no list may
 /// depend on earlier calls, so groups that became known through a call are left out.
-pub fn list(groups: &GroupManager, lazy: bool, era: Era) -> Raw {
+fn list(groups: &GroupManager, lazy: bool, era: Era) -> Raw {
     let surfaces = groups.surfaces();
     let is_listed = |group: &GroupName| era == Era::Handshake || surfaces.contains_key(group);
     if !lazy {
@@ -56,13 +59,41 @@ pub fn list(groups: &GroupManager, lazy: bool, era: Era) -> Raw {
 /// # Errors
 ///
 /// `lazy` is not a boolean.
-pub(crate) fn parse_lazy(params: Option<&Raw>) -> Result<Option<bool>, RpcError> {
+fn parse_lazy(params: Option<&Raw>) -> Result<Option<bool>, RpcError> {
     match params.and_then(|params| raw::get(params, "lazy")).as_deref() {
         None | Some(b"null") => Ok(None),
         Some(b"true") => Ok(Some(true)),
         Some(b"false") => Ok(Some(false)),
         Some(_) => Err(errors::invalid_params("params.lazy must be a boolean")),
     }
+}
+
+/// Reads the list of tools that a request asks for. `known`: the lists as the client
+/// knows them, which then have this one.
+///
+/// # Errors
+///
+/// The params are not those of `tools/list`. The future fails if reading the list took too long.
+pub(crate) fn read_list(
+    list: &ToolList,
+    groups: &Arc<GroupManager>,
+    params: Option<&Raw>,
+    era: Era,
+    known: Option<&KnownLists>,
+) -> Result<impl Future<Output = Reply> + Send + use<>, RpcError> {
+    tool_list::check_params(params)?;
+    let lazy = parse_lazy(params)?;
+    let (list, groups, known) = (list.clone(), groups.clone(), known.cloned());
+    Ok(async move {
+        let listed = match lazy {
+            Some(lazy) => groups.run_on_lists(move |groups| self::list(groups, lazy, era)).await,
+            None => list
+                .result(&groups)
+                .await
+                .inspect(|tools| known.iter().for_each(|known| known.tools_listed(tools))),
+        };
+        listed.map_err(|_| Raw::from(errors::lists_took_too_long()))
+    })
 }
 
 /// `tools/describe`.
@@ -149,7 +180,7 @@ async fn find(
 async fn find_unknown(context: &RequestContext, name: &str) -> Result<Raw, RpcError> {
     // There may be many such names, and other requests wait.
     tokio::task::yield_now().await;
-    let with_page = context.session.client.status_reports().is_some();
+    let with_page = context.requester.status_page().is_some();
     if own_tools::NAMES.contains(&name) || with_page && own_tools::is_of_page(name) {
         let ours = tool_list::our_definition(context.groups(), name, with_page);
         return ours.ok_or_else(|| errors::unknown_tool(name));
@@ -179,10 +210,10 @@ async fn known_definitions(
     names: &[String],
 ) -> Result<HashMap<String, Raw>, RpcError> {
     let (table, names) = (context.exposed_names().await?, names.to_vec());
-    let find = move |session: &SessionState| {
+    let find = move |requester: &Requester| {
         let definition = |name: String| {
             let (group, tool) = table.resolve(&name)?;
-            let snapshot = session.groups.get(&group)?.snapshot();
+            let snapshot = requester.groups().get(&group)?.snapshot();
             if snapshot.refused().contains(&tool) {
                 return None;
             }

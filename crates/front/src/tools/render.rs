@@ -131,6 +131,16 @@ pub struct RenderedDefinitions<'a> {
     pub(crate) unshown: Vec<ToolEntry<'a>>,
 }
 
+/// The definitions of named tools that did not fit in an answer.
+pub struct UnshownDefinitions {
+    /// They, as a result that can be stored.
+    pub(crate) result: Raw,
+    /// How a text introduces the way to read what is stored.
+    pub(crate) introduction: String,
+    /// How to ask for them if they are not stored.
+    pub(crate) by_name: String,
+}
+
 impl RenderedDefinitions<'_> {
     /// Returns the text, which ends with how to ask for the definitions that did not fit.
     pub(crate) fn with_hint(self, group: &GroupName) -> String {
@@ -140,15 +150,18 @@ impl RenderedDefinitions<'_> {
         }
     }
 
-    /// Returns the definitions that did not fit, as a result that can be stored, and how a text introduces the way to
-    /// read it. `None` if all fit.
-    pub fn stored(&self) -> Option<(Raw, String)> {
+    /// Returns the definitions that did not fit; `None` if all fit.
+    pub fn unshown(&self, group: &GroupName) -> Option<UnshownDefinitions> {
         let names = self.unshown.iter().map(|(tool, _)| quoted(&shorten(&tool.name, MAX_NAME)));
         let named = joined_up_to(MAX_NAMED, names);
         let blocks = self.unshown.iter().map(|(_, definition)| text_block(&split_lines(definition)));
         let blocks: Vec<_> = blocks.collect();
         let result = [b"{\"content\":", &raw::array(&blocks)[..], b"}"].concat().into();
-        (!blocks.is_empty()).then(|| (result, format!("Full definitions of {named}: ")))
+        (!blocks.is_empty()).then(|| UnshownDefinitions {
+            result,
+            introduction: format!("Full definitions of {named}: "),
+            by_name: format!("Full definitions: {}", by_name(group)),
+        })
     }
 }
 

@@ -4,10 +4,10 @@
 //! an approval has changed. A group that cannot be used and whose tools are not known is in the index with its name and
 //! description, so that a search for what it is meant to do says why it is missing.
 
-use super::broken_groups::BrokenGroups;
+use super::group_status::BrokenGroups;
 use crate::arguments::SearchQuery;
-use crate::errors::LISTS_TOOK_TOO_LONG;
-use crate::{lookup, tool_errors};
+use crate::errors::{LISTS_TOOK_TOO_LONG, tool_errors};
+use crate::names::lookup;
 use base::blocking;
 use base::text::{name, quoted, shorten, visible};
 use config::GroupName;

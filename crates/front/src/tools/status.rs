@@ -1,11 +1,14 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
-use super::group_status::{group_json, group_line, millis, user_status};
-use super::{remedies, tool_list};
+use super::group_status::{add_remedies, group_json, group_line, millis, user_status};
+use super::tool_list;
+use crate::arguments;
 use crate::ask::login_offer;
+use crate::errors::tool_errors;
+use crate::names::lookup;
 use crate::results::grouped;
 use crate::session::context::RequestContext;
-use crate::{arguments, lookup, tool_errors};
+use crate::session::requester::ClientMemory;
 use base::clock::rounded;
 use base::text::shorten;
 use config::{Config, GroupName};
@@ -35,22 +38,23 @@ pub struct Status {
 /// Answers `get_status`. For a single group that needs a login, the login is started, and its address awaited for five
 /// seconds at most, so that it can be shown.
 pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Raw {
-    let (groups, flows) = (context.groups(), &context.session.login_flows);
+    let groups = context.groups();
     groups.check_approvals().await;
     let all = groups.all();
     let group = arguments::status_group(arguments);
     let group = group.and_then(|name| name.map(|name| lookup::group(groups, &name)).transpose());
     let chosen = match group {
-        Ok(Some(group)) if context.caller().is_some() => vec![group],
         Ok(Some(group)) => {
-            login_offer::start_for_status(&context.session.groups, flows, &group).await;
+            if let Some(session) = context.session() {
+                login_offer::start_for_status(groups, &session.login_flows, &group).await;
+            }
             vec![group]
         }
         Ok(None) => all,
         Err(text) => return tool_errors::result(&text),
     };
     let mut status = for_reader(context, &chosen);
-    let (count, bytes) = context.session.results.size();
+    let (count, bytes) = context.session().map(|session| session.results.size()).unwrap_or_default();
     if count > 0 {
         status.json["storedResults"] = json!({ "count": count, "bytes": bytes });
         status.text.push_str(&format!("\nstored results: {count} ({} bytes)", grouped(bytes)));
@@ -63,9 +67,9 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
 /// Reports the states of `groups` to whoever asks: the owner of the config, or one of many users.
 pub(crate) fn for_reader(context: &RequestContext, groups: &[Upstream]) -> Status {
     let manager = context.groups();
-    match context.caller() {
-        Some(_) => report_for_user(groups, manager),
-        None => report(groups, manager, &context.session.login_flows),
+    match &context.requester.memory {
+        ClientMemory::Session(session) => report(groups, manager, &session.login_flows),
+        ClientMemory::Carried(_) => report_for_user(groups, manager),
     }
 }
 
@@ -77,7 +81,7 @@ pub async fn page_report(manager: &Arc<GroupManager>, flows: &LoginFlows) -> Val
     let last_lines = join_all(all.iter().map(last_lines)).await;
     for (at, (group, lines)) in all.iter().zip(last_lines).enumerate() {
         let of_group = &mut status["groups"][at];
-        remedies::add_to(of_group, group, &group.snapshot());
+        add_remedies(of_group, group, &group.snapshot());
         of_group["stderr"] = json!(lines);
     }
     status["tokens"] = manager.run_on_lists(tool_list::tokens).await.unwrap_or_default();
@@ -120,7 +124,7 @@ fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> St
         "error": error,
         "ready": ready,
         "total": snapshots.len(),
-        "groups": snapshots.iter().map(|(group, s)| group_json(group, s, flows, note_of(group, s))).collect::<Vec<_>>(),
+        "groups": snapshots.iter().map(|(group, s)| group_json(group, s, flows.open_url(group), note_of(group, s))).collect::<Vec<_>>(),
         "disabled": config.disabled.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(),
         "startUpSavedMs": millis(saved),
         "warnings": warnings,
@@ -140,7 +144,7 @@ fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> St
         true => format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()),
     });
     for (group, snapshot) in &snapshots {
-        lines.push(group_line(group, snapshot, flows, note_of(group, snapshot)));
+        lines.push(group_line(group, snapshot, flows.open_url(group), note_of(group, snapshot)));
     }
     if groups.len() == all.len() {
         lines.extend(config.disabled.iter().map(|server| format!("- {}: {server}", server.name)));

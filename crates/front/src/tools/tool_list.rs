@@ -3,18 +3,18 @@
 //! The list depends on the config and on the surface of each group, never on calls that were made. Its bytes stay equal
 //! while nothing changes, because clients' prompt caches depend on them.
 
-use super::definitions;
-use super::definitions::GroupLine;
-use crate::apps::AppUris;
-use crate::client::Client;
-use crate::errors::RpcError;
-use crate::known_names::exposed_names;
-use crate::notify::list_changes::ListContents;
-use crate::{errors, own_tools};
+use super::definitions::{self, GroupLine};
+use crate::errors::{self, RpcError};
+use crate::names::apps::AppUris;
+use crate::names::exposed_names::exposed_names;
+use crate::names::own_tools;
+use crate::notify::list_changes::{ListChanges, ListContents, ReadLists};
+use crate::session::requester::Requester;
 use base::blocking::BlockingError;
 use base::text::CHARACTERS_PER_TOKEN;
 use config::tool_rules::Rules;
 use config::{Config, Mode, SurfaceKind};
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::cell::LazyCell;
@@ -44,8 +44,8 @@ pub(crate) struct ToolList {
     wait_until: Instant,
     /// Whether some group had no surface when the list was first built. Then the flat surface has all our tools.
     incomplete: Arc<OnceLock<bool>>,
-    /// The client, if it decides whether the list has the tools of the status page. Without one it has none.
-    client: Option<Arc<Client>>,
+    /// Who asks, if that decides whether the list has the tools of the status page. Otherwise it has none.
+    requester: Option<Arc<Requester>>,
     /// The last result.
     last: Arc<Mutex<LastList>>,
 }
@@ -67,14 +67,14 @@ impl ToolList {
             version: groups.list_version(),
             wait_until: Instant::now() + wait,
             incomplete: Arc::default(),
-            client: None,
+            requester: None,
             last: Arc::default(),
         }
     }
 
-    /// Returns the list for a client.
-    pub(crate) fn of_client(&self, client: &Arc<Client>) -> Self {
-        Self { client: Some(client.clone()), ..self.clone() }
+    /// Returns the list for a requester.
+    pub(crate) fn of_requester(&self, requester: &Arc<Requester>) -> Self {
+        Self { requester: Some(requester.clone()), ..self.clone() }
     }
 
     /// Returns the result of `tools/list`. It is there at once unless the groups list much, or start-up discovery is
@@ -85,7 +85,7 @@ impl ToolList {
     /// Building it took too long.
     pub(crate) async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
         self.wait_for_discovery(groups).await;
-        let with_page = self.client.as_ref().is_some_and(|client| client.status_reports().is_some());
+        let with_page = self.requester.as_ref().is_some_and(|of| of.status_page().is_some());
         let list = self.built_for((*self.version.borrow(), with_page));
         if let Some(list) = list.get() {
             return Ok(list.clone());
@@ -98,6 +98,15 @@ impl ToolList {
         groups
             .run_on_lists(move |groups| list.get_or_init(|| build(groups, incomplete, with_page)).clone())
             .await
+    }
+
+    /// Returns the lists as a client knows them: as they are now if they are known at once, else not at all. Before the groups
+    /// are started no list is known.
+    pub(crate) fn changes(&self, groups: &Arc<GroupManager>, is_started: bool) -> ListChanges {
+        let (list, of) = (self.clone(), groups.clone());
+        let read: ReadLists = Box::new(move || list.clone().contents(of.clone()).boxed());
+        let known = is_started.then(|| read().now_or_never()).flatten();
+        ListChanges::new(groups.list_version(), known.unwrap_or_default(), read)
     }
 
     /// Returns the result that is built for this; empty until it is built.

@@ -16,11 +16,13 @@
 
 use super::check::{self, ArgumentVerdict, Fit};
 use super::compile::{NodeId, SchemaNode};
-use super::conversion::{container, conversions};
 use super::json::TypeSet;
-use super::parts::{Edit, Part, joined, parts_of};
+use serde::de::IgnoredAny;
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ops::Range;
 use wire::object;
+use wire::scan::Scanner;
 
 /// The depth to which a repair follows nested values and alternatives.
 const MAX_DEPTH: usize = 24;
@@ -357,6 +359,147 @@ fn unwrapped(args: &[u8]) -> Option<Vec<u8>> {
         b'"' => container(&object::str(value)?).filter(|json| json.starts_with(b"{")),
         _ => None,
     }
+}
+
+/// Another way to write a value.
+struct Conversion {
+    /// The value as JSON text.
+    text: Vec<u8>,
+    /// Whether it counts only if it fits for certain.
+    needs_certainty: bool,
+}
+
+/// Returns the other ways to write a value: a string that has a decimal number, a boolean, an object or an array as that
+/// value; a number as a string; a single value as an array.
+fn conversions(value: &[u8]) -> Vec<Conversion> {
+    let texts = match value.first() {
+        Some(b'"') => string_conversions(value),
+        Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'{') => vec![in_array(value)],
+        _ => Vec::new(),
+    };
+    let mut conversions: Vec<_> =
+        texts.into_iter().map(|text| Conversion { text, needs_certainty: false }).collect();
+    if let Some(b'-' | b'0'..=b'9') = value.first() {
+        conversions.push(Conversion { text: [b"\"", value, b"\""].concat(), needs_certainty: true });
+    }
+    conversions
+}
+
+fn string_conversions(string: &[u8]) -> Vec<Vec<u8>> {
+    let Some(text) = object::str(string) else { return Vec::new() };
+    let mut texts = Vec::new();
+    if is_decimal(&text) {
+        texts.push(text.as_bytes().to_vec());
+    }
+    match &*text {
+        "true" | "True" => texts.push(b"true".to_vec()),
+        "false" | "False" => texts.push(b"false".to_vec()),
+        _ => {}
+    }
+    match container(&text) {
+        Some(json) => {
+            if json.starts_with(b"{") {
+                texts.push(in_array(&json));
+            }
+            texts.push(json);
+        }
+        // A text with separators may be meant as several elements.
+        None if text.trim().is_empty() || text.contains([',', ';', '\n']) => {}
+        None => texts.push(in_array(string)),
+    }
+    texts
+}
+
+/// Returns the object or the array that a text is, as JSON on one line.
+fn container(text: &str) -> Option<Vec<u8>> {
+    let text = text.trim();
+    let is_container = text.starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok();
+    // Line ends in JSON are white space between values.
+    is_container
+        .then(|| text.bytes().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }).collect())
+}
+
+/// Returns whether a text is a decimal number as JSON writes it, without an exponent.
+fn is_decimal(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').map_or((digits, None), |(a, b)| (a, Some(b)));
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_digits(whole) && (whole == "0" || !whole.starts_with('0')) && fraction.is_none_or(is_digits)
+}
+
+fn in_array(value: &[u8]) -> Vec<u8> {
+    [b"[", value, b"]"].concat()
+}
+
+/// A member of an object, or an element of an array.
+struct Part<'a> {
+    /// The name of the member; `None` for an element.
+    key: Option<Cow<'a, str>>,
+    /// Where it is, with its name.
+    whole: Range<usize>,
+    /// Where its value is.
+    value: Range<usize>,
+}
+
+/// What happens to a part.
+enum Edit {
+    Keep,
+    Replace(Vec<u8>),
+    Drop,
+}
+
+/// Finds the parts of an object or an array. `None` for other values, for text that is not JSON, and for an object that
+/// has a key twice.
+fn parts_of(value: &[u8]) -> Option<Vec<Part<'_>>> {
+    let mut scanner = Scanner::new(value);
+    let (mut parts, mut keys) = (Vec::new(), HashSet::new());
+    match scanner.peek()? {
+        b'{' => scanner.object(|scanner, key, escaped| {
+            let start = key.start - 1;
+            let key = object::written_str(&value[start..key.end + 1], escaped)?;
+            if !keys.insert(key.clone()) {
+                return None;
+            }
+            let value = scanner.value()?;
+            parts.push(Part { key: Some(key), whole: start..value.end, value });
+            Some(())
+        })?,
+        _ => scanner.array(|scanner| {
+            let value = scanner.value()?;
+            parts.push(Part { key: None, whole: value.clone(), value });
+            Some(())
+        })?,
+    };
+    Some(parts)
+}
+
+/// Writes a value with the edits of its parts, one for each part. All other bytes stay.
+fn joined(value: &[u8], parts: &[Part<'_>], edits: &[Edit]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len());
+    let (mut end, mut is_first) = (0, true);
+    for (part, edit) in parts.iter().zip(edits) {
+        let between = &value[end..part.whole.start];
+        end = part.whole.end;
+        let replacement = match edit {
+            Edit::Drop if part.whole.start == parts[0].whole.start => {
+                // The bracket.
+                out.extend_from_slice(between);
+                continue;
+            }
+            Edit::Drop => continue,
+            Edit::Keep => &value[part.value.clone()],
+            Edit::Replace(replacement) => replacement,
+        };
+        // What stands before the first part that stays is the bracket, which is written, and then a comma.
+        if !(is_first && part.whole.start != parts[0].whole.start) {
+            out.extend_from_slice(between);
+        }
+        is_first = false;
+        out.extend_from_slice(&value[part.whole.start..part.value.start]);
+        out.extend_from_slice(replacement);
+    }
+    out.extend_from_slice(&value[end..]);
+    out
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! What a client without a connection carries from one request to the next: the upstream's state, which is sealed for it,
 //! and links, which name their group because no process remembers which one it was.
 
-use crate::known_lists::{self, ListKind};
+use crate::names::known_lists::{self, ListKind};
+use crate::names::uri_owner;
 use crate::session::caller::{Caller, REQUEST_STATE, RequestIdentity};
 use crate::session::input_required::needs_input;
-use crate::uri_owner;
 use upstream::Upstream;
-use wire::Raw;
 use wire::body::Body;
 use wire::protocol::methods::Method;
-use wire::raw;
+use wire::{Raw, raw};
 
 /// The text where the state of a request is not the caller's.
 pub(super) const FOREIGN_STATE: &str = "params.requestState is unknown, has expired, or belongs to another request: make \

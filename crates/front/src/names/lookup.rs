@@ -1,8 +1,8 @@
 //! Finds the group and the tool that a model means, or suggests the nearest names.
 
-use super::errors::shown;
-use super::exposed_names;
-use super::spelling::{self, Match};
+use crate::errors::shown;
+use crate::names::exposed_names;
+use crate::names::spelling::{self, Match};
 use base::text::{self, quoted, quoted_list};
 use config::GroupName;
 use config::tool_rules::Rules;

@@ -3,8 +3,8 @@
 //! A host looks for `_meta.ui.resourceUri` in the definition of the tool that it called, and so it finds the app of a tool
 //! that `tools/list` has. A tool that is called by `call_dynamic_tool` is not in that list, so its result names the app.
 
-use crate::known_lists::{self, GroupEntries};
-use crate::uri_owner;
+use crate::names::known_lists::{self, GroupEntries};
+use crate::names::uri_owner;
 use config::GroupName;
 use memchr::{memchr, memmem};
 use serde_json::json;

@@ -69,15 +69,15 @@ pub(crate) async fn read_last_known(group: Upstream, kind: &'static ListKind) ->
 
 /// Returns the URIs that the groups are known to claim.
 pub fn claims(groups: &GroupManager) -> GroupEntries {
-    groups.all().iter().map(|group| (group.name.clone(), claims_of(group))).collect()
+    let claims = |group: &Upstream| {
+        let catalog = group.snapshot().catalog.clone();
+        (group.name.clone(), catalog.map(|catalog| catalog.claims().clone()).unwrap_or_default())
+    };
+    groups.all().iter().map(claims).collect()
 }
 
 /// Returns the resources that the groups list, and then what they claim beside those, for each group in config order.
 pub(crate) fn resources_and_claims(groups: &GroupManager) -> GroupEntries {
     let resources = entries(groups, &ListKind::RESOURCES).into_iter();
     resources.zip(claims(groups)).flat_map(|(resources, claims)| [resources, claims]).collect()
-}
-
-fn claims_of(group: &Upstream) -> ListEntries {
-    group.snapshot().catalog.as_ref().map(|catalog| catalog.claims().clone()).unwrap_or_default()
 }

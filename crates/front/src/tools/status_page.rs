@@ -1,15 +1,7 @@
 //! The page that draws the status: one file of HTML, which fetches nothing. As an MCP App it asks its host for the data;
 //! `dynamic-mcp status --html` writes the data into it.
 
-use futures_util::future::BoxFuture;
 use serde_json::Value;
-
-/// Gives the page its data.
-pub trait InstanceReports: Send + Sync {
-    /// Returns the report of `dynamic-mcp status --json`, restricted to this client. `own` is the status of this
-    /// instance. `with_others`: whether other instances are in it, as far as they use servers of this one.
-    fn report(&self, own: Value, with_others: bool) -> BoxFuture<'_, Value>;
-}
 
 /// The page without data.
 pub const PAGE: &str = include_str!("status_page/page.html");

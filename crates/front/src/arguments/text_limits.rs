@@ -2,8 +2,8 @@
 //! compared or kept. What is only passed on has no limit but that of a message: arguments, `_meta`, cursors and states.
 
 use crate::errors::{self, RpcError};
+use crate::names::uri_owner;
 use crate::results::grouped;
-use crate::uri_owner;
 use serde_json::value::RawValue;
 use std::fmt::Display;
 use wire::object::{Object, Value};

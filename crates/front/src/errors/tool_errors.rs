@@ -1,7 +1,7 @@
 //! The texts that tell a model why a call was not made and what to do next. `request_error` has those for groups that are
 //! not available or do not answer.
 
-use super::errors::shown;
+use crate::errors::shown;
 use base::text::{quoted, quoted_list, shorten};
 use config::GroupName;
 use config::tool_rules::RuleSource;

@@ -1,7 +1,7 @@
 //! Why a request of the client has no answer of an upstream, and how that is said: to a program as a JSON-RPC error, to a
 //! model as the text of a result.
 
-use super::errors::{self, RETRY_AFTER_MS, RpcError, UNAVAILABLE};
+use crate::errors::{self, RETRY_AFTER_MS, RpcError, UNAVAILABLE};
 use base::text::quoted;
 use config::GroupName;
 use config::duration::raise_timeout;

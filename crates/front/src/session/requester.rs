@@ -1,0 +1,203 @@
+//! Who makes a request: a client with what it declared, and where it is remembered until its next request. A connection has
+//! one requester for all of its requests. A request over HTTP has one of its own, because the next one may reach another
+//! process: such a client carries everything itself.
+
+use super::caller::Caller;
+use super::subscription_order::SubscriptionOrder;
+use super::unspent_nonces::UnspentNonces;
+use crate::client::Client;
+use crate::client::suspended_calls::SuspendedCalls;
+use crate::names::exposed_names::KnownNames;
+use crate::names::origins::Origins;
+use crate::results::ResultStore;
+use futures_util::future::BoxFuture;
+use jq::JqRunner;
+use parking_lot::Mutex;
+use schema::validate::ArgumentValidator;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use upstream::groups::login_flows::LoginFlows;
+use upstream::{GroupManager, Lease};
+use wire::protocol::methods::notification;
+use wire::{Raw, raw};
+
+/// What the requests of all clients of one instance share. It depends on the groups alone.
+pub struct InstanceState {
+    /// The groups of this instance.
+    pub groups: Arc<GroupManager>,
+    /// Checks arguments against the schemas of tools.
+    pub validator: ArgumentValidator,
+    /// Runs the programs of `select`.
+    pub jq: JqRunner,
+    /// The exposed names of all known tools.
+    pub names: KnownNames,
+    /// The tasks of clients that still run.
+    pub(crate) open_tasks: OpenTasks,
+}
+
+impl InstanceState {
+    /// Creates the state of an instance with these groups, of which nothing is read yet.
+    pub fn new(groups: Arc<GroupManager>) -> Arc<Self> {
+        Arc::new(Self {
+            groups,
+            validator: ArgumentValidator::default(),
+            jq: JqRunner::default(),
+            names: KnownNames::default(),
+            open_tasks: OpenTasks::default(),
+        })
+    }
+}
+
+/// Gives the status page its data.
+pub trait InstanceReports: Send + Sync {
+    /// Returns the report of `dynamic-mcp status --json`, restricted to this client. `own` is the status of this
+    /// instance. `with_others`: whether other instances are in it, as far as they use servers of this one.
+    fn report(&self, own: Value, with_others: bool) -> BoxFuture<'_, Value>;
+}
+
+/// Who makes a request.
+pub struct Requester {
+    /// What all clients of this instance share.
+    pub instance: Arc<InstanceState>,
+    /// The client.
+    pub client: Arc<Client>,
+    /// Where the client is remembered.
+    pub memory: ClientMemory,
+}
+
+/// Where what a client needs for its later requests is kept.
+pub enum ClientMemory {
+    /// In this process, until the connection of the client ends.
+    Session(Box<SessionState>),
+    /// With the client, sealed for its principal.
+    Carried(Caller),
+}
+
+/// What is remembered of one client with a connection.
+pub struct SessionState {
+    /// The approvals that a stateless client may still use.
+    pub(crate) approval_nonces: UnspentNonces,
+    /// Gives the status page its data. `None`: this client has no page, whatever it declares.
+    reports: Option<Arc<dyn InstanceReports>>,
+    /// The logins that were offered to the user.
+    pub login_flows: LoginFlows,
+    /// Which groups named the URIs in results.
+    pub(crate) uri_origins: Mutex<Origins>,
+    /// The results that are read in parts.
+    pub results: ResultStore,
+    /// The calls that wait for input.
+    pub(crate) suspended: Arc<SuspendedCalls>,
+    /// Which subscriptions were sent, so that no later request overtakes them.
+    pub(crate) subscription_order: Arc<SubscriptionOrder>,
+}
+
+impl SessionState {
+    /// Creates the state of a client that has just connected. `reports` gives the status page its data; without it there is
+    /// no page.
+    pub fn new(groups: &GroupManager, reports: Option<Arc<dyn InstanceReports>>) -> Self {
+        Self {
+            reports,
+            approval_nonces: UnspentNonces::default(),
+            login_flows: LoginFlows::default(),
+            uri_origins: Mutex::default(),
+            results: ResultStore::new(groups.results_dir()),
+            suspended: Arc::default(),
+            subscription_order: Arc::default(),
+        }
+    }
+}
+
+impl Requester {
+    /// Returns the groups of this instance.
+    pub fn groups(&self) -> &Arc<GroupManager> {
+        &self.instance.groups
+    }
+
+    /// Returns what is remembered of the client; `None` if that is carried by the client.
+    pub fn session(&self) -> Option<&SessionState> {
+        match &self.memory {
+            ClientMemory::Session(session) => Some(session),
+            ClientMemory::Carried(_) => None,
+        }
+    }
+
+    /// Returns what gives the status page its data, if the client has the page. Only this decides who has it.
+    pub(crate) fn status_page(&self) -> Option<(&SessionState, &dyn InstanceReports)> {
+        let session = self.session().filter(|_| self.client.capabilities.shows_pages())?;
+        Some((session, session.reports.as_deref()?))
+    }
+
+    /// Returns the id of a task as a connection shows it, for the one that this client knows. `None`: it was not sealed
+    /// for this client, or has expired.
+    pub(crate) fn task_id(&self, known_as: &str) -> Option<String> {
+        match &self.memory {
+            ClientMemory::Session(_) => Some(known_as.to_owned()),
+            ClientMemory::Carried(caller) => caller.open_task(known_as),
+        }
+    }
+}
+
+/// How long a task keeps its group connected if it names no time to live, or a longer one.
+const MAX_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// The tasks of one client that are not known to have ended.
+#[derive(Default)]
+pub(crate) struct OpenTasks(Mutex<TasksById>);
+
+#[derive(Default)]
+struct TasksById {
+    /// Notifying the entry of a task releases its lease.
+    ended: HashMap<String, Arc<Notify>>,
+    /// Each holds the lease of one task.
+    holders: JoinSet<()>,
+}
+
+impl OpenTasks {
+    /// Holds the lease until the task has ended, its connection has ended, or its time to live (in milliseconds) is
+    /// over, for an hour at most. Returns at once.
+    pub(crate) fn add(&self, id: String, lease: Lease, ttl_ms: Option<u64>) {
+        let lifetime = ttl_ms.map_or(MAX_LIFETIME, Duration::from_millis).min(MAX_LIFETIME);
+        let ended = Arc::new(Notify::new());
+        let mut tasks = self.0.lock();
+        while tasks.holders.try_join_next().is_some() {}
+        tasks.ended.retain(|_, ended| Arc::strong_count(ended) > 1);
+        if let Some(previous) = tasks.ended.insert(id, ended.clone()) {
+            // A server that uses an id again has ended the other task.
+            previous.notify_one();
+        }
+        tasks.holders.spawn(async move {
+            tokio::select! {
+                () = ended.notified() => {}
+                () = lease.ended() => {}
+                () = tokio::time::sleep(lifetime) => {}
+            }
+        });
+    }
+
+    /// Notes what a notification of an upstream says about a task.
+    pub(crate) fn observe(&self, method: &str, params: Option<&Raw>) {
+        if let (notification::TASKS | notification::TASKS_STATUS, Some(task)) = (method, params) {
+            self.update(task);
+        }
+    }
+
+    /// Notes a task's status, as an upstream reports it, under the id that the client knows. Only a final status
+    /// matters.
+    pub(crate) fn update(&self, task: &Raw) {
+        let status = raw::get_str(task, "status");
+        if matches!(status.as_deref(), Some("completed" | "failed" | "cancelled")) {
+            self.remove(&raw::get_str(task, "taskId").unwrap_or_default());
+        }
+    }
+
+    /// Notes that a task has ended, which releases its lease. Unknown ids are ignored.
+    pub(crate) fn remove(&self, id: &str) {
+        if let Some(ended) = self.0.lock().ended.remove(id) {
+            ended.notify_one();
+        }
+    }
+}
