@@ -6,85 +6,47 @@
 //! editors. Brackets after the type say what else is known of it, in the methods of
 //! [`ConfigField`](super::fields::ConfigField).
 
-use std::fmt;
-use std::marker::PhantomData;
+use jsonc_parser::ast::Value;
 
-use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
+use super::value_reader::{ReadValue, ValueError, ValueReader};
 
 /// A part of an object: the value of a field, or an object that is embedded in it.
 pub(crate) trait ObjectPart: Sized {
-    /// Reads the next value of `map` if this is the part that `name` means: the field with the name `own_name`, or an
-    /// object with such a field. Returns whether it is.
+    /// Reads the value if this is the part that `name` means: the field with the name `own_name`, or an object with such
+    /// a field. Returns whether it is.
     ///
     /// # Errors
     ///
     /// Fails if the value cannot be read.
-    fn read<'de, A: MapAccess<'de>>(
+    fn read_part(
         &mut self,
         own_name: &str,
         name: &str,
-        map: &mut A,
-    ) -> Result<bool, A::Error>;
+        value: &Value<'_>,
+        reader: &ValueReader<'_>,
+    ) -> Result<bool, ValueError>;
 
     /// Takes each value that is missing here from `other`.
     fn or(self, other: Self) -> Self;
 }
 
-impl<T: DeserializeOwned> ObjectPart for Option<T> {
-    fn read<'de, A: MapAccess<'de>>(
+impl<T: ReadValue> ObjectPart for Option<T> {
+    fn read_part(
         &mut self,
         own_name: &str,
         name: &str,
-        map: &mut A,
-    ) -> Result<bool, A::Error> {
+        value: &Value<'_>,
+        reader: &ValueReader<'_>,
+    ) -> Result<bool, ValueError> {
         let is_meant = own_name == name;
         if is_meant {
-            *self = map.next_value()?;
+            *self = Self::read(value, reader)?;
         }
         Ok(is_meant)
     }
 
     fn or(self, other: Self) -> Self {
         self.or(other)
-    }
-}
-
-/// Makes what the program uses of a value that a file has.
-pub(crate) trait Resolve<T> {
-    /// Makes it.
-    fn resolve(self) -> T;
-}
-
-impl<T> Resolve<T> for T {
-    fn resolve(self) -> T {
-        self
-    }
-}
-
-impl<T> Resolve<Option<T>> for T {
-    fn resolve(self) -> Option<T> {
-        Some(self)
-    }
-}
-
-/// Reads an object from the members that the deserializer in `de` shows, which have the names of the table.
-pub(super) struct ObjectVisitor<T>(pub(super) PhantomData<T>);
-
-impl<'de, T: ObjectPart + Default> Visitor<'de> for ObjectVisitor<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        let mut object = T::default();
-        while let Some(name) = map.next_key::<String>()? {
-            if !object.read("", &name, &mut map)? {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(object)
     }
 }
 
@@ -109,16 +71,17 @@ macro_rules! config_object {
         }
 
         impl $crate::object::ObjectPart for $name {
-            fn read<'de, A: serde::de::MapAccess<'de>>(
+            fn read_part(
                 &mut self,
                 _: &str,
                 name: &str,
-                map: &mut A,
-            ) -> Result<bool, A::Error> {
+                value: &jsonc_parser::ast::Value<'_>,
+                reader: &$crate::value_reader::ValueReader<'_>,
+            ) -> Result<bool, $crate::value_reader::ValueError> {
                 let mut fields = Self::FIELDS.iter();
                 $(
                     if let Some(field) = fields.next()
-                        && self.$field.read(field.name, name, map)?
+                        && self.$field.read_part(field.name, name, value, reader)?
                     {
                         return Ok(true);
                     }
@@ -131,10 +94,16 @@ macro_rules! config_object {
             }
         }
 
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let visitor = $crate::object::ObjectVisitor(std::marker::PhantomData);
-                deserializer.deserialize_struct(stringify!($name), &[], visitor)
+        impl $crate::value_reader::ReadValue for $name {
+            fn read(
+                value: &jsonc_parser::ast::Value<'_>,
+                reader: &$crate::value_reader::ValueReader<'_>,
+            ) -> Result<Self, $crate::value_reader::ValueError> {
+                let mut object = Self::default();
+                reader.read_members(value, Self::FIELDS, |name, value| {
+                    $crate::object::ObjectPart::read_part(&mut object, "", name, value, reader).map(drop)
+                })?;
+                Ok(object)
             }
         }
     };
@@ -176,9 +145,9 @@ macro_rules! config_keys {
             }
         }
 
-        impl $crate::object::Resolve<$config> for $entry {
-            fn resolve(self) -> $config {
-                $config { $($field: self.$field.map_or_else(|| $default, $crate::object::Resolve::resolve),)* }
+        impl From<$entry> for $config {
+            fn from(entry: $entry) -> Self {
+                Self { $($field: entry.$field.map_or_else(|| $default, Into::into),)* }
             }
         }
     };

@@ -5,11 +5,10 @@ use std::borrow::Cow;
 use jsonc_parser::ast::{NullKeyword, Object, StringLit, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
-use serde::de::DeserializeOwned;
 
 use super::source_text::SourceText;
-use crate::de::{UnknownField, ValueError, ValueReader};
 use crate::env::Env;
+use crate::value_reader::{ReadValue, UnknownField, ValueError, ValueReader};
 use crate::vars::ExpandContext;
 use crate::{ConfigError, OWN_GROUP};
 use base::text::quoted_list;
@@ -163,7 +162,7 @@ pub fn name_error(name: &str, is_disabled: bool) -> Option<(String, Option<Strin
 
 /// Reads an entry. If it has errors, its valid fields are returned beside them. Each error is found by reading the
 /// entry again without the value that had the one before, up to [`MAX_ERRORS`]. After as many, no fields are returned.
-pub(super) fn read_entry<T: DeserializeOwned>(
+pub(super) fn read_entry<T: ReadValue>(
     value: &Value<'_>,
     text: &SourceText,
     context: ExpandContext<'_>,

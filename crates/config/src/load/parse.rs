@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
-use serde::de::DeserializeOwned;
 
 use super::client_files::{self, GeminiLists};
 use super::codex;
@@ -20,13 +19,13 @@ use super::json_text::{expected_an_object, parse_json};
 use super::parse_profiles::{NamedProfile, parse_profiles};
 use super::secret_refs;
 use super::source_text::SourceText;
-use crate::de::{UnknownField, ValueReader};
 use crate::env::Env;
 use crate::fields::{self, CacheKeyPart, ConfigField};
 use crate::file::{ServerEntry, SettingsEntry};
 use crate::nearest::nearest;
 use crate::referenced::ReferencedFiles;
 use crate::secrets::ServerSecrets;
+use crate::value_reader::{ReadValue, UnknownField, ValueReader};
 use crate::vars::ExpandContext;
 use crate::{ConfigError, LaunchText, ServerOrigin};
 use base::files::MAX_CONFIG_BYTES;
@@ -319,7 +318,7 @@ impl FileParser<'_> {
     }
 
     /// Reads a value as a `T`, or returns the first error in it. Also returns a warning for each unknown field.
-    fn read<T: DeserializeOwned>(&self, value: &Value<'_>) -> (Result<T, ConfigError>, Vec<ConfigError>) {
+    fn read<T: ReadValue>(&self, value: &Value<'_>) -> (Result<T, ConfigError>, Vec<ConfigError>) {
         let reader = ValueReader::new(self.context);
         let read = reader.read(value).map_err(|error| value_error(self.text, &error));
         (read, unknown_fields(self.text, reader))
