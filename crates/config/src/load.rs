@@ -39,7 +39,6 @@ mod env_file;
 mod findings;
 mod json_text;
 mod parse;
-mod parse_profiles;
 mod profiles;
 mod resolve;
 mod resolve_tool_rules;

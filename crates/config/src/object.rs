@@ -6,43 +6,27 @@
 //! editors. Brackets after the type say what else is known of it, in the methods of
 //! [`ConfigField`](super::fields::ConfigField).
 
-use jsonc_parser::ast::Value;
-
-use super::value_reader::{ReadValue, ValueError, ValueReader};
+use super::value_reader::{ReadValue, ValueCursor};
 
 /// A part of an object: the value of a field, or an object that is embedded in it.
 pub(crate) trait ObjectPart: Sized {
     /// Reads the value if this is the part that `name` means: the field with the name `own_name`, or an object with such
-    /// a field. Returns whether it is.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the value cannot be read.
-    fn read_part(
-        &mut self,
-        own_name: &str,
-        name: &str,
-        value: &Value<'_>,
-        reader: &ValueReader<'_>,
-    ) -> Result<bool, ValueError>;
+    /// a field. Returns whether the value has no errors; `None` if another part is meant.
+    fn read_part(&mut self, own_name: &str, name: &str, at: &ValueCursor<'_>) -> Option<bool>;
 
     /// Takes each value that is missing here from `other`.
     fn or(self, other: Self) -> Self;
 }
 
 impl<T: ReadValue> ObjectPart for Option<T> {
-    fn read_part(
-        &mut self,
-        own_name: &str,
-        name: &str,
-        value: &Value<'_>,
-        reader: &ValueReader<'_>,
-    ) -> Result<bool, ValueError> {
-        let is_meant = own_name == name;
-        if is_meant {
-            *self = Self::read(value, reader)?;
+    fn read_part(&mut self, own_name: &str, name: &str, at: &ValueCursor<'_>) -> Option<bool> {
+        if own_name != name {
+            return None;
         }
-        Ok(is_meant)
+        let read = Self::read(at);
+        let is_valid = read.is_some();
+        *self = read.flatten();
+        Some(is_valid)
     }
 
     fn or(self, other: Self) -> Self {
@@ -75,18 +59,17 @@ macro_rules! config_object {
                 &mut self,
                 _: &str,
                 name: &str,
-                value: &jsonc_parser::ast::Value<'_>,
-                reader: &$crate::value_reader::ValueReader<'_>,
-            ) -> Result<bool, $crate::value_reader::ValueError> {
+                at: &$crate::value_reader::ValueCursor<'_>,
+            ) -> Option<bool> {
                 let mut fields = Self::FIELDS.iter();
                 $(
                     if let Some(field) = fields.next()
-                        && self.$field.read_part(field.name, name, value, reader)?
+                        && let Some(is_valid) = self.$field.read_part(field.name, name, at)
                     {
-                        return Ok(true);
+                        return Some(is_valid);
                     }
                 )*
-                Ok(false)
+                None
             }
 
             fn or(self, other: Self) -> Self {
@@ -94,16 +77,22 @@ macro_rules! config_object {
             }
         }
 
-        impl $crate::value_reader::ReadValue for $name {
-            fn read(
-                value: &jsonc_parser::ast::Value<'_>,
-                reader: &$crate::value_reader::ValueReader<'_>,
-            ) -> Result<Self, $crate::value_reader::ValueError> {
+        impl $name {
+            /// Reads the members that have no errors. Returns whether none has any.
+            pub(crate) fn read_partly(at: &$crate::value_reader::ValueCursor<'_>) -> (Self, bool) {
                 let mut object = Self::default();
-                reader.read_members(value, Self::FIELDS, |name, value| {
-                    $crate::object::ObjectPart::read_part(&mut object, "", name, value, reader).map(drop)
-                })?;
-                Ok(object)
+                let read = at.read_members(Self::FIELDS, |name, at| {
+                    let is_valid = $crate::object::ObjectPart::read_part(&mut object, "", name, at);
+                    is_valid.filter(|is_valid| *is_valid).map(drop)
+                });
+                (object, read.is_some())
+            }
+        }
+
+        impl $crate::value_reader::ReadValue for $name {
+            fn read(at: &$crate::value_reader::ValueCursor<'_>) -> Option<Self> {
+                let (object, is_valid) = Self::read_partly(at);
+                is_valid.then_some(object)
             }
         }
     };

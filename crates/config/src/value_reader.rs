@@ -1,16 +1,17 @@
-//! Reads the types of `file` from the syntax tree of a parsed config.
+//! Reads the types of `file` from the syntax tree of a parsed config, in one pass.
 //!
-//! serde's own JSON deserializers lack what this adds: an error has the position and the path of its value and never
+//! serde's own JSON deserializers lack what this adds: every error has the position and the path of its value and never
 //! repeats the value, variables in strings are expanded, the names of fields are looked up in the table of `fields`,
-//! and unknown fields are collected.
+//! and unknown fields are collected. A member with an error in it counts as not given.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::num::NonZeroUsize;
 
 use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::Ranged;
+use serde::de::value::StringDeserializer;
 use serde::de::{self, DeserializeOwned, IntoDeserializer};
 
 use super::fields::{self, ConfigField};
@@ -20,99 +21,38 @@ use super::vars::{self, ExpandContext};
 /// An error in a value.
 #[derive(Debug)]
 pub(super) struct ValueError {
-    /// What is wrong, without the path.
-    message: String,
+    /// What is wrong, with the path.
+    pub(super) message: String,
     /// What to do about it.
     pub(super) hint: Option<String>,
-    /// The path of the value from the innermost step outwards, such as `[1]`, `.args`.
-    path: Vec<String>,
-    /// The byte offset of the value in the text; `None` until the reader of the value returns.
-    pub(super) offset: Option<usize>,
+    /// The byte offset of the value in the text.
+    pub(super) offset: usize,
+    /// The member of the value that is read in which it is, as the file writes its name; `None` if it is in none.
+    pub(super) member: Option<String>,
 }
 
-impl ValueError {
-    /// Creates an error without a hint. The reader of the value adds the position and the path.
-    pub(super) fn new(message: impl Display) -> Self {
-        Self { message: message.to_string(), hint: None, path: Vec::new(), offset: None }
-    }
-
-    /// Creates the error of a value that has another type than the expected one.
-    pub(super) fn wrong_type(expected: &str, found: &Value<'_>) -> Self {
-        Self::new(format_args!("expected {expected}, found {}", json_type(found)))
-    }
-
-    /// Creates the error of a field that an object has twice.
-    fn duplicate(field: &str) -> Self {
-        Self {
-            hint: Some("other spellings of a name count as the same field".to_owned()),
-            ..Self::new(format_args!("`{field}` is given twice"))
+/// Returns what to write in place of a value of the wrong type. `step` leads to it.
+fn example(message: &str, step: Option<&PathStep<'_>>) -> Option<String> {
+    let expected = message.strip_prefix("expected ")?;
+    let field = match step {
+        Some(PathStep::Member(name)) => *name,
+        Some(PathStep::Element(_)) | None => "",
+    };
+    match (expected, field) {
+        (_, "args") if expected.starts_with("a list") => {
+            Some(r#"write each argument as a string of its own: "args": ["-y", "package"]"#.to_owned())
         }
-    }
-
-    /// Sets the position, unless a value inside this one has set it.
-    pub(super) fn at(mut self, offset: usize) -> Self {
-        self.offset.get_or_insert(offset);
-        self
-    }
-
-    /// Adds what to write instead, if the value has the wrong type.
-    fn with_example(mut self) -> Self {
-        let Some(expected) = self.message.strip_prefix("expected ").filter(|_| self.hint.is_none()) else {
-            return self;
-        };
-        let field = self.path.first().and_then(|step| step.strip_prefix('.'));
-        self.hint = match (expected, field) {
-            (_, Some("args")) if expected.starts_with("a list") => {
-                Some(r#"write each argument as a string of its own: "args": ["-y", "package"]"#.to_owned())
-            }
-            (_, Some(field @ ("env" | "environment"))) if expected.starts_with("an object") => {
-                Some(format!(r#"write "{field}": {{"NAME": "value"}}"#))
-            }
-            (_, Some(field @ ("headers" | "http_headers"))) if expected.starts_with("an object") => {
-                Some(format!(r#"write "{field}": {{"Authorization": "Bearer …"}}"#))
-            }
-            ("a list, found a string", Some(field)) => Some(format!("write {field:?}: [\"…\"]")),
-            ("a string, found a number" | "a string, found true or false", _) => {
-                Some("put the value into quotation marks".to_owned())
-            }
-            _ => None,
-        };
-        self
-    }
-
-    /// Sets the position and the path of the value of a member, for an error in it.
-    pub(super) fn of_member(self, member: &ObjectProp<'_>) -> Self {
-        self.at(member.value.start()).inside(format!(".{}", member.name.as_str()))
-    }
-
-    /// Adds a step to the outside of the path.
-    fn inside(mut self, step: String) -> Self {
-        self.path.push(step);
-        self
-    }
-}
-
-impl Display for ValueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path: String = self.path.iter().rev().map(String::as_str).collect();
-        match path.trim_start_matches('.') {
-            "" => f.write_str(&self.message),
-            path => write!(f, "`{path}`: {}", self.message),
+        (_, "env" | "environment") if expected.starts_with("an object") => {
+            Some(format!(r#"write "{field}": {{"NAME": "value"}}"#))
         }
-    }
-}
-
-impl std::error::Error for ValueError {}
-
-/// The errors of the words that serde reads.
-impl de::Error for ValueError {
-    fn custom<T: Display>(message: T) -> Self {
-        Self::new(message)
-    }
-
-    fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
-        let expected: Vec<String> = expected.iter().map(|variant| format!("\"{variant}\"")).collect();
-        Self::new(format_args!("expected {}", expected.join(" or ")))
+        (_, "headers" | "http_headers") if expected.starts_with("an object") => {
+            Some(format!(r#"write "{field}": {{"Authorization": "Bearer …"}}"#))
+        }
+        ("a list, found a string", field) if !field.is_empty() => Some(format!("write {field:?}: [\"…\"]")),
+        ("a string, found a number" | "a string, found true or false", _) => {
+            Some("put the value into quotation marks".to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -150,165 +90,183 @@ impl UnknownField {
 
 /// A type of `file`.
 pub(super) trait ReadValue: Sized {
-    /// Reads a value.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the value is not of this type, or if a variable in it cannot be expanded.
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError>;
+    /// Reads the value at a cursor. `None` if it has errors, which the reader has then.
+    fn read(at: &ValueCursor<'_>) -> Option<Self>;
 }
 
-/// Reads values of one file.
+/// Collects what is wrong with values of one file.
 pub(super) struct ValueReader<'a> {
     context: ExpandContext<'a>,
+    /// The errors of the values read so far.
+    pub(super) errors: RefCell<Vec<ValueError>>,
     /// The unknown fields of the values read so far.
-    unknown: RefCell<Vec<UnknownField>>,
+    pub(super) unknown: RefCell<Vec<UnknownField>>,
+    /// The strings read so far that may name a secret.
+    pub(super) secrets: RefCell<Vec<SecretMention>>,
+}
+
+/// A string that may name a secret.
+pub(super) struct SecretMention {
+    /// The steps to it.
+    pub(super) path: Vec<String>,
+    /// The string as the file writes it.
+    pub(super) text: String,
+    /// The byte offset of the string in the text of the file.
+    pub(super) offset: usize,
+}
+
+/// Returns whether a text may name a value that is fetched. Nothing else is expanded twice, because that reads the files
+/// of `{file:…}` a second time.
+fn may_name_secret(text: &str) -> bool {
+    ["{keyring:", "{command:"].iter().any(|opening| text.contains(opening))
 }
 
 impl<'a> ValueReader<'a> {
     /// Makes a reader that expands variables in this context.
     pub(super) fn new(context: ExpandContext<'a>) -> Self {
-        Self { context, unknown: RefCell::default() }
+        Self { context, errors: RefCell::default(), unknown: RefCell::default(), secrets: RefCell::default() }
     }
 
-    /// Reads a value as a `T`.
-    ///
-    /// # Errors
-    ///
-    /// Returns the first error in the value, with its position and path.
-    pub(super) fn read<T: ReadValue>(&self, value: &Value<'_>) -> Result<T, ValueError> {
-        T::read(value, self).map_err(|error| error.at(value.start()).with_example())
+    /// Returns the cursor at a value that is to be read.
+    pub(super) fn at<'c>(&'c self, value: &'c Value<'c>) -> ValueCursor<'c> {
+        ValueCursor { value, reader: self, parent: None }
+    }
+}
+
+/// A value, and its place in the value that is read.
+pub(super) struct ValueCursor<'c> {
+    /// The value.
+    pub(super) value: &'c Value<'c>,
+    reader: &'c ValueReader<'c>,
+    /// The object or the list that has it, and the step from there.
+    parent: Option<(&'c Self, PathStep<'c>)>,
+}
+
+/// A step of a path.
+enum PathStep<'c> {
+    Member(&'c str),
+    Element(usize),
+}
+
+impl ValueCursor<'_> {
+    /// Notes an error of the value.
+    pub(super) fn fail<T>(&self, message: impl Display) -> Option<T> {
+        self.fail_at(self.value.start(), message, None)
     }
 
-    /// Returns the unknown fields of all values that were read.
-    pub(super) fn into_unknown(self) -> Vec<UnknownField> {
-        self.unknown.into_inner()
+    /// Notes that the value has another type than the expected one.
+    pub(super) fn wrong_type<T>(&self, expected: &str) -> Option<T> {
+        self.fail(format_args!("expected {expected}, found {}", json_type(self.value)))
+    }
+
+    /// Notes an error in the value, at this offset.
+    pub(super) fn fail_at<T>(&self, offset: usize, message: impl Display, hint: Option<String>) -> Option<T> {
+        self.fail_in(None, offset, message, hint)
+    }
+
+    /// Notes an error in the value that is about a member of it.
+    fn fail_in<T>(
+        &self,
+        member: Option<&str>,
+        offset: usize,
+        message: impl Display,
+        hint: Option<String>,
+    ) -> Option<T> {
+        let message = message.to_string();
+        let hint = hint.or_else(|| example(&message, self.parent.as_ref().map(|(_, step)| step)));
+        let steps = self.steps();
+        let message = match path_text(&steps).as_str() {
+            "" => message,
+            path => format!("`{path}`: {message}"),
+        };
+        let member = steps.into_iter().next().or_else(|| member.map(str::to_owned));
+        self.reader.errors.borrow_mut().push(ValueError { message, hint, offset, member });
+        None
+    }
+
+    /// Returns the steps to the value: names of members as the file writes them, and places in lists, such as `[1]`.
+    fn steps(&self) -> Vec<String> {
+        let Some((parent, step)) = &self.parent else { return Vec::new() };
+        let mut steps = parent.steps();
+        steps.push(match step {
+            PathStep::Member(name) => (*name).to_owned(),
+            PathStep::Element(index) => format!("[{index}]"),
+        });
+        steps
     }
 
     /// Reads the members of an object that are among these fields, each with `read`, which gets the field's name.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the value is no object, if it has a field twice, in any spelling, or with the first error of `read`.
+    /// Returns `None` if there are errors in the object. Members without errors are read in any case.
     pub(super) fn read_members(
         &self,
-        value: &Value<'_>,
         fields: &'static [ConfigField],
-        mut read: impl FnMut(&'static str, &Value<'_>) -> Result<(), ValueError>,
-    ) -> Result<(), ValueError> {
-        let Value::Object(object) = value else { return Err(ValueError::wrong_type("an object", value)) };
-        let mut seen = Vec::new();
+        mut read: impl FnMut(&'static str, &ValueCursor<'_>) -> Option<()>,
+    ) -> Option<()> {
+        let Value::Object(object) = self.value else { return self.wrong_type("an object") };
+        let (mut seen, mut all) = (Vec::new(), Some(()));
         for member in &object.properties {
             let name = member.name.as_str();
             match fields::find(fields, name) {
                 Some(field) if field.ignores(&member.value) => {
                     tracing::debug!(field = name, "ignored a field in the form of another client");
                 }
-                Some(field) if seen.contains(&field.name) => return Err(ValueError::duplicate(field.name)),
+                Some(field) if seen.contains(&field.name) => {
+                    let hint = "other spellings of a name count as the same field".to_owned();
+                    let message = format_args!("`{}` is given twice", field.name);
+                    all = self.fail_in(Some(name), self.value.start(), message, Some(hint));
+                }
                 Some(field) => {
                     seen.push(field.name);
-                    read(field.name, &member.value).map_err(|error| error.of_member(member))?;
+                    all = read(field.name, &self.member(member)).and(all);
                 }
                 None if fields::is_ignored(name) => {
                     tracing::debug!(field = name, "ignored a field of another client");
                 }
-                None => self.unknown.borrow_mut().push(UnknownField::new(member, fields)),
+                None => self.reader.unknown.borrow_mut().push(UnknownField::new(member, fields)),
             }
         }
-        Ok(())
+        all
     }
-}
 
-impl<T: ReadValue> ReadValue for Option<T> {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        match value {
-            Value::NullKeyword(_) => Ok(None),
-            _ => T::read(value, reader).map(Some),
+    fn member<'c>(&'c self, member: &'c ObjectProp<'c>) -> ValueCursor<'c> {
+        let step = PathStep::Member(member.name.as_str());
+        ValueCursor { value: &member.value, reader: self.reader, parent: Some((self, step)) }
+    }
+
+    fn integer<T>(&self, expected: &str, convert: impl FnOnce(i128) -> Option<T>) -> Option<T> {
+        let Value::NumberLit(number) = self.value else { return self.wrong_type(expected) };
+        match digits(number.value).parse().map(convert) {
+            Ok(Some(number)) => Some(number),
+            Ok(None) => self.fail(format_args!("out of range: expected {expected}")),
+            Err(_) => {
+                self.float(number.value)?;
+                self.fail(format_args!("expected {expected}, found a number with a fraction or an exponent"))
+            }
         }
     }
-}
 
-impl<T: ReadValue> ReadValue for Vec<T> {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        let Value::Array(list) = value else { return Err(ValueError::wrong_type("a list", value)) };
-        let element = |(index, value): (usize, &Value<'_>)| {
-            T::read(value, reader).map_err(|error| error.at(value.start()).inside(format!("[{index}]")))
-        };
-        list.elements.iter().enumerate().map(element).collect()
+    /// Reads a number that need not be whole.
+    pub(super) fn float(&self, number: &str) -> Option<f64> {
+        digits(number).parse().ok().or_else(|| self.fail("not a number"))
+    }
+
+    /// Reads a string as one of several words.
+    pub(super) fn word<T: DeserializeOwned>(&self) -> Option<T> {
+        let text: StringDeserializer<WordError> = String::read(self)?.into_deserializer();
+        T::deserialize(text).or_else(|WordError(error)| self.fail(error).ok_or(())).ok()
+    }
+
+    /// Reads a string as what is made of it.
+    pub(super) fn parse_string<T: TryFrom<String, Error: Display>>(&self) -> Option<T> {
+        T::try_from(String::read(self)?).map_or_else(|error| self.fail(error), Some)
     }
 }
 
-impl<T: ReadValue> ReadValue for BTreeMap<String, T> {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        let Value::Object(object) = value else { return Err(ValueError::wrong_type("an object", value)) };
-        let member = |member: &ObjectProp<'_>| {
-            let value = T::read(&member.value, reader).map_err(|error| error.of_member(member))?;
-            Ok((member.name.as_str().to_owned(), value))
-        };
-        object.properties.iter().map(member).collect()
-    }
-}
-
-impl ReadValue for String {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        let Value::StringLit(text) = value else { return Err(ValueError::wrong_type("a string", value)) };
-        vars::expand(&text.value, reader.context)
-            .map_err(|error| ValueError { hint: Some(error.hint()), ..ValueError::new(error) })
-    }
-}
-
-impl ReadValue for bool {
-    fn read(value: &Value<'_>, _: &ValueReader<'_>) -> Result<Self, ValueError> {
-        let bool = value.as_boolean_lit().map(|bool| bool.value);
-        bool.ok_or_else(|| ValueError::wrong_type("true or false", value))
-    }
-}
-
-impl ReadValue for usize {
-    fn read(value: &Value<'_>, _: &ValueReader<'_>) -> Result<Self, ValueError> {
-        integer(value, "a whole number", |number| number.try_into().ok())
-    }
-}
-
-impl ReadValue for NonZeroUsize {
-    fn read(value: &Value<'_>, _: &ValueReader<'_>) -> Result<Self, ValueError> {
-        integer(value, "a whole number above 0", |number| Self::new(number.try_into().ok()?))
-    }
-}
-
-/// A port.
-impl ReadValue for u16 {
-    fn read(value: &Value<'_>, _: &ValueReader<'_>) -> Result<Self, ValueError> {
-        let port = |number: i128| number.try_into().ok().filter(|port| *port > 0);
-        integer(value, "a whole number from 1 to 65535", port)
-    }
-}
-
-fn integer<T>(
-    value: &Value<'_>,
-    expected: &str,
-    convert: impl FnOnce(i128) -> Option<T>,
-) -> Result<T, ValueError> {
-    let Value::NumberLit(number) = value else { return Err(ValueError::wrong_type(expected, value)) };
-    match digits(number.value).parse() {
-        Ok(number) => {
-            convert(number).ok_or_else(|| ValueError::new(format_args!("out of range: expected {expected}")))
-        }
-        Err(_) => {
-            float(number.value)?;
-            let found = "a number with a fraction or an exponent";
-            Err(ValueError::new(format_args!("expected {expected}, found {found}")))
-        }
-    }
-}
-
-/// Reads a number that need not be whole.
-///
-/// # Errors
-///
-/// Fails if it is written as JSON has no numbers.
-pub(super) fn float(number: &str) -> Result<f64, ValueError> {
-    digits(number).parse().map_err(|_| ValueError::new("not a number"))
+/// Returns a path as it stands in texts, such as `args[1]`.
+pub(super) fn path_text(steps: &[String]) -> String {
+    let text = |step: &String| if step.starts_with('[') { step.clone() } else { format!(".{step}") };
+    let path: String = steps.iter().map(text).collect();
+    path.trim_start_matches('.').to_owned()
 }
 
 /// TOML allows underscores between digits.
@@ -316,39 +274,97 @@ fn digits(number: &str) -> String {
     number.replace('_', "")
 }
 
-/// Reads a string as one of several words.
-///
-/// # Errors
-///
-/// Says which words are expected.
-pub(super) fn word<T: DeserializeOwned>(
-    value: &Value<'_>,
-    reader: &ValueReader<'_>,
-) -> Result<T, ValueError> {
-    T::deserialize(String::read(value, reader)?.into_deserializer())
+/// A string is none of the words of its type.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct WordError(String);
+
+impl de::Error for WordError {
+    fn custom<T: Display>(message: T) -> Self {
+        Self(message.to_string())
+    }
+
+    fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
+        let expected: Vec<String> = expected.iter().map(|variant| format!("\"{variant}\"")).collect();
+        Self(format!("expected {}", expected.join(" or ")))
+    }
 }
 
-/// Reads a string as what is made of it.
-///
-/// # Errors
-///
-/// Says why nothing can be made of it.
-pub(super) fn from_string<T: TryFrom<String, Error: Display>>(
-    value: &Value<'_>,
-    reader: &ValueReader<'_>,
-) -> Result<T, ValueError> {
-    T::try_from(String::read(value, reader)?).map_err(ValueError::new)
+impl<T: ReadValue> ReadValue for Option<T> {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        match at.value {
+            Value::NullKeyword(_) => Some(None),
+            _ => T::read(at).map(Some),
+        }
+    }
 }
 
-/// Has values of these types read by a function.
+impl<T: ReadValue> ReadValue for Vec<T> {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let Value::Array(list) = at.value else { return at.wrong_type("a list") };
+        let element = |(index, value)| {
+            T::read(&ValueCursor { value, reader: at.reader, parent: Some((at, PathStep::Element(index))) })
+        };
+        // All of them are read, so that all errors are found.
+        let elements: Vec<Option<T>> = list.elements.iter().enumerate().map(element).collect();
+        elements.into_iter().collect()
+    }
+}
+
+impl<T: ReadValue> ReadValue for BTreeMap<String, T> {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let Value::Object(object) = at.value else { return at.wrong_type("an object") };
+        let member = |member: &ObjectProp<'_>| (member.name.as_str().to_owned(), T::read(&at.member(member)));
+        let members: Vec<(String, Option<T>)> = object.properties.iter().map(member).collect();
+        members.into_iter().map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+impl ReadValue for String {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let Value::StringLit(text) = at.value else { return at.wrong_type("a string") };
+        if may_name_secret(&text.value) {
+            let mention =
+                SecretMention { path: at.steps(), text: text.value.to_string(), offset: at.value.start() };
+            at.reader.secrets.borrow_mut().push(mention);
+        }
+        let expanded = vars::expand(&text.value, at.reader.context);
+        expanded.map_or_else(|error| at.fail_at(at.value.start(), &error, Some(error.hint())), Some)
+    }
+}
+
+impl ReadValue for bool {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        at.value.as_boolean_lit().map(|bool| bool.value).or_else(|| at.wrong_type("true or false"))
+    }
+}
+
+impl ReadValue for usize {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        at.integer("a whole number", |number| number.try_into().ok())
+    }
+}
+
+impl ReadValue for NonZeroUsize {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        at.integer("a whole number above 0", |number| Self::new(number.try_into().ok()?))
+    }
+}
+
+/// A port.
+impl ReadValue for u16 {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let port = |number: i128| number.try_into().ok().filter(|port| *port > 0);
+        at.integer("a whole number from 1 to 65535", port)
+    }
+}
+
+/// Has values of these types read by a function of the cursor.
 macro_rules! read_with {
-    ($read:path: $($type:ty),*) => {
+    ($read:ident: $($type:ty),*) => {
         $(impl $crate::value_reader::ReadValue for $type {
-            fn read(
-                value: &jsonc_parser::ast::Value<'_>,
-                reader: &$crate::value_reader::ValueReader<'_>,
-            ) -> Result<Self, $crate::value_reader::ValueError> {
-                $read(value, reader)
+            fn read(at: &$crate::value_reader::ValueCursor<'_>) -> Option<Self> {
+                at.$read()
             }
         })*
     };
@@ -364,7 +380,7 @@ mod tests {
     use crate::file::ServerEntry;
     use crate::referenced::ReferencedFiles;
 
-    /// Reads an entry from JSON. Returns it, or the message and the offset of the error; and its unknown fields.
+    /// Reads an entry from JSON. Returns it, or the message and the offset of the first error; and its unknown fields.
     fn read_entry(text: &str) -> (Result<ServerEntry, (String, usize)>, Vec<UnknownField>) {
         let env = Env::new([("A", "one")], "/");
         let files = ReferencedFiles::default();
@@ -375,8 +391,12 @@ mod tests {
             is_project: false,
         });
         let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default()).unwrap();
-        let entry = reader.read(&parsed.value.unwrap());
-        (entry.map_err(|error| (error.to_string(), error.offset.unwrap())), reader.into_unknown())
+        let entry = ServerEntry::read(&reader.at(&parsed.value.unwrap()));
+        let error = reader.errors.into_inner().into_iter().next();
+        (
+            entry.ok_or_else(|| error.map(|error| (error.message, error.offset)).unwrap()),
+            reader.unknown.into_inner(),
+        )
     }
 
     fn read_error(text: &str) -> (String, usize) {
@@ -418,6 +438,27 @@ mod tests {
             assert_eq!(read_error(text).0, message, "{text}");
         }
         assert_eq!(read_error(r#"{"args": ["a", 5]}"#).1, 15);
+    }
+
+    #[test]
+    fn all_errors_are_found_in_one_pass_and_the_other_members_count() {
+        let text = r#"{"command": "x", "args": [1, "b", 2], "env": {"A": "a", "B": {}}, "cwd": "/c"}"#;
+        let (env, files) = (Env::new([("", ""); 0], "/"), ReferencedFiles::default());
+        let context = ExpandContext { env: &env, dir: Path::new("/"), files: &files, is_project: false };
+        let reader = ValueReader::new(context);
+        let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default()).unwrap();
+        let value = parsed.value.unwrap();
+        let entry = ServerEntry::read_partly(&reader.at(&value)).0;
+        assert!(entry.command.is_some() && entry.args.is_none() && entry.env.is_none());
+        assert_eq!(entry.cwd.as_deref(), Some("/c"));
+        let errors = reader.errors.borrow();
+        let errors: Vec<_> = errors.iter().map(|error| (&*error.message, error.member.as_deref())).collect();
+        let expected = [
+            ("`args[0]`: expected a string, found a number", Some("args")),
+            ("`args[2]`: expected a string, found a number", Some("args")),
+            ("`env.B`: expected a string, found an object", Some("env")),
+        ];
+        assert_eq!(errors, expected);
     }
 
     #[test]

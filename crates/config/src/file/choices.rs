@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::value_reader::{read_with, word};
+use crate::value_reader::read_with;
 
 /// Which windows use one process of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::values::{GlobPattern, ServerPattern};
 use crate::fields::ConfigField;
-use crate::value_reader::{ReadValue, ValueError, ValueReader};
+use crate::value_reader::{ReadValue, ValueCursor};
 
 /// What a client with this profile sees: a choice of servers, and rules for their tools.
 // By default, no server.
@@ -33,8 +33,8 @@ pub(crate) struct Located<T> {
 }
 
 impl<T: ReadValue> ReadValue for Located<T> {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        Ok(Self { value: T::read(value, reader)?, offset: value.start() })
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        Some(Self { value: T::read(at)?, offset: at.value.start() })
     }
 }
 
@@ -46,45 +46,38 @@ impl ProfileEntry {
 
 /// A profile is an object, or the list in its `servers`.
 impl ReadValue for ProfileEntry {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let offset = at.value.start();
         // Without a list, the place of the glob for all is that of the profile.
-        let all = ServerPattern::try_from("*".to_owned()).map_err(ValueError::new)?;
-        let mut servers = vec![Located { value: all, offset: value.start() }];
-        let (mut tools, mut list_offset) = (Vec::new(), value.start());
-        match value {
-            Value::Object(_) => reader.read_members(value, Self::FIELDS, |name, value| {
+        let all = Located { value: ServerPattern::try_from("*".to_owned()).ok()?, offset };
+        let (mut servers, mut tools, mut list_offset) = (vec![all], Vec::new(), offset);
+        match at.value {
+            Value::Object(_) => at.read_members(Self::FIELDS, |name, at| {
                 match name {
-                    "servers" => (servers, list_offset) = (Vec::read(value, reader)?, value.start()),
-                    _ => tools = read_rules(value, reader)?,
+                    "servers" => (servers, list_offset) = (Vec::read(at)?, at.value.start()),
+                    _ => tools = read_rules(at)?,
                 }
-                Ok(())
+                Some(())
             })?,
-            list => servers = Vec::read(list, reader)?,
+            _ => servers = Vec::read(at)?,
         }
         if !servers.is_empty() && servers.iter().all(|pattern| pattern.value.excludes) {
-            let mut error = ValueError::new("it excludes servers and chooses none").at(list_offset);
-            error.hint = Some("write [\"*\", \"!NAME\"] to use all servers but NAME".to_owned());
-            return Err(error);
+            let hint = Some("write [\"*\", \"!NAME\"] to use all servers but NAME".to_owned());
+            return at.fail_at(list_offset, "it excludes servers and chooses none", hint);
         }
-        Ok(Self { servers, tools })
+        Some(Self { servers, tools })
     }
 }
 
-/// Reads the rules for the tools of servers, by their names.
-///
-/// # Errors
-///
-/// Fails at the first rules that cannot be read, or if two are for the same server.
-fn read_rules(
-    value: &Value<'_>,
-    reader: &ValueReader<'_>,
-) -> Result<Vec<Located<(String, ProfileToolsEntry)>>, ValueError> {
-    let mut rules: BTreeMap<String, ProfileToolsEntry> = BTreeMap::read(value, reader)?;
-    let members = value.as_object().map_or(&[][..], |object| &object.properties);
+/// Reads the rules for the tools of servers, by their names. `None` if there are errors, such as rules that are given
+/// twice.
+fn read_rules(at: &ValueCursor<'_>) -> Option<Vec<Located<(String, ProfileToolsEntry)>>> {
+    let mut rules: BTreeMap<String, ProfileToolsEntry> = BTreeMap::read(at)?;
+    let members = at.value.as_object().map_or(&[][..], |object| &object.properties);
     let located = members.iter().map(|member| {
         let offset = member.name.start();
-        let twice = || ValueError::new("the rules for this server are given twice").at(offset);
-        Ok(Located { value: rules.remove_entry(member.name.as_str()).ok_or_else(twice)?, offset })
+        let twice = || at.fail_at(offset, "the rules for this server are given twice", None);
+        Some(Located { value: rules.remove_entry(member.name.as_str()).or_else(twice)?, offset })
     });
     located.collect()
 }
@@ -114,19 +107,19 @@ impl ProfileToolsEntry {
 }
 
 impl ReadValue for ProfileToolsEntry {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        let all = GlobPattern::try_from("*".to_owned()).map_err(ValueError::new)?;
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let all = GlobPattern::try_from("*".to_owned()).ok()?;
         let mut rules = Self { allow: vec![all], deny: Vec::new(), ask: Vec::new() };
-        reader.read_members(value, Self::FIELDS, |name, value| {
+        at.read_members(Self::FIELDS, |name, at| {
             let list = match name {
                 "allow" => &mut rules.allow,
                 "deny" => &mut rules.deny,
                 _ => &mut rules.ask,
             };
-            *list = Vec::read(value, reader)?;
-            Ok(())
+            *list = Vec::read(at)?;
+            Some(())
         })?;
-        Ok(rules)
+        Some(rules)
     }
 }
 

@@ -10,21 +10,21 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use crate::byte_size;
 use crate::duration;
 use crate::glob::Glob;
-use crate::value_reader::{ReadValue, ValueError, ValueReader, float, from_string, read_with};
+use crate::value_reader::{ReadValue, ValueCursor, read_with};
 
 /// A program, or a list of a program and its first arguments. Never empty.
 pub struct CommandLine(pub Vec<String>);
 
 impl ReadValue for CommandLine {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        let words = match value {
-            Value::StringLit(_) => vec![String::read(value, reader)?],
-            Value::Array(_) => Vec::read(value, reader)?,
-            other => return Err(ValueError::wrong_type("a string or a list of strings", other)),
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let words = match at.value {
+            Value::StringLit(_) => vec![String::read(at)?],
+            Value::Array(_) => Vec::read(at)?,
+            _ => return at.wrong_type("a string or a list of strings"),
         };
         match words.first() {
-            Some(program) if !program.trim().is_empty() => Ok(Self(words)),
-            _ => Err(ValueError::new("expected the name of a program")),
+            Some(program) if !program.trim().is_empty() => Some(Self(words)),
+            _ => at.fail("expected the name of a program"),
         }
     }
 }
@@ -33,14 +33,13 @@ impl ReadValue for CommandLine {
 pub struct WordList(pub Vec<String>);
 
 impl ReadValue for WordList {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        match value {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        match at.value {
             Value::StringLit(_) => {
-                let words = String::read(value, reader)?;
-                Ok(Self(words.split_whitespace().map(str::to_owned).collect()))
+                Some(Self(String::read(at)?.split_whitespace().map(str::to_owned).collect()))
             }
-            Value::Array(_) => Vec::read(value, reader).map(Self),
-            other => Err(ValueError::wrong_type("a string or a list of strings", other)),
+            Value::Array(_) => Vec::read(at).map(Self),
+            _ => at.wrong_type("a string or a list of strings"),
         }
     }
 }
@@ -56,13 +55,13 @@ impl From<WordList> for Vec<String> {
 pub struct DurationValue(pub Duration);
 
 impl ReadValue for DurationValue {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        let duration = match value {
-            Value::NumberLit(seconds) => duration::from_seconds(float(seconds.value)?),
-            Value::StringLit(_) => duration::parse(&String::read(value, reader)?),
-            other => return Err(ValueError::wrong_type(duration::EXPECTED, other)),
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let duration = match at.value {
+            Value::NumberLit(seconds) => duration::from_seconds(at.float(seconds.value)?),
+            Value::StringLit(_) => duration::parse(&String::read(at)?),
+            _ => return at.wrong_type(duration::EXPECTED),
         };
-        duration.map(Self).ok_or_else(|| ValueError::new(format_args!("expected {}", duration::EXPECTED)))
+        duration.map(Self).or_else(|| at.fail(format_args!("expected {}", duration::EXPECTED)))
     }
 }
 
@@ -78,16 +77,16 @@ impl From<DurationValue> for Option<Duration> {
 pub struct StoreAboveValue(pub Option<NonZeroUsize>);
 
 impl ReadValue for StoreAboveValue {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        let size = match value {
-            Value::BooleanLit(bool) if !bool.value => return Ok(Self(None)),
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let size = match at.value {
+            Value::BooleanLit(bool) if !bool.value => return Some(Self(None)),
             Value::BooleanLit(_) => None,
-            Value::NumberLit(bytes) => byte_size::from_bytes(float(bytes.value)?),
-            Value::StringLit(_) => byte_size::parse(&String::read(value, reader)?),
-            other => return Err(ValueError::wrong_type(byte_size::EXPECTED, other)),
+            Value::NumberLit(bytes) => byte_size::from_bytes(at.float(bytes.value)?),
+            Value::StringLit(_) => byte_size::parse(&String::read(at)?),
+            _ => return at.wrong_type(byte_size::EXPECTED),
         };
-        let expected = || ValueError::new(format_args!("expected {}", byte_size::EXPECTED));
-        size.map(|size| Self(Some(size))).ok_or_else(expected)
+        size.map(|size| Self(Some(size)))
+            .or_else(|| at.fail(format_args!("expected {}", byte_size::EXPECTED)))
     }
 }
 
@@ -102,10 +101,10 @@ impl From<StoreAboveValue> for Option<NonZeroUsize> {
 pub struct TimeoutValue(pub Duration);
 
 impl ReadValue for TimeoutValue {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        match DurationValue::read(value, reader)?.0 {
-            Duration::ZERO => Err(ValueError::new("a timeout must be longer than 0")),
-            duration => Ok(Self(duration)),
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        match DurationValue::read(at)?.0 {
+            Duration::ZERO => at.fail("a timeout must be longer than 0"),
+            duration => Some(Self(duration)),
         }
     }
 }
@@ -145,18 +144,18 @@ impl Mode {
 }
 
 impl ReadValue for Mode {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
         const EXPECTED: &str = r#"false, "eager", "pure" or "hybrid""#;
-        let word = match value {
+        let word = match at.value {
             Value::BooleanLit(bool) => bool.value.to_string(),
-            Value::StringLit(_) => String::read(value, reader)?,
-            other => return Err(ValueError::wrong_type(EXPECTED, other)),
+            Value::StringLit(_) => String::read(at)?,
+            _ => return at.wrong_type(EXPECTED),
         };
         match word.as_str() {
-            "eager" | "false" => Ok(Self::Eager),
-            "hybrid" => Ok(Self::Hybrid),
-            "pure" => Ok(Self::Pure),
-            _ => Err(ValueError::new(format_args!("expected {EXPECTED}"))),
+            "eager" | "false" => Some(Self::Eager),
+            "hybrid" => Some(Self::Hybrid),
+            "pure" => Some(Self::Pure),
+            _ => at.fail(format_args!("expected {EXPECTED}")),
         }
     }
 }
@@ -174,11 +173,11 @@ pub enum InheritEnv {
 }
 
 impl ReadValue for InheritEnv {
-    fn read(value: &Value<'_>, reader: &ValueReader<'_>) -> Result<Self, ValueError> {
-        match value {
-            Value::BooleanLit(bool) => Ok(if bool.value { Self::All } else { Self::Safe }),
-            Value::Array(_) => Vec::read(value, reader).map(Self::Named),
-            other => Err(ValueError::wrong_type("true, false or a list of names", other)),
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        match at.value {
+            Value::BooleanLit(bool) => Some(if bool.value { Self::All } else { Self::Safe }),
+            Value::Array(_) => Vec::read(at).map(Self::Named),
+            _ => at.wrong_type("true, false or a list of names"),
         }
     }
 }
@@ -262,7 +261,7 @@ fn parse_glob(text: &str) -> Result<Glob, String> {
     Glob::parse(text).map_err(|error| format!("not a valid glob: {error}"))
 }
 
-read_with!(from_string: TransportType, GlobPattern, ServerPattern);
+read_with!(parse_string: TransportType, GlobPattern, ServerPattern);
 
 /// Implements `JsonSchema` with the given schema.
 macro_rules! schema {

@@ -204,6 +204,14 @@ fn no_server_runs_while_the_rules_for_tools_are_unknown() {
     assert!(config.servers[0].1.is_err());
     assert_eq!(config.errors.len(), 1);
     assert_eq!(config.settings.surface, SurfaceKind::Flat);
+    // Rules that are given twice, and rules after any number of other mistakes.
+    let wrong: String = (0..30).map(|at| format!(r#""idle_timeout": {{"x": {at}}}, "#)).collect();
+    for settings in [r#""tools": {}, "tools": {}"#.to_owned(), format!(r#"{wrong}"tools": 1"#)] {
+        let config = load_text(&format!(
+            r#"{{"mcpServers": {{"a": {{"command": "x"}}}}, "settings": {{{settings}}}}}"#
+        ));
+        assert!(config.servers[0].1.is_err(), "{settings}");
+    }
 }
 
 #[test]
