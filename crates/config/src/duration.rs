@@ -30,6 +30,11 @@ pub fn parse(text: &str) -> Option<Duration> {
     })
 }
 
+/// Reads a duration from JSON: a number of seconds, or a text. `None` if the value is no duration.
+pub fn of_json(value: &serde_json::Value) -> Option<Duration> {
+    value.as_str().map_or_else(|| from_seconds(value.as_f64()?), parse)
+}
+
 /// Returns what to write to double a limit, such as `write "timeout": {"tools": "10m"} in its config entry`. `setting`
 /// is its name in `timeout`, and `limit` its value now.
 pub fn raise_timeout(setting: &str, limit: Duration) -> String {

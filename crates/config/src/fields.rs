@@ -221,30 +221,30 @@ mod tests {
     use crate::file::keys::{FeaturesEntry, OAuthEntry, TimeoutEntry};
     use crate::file::profiles::{ProfileEntry, ProfileToolsEntry};
     use crate::file::tools::{ToolOverrideEntry, ToolsEntry};
-    use crate::file::{ConfigFile, ServerEntry, SettingsEntry, fields_of};
+    use crate::file::{ConfigFile, ServerEntry, SettingsEntry};
 
     /// The fields of a type of `file`, by their names in the schema.
     fn schema_fields<T: JsonSchema>() -> BTreeSet<String> {
         schema_for!(T).get("properties").unwrap().as_object().unwrap().keys().cloned().collect()
     }
 
-    fn assert_table_is_complete<T: JsonSchema>() {
-        let table = all(fields_of(&T::schema_name()));
+    fn assert_table_is_complete<T: JsonSchema>(fields: &'static [ConfigField]) {
+        let table = all(fields);
         let table: BTreeSet<_> = table.map(|field| field.name.to_owned()).collect();
         assert_eq!(table, schema_fields::<T>(), "the table and the fields of {}", T::schema_name());
     }
 
     #[test]
     fn the_table_has_exactly_the_fields_of_the_file_types() {
-        assert_table_is_complete::<ServerEntry>();
-        assert_table_is_complete::<SettingsEntry>();
-        assert_table_is_complete::<OAuthEntry>();
-        assert_table_is_complete::<TimeoutEntry>();
-        assert_table_is_complete::<FeaturesEntry>();
-        assert_table_is_complete::<ToolsEntry>();
-        assert_table_is_complete::<ToolOverrideEntry>();
-        assert_table_is_complete::<ProfileEntry>();
-        assert_table_is_complete::<ProfileToolsEntry>();
+        assert_table_is_complete::<ServerEntry>(ServerEntry::FIELDS);
+        assert_table_is_complete::<SettingsEntry>(SettingsEntry::FIELDS);
+        assert_table_is_complete::<OAuthEntry>(OAuthEntry::FIELDS);
+        assert_table_is_complete::<TimeoutEntry>(TimeoutEntry::FIELDS);
+        assert_table_is_complete::<FeaturesEntry>(FeaturesEntry::FIELDS);
+        assert_table_is_complete::<ToolsEntry>(ToolsEntry::FIELDS);
+        assert_table_is_complete::<ToolOverrideEntry>(ToolOverrideEntry::FIELDS);
+        assert_table_is_complete::<ProfileEntry>(ProfileEntry::FIELDS);
+        assert_table_is_complete::<ProfileToolsEntry>(ProfileToolsEntry::FIELDS);
         for name in schema_fields::<ConfigFile>() {
             assert!(FILE.iter().any(|field| field.name == name), "{name}");
         }
@@ -260,8 +260,8 @@ mod tests {
             TimeoutEntry::FIELDS,
             FeaturesEntry::FIELDS,
             ToolsEntry::FIELDS,
-            fields_of("ProfileEntry"),
-            fields_of("ProfileToolsEntry"),
+            ProfileEntry::FIELDS,
+            ProfileToolsEntry::FIELDS,
         ] {
             for name in all_names(fields) {
                 let meant =

@@ -2,24 +2,24 @@
 //!
 //! # Theory of operation
 //!
-//! These types have one field for each field of the file, all optional. The deserializer and `config-schema.json` are
-//! both derived from them, so the doc comments here are what users read in their editors. `keys` has the keys with a
+//! These types have one field for each field of the file, all optional. How they are read (`value_reader`) and
+//! `config-schema.json` are both derived from them, so the doc comments here are what users read in their editors. `keys` has the keys with a
 //! default, which also say what the program uses; `choices` has the values that are one of several words, and `values`
 //! has values that can be written in more than one way. A server entry is one flat struct rather than an enum of local
-//! and remote servers, because serde's errors for untagged enums say nothing useful. Which fields go together, and what
+//! and remote servers, because an error says more if it is known which field is wrong. Which fields go together, and what
 //! the program makes of those without a default, is settled in `load`.
 
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use keys::{CommonEntry, FeaturesEntry, InstanceEntry, OAuthEntry, TimeoutEntry};
-use profiles::{ProfileEntry, ProfileToolsEntry};
-use tools::{ToolOverrideEntry, ToolsEntry};
+use keys::{CommonEntry, InstanceEntry, OAuthEntry, TimeoutEntry};
+use profiles::ProfileEntry;
+use tools::ToolsEntry;
 use values::{CommandLine, InheritEnv, TransportType, WordList};
 
 use super::fields::CacheKeyPart::{AsResolved, AsWritten};
-use super::fields::{ConfigField, is_boolean, is_number};
+use super::fields::{is_boolean, is_number};
 use super::object::config_object;
 
 pub(super) mod choices;
@@ -172,22 +172,6 @@ config_object! {
         /// The settings of dynamic-mcp itself.
         #[schemars(flatten)]
         instance: InstanceEntry [embeds(InstanceEntry::FIELDS)],
-    }
-}
-
-/// Returns the fields of the object that is read as the type with this name; none if there is no such type.
-pub(super) fn fields_of(type_name: &str) -> &'static [ConfigField] {
-    match type_name {
-        "ServerEntry" => ServerEntry::FIELDS,
-        "SettingsEntry" => SettingsEntry::FIELDS,
-        "OAuthEntry" => OAuthEntry::FIELDS,
-        "TimeoutEntry" => TimeoutEntry::FIELDS,
-        "FeaturesEntry" => FeaturesEntry::FIELDS,
-        "ToolsEntry" => ToolsEntry::FIELDS,
-        "ToolOverrideEntry" => ToolOverrideEntry::FIELDS,
-        "ProfileEntry" => ProfileEntry::FIELDS,
-        "ProfileToolsEntry" => ProfileToolsEntry::FIELDS,
-        _ => &[],
     }
 }
 

@@ -76,7 +76,12 @@ impl Glob {
         }
     }
 
-    /// Returns the glob that matches only `name`.
+    /// Makes the glob that matches only `name`.
+    pub(crate) fn literal(name: &str) -> Self {
+        Self(name.chars().map(GlobToken::Literal).collect())
+    }
+
+    /// Returns the text of the glob that matches only `name`.
     pub fn escape(name: &str) -> String {
         let mut escaped = String::with_capacity(name.len());
         for character in name.chars() {

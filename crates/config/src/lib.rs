@@ -6,7 +6,7 @@
 //! clients' names are accepted, and the doc comments become the descriptions in `config-schema.json`. The root of this
 //! crate, `server` and [`tool_rules`] have what the program uses: validated, with variables expanded and durations
 //! resolved. [`load`] is the only way from one to the other. It parses each file with the position of every value,
-//! reads the entries with the deserializer in `de` (which expands the variables of [`vars`]), merges the files and
+//! reads the entries with `value_reader` (which expands the variables of [`vars`]), merges the files and
 //! applies the defaults. `object` makes the struct of an object of the file, the table of its fields and the struct
 //! that the program uses from one definition.
 //!
@@ -46,7 +46,6 @@ pub use server::{
 };
 
 mod byte_size;
-mod de;
 pub mod dirs;
 pub mod duration;
 pub mod env;
@@ -65,6 +64,7 @@ pub mod referenced;
 pub mod secrets;
 mod server;
 pub mod tool_rules;
+mod value_reader;
 pub mod vars;
 pub mod watch;
 

@@ -28,7 +28,7 @@ pub use self::resolve::{URL_ERROR, is_http_url};
 use super::env::Env;
 use super::file::SettingsEntry;
 use super::file::keys::InstanceEntry;
-use super::object::{ObjectPart, Resolve};
+use super::object::ObjectPart;
 use super::referenced::ReferencedFiles;
 use super::{Config, ConfigError, Endpoint, GroupName, Overrides, ServerConfig};
 
@@ -39,7 +39,6 @@ mod env_file;
 mod findings;
 mod json_text;
 mod parse;
-mod parse_profiles;
 mod profiles;
 mod resolve;
 mod resolve_tool_rules;
@@ -85,7 +84,7 @@ pub fn load(files: &[PathBuf], env: &Env, overrides: &Overrides) -> Config {
     config.disabled = disabled.map(NamedEntry::disabled).collect();
     config.settings = InstanceEntry { surface: overrides.surface, ..InstanceEntry::default() }
         .or(std::mem::take(&mut settings.instance))
-        .resolve();
+        .into();
     let defaults = ServerDefaults { settings, overrides, env, files: &referenced, tools_error };
     config.servers = servers.into_iter().filter_map(|server| resolve_entry(server, &defaults)).collect();
     if overrides.all_users_only {

@@ -6,85 +6,31 @@
 //! editors. Brackets after the type say what else is known of it, in the methods of
 //! [`ConfigField`](super::fields::ConfigField).
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
+use super::value_reader::{ReadValue, ValueCursor};
 
 /// A part of an object: the value of a field, or an object that is embedded in it.
 pub(crate) trait ObjectPart: Sized {
-    /// Reads the next value of `map` if this is the part that `name` means: the field with the name `own_name`, or an
-    /// object with such a field. Returns whether it is.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the value cannot be read.
-    fn read<'de, A: MapAccess<'de>>(
-        &mut self,
-        own_name: &str,
-        name: &str,
-        map: &mut A,
-    ) -> Result<bool, A::Error>;
+    /// Reads the value if this is the part that `name` means: the field with the name `own_name`, or an object with such
+    /// a field. Returns whether the value has no errors; `None` if another part is meant.
+    fn read_part(&mut self, own_name: &str, name: &str, at: &ValueCursor<'_>) -> Option<bool>;
 
     /// Takes each value that is missing here from `other`.
     fn or(self, other: Self) -> Self;
 }
 
-impl<T: DeserializeOwned> ObjectPart for Option<T> {
-    fn read<'de, A: MapAccess<'de>>(
-        &mut self,
-        own_name: &str,
-        name: &str,
-        map: &mut A,
-    ) -> Result<bool, A::Error> {
-        let is_meant = own_name == name;
-        if is_meant {
-            *self = map.next_value()?;
+impl<T: ReadValue> ObjectPart for Option<T> {
+    fn read_part(&mut self, own_name: &str, name: &str, at: &ValueCursor<'_>) -> Option<bool> {
+        if own_name != name {
+            return None;
         }
-        Ok(is_meant)
+        let read = Self::read(at);
+        let is_valid = read.is_some();
+        *self = read.flatten();
+        Some(is_valid)
     }
 
     fn or(self, other: Self) -> Self {
         self.or(other)
-    }
-}
-
-/// Makes what the program uses of a value that a file has.
-pub(crate) trait Resolve<T> {
-    /// Makes it.
-    fn resolve(self) -> T;
-}
-
-impl<T> Resolve<T> for T {
-    fn resolve(self) -> T {
-        self
-    }
-}
-
-impl<T> Resolve<Option<T>> for T {
-    fn resolve(self) -> Option<T> {
-        Some(self)
-    }
-}
-
-/// Reads an object from the members that the deserializer in `de` shows, which have the names of the table.
-pub(super) struct ObjectVisitor<T>(pub(super) PhantomData<T>);
-
-impl<'de, T: ObjectPart + Default> Visitor<'de> for ObjectVisitor<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        let mut object = T::default();
-        while let Some(name) = map.next_key::<String>()? {
-            if !object.read("", &name, &mut map)? {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(object)
     }
 }
 
@@ -109,21 +55,21 @@ macro_rules! config_object {
         }
 
         impl $crate::object::ObjectPart for $name {
-            fn read<'de, A: serde::de::MapAccess<'de>>(
+            fn read_part(
                 &mut self,
                 _: &str,
                 name: &str,
-                map: &mut A,
-            ) -> Result<bool, A::Error> {
+                at: &$crate::value_reader::ValueCursor<'_>,
+            ) -> Option<bool> {
                 let mut fields = Self::FIELDS.iter();
                 $(
                     if let Some(field) = fields.next()
-                        && self.$field.read(field.name, name, map)?
+                        && let Some(is_valid) = self.$field.read_part(field.name, name, at)
                     {
-                        return Ok(true);
+                        return Some(is_valid);
                     }
                 )*
-                Ok(false)
+                None
             }
 
             fn or(self, other: Self) -> Self {
@@ -131,10 +77,22 @@ macro_rules! config_object {
             }
         }
 
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let visitor = $crate::object::ObjectVisitor(std::marker::PhantomData);
-                deserializer.deserialize_struct(stringify!($name), &[], visitor)
+        impl $name {
+            /// Reads the members that have no errors. Returns whether none has any.
+            pub(crate) fn read_partly(at: &$crate::value_reader::ValueCursor<'_>) -> (Self, bool) {
+                let mut object = Self::default();
+                let read = at.read_members(Self::FIELDS, |name, at| {
+                    let is_valid = $crate::object::ObjectPart::read_part(&mut object, "", name, at);
+                    is_valid.filter(|is_valid| *is_valid).map(drop)
+                });
+                (object, read.is_some())
+            }
+        }
+
+        impl $crate::value_reader::ReadValue for $name {
+            fn read(at: &$crate::value_reader::ValueCursor<'_>) -> Option<Self> {
+                let (object, is_valid) = Self::read_partly(at);
+                is_valid.then_some(object)
             }
         }
     };
@@ -176,9 +134,9 @@ macro_rules! config_keys {
             }
         }
 
-        impl $crate::object::Resolve<$config> for $entry {
-            fn resolve(self) -> $config {
-                $config { $($field: self.$field.map_or_else(|| $default, $crate::object::Resolve::resolve),)* }
+        impl From<$entry> for $config {
+            fn from(entry: $entry) -> Self {
+                Self { $($field: entry.$field.map_or_else(|| $default, Into::into),)* }
             }
         }
     };

@@ -5,7 +5,7 @@ use super::file::choices::Share;
 use super::file::keys::{CommonConfig, OAuthConfig, Timeouts};
 use super::file::values::InheritEnv;
 use super::secrets::{SecretPlace, ServerSecrets};
-use super::tool_rules::{OwnGlob, Rules, ToolRules};
+use super::tool_rules::{OwnGlob, Rules};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct ServerConfig {
     /// Limits for waits of every kind.
     pub timeout: Timeouts,
     /// Which tools may be used, and how.
-    pub tools: ToolRules,
+    pub tools: Rules,
     /// How the server is reached.
     pub endpoint: Endpoint,
     /// The values in `endpoint` that are fetched when the server starts.
@@ -59,9 +59,9 @@ impl ServerConfig {
         }
     }
 
-    /// Compiles the rules of the server's entry.
+    /// Returns the rules for the server's tools.
     pub fn rules(&self) -> Rules {
-        Rules::new(&self.tools, &self.common.expose, self.common.trust_annotations)
+        self.tools.clone()
     }
 
     /// Returns which instances use the same process: a stateful server has one for each.

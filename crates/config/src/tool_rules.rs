@@ -1,7 +1,6 @@
 //! Which tools of a server may be used and how, and what clients see of them.
 //!
-//! [`ToolRules`] are the rules as a config entry has them, [`Rules`] the same rules compiled. Each rule is a list of globs
-//! over the names that the server gives its tools, so what `tools.override` names a tool changes nothing about it. Callers
+//! Each rule is a list of globs over the names that the server gives its tools, so what `tools.override` names a tool changes nothing about it. Callers
 //! name a tool as clients see it. A tool must match `tools.allow` (if that is not empty) and must not match `tools.deny`,
 //! of the entry and of the profile in use. Every route to a tool asks the same [`Rules`]: the lists, search, descriptions
 //! and calls. `tools.ask`, `tools.read_only` and `expose` only change how an allowed tool is used.
@@ -10,23 +9,6 @@ pub use crate::file::tools::ToolOverride;
 use crate::glob::Glob;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Globs over the names that a server gives its tools. They hold on every route.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolRules {
-    /// The only tools that may be used: a tool must match one glob of each list. None allows all.
-    pub allow: Vec<Vec<String>>,
-    /// Tools that may not be used.
-    pub deny: Vec<String>,
-    /// Tools whose calls the user confirms one by one.
-    pub ask: Vec<String>,
-    /// `ask` of the profile in use.
-    pub(crate) profile_ask: Vec<String>,
-    /// Tools that count as read-only even if their annotations say otherwise.
-    pub read_only: Vec<String>,
-    /// What clients see of single tools.
-    pub overrides: ToolOverrides,
-}
 
 /// A glob for tools in the entry of a server, as opposed to globs in `settings` and in the profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,43 +74,28 @@ pub enum RuleSource {
     Profile,
 }
 
-/// The globs of `tools` and `expose`, compiled. A tool that is not allowed does not exist on any route.
-#[derive(Debug, Default)]
+/// The globs of `tools` and `expose` of a server. A tool that is not allowed does not exist on any route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// The lists `tools.allow`: a tool must match each.
-    allow: Vec<Vec<Glob>>,
+    /// The lists `tools.allow`: a tool must match one glob of each.
+    pub(crate) allow: Vec<Vec<Glob>>,
     /// `tools.deny`, which takes precedence over `allow`.
-    deny: Vec<Glob>,
+    pub(crate) deny: Vec<Glob>,
     /// `tools.ask`: the user confirms each call.
-    ask: Vec<Glob>,
+    pub(crate) ask: Vec<Glob>,
     /// `ask` of the profile in use.
-    profile_ask: Vec<Glob>,
-    /// `tools.read_only`: the tools count as read-only.
-    read_only: Vec<Glob>,
+    pub(crate) profile_ask: Vec<Glob>,
+    /// `tools.read_only`: the tools count as read-only even if their annotations say otherwise.
+    pub(crate) read_only: Vec<Glob>,
     /// `expose`: `tools/list` lists the tools directly.
-    expose: Vec<Glob>,
+    pub(crate) expose: Vec<Glob>,
     /// `tools.override`, which gives tools other names.
-    overrides: ToolOverrides,
+    pub overrides: ToolOverrides,
     /// Not `trust_annotations`: what the server says about its tools does not count.
-    distrusts_annotations: bool,
+    pub(crate) distrusts_annotations: bool,
 }
 
 impl Rules {
-    /// Compiles the globs. The config loader has checked them; an invalid one is skipped.
-    pub(crate) fn new(rules: &ToolRules, expose: &[String], trusts_annotations: bool) -> Self {
-        let compile = |globs: &[String]| globs.iter().filter_map(|glob| Glob::parse(glob).ok()).collect();
-        Self {
-            allow: rules.allow.iter().map(|list| compile(list)).collect(),
-            deny: compile(&rules.deny),
-            ask: compile(&rules.ask),
-            profile_ask: compile(&rules.profile_ask),
-            read_only: compile(&rules.read_only),
-            expose: compile(expose),
-            overrides: rules.overrides.clone(),
-            distrusts_annotations: !trusts_annotations,
-        }
-    }
-
     /// Returns the server's own name for a tool.
     pub fn own_name<'n>(&'n self, tool: &'n str) -> &'n str {
         self.overrides.own_name(tool)
@@ -189,15 +156,14 @@ fn matches(globs: &[Glob], tool: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn globs(globs: &[&str]) -> Vec<Glob> {
+        globs.iter().map(|glob| Glob::parse(glob).unwrap()).collect()
+    }
+
     /// Returns rules with these globs that expose the tools whose name ends in `b`.
     fn rules(allow: &[&[&str]], deny: &[&str]) -> Rules {
-        let owned = |globs: &[&str]| globs.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let lists = |lists: &[&[&str]]| lists.iter().map(|list| owned(list)).collect();
-        Rules::new(
-            &ToolRules { allow: lists(allow), deny: owned(deny), ..ToolRules::default() },
-            &owned(&["*b"]),
-            true,
-        )
+        let allow = allow.iter().map(|list| globs(list)).collect();
+        Rules { allow, deny: globs(deny), expose: globs(&["*b"]), ..Rules::default() }
     }
 
     #[test]
@@ -236,9 +202,7 @@ mod tests {
 
     #[test]
     fn the_user_is_asked_by_the_rules_of_the_server_and_of_the_profile() {
-        let globs = |globs: &str| vec![globs.to_owned()];
-        let tools = ToolRules { ask: globs("a*"), profile_ask: globs("*b"), ..ToolRules::default() };
-        let rules = Rules::new(&tools, &[], true);
+        let rules = Rules { ask: globs(&["a*"]), profile_ask: globs(&["*b"]), ..Rules::default() };
         assert_eq!(rules.asks("a"), Some(RuleSource::Server));
         assert_eq!(rules.asks("ab"), Some(RuleSource::Server));
         assert_eq!(rules.asks("b"), Some(RuleSource::Profile));
@@ -247,9 +211,8 @@ mod tests {
 
     #[test]
     fn a_claim_counts_only_if_annotations_are_trusted_or_the_config_says_so() {
-        let tools = ToolRules { read_only: vec!["get_*".to_owned()], ..ToolRules::default() };
-        let trusting = Rules::new(&tools, &[], true);
-        let distrusting = Rules::new(&tools, &[], false);
+        let trusting = Rules { read_only: globs(&["get_*"]), ..Rules::default() };
+        let distrusting = Rules { distrusts_annotations: true, ..trusting.clone() };
         assert!(trusting.relies_on("x", true) && !trusting.relies_on("x", false));
         assert!(!distrusting.relies_on("x", true));
         assert!(distrusting.relies_on("get_x", false), "the config's own word");

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::value_reader::read_with;
+
 /// Which windows use one process of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -68,3 +70,5 @@ pub enum OAuthFlow {
     /// dynamic-mcp itself, with a secret or a key.
     ClientCredentials,
 }
+
+read_with!(word: Share, Launcher, SurfaceKind, DiscoveryMode, OAuthFlow);

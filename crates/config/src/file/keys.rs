@@ -44,7 +44,7 @@ config_keys! {
     /// Globs of tools that `tools/list` lists directly, as `SERVER__TOOL`, beside the tools of dynamic-mcp. For the few
     /// tools that are used all the time.
     #[schemars(extend("default" = [], "examples" = [["get_issue", "search_*"]]))]
-    expose: Vec<GlobPattern> => Vec<String> = Vec::new(),
+    expose: Vec<GlobPattern> => Vec<GlobPattern> = Vec::new(),
     /// Whether the server's own marks of a tool as read-only or repeatable count. With false only `tools.read_only`
     /// counts.
     #[schemars(extend("default" = true))]
@@ -174,8 +174,8 @@ config_keys! {
     #[schemars(extend("examples" = [["read", "write"], "read write"]))]
     scopes: WordList => Vec<String> = Vec::new(); [also(&["scope"])],
     /// The port of this machine that the browser returns to. Without it, any free port. Also `callback_port`.
-    #[schemars(extend("examples" = [8080]))]
-    redirect_port: NonZeroU16 => Option<u16> = None; [also(&["callback_port"])],
+    #[schemars(with = "Option<NonZeroU16>", extend("examples" = [8080]))]
+    redirect_port: u16 => Option<u16> = None; [also(&["callback_port"])],
     /// False allows servers that do not declare support for PKCE (Microsoft Entra and Amazon Cognito do not). PKCE is
     /// used in any case.
     #[schemars(extend("default" = true))]

@@ -1,199 +1,128 @@
 //! Values of a config file that can be written in more than one way.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::num::{NonZeroU16, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use jsonc_parser::ast::Value;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use crate::byte_size;
 use crate::duration;
 use crate::glob::Glob;
-use crate::object::Resolve;
-
-/// The JSON of a field that may have several forms, before its field is known.
-enum FieldValue {
-    Bool(bool),
-    Number(f64),
-    String(String),
-    List(Vec<String>),
-}
-
-impl FieldValue {
-    /// Returns an error that names the kind of value that was found, and not its content.
-    fn expected(&self, expected: &str) -> String {
-        let found = match self {
-            Self::Bool(_) => "true or false",
-            Self::Number(_) => "a number",
-            Self::String(_) => "a string",
-            Self::List(_) => "a list",
-        };
-        format!("expected {expected}, found {found}")
-    }
-}
-
-impl<'de> Deserialize<'de> for FieldValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct LooseVisitor;
-
-        impl<'de> Visitor<'de> for LooseVisitor {
-            type Value = FieldValue;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("true, false, a number, a string or a list of strings")
-            }
-            fn visit_bool<E: de::Error>(self, value: bool) -> Result<FieldValue, E> {
-                Ok(FieldValue::Bool(value))
-            }
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<FieldValue, E> {
-                // Numbers are durations, and one above 2^52 seconds is too long anyway.
-                Ok(FieldValue::Number(value as f64))
-            }
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<FieldValue, E> {
-                Ok(FieldValue::Number(value as f64))
-            }
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<FieldValue, E> {
-                Ok(FieldValue::Number(value))
-            }
-            fn visit_str<E: de::Error>(self, value: &str) -> Result<FieldValue, E> {
-                Ok(FieldValue::String(value.to_owned()))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<FieldValue, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(list)).map(FieldValue::List)
-            }
-        }
-
-        deserializer.deserialize_any(LooseVisitor)
-    }
-}
+use crate::value_reader::{ReadValue, ValueCursor, read_with};
 
 /// A program, or a list of a program and its first arguments. Never empty.
-#[derive(Deserialize)]
-#[serde(try_from = "FieldValue")]
 pub struct CommandLine(pub Vec<String>);
 
-impl TryFrom<FieldValue> for CommandLine {
-    type Error = String;
-
-    fn try_from(value: FieldValue) -> Result<Self, String> {
-        let words = match value {
-            FieldValue::String(program) => vec![program],
-            FieldValue::List(words) => words,
-            other => return Err(other.expected("a string or a list of strings")),
+impl ReadValue for CommandLine {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let words = match at.value {
+            Value::StringLit(_) => vec![String::read(at)?],
+            Value::Array(_) => Vec::read(at)?,
+            _ => return at.wrong_type("a string or a list of strings"),
         };
         match words.first() {
-            Some(program) if !program.trim().is_empty() => Ok(Self(words)),
-            _ => Err("expected the name of a program".to_owned()),
+            Some(program) if !program.trim().is_empty() => Some(Self(words)),
+            _ => at.fail("expected the name of a program"),
         }
     }
 }
 
 /// A list of words, or the words in one string.
-#[derive(Deserialize)]
-#[serde(try_from = "FieldValue")]
 pub struct WordList(pub Vec<String>);
 
-impl TryFrom<FieldValue> for WordList {
-    type Error = String;
-
-    fn try_from(value: FieldValue) -> Result<Self, String> {
-        match value {
-            FieldValue::String(words) => Ok(Self(words.split_whitespace().map(str::to_owned).collect())),
-            FieldValue::List(words) => Ok(Self(words)),
-            other => Err(other.expected("a string or a list of strings")),
+impl ReadValue for WordList {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        match at.value {
+            Value::StringLit(_) => {
+                Some(Self(String::read(at)?.split_whitespace().map(str::to_owned).collect()))
+            }
+            Value::Array(_) => Vec::read(at).map(Self),
+            _ => at.wrong_type("a string or a list of strings"),
         }
     }
 }
 
-impl Resolve<Vec<String>> for WordList {
-    fn resolve(self) -> Vec<String> {
-        self.0
+impl From<WordList> for Vec<String> {
+    fn from(words: WordList) -> Self {
+        words.0
     }
 }
 
 /// A duration: a number of seconds, or a string with a unit.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "FieldValue")]
+#[derive(Clone, Copy)]
 pub struct DurationValue(pub Duration);
 
-impl TryFrom<FieldValue> for DurationValue {
-    type Error = String;
-
-    fn try_from(value: FieldValue) -> Result<Self, String> {
-        let duration = match &value {
-            FieldValue::Number(seconds) => duration::from_seconds(*seconds),
-            FieldValue::String(text) => duration::parse(text),
-            _ => return Err(value.expected(duration::EXPECTED)),
+impl ReadValue for DurationValue {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let duration = match at.value {
+            Value::NumberLit(seconds) => duration::from_seconds(at.float(seconds.value)?),
+            Value::StringLit(_) => duration::parse(&String::read(at)?),
+            _ => return at.wrong_type(duration::EXPECTED),
         };
-        duration.map(Self).ok_or_else(|| format!("expected {}", duration::EXPECTED))
+        duration.map(Self).or_else(|| at.fail(format_args!("expected {}", duration::EXPECTED)))
     }
 }
 
-impl Resolve<Option<Duration>> for DurationValue {
+impl From<DurationValue> for Option<Duration> {
     /// Returns `None` for 0.
-    fn resolve(self) -> Option<Duration> {
-        Some(self.0).filter(|duration| !duration.is_zero())
+    fn from(DurationValue(duration): DurationValue) -> Self {
+        Some(duration).filter(|duration| !duration.is_zero())
     }
 }
 
 /// The size above which results are stored; `None`: none is.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "FieldValue")]
+#[derive(Clone, Copy)]
 pub struct StoreAboveValue(pub Option<NonZeroUsize>);
 
-impl TryFrom<FieldValue> for StoreAboveValue {
-    type Error = String;
-
-    fn try_from(value: FieldValue) -> Result<Self, String> {
-        let size = match &value {
-            FieldValue::Bool(false) => return Ok(Self(None)),
-            FieldValue::Number(bytes) => byte_size::from_bytes(*bytes),
-            FieldValue::String(text) => byte_size::parse(text),
-            FieldValue::Bool(true) => None,
-            FieldValue::List(_) => return Err(value.expected(byte_size::EXPECTED)),
+impl ReadValue for StoreAboveValue {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        let size = match at.value {
+            Value::BooleanLit(bool) if !bool.value => return Some(Self(None)),
+            Value::BooleanLit(_) => None,
+            Value::NumberLit(bytes) => byte_size::from_bytes(at.float(bytes.value)?),
+            Value::StringLit(_) => byte_size::parse(&String::read(at)?),
+            _ => return at.wrong_type(byte_size::EXPECTED),
         };
-        size.map(|size| Self(Some(size))).ok_or_else(|| format!("expected {}", byte_size::EXPECTED))
+        size.map(|size| Self(Some(size)))
+            .or_else(|| at.fail(format_args!("expected {}", byte_size::EXPECTED)))
     }
 }
 
-impl Resolve<Option<NonZeroUsize>> for StoreAboveValue {
-    fn resolve(self) -> Option<NonZeroUsize> {
-        self.0
+impl From<StoreAboveValue> for Option<NonZeroUsize> {
+    fn from(size: StoreAboveValue) -> Self {
+        size.0
     }
 }
 
 /// A timeout. Never 0, because such a timeout would always expire.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "DurationValue")]
+#[derive(Clone, Copy)]
 pub struct TimeoutValue(pub Duration);
 
-impl TryFrom<DurationValue> for TimeoutValue {
-    type Error = &'static str;
-
-    fn try_from(DurationValue(duration): DurationValue) -> Result<Self, Self::Error> {
-        if duration.is_zero() { Err("a timeout must be longer than 0") } else { Ok(Self(duration)) }
+impl ReadValue for TimeoutValue {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        match DurationValue::read(at)?.0 {
+            Duration::ZERO => at.fail("a timeout must be longer than 0"),
+            duration => Some(Self(duration)),
+        }
     }
 }
 
-impl Resolve<Duration> for TimeoutValue {
-    fn resolve(self) -> Duration {
-        self.0
+impl From<TimeoutValue> for Duration {
+    fn from(timeout: TimeoutValue) -> Self {
+        timeout.0
     }
 }
 
-impl Resolve<Option<Duration>> for TimeoutValue {
-    fn resolve(self) -> Option<Duration> {
-        Some(self.0)
+impl From<TimeoutValue> for Option<Duration> {
+    fn from(timeout: TimeoutValue) -> Self {
+        Some(timeout.0)
     }
 }
 
 /// When a group connects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "FieldValue")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// At start, and the connection stays open.
     Eager,
@@ -214,28 +143,25 @@ impl Mode {
     }
 }
 
-impl TryFrom<FieldValue> for Mode {
-    type Error = String;
-
-    fn try_from(value: FieldValue) -> Result<Self, String> {
+impl ReadValue for Mode {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
         const EXPECTED: &str = r#"false, "eager", "pure" or "hybrid""#;
-        match &value {
-            FieldValue::Bool(false) => Ok(Self::Eager),
-            FieldValue::String(text) => match text.as_str() {
-                "eager" | "false" => Ok(Self::Eager),
-                "hybrid" => Ok(Self::Hybrid),
-                "pure" => Ok(Self::Pure),
-                _ => Err(format!("expected {EXPECTED}")),
-            },
-            FieldValue::Bool(true) => Err(format!("expected {EXPECTED}")),
-            other => Err(other.expected(EXPECTED)),
+        let word = match at.value {
+            Value::BooleanLit(bool) => bool.value.to_string(),
+            Value::StringLit(_) => String::read(at)?,
+            _ => return at.wrong_type(EXPECTED),
+        };
+        match word.as_str() {
+            "eager" | "false" => Some(Self::Eager),
+            "hybrid" => Some(Self::Hybrid),
+            "pure" => Some(Self::Pure),
+            _ => at.fail(format_args!("expected {EXPECTED}")),
         }
     }
 }
 
 /// Which of our own environment variables a child process inherits.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(try_from = "FieldValue")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum InheritEnv {
     /// The safe ones, which hold no secrets.
     #[default]
@@ -246,22 +172,18 @@ pub enum InheritEnv {
     All,
 }
 
-impl TryFrom<FieldValue> for InheritEnv {
-    type Error = String;
-
-    fn try_from(value: FieldValue) -> Result<Self, String> {
-        match value {
-            FieldValue::Bool(true) => Ok(Self::All),
-            FieldValue::Bool(false) => Ok(Self::Safe),
-            FieldValue::List(names) => Ok(Self::Named(names)),
-            other => Err(other.expected("true, false or a list of names")),
+impl ReadValue for InheritEnv {
+    fn read(at: &ValueCursor<'_>) -> Option<Self> {
+        match at.value {
+            Value::BooleanLit(bool) => Some(if bool.value { Self::All } else { Self::Safe }),
+            Value::Array(_) => Vec::read(at).map(Self::Named),
+            _ => at.wrong_type("true, false or a list of names"),
         }
     }
 }
 
 /// The transport of a server, in the words of any client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransportType {
     /// The stdin and stdout of a local program.
     Stdio,
@@ -289,27 +211,23 @@ impl TryFrom<String> for TransportType {
 }
 
 /// A valid glob over names.
-#[derive(Clone, Deserialize)]
-#[serde(try_from = "String")]
-pub struct GlobPattern(pub String);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GlobPattern {
+    /// The glob.
+    pub glob: Glob,
+    /// The glob as it was written.
+    pub written: String,
+}
 
 impl TryFrom<String> for GlobPattern {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        parse_glob(&text).map(|_| Self(text))
-    }
-}
-
-impl Resolve<Vec<String>> for Vec<GlobPattern> {
-    fn resolve(self) -> Vec<String> {
-        self.into_iter().map(|glob| glob.0).collect()
+    fn try_from(written: String) -> Result<Self, String> {
+        Ok(Self { glob: parse_glob(&written)?, written })
     }
 }
 
 /// A glob over the names of servers. With a `!` before it, it excludes the servers that it matches.
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
 pub struct ServerPattern {
     /// Whether it excludes.
     pub excludes: bool,
@@ -343,17 +261,7 @@ fn parse_glob(text: &str) -> Result<Glob, String> {
     Glob::parse(text).map_err(|error| format!("not a valid glob: {error}"))
 }
 
-impl Resolve<usize> for NonZeroUsize {
-    fn resolve(self) -> usize {
-        self.get()
-    }
-}
-
-impl Resolve<Option<u16>> for NonZeroU16 {
-    fn resolve(self) -> Option<u16> {
-        Some(self.get())
-    }
-}
+read_with!(parse_string: TransportType, GlobPattern, ServerPattern);
 
 /// Implements `JsonSchema` with the given schema.
 macro_rules! schema {

@@ -259,6 +259,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::env::Env;
+    use crate::glob::Glob;
     use crate::{Config, Endpoint, InheritEnv, Overrides, load::load};
 
     /// The config of a `config.toml` with this text.
@@ -316,8 +317,9 @@ enabled = false
         assert_eq!(stdio.inherit_env, InheritEnv::Named(vec!["TOKEN".to_owned(), "ORG".to_owned()]));
         assert_eq!(files.timeout.initialize, Some(Duration::from_millis(20_500)));
         assert_eq!(files.timeout.tools, Duration::from_secs(1000));
-        assert_eq!(files.tools.ask, ["write"]);
-        assert_eq!(files.tools.allow, [["read", "write[[]1[]]"]]);
+        let globs = |names: &[&str]| names.iter().map(|name| Glob::literal(name)).collect::<Vec<_>>();
+        assert_eq!(files.tools.ask, globs(&["write"]));
+        assert_eq!(files.tools.allow, [globs(&["read", "write[1]"])]);
         let Endpoint::Http(http) = &wiki.endpoint else { panic!("wiki is local") };
         let header = |name: &str| http.headers.iter().find(|(known, _)| known == name).unwrap().1.as_str();
         assert_eq!(["X-Region", "X-Org", "Authorization"].map(header), ["eu$", "acme", "Bearer t0k3n"]);

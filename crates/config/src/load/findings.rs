@@ -1,39 +1,20 @@
-//! What is wrong with a file: text that is not JSON, all errors of an entry, and oddities that do no harm.
+//! What is wrong with a file: text that is not JSON, and oddities that do no harm.
 
-use std::borrow::Cow;
-
-use jsonc_parser::ast::{NullKeyword, Object, StringLit, Value};
+use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
-use serde::de::DeserializeOwned;
 
 use super::source_text::SourceText;
-use crate::de::{UnknownField, ValueError, ValueReader};
 use crate::env::Env;
-use crate::vars::ExpandContext;
+use crate::value_reader::{UnknownField, ValueError, ValueReader};
 use crate::{ConfigError, OWN_GROUP};
 use base::text::quoted_list;
-
-/// How many errors of one entry are reported.
-const MAX_ERRORS: usize = 20;
 
 /// A limit of so many seconds is probably one of milliseconds.
 const MIN_DOUBTFUL_SECONDS: f64 = 5000.0;
 
 /// Whether servers can be shared on this system.
 pub(super) const CAN_SHARE: bool = cfg!(target_os = "linux");
-
-/// An entry with errors.
-pub(super) struct ReadEntry<T> {
-    /// What could be read of it.
-    pub(super) value: Option<T>,
-    /// What is wrong with it.
-    pub(super) errors: Vec<ConfigError>,
-    /// The byte offsets of the values that are wrong.
-    pub(super) wrong: Vec<usize>,
-    /// A warning for each unknown field.
-    pub(super) warnings: Vec<ConfigError>,
-}
 
 /// Makes the error for text that is not JSON. A bracket that is missing is reported at the end of the text, where it is
 /// usually to be added.
@@ -161,37 +142,6 @@ pub fn name_error(name: &str, is_disabled: bool) -> Option<(String, Option<Strin
     (name == OWN_GROUP && !is_disabled).then(|| (message, Some("rename the server".to_owned())))
 }
 
-/// Reads an entry. If it has errors, its valid fields are returned beside them. Each error is found by reading the
-/// entry again without the value that had the one before, up to [`MAX_ERRORS`]. After as many, no fields are returned.
-pub(super) fn read_entry<T: DeserializeOwned>(
-    value: &Value<'_>,
-    text: &SourceText,
-    context: ExpandContext<'_>,
-) -> ReadEntry<T> {
-    let (mut errors, mut wrong): (Vec<ConfigError>, Vec<usize>) = (Vec::new(), Vec::new());
-    // A copy is made only of an entry that has errors.
-    let mut rest = Cow::Borrowed(value);
-    loop {
-        let reader = ValueReader::new(context);
-        let read = reader.read(&rest);
-        let is_replaced = match &read {
-            Ok(_) => false,
-            Err(error) => {
-                let offset = error.offset.unwrap_or_default();
-                let seen = wrong.iter().filter(|known| **known == offset).count();
-                if seen == 0 {
-                    errors.push(value_error(text, error));
-                }
-                wrong.push(offset);
-                seen < 2 && errors.len() < MAX_ERRORS && replace_at(rest.to_mut(), offset, seen > 0)
-            }
-        };
-        if !is_replaced {
-            return ReadEntry { value: read.ok(), errors, wrong, warnings: unknown_fields(text, reader) };
-        }
-    }
-}
-
 /// Returns a warning for each argument, variable and header that looks as if a shell expanded it.
 pub(super) fn unexpanded(server: &Value<'_>, text: &SourceText, env: &Env) -> Vec<ConfigError> {
     let members = server.as_object().map_or(&[][..], |server| &server.properties);
@@ -277,40 +227,18 @@ pub(super) fn share_without_effect(
 
 /// Makes the error for a value that cannot be read.
 pub(super) fn value_error(text: &SourceText, error: &ValueError) -> ConfigError {
-    text.error(error.offset.unwrap_or_default(), error, error.hint.clone())
+    text.error(error.offset, &error.message, error.hint.clone())
 }
 
 /// Makes a warning for each unknown field of the values that were read.
-pub(super) fn unknown_fields(text: &SourceText, reader: ValueReader<'_>) -> Vec<ConfigError> {
-    reader.into_unknown().iter().map(|field| unknown_field(text, field)).collect()
+pub(super) fn unknown_fields(text: &SourceText, reader: &ValueReader<'_>) -> Vec<ConfigError> {
+    reader.unknown.borrow().iter().map(|field| unknown_field(text, field)).collect()
 }
 
 /// Makes the warning for an unknown field.
 pub(super) fn unknown_field(text: &SourceText, field: &UnknownField) -> ConfigError {
     let hint = field.nearest.map(|nearest| format!("did you mean `{nearest}`?"));
     text.error(field.offset, format_args!("unknown field `{}`", field.name), hint)
-}
-
-/// Replaces the value at this offset: by an empty string, which most fields accept, or by null, which all others do.
-/// Returns whether there was one.
-fn replace_at(value: &mut Value<'_>, offset: usize, by_null: bool) -> bool {
-    if value.start() == offset {
-        let range = value.range();
-        *value = match by_null {
-            true => Value::NullKeyword(NullKeyword { range }),
-            false => Value::StringLit(StringLit { range, value: "".into() }),
-        };
-        return true;
-    }
-    let is_inside = |value: &Value<'_>| (value.start()..value.end()).contains(&offset);
-    let inner = match value {
-        Value::Object(object) => {
-            object.properties.iter_mut().map(|member| &mut member.value).find(|v| is_inside(v))
-        }
-        Value::Array(list) => list.elements.iter_mut().find(|value| is_inside(value)),
-        _ => None,
-    };
-    inner.is_some_and(|inner| replace_at(inner, offset, by_null))
 }
 
 /// Returns the part of an argument that a shell would expand, and what to write instead: `$NAME` for a variable that is

@@ -7,7 +7,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use super::findings::syntax_error;
 use super::source_text::SourceText;
 use crate::ConfigError;
-use crate::de::json_type;
+use crate::value_reader::json_type;
 
 /// What is accepted beyond plain JSON.
 pub const PARSE_OPTIONS: ParseOptions = ParseOptions {

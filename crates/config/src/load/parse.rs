@@ -7,30 +7,32 @@ use std::sync::Arc;
 
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
-use serde::de::DeserializeOwned;
 
 use super::client_files::{self, GeminiLists};
 use super::codex;
 use super::entry::{EntrySource, FieldSource, NamedEntry};
 use super::findings::{
-    CAN_SHARE, doubtful_timeout, is_server, name_error, read_entry, share_without_effect, unexpanded,
-    unknown_field, unknown_fields, unwrapped, value_error,
+    CAN_SHARE, doubtful_timeout, is_server, name_error, share_without_effect, unexpanded, unknown_field,
+    unknown_fields, unwrapped, value_error,
 };
 use super::json_text::{expected_an_object, parse_json};
-use super::parse_profiles::{NamedProfile, parse_profiles};
+use super::profiles::{NamedProfile, parse_profiles};
 use super::secret_refs;
 use super::source_text::SourceText;
-use crate::de::{UnknownField, ValueReader};
 use crate::env::Env;
 use crate::fields::{self, CacheKeyPart, ConfigField};
 use crate::file::{ServerEntry, SettingsEntry};
 use crate::nearest::nearest;
 use crate::referenced::ReferencedFiles;
 use crate::secrets::ServerSecrets;
+use crate::value_reader::{UnknownField, ValueReader};
 use crate::vars::ExpandContext;
 use crate::{ConfigError, LaunchText, ServerOrigin};
 use base::files::MAX_CONFIG_BYTES;
 use base::text;
+
+/// How many errors of one entry are reported.
+const MAX_ERRORS: usize = 20;
 
 /// How many files beside one that does not exist are looked at.
 const MAX_NEIGHBORS: usize = 1000;
@@ -253,15 +255,21 @@ impl FileParser<'_> {
         {
             (None, Vec::new())
         } else {
-            let read = read_entry(&member.value, self.text, self.context);
-            warnings.extend(read.warnings);
+            let reader = ValueReader::new(self.context);
+            let (entry, _) = ServerEntry::read_partly(&reader.at(&member.value));
+            warnings.extend(unknown_fields(self.text, &reader));
             warnings.extend(unexpanded(&member.value, self.text, self.context.env));
             warnings.extend(share_without_effect(&member.value, self.text, CAN_SHARE));
-            wrong = read.wrong;
-            let found = secret_refs::find(&member.value, self.text, self.context, self.secrets_refusal);
+            let found_errors = reader.errors.into_inner();
+            wrong.extend(found_errors.iter().filter_map(|error| error.member.clone()));
+            let reported = found_errors.iter().take(MAX_ERRORS);
+            let errors: Vec<_> = reported.map(|error| value_error(self.text, error)).collect();
+            let is_read = member.value.as_object().is_some() && errors.len() < MAX_ERRORS;
+            let mentions = reader.secrets.into_inner();
+            let found = secret_refs::find(&mentions, self.text, self.context, self.secrets_refusal);
             warnings.extend(found.warnings);
             secrets = found.secrets;
-            (read.value, [read.errors, found.errors].concat())
+            (is_read.then_some(entry), [errors, found.errors].concat())
         };
         let source = EntrySource { secrets, ..self.entry_source(member, &wrong) };
         NamedEntry {
@@ -275,7 +283,7 @@ impl FileParser<'_> {
         }
     }
 
-    fn entry_source(&self, member: &ObjectProp<'_>, wrong: &[usize]) -> EntrySource {
+    fn entry_source(&self, member: &ObjectProp<'_>, wrong: &[String]) -> EntrySource {
         let members = member.value.as_object().map_or(&[][..], |server| &server.properties);
         let known: Vec<_> = members
             .iter()
@@ -285,11 +293,11 @@ impl FileParser<'_> {
         let not_empty = known.iter().filter(|(_, member)| !is_empty(&member.value));
         let program = known.iter().filter(|(field, _)| PROGRAM_FIELDS.contains(&field.name));
         let program = program.map(|(field, member)| (field.name, compact(&member.value)));
-        let is_wrong = |member: &ObjectProp<'_>| {
-            wrong.iter().any(|offset| (member.start()..=member.end()).contains(offset))
-        };
         EntrySource {
-            wrong: known.iter().filter(|(_, member)| is_wrong(member)).map(|(field, _)| field.name).collect(),
+            wrong: wrong
+                .iter()
+                .filter_map(|name| Some(fields::find(ServerEntry::FIELDS, name)?.name))
+                .collect(),
             dir: self.dir.clone(),
             text: self.text.clone(),
             offset: member.name.start(),
@@ -318,46 +326,27 @@ impl FileParser<'_> {
         LaunchText::new(fields.map(|(field, member)| (field.name, member.value.text(self.text.as_str()))))
     }
 
-    /// Reads a value as a `T`, or returns the first error in it. Also returns a warning for each unknown field.
-    fn read<T: DeserializeOwned>(&self, value: &Value<'_>) -> (Result<T, ConfigError>, Vec<ConfigError>) {
-        let reader = ValueReader::new(self.context);
-        let read = reader.read(value).map_err(|error| value_error(self.text, &error));
-        (read, unknown_fields(self.text, reader))
-    }
-
-    /// Reads the settings one by one, so that the others count if one is wrong.
+    /// Reads the settings. A wrong one counts as not given.
     fn parse_settings(&mut self, settings: &Value<'_>) {
         self.file.warnings.extend(share_without_effect(settings, self.text, CAN_SHARE));
-        let Value::Object(settings) = settings else {
+        if settings.as_object().is_none() {
             let message = format!("`settings`: {}", expected_an_object(settings));
             self.file.errors.push(self.text.error(settings.start(), message, None));
             return;
-        };
-        let mut valid = settings.clone();
-        valid.properties.clear();
-        for member in &settings.properties {
-            let single = Object { range: member.range, properties: vec![member.clone()] };
-            match self.read::<SettingsEntry>(&Value::Object(single)).0 {
-                Ok(_) => valid.properties.push(member.clone()),
-                Err(error) => self.report_setting(member.name.as_str(), error),
+        }
+        let reader = ValueReader::new(self.context);
+        self.file.settings = SettingsEntry::read_partly(&reader.at(settings)).0;
+        self.file.warnings.extend(unknown_fields(self.text, &reader));
+        for wrong in reader.errors.borrow().iter() {
+            let error = value_error(self.text, wrong);
+            let error = ConfigError { message: format!("`settings`: {}", error.message), ..error };
+            let name = wrong.member.as_deref().unwrap_or_default();
+            let field = fields::find(SettingsEntry::FIELDS, name).map(|field| field.name);
+            if matches!(field, Some("tools" | "trust_annotations" | "pin_tools")) {
+                self.file.tools_error = Some(error.clone());
             }
+            self.file.errors.push(error);
         }
-        let (read, warnings) = self.read(&Value::Object(valid));
-        self.file.warnings.extend(warnings);
-        match read {
-            Ok(read) => self.file.settings = read,
-            // One of them is given twice. It may be `tools`.
-            Err(error) => self.report_setting("tools", error),
-        }
-    }
-
-    fn report_setting(&mut self, name: &str, error: ConfigError) {
-        let error = ConfigError { message: format!("`settings`: {}", error.message), ..error };
-        let field = fields::find(SettingsEntry::FIELDS, name).map(|field| field.name);
-        if matches!(field, Some("tools" | "trust_annotations" | "pin_tools")) {
-            self.file.tools_error = Some(error.clone());
-        }
-        self.file.errors.push(error);
     }
 }
 

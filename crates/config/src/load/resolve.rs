@@ -13,7 +13,7 @@ use crate::file::profiles::ProfileToolsEntry;
 use crate::file::tools::ToolsEntry;
 use crate::file::values::{TransportType, WordList};
 use crate::file::{ServerEntry, SettingsEntry};
-use crate::object::{ObjectPart, Resolve};
+use crate::object::ObjectPart;
 use crate::referenced::ReferencedFiles;
 use crate::secrets::header_value_error;
 use crate::vars::ExpandContext;
@@ -82,12 +82,19 @@ pub(super) fn resolve_server(
     errors.extend(defaults.tools_error.clone());
     let ServerDefaults { settings, env, files, .. } = defaults;
     let context = ExpandContext { env, dir: &source.dir, files, is_project: false };
+    let common = resolve_common(&entry, defaults);
     Some(ServerConfig {
-        common: resolve_common(&entry, defaults),
-        timeout: entry.timeout.unwrap_or_default().or(settings.timeout.unwrap_or_default()).resolve(),
-        tools: resolve_tool_rules(&entry, settings.tools.as_ref(), profile_tools, |message, hint| {
-            EntryErrors { source, context, errors }.add(&["tools"], message, Some(hint));
-        }),
+        timeout: entry.timeout.unwrap_or_default().or(settings.timeout.unwrap_or_default()).into(),
+        tools: resolve_tool_rules(
+            &entry,
+            settings.tools.as_ref(),
+            profile_tools,
+            &common,
+            |message, hint| {
+                EntryErrors { source, context, errors }.add(&["tools"], message, Some(hint));
+            },
+        ),
+        common,
         launch_text: source.launch_text.clone(),
         secrets: source.secrets.clone(),
         origin: source.origin.clone(),
@@ -114,7 +121,7 @@ fn resolve_common(entry: &ServerEntry, defaults: &ServerDefaults<'_>) -> CommonC
     let mut common: CommonConfig = CommonEntry { mode, features: Some(features), ..CommonEntry::default() }
         .or(own)
         .or(of_settings)
-        .resolve();
+        .into();
     if let Some(idle_timeout) = overrides.idle_timeout.filter(|_| !has_idle_timeout) {
         common.idle_timeout = idle_timeout;
     }
@@ -287,7 +294,7 @@ fn resolve_oauth(
         return None;
     }
     let beside = OAuthEntry { client_id, scopes, ..OAuthEntry::default() };
-    Some(oauth.unwrap_or_default().or(beside).resolve())
+    Some(oauth.unwrap_or_default().or(beside).into())
 }
 
 /// Returns an error message if the client credentials grant lacks a field that it needs.

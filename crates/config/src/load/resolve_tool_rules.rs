@@ -1,37 +1,38 @@
 //! Makes the rules for a server's tools from its entry, the settings and the profile in use.
 
+use crate::CommonConfig;
 use crate::file::ServerEntry;
 use crate::file::profiles::ProfileToolsEntry;
 use crate::file::tools::ToolsEntry;
 use crate::file::values::GlobPattern;
 use crate::glob::Glob;
-use crate::object::Resolve;
-use crate::tool_rules::{OwnGlob, ToolOverride, ToolOverrides, ToolRules};
+use crate::tool_rules::{OwnGlob, Rules, ToolOverride, ToolOverrides};
 use base::text::quoted;
 use std::collections::BTreeMap;
 
 /// Resolves each list by itself: the server's own replaces that of the settings. The lists of names that other clients
-/// write are added to the result, and so are the rules of the profile in use, which allow nothing more. `report` gets
-/// what is wrong, and what to do about it.
+/// write are added to the result, and so are the rules of the profile in use, which allow nothing more. `common` has the
+/// rules beside `tools`. `report` gets what is wrong, and what to do about it.
 pub(super) fn resolve_tool_rules(
     entry: &ServerEntry,
     settings: Option<&ToolsEntry>,
     profile: Option<&ProfileToolsEntry>,
+    common: &CommonConfig,
     report: impl FnMut(String, String),
-) -> ToolRules {
+) -> Rules {
     let own = entry.tools.as_ref();
     let configured = |field: fn(&ToolsEntry) -> Option<&Vec<GlobPattern>>| {
-        patterns(own.and_then(field).or_else(|| settings.and_then(field)))
+        globs(own.and_then(field).or_else(|| settings.and_then(field)))
     };
     let names = |names: &Option<Vec<String>>| {
-        names.iter().flatten().map(|name| Glob::escape(name)).collect::<Vec<_>>()
+        names.iter().flatten().map(|name| Glob::literal(name)).collect::<Vec<_>>()
     };
-    let of_profile = |field: fn(&ProfileToolsEntry) -> &Vec<GlobPattern>| patterns(profile.map(field));
+    let of_profile = |field: fn(&ProfileToolsEntry) -> &Vec<GlobPattern>| globs(profile.map(field));
     let own_allow = [configured(|tools| tools.allow.as_ref()), names(&entry.include_tools)].concat();
     // An empty `allow` of ours allows all tools. Clients whose list this is allow none then.
     let is_limited = !own_allow.is_empty() || entry.include_tools.is_some();
-    let profile_allow = profile.map(|profile| patterns(Some(&profile.allow)));
-    ToolRules {
+    let profile_allow = profile.map(|profile| globs(Some(&profile.allow)));
+    Rules {
         allow: is_limited.then_some(own_allow).into_iter().chain(profile_allow).collect(),
         deny: [
             configured(|tools| tools.deny.as_ref()),
@@ -42,7 +43,9 @@ pub(super) fn resolve_tool_rules(
         ask: configured(|tools| tools.ask.as_ref()),
         profile_ask: of_profile(|tools| &tools.ask),
         read_only: configured(|tools| tools.read_only.as_ref()),
+        expose: globs(Some(&common.expose)),
         overrides: resolve_overrides(own, settings, report),
+        distrusts_annotations: !common.trust_annotations,
     }
 }
 
@@ -55,7 +58,7 @@ fn resolve_overrides(
     let configured = |tools: &'_ ToolsEntry| tools.overrides.clone();
     let configured = own.and_then(configured).or_else(|| settings.and_then(configured)).unwrap_or_default();
     let overrides: BTreeMap<String, ToolOverride> =
-        configured.into_iter().map(|(own, entry)| (own, entry.resolve())).collect();
+        configured.into_iter().map(|(own, entry)| (own, entry.into())).collect();
     let mut shown_as: BTreeMap<&str, &str> = BTreeMap::new();
     for (own, tool) in &overrides {
         let shown = tool.name.as_deref().unwrap_or(own);
@@ -88,12 +91,13 @@ pub(super) fn own_globs(entry: &ServerEntry) -> Vec<OwnGlob> {
         ("tools.read_only", tools.and_then(|tools| tools.read_only.as_ref())),
         ("expose", entry.common.expose.as_ref()),
     ];
-    let globs = |(field, list)| patterns(list).into_iter().map(move |written| OwnGlob { field, written });
-    lists.into_iter().flat_map(globs).collect()
+    let globs =
+        lists.into_iter().flat_map(|(field, list)| list.into_iter().flatten().map(move |glob| (field, glob)));
+    globs.map(|(field, glob)| OwnGlob { field, written: glob.written.clone() }).collect()
 }
 
-fn patterns(globs: Option<&Vec<GlobPattern>>) -> Vec<String> {
-    globs.into_iter().flatten().map(|glob| glob.0.clone()).collect()
+fn globs(patterns: Option<&Vec<GlobPattern>>) -> Vec<Glob> {
+    patterns.into_iter().flatten().map(|pattern| pattern.glob.clone()).collect()
 }
 
 #[cfg(test)]

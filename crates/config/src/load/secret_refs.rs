@@ -6,9 +6,6 @@
 
 use std::path::{Path, PathBuf};
 
-use jsonc_parser::ast::{Object, Value};
-use jsonc_parser::common::Ranged;
-
 use super::source_text::SourceText;
 use crate::ConfigError;
 use crate::env::Env;
@@ -17,6 +14,7 @@ use crate::file::ServerEntry;
 use crate::file::keys::OAuthEntry;
 use crate::referenced::FileStamp;
 use crate::secrets::{SecretPart, SecretPlace, SecretSource, ServerSecrets, is_secret_name, marker_dir};
+use crate::value_reader::{SecretMention, path_text};
 use crate::vars::{ExpandContext, ExpandedPart, expand_pieces};
 use base::private_files::check_owned;
 
@@ -73,19 +71,37 @@ pub(super) struct FoundSecrets {
     pub(super) warnings: Vec<ConfigError>,
 }
 
-/// Finds the values that a server's entry names. `refusal` says why none is fetched for its file: then each is a
-/// warning.
+/// Finds the values that the strings of a server's entry name. `refusal` says why none is fetched for its file: then each
+/// is a warning.
 pub(super) fn find(
-    entry: &Value<'_>,
+    mentions: &[SecretMention],
     text: &SourceText,
     context: ExpandContext<'_>,
     refusal: Option<&str>,
 ) -> FoundSecrets {
     let mut finder = Finder { text, context, refusal, found: FoundSecrets::default() };
-    if let Value::Object(entry) = entry {
-        finder.entry(entry);
+    for mention in mentions {
+        match place(&mention.path).filter(|_| refusal.is_none()) {
+            Some(place) => finder.value(place, mention),
+            None => finder.warn(mention),
+        }
     }
     finder.found
+}
+
+/// Returns the field at this path, if values are fetched for it.
+fn place(path: &[String]) -> Option<SecretPlace> {
+    let [field, name] = path else { return None };
+    match fields::find(ServerEntry::FIELDS, field)?.name {
+        "env" => Some(SecretPlace::Env(name.clone())),
+        "headers" => Some(SecretPlace::Header(name.clone())),
+        "oauth" => match fields::find(OAuthEntry::FIELDS, name)?.name {
+            "client_secret" => Some(SecretPlace::ClientSecret),
+            "private_key" => Some(SecretPlace::PrivateKey),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 struct Finder<'f> {
@@ -96,50 +112,10 @@ struct Finder<'f> {
 }
 
 impl Finder<'_> {
-    fn entry(&mut self, entry: &Object<'_>) {
-        for member in &entry.properties {
-            let name = member.name.as_str();
-            let field = fields::find(ServerEntry::FIELDS, name).map(|field| field.name);
-            match (field, &member.value) {
-                (Some("env"), Value::Object(env)) => {
-                    self.members(name, env, |name| Some(SecretPlace::Env(name.to_owned())));
-                }
-                (Some("headers"), Value::Object(headers)) => {
-                    self.members(name, headers, |name| Some(SecretPlace::Header(name.to_owned())));
-                }
-                (Some("oauth"), Value::Object(oauth)) => self.members(name, oauth, |name| {
-                    let field = fields::find(OAuthEntry::FIELDS, name)?;
-                    match field.name {
-                        "client_secret" => Some(SecretPlace::ClientSecret),
-                        "private_key" => Some(SecretPlace::PrivateKey),
-                        _ => None,
-                    }
-                }),
-                (_, value) => self.warn(name, value),
-            }
-        }
-    }
-
-    fn members(&mut self, field: &str, object: &Object<'_>, place: impl Fn(&str) -> Option<SecretPlace>) {
-        for member in &object.properties {
-            let name = member.name.as_str();
-            let path = format!("{field}.{name}");
-            match (place(name), &member.value) {
-                (Some(place), Value::StringLit(value)) if self.refusal.is_none() => {
-                    self.value(place, &path, &value.value, member.value.start());
-                }
-                (_, value) => self.warn(&path, value),
-            }
-        }
-    }
-
     /// Reads a value that may name others.
-    fn value(&mut self, place: SecretPlace, path: &str, value: &str, offset: usize) {
-        if !may_name_value(value) {
-            return;
-        }
+    fn value(&mut self, place: SecretPlace, mention: &SecretMention) {
         // The error is found when the entry is read.
-        let Ok(pieces) = expand_pieces(value, self.context) else { return };
+        let Ok(pieces) = expand_pieces(&mention.text, self.context) else { return };
         if !pieces.iter().any(|piece| matches!(piece, ExpandedPart::Secret(_))) {
             return;
         }
@@ -150,8 +126,8 @@ impl Finder<'_> {
                 ExpandedPart::Secret(body) => match source(&body, self.context) {
                     Ok(source) => parts.push(SecretPart::Fetched(source)),
                     Err(message) => {
-                        let message = format!("`{path}`: {message}");
-                        self.found.errors.push(self.text.error(offset, message, None));
+                        let message = format!("`{}`: {message}", path_text(&mention.path));
+                        self.found.errors.push(self.text.error(mention.offset, message, None));
                     }
                 },
             }
@@ -160,33 +136,18 @@ impl Finder<'_> {
     }
 
     /// Warns of text that looks as if it named a value, and does not.
-    fn warn(&mut self, path: &str, value: &Value<'_>) {
-        match value {
-            Value::StringLit(text) if may_name_value(&text.value) => {
-                let pieces = expand_pieces(&text.value, self.context).unwrap_or_default();
-                let secret = pieces.iter().find_map(|piece| match piece {
-                    ExpandedPart::Secret(body) => body.split_once(':'),
-                    ExpandedPart::Text(_) => None,
-                });
-                let Some((kind, _)) = secret else { return };
-                let why = self.refusal.unwrap_or(
-                    "it works only in `env`, `headers`, `oauth.client_secret` and `oauth.private_key`",
-                );
-                let message = format!("`{path}`: `{{{kind}:…}}` is taken literally");
-                self.found.warnings.push(self.text.error(value.start(), message, Some(why.to_owned())));
-            }
-            Value::Array(list) => {
-                for (index, element) in list.elements.iter().enumerate() {
-                    self.warn(&format!("{path}[{index}]"), element);
-                }
-            }
-            Value::Object(object) => {
-                for member in &object.properties {
-                    self.warn(&format!("{path}.{}", member.name.as_str()), &member.value);
-                }
-            }
-            _ => {}
-        }
+    fn warn(&mut self, mention: &SecretMention) {
+        let pieces = expand_pieces(&mention.text, self.context).unwrap_or_default();
+        let secret = pieces.iter().find_map(|piece| match piece {
+            ExpandedPart::Secret(body) => body.split_once(':'),
+            ExpandedPart::Text(_) => None,
+        });
+        let Some((kind, _)) = secret else { return };
+        let why = self
+            .refusal
+            .unwrap_or("it works only in `env`, `headers`, `oauth.client_secret` and `oauth.private_key`");
+        let message = format!("`{}`: `{{{kind}:…}}` is taken literally", path_text(&mention.path));
+        self.found.warnings.push(self.text.error(mention.offset, message, Some(why.to_owned())));
     }
 }
 
@@ -240,12 +201,6 @@ fn words(command: &str) -> Option<Vec<String>> {
     }
     words.extend(word);
     Some(words)
-}
-
-/// Returns whether a text may name a value. Nothing else is expanded here, because that reads the files of `{file:…}` a
-/// second time.
-fn may_name_value(text: &str) -> bool {
-    ["{keyring:", "{command:"].iter().any(|opening| text.contains(opening))
 }
 
 #[cfg(test)]

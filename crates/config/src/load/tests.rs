@@ -188,9 +188,9 @@ fn settings_are_the_defaults_for_each_key() {
         (server.common.features.prompts, server.common.features.resources, server.common.features.tools),
         (true, false, true)
     );
-    assert_eq!((server.tools.ask.as_slice(), server.tools.deny.len()), (["rm_*".to_owned()].as_slice(), 2));
-    assert!(Glob::parse(&server.tools.deny[1]).unwrap().matches("a*b"));
-    assert!(!Glob::parse(&server.tools.deny[1]).unwrap().matches("axb"));
+    assert_eq!(server.tools.ask, [Glob::parse("rm_*").unwrap()]);
+    assert_eq!(server.tools.deny.len(), 2);
+    assert!(server.tools.deny[1].matches("a*b") && !server.tools.deny[1].matches("axb"));
     assert_eq!(stdio(&config, "a").inherit_env, InheritEnv::Named(vec!["AWS_PROFILE".to_owned()]));
     assert!(server.common.stateful);
     assert_eq!((server.common.share, server.common.launcher), (Share::User, Launcher::Direct));
@@ -204,6 +204,14 @@ fn no_server_runs_while_the_rules_for_tools_are_unknown() {
     assert!(config.servers[0].1.is_err());
     assert_eq!(config.errors.len(), 1);
     assert_eq!(config.settings.surface, SurfaceKind::Flat);
+    // Rules that are given twice, and rules after any number of other mistakes.
+    let wrong: String = (0..30).map(|at| format!(r#""idle_timeout": {{"x": {at}}}, "#)).collect();
+    for settings in [r#""tools": {}, "tools": {}"#.to_owned(), format!(r#"{wrong}"tools": 1"#)] {
+        let config = load_text(&format!(
+            r#"{{"mcpServers": {{"a": {{"command": "x"}}}}, "settings": {{{settings}}}}}"#
+        ));
+        assert!(config.servers[0].1.is_err(), "{settings}");
+    }
 }
 
 #[test]

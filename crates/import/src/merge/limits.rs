@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::PlannedServer;
 use crate::json::members;
-use config::Timeouts;
-use config::file::values::TimeoutValue;
+use config::{Timeouts, duration};
 
 impl PlannedServer {
     /// Takes the looser of its own limits and those of another entry. An entry without a limit has the default.
@@ -37,8 +36,8 @@ pub(super) fn is_stricter(ours: &Map<String, Value>, theirs: &Map<String, Value>
 /// Returns the limit of this name that an entry has, or the default. `None`: neither is known.
 fn limit(entry: &Map<String, Value>, name: &str) -> Option<Duration> {
     let value = entry.get("timeout").and_then(|timeout| timeout.get(name));
-    let own = value.and_then(|value| serde_json::from_value(value.clone()).ok());
-    own.map(|TimeoutValue(limit)| limit).or_else(|| {
+    let own = value.and_then(duration::of_json).filter(|limit| !limit.is_zero());
+    own.or_else(|| {
         let default = Timeouts::default();
         Some(match name {
             "wait" => default.wait,

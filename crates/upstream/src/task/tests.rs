@@ -8,7 +8,7 @@ use crate::connection::milestones::{Milestones, Need};
 use crate::connection::roots::RootsExchange;
 use crate::handle::AcquireError;
 use crate::pins::group::GroupPins;
-use config::tool_rules::ToolRules;
+use config::tool_rules::Rules;
 use config::{CommonConfig, Endpoint, HttpConfig, Mode, ServerConfig, StdioConfig, Timeouts};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -139,7 +139,7 @@ fn server_config(mode: Mode) -> ServerConfig {
         description: None,
         common: CommonConfig { mode, idle_timeout: Some(IDLE), ..CommonConfig::default() },
         timeout: Timeouts::default(),
-        tools: ToolRules::default(),
+        tools: Rules::default(),
         launch_text: config::LaunchText::default(),
         origin: config::ServerOrigin::default(),
         own_globs: vec![],
