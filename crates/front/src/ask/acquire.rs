@@ -9,7 +9,7 @@ use crate::session::wait_progress::WaitProgress;
 use crate::tool_errors;
 use std::sync::Arc;
 use tokio::time::Instant;
-use upstream::groups::login_flows::LoginPurpose;
+use upstream::login::LoginPurpose;
 use upstream::{AcquireError, GroupManager, Lease, Need, Upstream, UpstreamError};
 use wire::peer::Progress;
 

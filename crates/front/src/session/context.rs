@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use upstream::clients::ClientRequest;
 use upstream::connection::translate;
-use upstream::groups::login_flows::LoginFlows;
 use upstream::{GroupManager, Lease};
 use wire::body::Body;
 use wire::params::Params;
@@ -45,8 +44,6 @@ pub struct SessionState {
     pub caller: Option<Caller>,
     /// The approvals that a stateless client may still use.
     pub(crate) approval_nonces: UnspentNonces,
-    /// The logins that were offered to the user.
-    pub login_flows: LoginFlows,
     /// Which groups named the URIs in results.
     pub(crate) uri_origins: Mutex<Origins>,
     /// The results that are read in parts.
@@ -69,7 +66,6 @@ impl SessionState {
             client,
             caller,
             approval_nonces: UnspentNonces::default(),
-            login_flows: LoginFlows::default(),
             uri_origins: Mutex::default(),
         })
     }

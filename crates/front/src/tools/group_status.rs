@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 use upstream::catalog::CatalogSource;
-use upstream::groups::login_flows::LoginFlows;
 use upstream::groups::surface::Note;
 use upstream::pins::changes::{PinProblem, ToolChanges};
 use upstream::{Snapshot, State, Upstream};
@@ -18,12 +17,7 @@ const MAX_CHANGED_TOOLS: usize = 100;
 const MAX_TOOL_NAME: usize = 256;
 
 /// Returns a group in the `structuredContent`.
-pub(super) fn group_json(
-    group: &Upstream,
-    snapshot: &Snapshot,
-    flows: &LoginFlows,
-    note: Option<&Note>,
-) -> Value {
+pub(super) fn group_json(group: &Upstream, snapshot: &Snapshot, note: Option<&Note>) -> Value {
     let (error, attempts) = failure(snapshot);
     let percentiles = group.stats.percentiles();
     let catalog = snapshot.catalog.as_ref();
@@ -42,7 +36,7 @@ pub(super) fn group_json(
         "error": error,
         "warnings": snapshot.config_warnings().collect::<Vec<_>>(),
         "note": note.map(Note::to_string),
-        "loginUrl": flows.open_url(group),
+        "loginUrl": group.login_url(),
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "pid": process.map(|process| process.pid),
@@ -74,12 +68,7 @@ pub(super) fn group_json(
 }
 
 /// Returns a group as text: one line, and what is wrong below it.
-pub(super) fn group_line(
-    group: &Upstream,
-    snapshot: &Snapshot,
-    flows: &LoginFlows,
-    note: Option<&Note>,
-) -> String {
+pub(super) fn group_line(group: &Upstream, snapshot: &Snapshot, note: Option<&Note>) -> String {
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(since) = snapshot.connecting {
         line.push_str(&format!(", connecting for {} s", since.elapsed().as_secs()));
@@ -116,7 +105,7 @@ pub(super) fn group_line(
     notes.extend(snapshot.findings());
     notes.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
     notes.extend(change_notes(group, snapshot));
-    let url = flows.open_url(group);
+    let url = group.login_url();
     notes.extend(
         url.map(|url| format!("login needed; open this address in a browser on this machine: {url}")),
     );

@@ -13,7 +13,6 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use upstream::groups::login_flows::LoginFlows;
 use upstream::{GroupManager, Snapshot, State, Upstream};
 use wire::Raw;
 
@@ -35,7 +34,7 @@ pub struct Status {
 /// Answers `get_status`. For a single group that needs a login, the login is started, and its address awaited for five
 /// seconds at most, so that it can be shown.
 pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Raw {
-    let (groups, flows) = (context.groups(), &context.session.login_flows);
+    let groups = context.groups();
     groups.check_approvals().await;
     let all = groups.all();
     let group = arguments::status_group(arguments);
@@ -43,7 +42,7 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
     let chosen = match group {
         Ok(Some(group)) if context.caller().is_some() => vec![group],
         Ok(Some(group)) => {
-            login_offer::start_for_status(&context.session.groups, flows, &group).await;
+            login_offer::start_for_status(groups, &group).await;
             vec![group]
         }
         Ok(None) => all,
@@ -65,15 +64,15 @@ pub(crate) fn for_reader(context: &RequestContext, groups: &[Upstream]) -> Statu
     let manager = context.groups();
     match context.caller() {
         Some(_) => report_for_user(groups, manager),
-        None => report(groups, manager, &context.session.login_flows),
+        None => report(groups, manager),
     }
 }
 
 /// Reports the states of all groups as JSON, with what the status page shows beside `get_status`: remedies, the last lines
 /// of stderr, and the tokens of definitions. Waits a second at most for the logs of shared servers.
-pub async fn page_report(manager: &Arc<GroupManager>, flows: &LoginFlows) -> Value {
+pub async fn page_report(manager: &Arc<GroupManager>) -> Value {
     let all = manager.all();
-    let mut status = report(&all, manager, flows).json;
+    let mut status = report(&all, manager).json;
     let last_lines = join_all(all.iter().map(last_lines)).await;
     for (at, (group, lines)) in all.iter().zip(last_lines).enumerate() {
         let of_group = &mut status["groups"][at];
@@ -93,7 +92,7 @@ async fn last_lines(group: &Upstream) -> Vec<String> {
 }
 
 /// Reports the states of `groups`. `status` and `error` are about all groups.
-fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> Status {
+fn report(groups: &[Upstream], manager: &GroupManager) -> Status {
     let (config, all) = (manager.config(), manager.all());
     let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
     let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
@@ -120,7 +119,7 @@ fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> St
         "error": error,
         "ready": ready,
         "total": snapshots.len(),
-        "groups": snapshots.iter().map(|(group, s)| group_json(group, s, flows, note_of(group, s))).collect::<Vec<_>>(),
+        "groups": snapshots.iter().map(|(group, s)| group_json(group, s, note_of(group, s))).collect::<Vec<_>>(),
         "disabled": config.disabled.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(),
         "startUpSavedMs": millis(saved),
         "warnings": warnings,
@@ -140,7 +139,7 @@ fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> St
         true => format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()),
     });
     for (group, snapshot) in &snapshots {
-        lines.push(group_line(group, snapshot, flows, note_of(group, snapshot)));
+        lines.push(group_line(group, snapshot, note_of(group, snapshot)));
     }
     if groups.len() == all.len() {
         lines.extend(config.disabled.iter().map(|server| format!("- {}: {server}", server.name)));
