@@ -118,7 +118,7 @@ async fn find_account(
     let store = store.ok_or_else(|| {
         CommandError::new(EXIT_CONFIG, "there is no directory for logins because HOME is not set")
     })?;
-    Ok((http.clone(), Account::new(&group, http, store).map_err(command_error)?))
+    Ok((http.clone(), Account::new(&group, http, &store).map_err(command_error)?))
 }
 
 /// Logs in and returns the message for the user. Sets `is_redeeming` when the browser has returned.

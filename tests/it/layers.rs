@@ -15,10 +15,11 @@ const FRONT: [&str; 8] = ["server", "tools", "passthrough", "call", "notify", "a
 const IMPORT: [&str; 8] = ["undo", "plan", "measure", "profiles", "merge", "files", "rules", "clients"];
 
 /// The modules of the crate `upstream`: each may import those after it.
-const UPSTREAM: [&str; 16] = [
+const UPSTREAM: [&str; 17] = [
     "groups",
     "task",
     "handle",
+    "login",
     "snapshot",
     "stats",
     "start_progress",

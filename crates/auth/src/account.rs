@@ -2,17 +2,11 @@
 
 use super::callback::redirect_uri;
 use super::error::AuthError;
-use super::token_store::{FileVersion, StoreKey, StoredLogin, TokenStore};
+use super::token_store::{LoginEntry, StoreKey, TokenStore};
 use config::{GroupName, HttpConfig, OAuthConfig, OAuthFlow};
-use parking_lot::Mutex;
 use reqwest::Url;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::Instant;
-
-/// How long a login is used before the token store is checked for changes by other processes.
-const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The port of the redirect URL that a user is told to register.
 const EXAMPLE_REDIRECT_PORT: u16 = 8765;
@@ -29,34 +23,8 @@ pub struct Account {
     pub(super) headers: Vec<(String, String)>,
     /// Certificate authorities to trust beside the system's.
     pub(super) ca_file: Option<PathBuf>,
-    /// Where the login is stored.
-    pub(super) store: TokenStore,
-    /// Identifies the login in `store`.
-    pub(super) key: StoreKey,
-    /// The stored login as it was last read or written.
-    cached: Mutex<Option<CachedLogin>>,
-}
-
-#[derive(Clone)]
-struct CachedLogin {
-    /// When the token store was last checked for a change.
-    checked_at: Instant,
-    /// The version of the login's file, if that is known.
-    version: Option<FileVersion>,
-    /// `None`: there is no login.
-    login: Option<StoredLogin>,
-}
-
-/// Returns the address of a server and the key of its login.
-///
-/// # Errors
-///
-/// `AuthError::Refused` if the config has no valid address.
-pub(super) fn url_and_key(group: &GroupName, http: &HttpConfig) -> Result<(Url, StoreKey), AuthError> {
-    let url: Url = http.url.parse().map_err(|_| AuthError::refused("its `url` is not a valid URL"))?;
-    let client_id = http.oauth.as_ref().and_then(|oauth| oauth.client_id.as_deref());
-    let key = StoreKey::new(group, url.as_str(), client_id);
-    Ok((url, key))
+    /// The login in the store.
+    pub(super) login: LoginEntry,
 }
 
 /// Returns a name for the environment variable that may have the API key of a group's server. Errors suggest it.
@@ -73,17 +41,17 @@ impl Account {
     /// # Errors
     ///
     /// `AuthError::Refused` if the config has no valid address.
-    pub fn new(group: &GroupName, http: &HttpConfig, store: TokenStore) -> Result<Arc<Self>, AuthError> {
-        let (url, key) = url_and_key(group, http)?;
+    pub fn new(group: &GroupName, http: &HttpConfig, store: &TokenStore) -> Result<Arc<Self>, AuthError> {
+        let url: Url = http.url.parse().map_err(|_| AuthError::refused("its `url` is not a valid URL"))?;
+        let oauth = http.oauth.clone().unwrap_or_default();
+        let key = StoreKey::new(group, url.as_str(), oauth.client_id.as_deref());
         Ok(Arc::new(Self {
             group: group.clone(),
+            login: store.entry(key, url.as_str()),
             url,
-            oauth: http.oauth.clone().unwrap_or_default(),
+            oauth,
             headers: http.headers.clone(),
             ca_file: http.ca_file.clone(),
-            store,
-            key,
-            cached: Mutex::default(),
         }))
     }
 
@@ -97,7 +65,7 @@ impl Account {
         match self.oauth.flow {
             OAuthFlow::Browser => AuthError::LoginNeeded(format!(
                 "run {} ({reason}); with `--no-browser` it prints the URL instead of opening a browser",
-                self.store.command("login", &self.group)
+                self.login.store.command("login", &self.group)
             )),
             // A login does not help: the credentials are in the config.
             OAuthFlow::ClientCredentials => {
@@ -143,68 +111,6 @@ impl Account {
     pub(super) fn login_ended(&self, reason: Option<&str>) -> AuthError {
         let reason = reason.map(|reason| format!(": its authorization server answered {reason}"));
         self.login_needed(&format!("the login has ended{}", reason.unwrap_or_default()))
-    }
-
-    /// Returns the stored login, at most `RECHECK_INTERVAL` old. `None`: there is no login. Also tries again to write a
-    /// login that could not be written.
-    ///
-    /// # Errors
-    ///
-    /// `AuthError::Store` if its file cannot be used; `AuthError::Keyring` if it is in a keyring that cannot be used.
-    pub(super) async fn cached_login(&self) -> Result<Option<StoredLogin>, AuthError> {
-        let cached = self.cached.lock().clone();
-        let cached = match cached {
-            Some(cached) if cached.checked_at.elapsed() < RECHECK_INTERVAL => return Ok(cached.login),
-            cached => cached,
-        };
-        self.store.retry_unsaved(&self.key).await;
-        match cached {
-            // The version of the file shows changes, so that the keyring is not asked every second.
-            Some(cached)
-                if cached.version.is_some() && cached.version == self.store.version(&self.key).await =>
-            {
-                self.update_cache(cached.version, cached.login.clone());
-                Ok(cached.login)
-            }
-            _ => self.read_login().await,
-        }
-    }
-
-    /// Reads the stored login, not from the cache, and updates the cache. `None`: there is no login.
-    ///
-    /// # Errors
-    ///
-    /// `AuthError::Store` if its file cannot be used; `AuthError::Keyring` if it is in a keyring that cannot be used.
-    pub(super) async fn read_login(&self) -> Result<Option<StoredLogin>, AuthError> {
-        let version = self.store.version(&self.key).await;
-        let login = self.store.read(&self.key, self.url.as_str()).await?;
-        self.update_cache(version, login.clone());
-        Ok(login)
-    }
-
-    /// Writes a new login. The caller holds the lock.
-    ///
-    /// # Errors
-    ///
-    /// `AuthError::Store` if it cannot be written.
-    pub(super) async fn write_login(&self, login: &StoredLogin) -> Result<(), AuthError> {
-        self.store.write(&self.key, login).await?;
-        self.update_cache(self.store.version(&self.key).await, Some(login.clone()));
-        Ok(())
-    }
-
-    /// Replaces the `previous` login. The caller holds the lock. The new login takes effect at once, even if it
-    /// cannot be written.
-    pub(super) async fn save_login(&self, login: &StoredLogin, previous: Option<StoredLogin>) {
-        self.update_cache(None, Some(login.clone()));
-        self.store.save(&self.key, login, previous).await;
-        self.update_cache(self.store.version(&self.key).await, Some(login.clone()));
-    }
-
-    /// Remembers the stored login, and the version of its file.
-    pub(super) fn update_cache(&self, version: Option<FileVersion>, login: Option<StoredLogin>) {
-        let cached = CachedLogin { checked_at: Instant::now(), version, login };
-        *self.cached.lock() = Some(cached);
     }
 }
 

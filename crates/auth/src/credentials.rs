@@ -1,6 +1,6 @@
 //! The logins as the transport sees them: a header for each request, and a decision about each refused one.
 
-use super::account::{Account, url_and_key};
+use super::account::Account;
 use super::error::AuthError;
 use super::login::LoginStart;
 use super::secret::Secret;
@@ -12,7 +12,6 @@ use http_client::error::RemoteError;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// The logins of this user.
 pub struct OAuthLogins {
@@ -32,17 +31,22 @@ impl LoginService for OAuthLogins {
         if has_authorization_header(http) {
             return Ok(Arc::new(ConfigCredentials::new(http)));
         }
-        let Some(store) = self.store.clone() else {
+        let Some(store) = &self.store else {
             return Err(RemoteError::config("there is no directory for logins because HOME is not set"));
         };
         let account = Account::new(group, http, store).map_err(|error| remote_error(&error))?;
         Ok(Arc::new(OAuthCredentials(account)))
     }
 
-    fn last_changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>> {
-        let store = self.store.clone().filter(|_| !has_authorization_header(http));
-        let key = url_and_key(group, http).map(|(_, key)| key);
-        Box::pin(async move { store?.modified(&key.ok()?).await })
+    fn changed_elsewhere(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, bool> {
+        let store = self.store.as_ref().filter(|_| !has_authorization_header(http));
+        let account = store.and_then(|store| Account::new(group, http, store).ok());
+        Box::pin(async move {
+            match account {
+                Some(account) => account.login.changed_elsewhere().await,
+                None => false,
+            }
+        })
     }
 
     fn flush(&self) -> BoxFuture<'static, ()> {
@@ -61,7 +65,7 @@ impl LoginService for OAuthLogins {
     ) -> BoxFuture<'static, Result<Option<PendingLogin>, RemoteError>> {
         let needs_no_user = has_authorization_header(http)
             || http.oauth.as_ref().is_some_and(|oauth| oauth.flow == OAuthFlow::ClientCredentials);
-        let store = self.store.clone().filter(|_| !needs_no_user);
+        let store = self.store.as_ref().filter(|_| !needs_no_user);
         let account = store.map(|store| Account::new(group, http, store));
         Box::pin(async move {
             let Some(account) = account else { return Ok(None) };

@@ -162,7 +162,7 @@ impl Account {
         challenge: Option<&str>,
     ) -> Result<AuthorizationMetadataResolution, AuthError> {
         let (end, mut failure) = (Instant::now() + REQUEST_TIMEOUT, None);
-        let login = self.cached_login().await.ok().flatten();
+        let login = self.login.cached().await.ok().flatten();
         let issuer = self.oauth.issuer.clone().or_else(|| login?.issuer);
         egress.walk.lock().issuer.clone_from(&issuer);
         loop {
@@ -207,7 +207,7 @@ impl Account {
             Some(change) => Err(AuthError::Refused(format!(
                 "{change}. The client in `oauth` is known to the first, so nothing was sent to the second. If the change is \
                  right, set `oauth.issuer` to the second, or forget the first with {}, and log in again",
-                self.store.command("logout", &self.group)
+                self.login.store.command("logout", &self.group)
             ))),
         }
     }

@@ -66,10 +66,10 @@ impl Account {
         };
         self.check_has_logins(&server).await?;
         // Before a client is registered and the user is asked: both would be in vain.
-        self.store.check_writable().await?;
+        self.login.store.check_writable().await?;
         let callback = CallbackServer::listen(self.oauth.redirect_port).await?;
-        self.store.unlock_keyring(&self.key).await;
-        let previous = match self.read_login().await {
+        self.login.unlock_keyring().await;
+        let previous = match self.login.peek().await {
             // The login that begins here replaces the one that cannot be read.
             Err(AuthError::Keyring(..)) => None,
             previous => previous?,
@@ -90,10 +90,10 @@ impl Account {
 
     /// Stores why no client was registered, so that other processes and later requests do not ask for a login.
     async fn remember_unregistered(&self, words: &str) {
-        let Ok(_lock) = self.store.lock(&self.key).await else { return };
-        let Ok(previous) = self.read_login().await else { return };
+        let Ok(lock) = self.login.lock().await else { return };
+        let Ok(previous) = lock.read().await else { return };
         let login = previous.clone().unwrap_or_else(|| StoredLogin::new(self.url.as_str()));
-        self.save_login(&StoredLogin { unregistered: Some(words.to_owned()), ..login }, previous).await;
+        lock.save(&StoredLogin { unregistered: Some(words.to_owned()), ..login }, previous).await;
     }
 
     /// Identifies this program to the authorization server: as the config's client, by a client ID metadata document,
@@ -193,9 +193,8 @@ impl BrowserLogin {
         };
         let login = login.with_tokens(&response)?;
         // The keyring may have been locked again while the user was in the browser.
-        self.account.store.unlock_keyring(&self.account.key).await;
-        let _lock = self.account.store.lock(&self.account.key).await?;
-        self.account.write_login(&login).await?;
+        self.account.login.unlock_keyring().await;
+        self.account.login.lock().await?.write(&login).await?;
         Ok(login.granted_scopes)
     }
 }
@@ -212,7 +211,7 @@ impl AuthorizationResponse {
     pub async fn redeem(self) -> Result<Vec<String>, AuthError> {
         let Self { login, request } = self;
         let task = tokio::spawn(async move {
-            let guard = login.account.store.shutdown.guard();
+            let guard = login.account.login.store.shutdown.guard();
             let outcome = match guard {
                 Some(_) => login.redeem(&request).await,
                 None => Err(AuthError::Unreachable("dynamic-mcp is shutting down".to_owned())),

@@ -6,7 +6,7 @@ use super::discovery::AuthorizationServer;
 use super::egress::describe_error_response;
 use super::error::AuthError;
 use super::secret::Secret;
-use super::token_store::StoredLogin;
+use super::token_store::{LoginLock, StoredLogin};
 use oauth2::basic::BasicTokenType;
 use oauth2::{AccessToken, RefreshToken};
 use rmcp::transport::auth::AuthError as RmcpError;
@@ -25,7 +25,7 @@ impl Account {
     /// `LoginNeeded` if there was a login and it has ended; `Refused` if a refresh is refused or would be unsafe. Other
     /// errors mean that the login cannot be used at the moment.
     pub async fn access_token(self: &Arc<Self>) -> Result<Option<Secret>, AuthError> {
-        let login = self.cached_login().await?;
+        let login = self.login.cached().await?;
         if let Some(token) = login.as_ref().and_then(StoredLogin::fresh_token) {
             return Ok(Some(token.clone()));
         }
@@ -76,8 +76,8 @@ impl Account {
     ///
     /// As for [`refresh`](Self::refresh).
     async fn refresh_locked(&self, rejected: Option<Secret>) -> Result<StoredLogin, AuthError> {
-        let _lock = self.store.lock(&self.key).await?;
-        let login = self.read_login().await?;
+        let lock = self.login.lock().await?;
+        let login = lock.read().await?;
         if let Some(login) = &login
             && let Some(token) = login.fresh_token()
             && rejected.as_ref() != Some(token)
@@ -93,17 +93,18 @@ impl Account {
         let server = self.discover(None).await?;
         self.check_client(&server, login.as_ref())?;
         let shutting_down = || AuthError::Unreachable("dynamic-mcp is shutting down".to_owned());
-        let _guard = self.store.shutdown.guard().ok_or_else(shutting_down)?;
+        let _guard = self.login.store.shutdown.guard().ok_or_else(shutting_down)?;
         let refreshed = match with_refresh_token.filter(|_| !self.uses_client_credentials()) {
-            Some((login, token)) => self.use_refresh_token(server, login, &token).await?,
+            Some((login, token)) => self.use_refresh_token(&lock, server, login, &token).await?,
             None => self.use_client_credentials(server, login).await?,
         };
-        self.save_login(&refreshed, previous).await;
+        lock.save(&refreshed, previous).await;
         Ok(refreshed)
     }
 
     async fn use_refresh_token(
         &self,
+        lock: &LoginLock,
         mut server: AuthorizationServer,
         login: StoredLogin,
         refresh_token: &Secret,
@@ -128,7 +129,7 @@ impl Account {
         tracing::debug!(group = %self.group, "the authorization server did not refresh the tokens: {reason}");
         let needed = self.login_ended(Some(&reason));
         if matches!(error, RmcpError::TokenRefreshRejected(_)) {
-            self.save_login(&login.clone().without_tokens(reason), Some(login)).await;
+            lock.save(&login.clone().without_tokens(reason), Some(login)).await;
         }
         Err(needed)
     }

@@ -46,7 +46,7 @@ impl Account {
         sent: Option<Secret>,
     ) -> Result<ChallengeOutcome, AuthError> {
         // Not from the cache: another process may have refreshed the token, or the user logged in, a moment ago.
-        let login = self.read_login().await?;
+        let login = self.login.read().await?;
         let has_token = login.as_ref().is_some_and(|login| login.access_token.is_some());
         if !has_token && !self.uses_client_credentials() {
             let (ended, unregistered) =
@@ -89,8 +89,8 @@ impl Account {
         scopes: Vec<String>,
         sent: Option<Secret>,
     ) -> Result<ChallengeOutcome, AuthError> {
-        let lock = self.store.lock(&self.key).await?;
-        let previous = self.read_login().await?;
+        let lock = self.login.lock().await?;
+        let previous = lock.read().await?;
         let login = previous.clone().unwrap_or_else(|| StoredLogin::new(self.url.as_str()));
         if login.access_token.is_some() && login.access_token != sent {
             return Ok(ChallengeOutcome::Retry);
@@ -104,7 +104,7 @@ impl Account {
             )));
         }
         let missing_scopes = merge_scopes([login.missing_scopes.as_slice(), &login.granted_scopes, &scopes]);
-        self.save_login(&StoredLogin { missing_scopes, ..login }, previous).await;
+        lock.save(&StoredLogin { missing_scopes, ..login }, previous).await;
         drop(lock);
         match self.uses_client_credentials() {
             true => self.refresh(sent).await.map(|_| ChallengeOutcome::Retry),

@@ -32,12 +32,12 @@ impl Account {
     /// `AuthError::Busy` if another process holds its lock for longer than a refresh takes; `AuthError::Store` if its
     /// file cannot be read or removed.
     pub async fn log_out(&self) -> Result<LogoutOutcome, AuthError> {
-        self.store.unlock_keyring(&self.key).await;
-        let _lock = self.store.lock(&self.key).await?;
-        let login = match self.read_login().await {
+        self.login.unlock_keyring().await;
+        let lock = self.login.lock().await?;
+        let login = match lock.read().await {
             // Such a keyring cannot be asked, and no process here uses what is in it.
             Err(AuthError::Keyring(KeyringError::Disabled | KeyringError::Unavailable, _)) => None,
-            Err(AuthError::Keyring(why, _)) => return Err(self.store.logout_blocked(&self.key, why)),
+            Err(AuthError::Keyring(why, _)) => return Err(lock.logout_blocked(why)),
             login => login?,
         };
         let has_tokens = |login: &StoredLogin| login.access_token.is_some() || login.refresh_token.is_some();
@@ -48,8 +48,7 @@ impl Account {
                 Err(error) => LogoutOutcome::NotRevoked(error.to_string()),
             },
         };
-        let entry_left = self.store.remove(&self.key).await?;
-        self.update_cache(None, None);
+        let entry_left = lock.remove().await?;
         Ok(entry_left.map_or(outcome, LogoutOutcome::EntryLeft))
     }
 

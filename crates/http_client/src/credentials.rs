@@ -9,7 +9,6 @@ use futures_util::future::BoxFuture;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// Keeps the user's logins at remote servers.
 pub trait LoginService: Send + Sync {
@@ -22,9 +21,8 @@ pub trait LoginService: Send + Sync {
     /// is no error.
     fn credentials(&self, group: &GroupName, http: &HttpConfig) -> Result<Arc<dyn Credentials>, RemoteError>;
 
-    /// Returns when the stored login for a server last changed, in this or any other process. `None`: no login is
-    /// stored.
-    fn last_changed(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>>;
+    /// Returns whether there is a stored login for a server that another process has changed since this one last used it.
+    fn changed_elsewhere(&self, group: &GroupName, http: &HttpConfig) -> BoxFuture<'static, bool>;
 
     /// Begins a login. The future resolves when the address for the browser is known; `done` waits for the user.
     /// `None`: this server has no login that a user could complete in a browser, or logins cannot be stored.

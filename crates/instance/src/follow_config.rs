@@ -5,13 +5,14 @@ use base::blocking;
 use config::env::Env;
 use config::load;
 use config::watch::ConfigWatcher;
+use std::sync::Arc;
 use upstream::GroupManager;
 
 /// Reads the config again and applies it each time one of its files changes. Never completes. `watcher`: `None` if the
 /// files could not be read at the start.
 pub(crate) async fn follow_config(
     watcher: Option<ConfigWatcher>,
-    groups: &GroupManager,
+    groups: &Arc<GroupManager>,
     options: &InstanceOptions,
     env: &Env,
 ) {

@@ -1,15 +1,19 @@
 //! The handle of one group: all that the rest of the program holds of it, and the commands that its task obeys.
 
+use crate::catalog::Catalog;
 use crate::connection::lease::Lease;
 use crate::connection::milestones::Need;
 use crate::connection::startup_output::StartupOutput;
 use crate::connection::{Grace, handshake};
 use crate::error::UpstreamError;
+use crate::login::{LoginFlow, LoginPurpose, LoginStage};
 use crate::snapshot::Snapshot;
 use crate::start_progress::StartProgress;
 use crate::stats::GroupStats;
 use base::fair::Shares;
+use config::tool_rules::Rules;
 use config::{GroupName, ServerConfig};
+use parking_lot::Mutex;
 use process::server_log::{LogCursor, LogPage, ServerLog};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -40,6 +44,21 @@ pub struct GroupHandle {
     pub(crate) log: ServerLog,
     /// What the process of the attempt in progress prints.
     pub(crate) startup: StartupOutput,
+    /// What the work that no request causes has seen of the group.
+    pub(crate) seen: Mutex<SeenGroup>,
+    /// The last login that was offered for the group.
+    pub(crate) login: Mutex<Option<LoginFlow>>,
+}
+
+/// What the work that no request causes has seen of a group.
+#[derive(Default)]
+pub(crate) struct SeenGroup {
+    /// The last catalog that was read.
+    pub catalog: Option<Arc<Catalog>>,
+    /// The rules.
+    pub rules: Option<Arc<Rules>>,
+    /// Why the last attempt failed, if it did.
+    pub failure: Option<Arc<UpstreamError>>,
 }
 
 /// The losses of a stateful server that had been called.
@@ -191,6 +210,20 @@ impl Upstream {
     /// before that.
     pub(crate) async fn logged_in(&self) {
         drop(self.mailbox.send(Command::LoggedIn).await);
+    }
+
+    /// Returns the address of the group's open login, if logging in would help.
+    pub fn login_url(&self) -> Option<String> {
+        let flow = self.login.lock().clone()?;
+        let helps = flow.purpose == LoginPurpose::MoreScopes || self.snapshot().state.needs_login();
+        flow.open_url().filter(|_| helps)
+    }
+
+    /// Ends the group's login, because the config has another entry now.
+    pub(crate) fn expire_login(&self) {
+        if let Some(flow) = &*self.login.lock() {
+            flow.enter(LoginStage::Expired);
+        }
     }
 
     /// Tells the group to close its connection, if there is one, and to connect again. Open calls fail. Returns before

@@ -12,7 +12,8 @@
 //!
 //! The modules build on each other, from the top down:
 //! - `groups` creates the groups of the config, applies its changes, and ends all groups;
-//! - `task` owns one group; `handle`, `snapshot`, `stats` and `start_progress` are what it shows of the group;
+//! - `task` owns one group; `handle`, `snapshot`, `stats` and `start_progress` are what it shows of the group, and `login`
+//!   is a login that the group's users were offered;
 //! - `connection` makes a connection, reads what the server sends, and counts the users of the connection;
 //! - `lifecycle` decides when a group connects, retries and closes; `backoff` has the intervals;
 //! - `cache` keeps catalogs on disk, so that a group is known before its server is started;
@@ -40,6 +41,7 @@ pub mod error;
 pub mod groups;
 mod handle;
 pub mod lifecycle;
+pub mod login;
 pub mod pins;
 pub mod select;
 pub mod snapshot;

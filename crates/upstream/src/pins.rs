@@ -27,8 +27,6 @@
 use base::blocking;
 use config::{GroupName, ServerConfig};
 use group::{GroupPins, PinJob};
-use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,12 +47,10 @@ const LOAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long writing the records may take.
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is remembered of the groups of this instance.
+/// Where it is stored what is remembered of the groups of this instance.
 pub struct PinStore {
     /// The directory of the files; `None` if there is none, so that nothing outlives the process.
     dir: Option<PathBuf>,
-    /// The groups by name. An instance has one config, so the names are unique.
-    groups: Mutex<HashMap<GroupName, Arc<GroupPins>>>,
     /// Notified when a group has something to write or to wait for.
     touched: Arc<Notify>,
 }
@@ -62,21 +58,19 @@ pub struct PinStore {
 impl PinStore {
     /// Makes a store with its files in `dir`, which is created when it is needed.
     pub fn new(dir: Option<PathBuf>) -> Self {
-        Self { dir, groups: Mutex::default(), touched: Arc::default() }
+        Self { dir, touched: Arc::default() }
     }
 
-    /// Reads the records of these servers, on a thread that may block; those that are known are not read again. To be
-    /// called before their groups are created. After `LOAD_TIMEOUT`, the records count as unreadable.
-    pub async fn load<'s>(&self, servers: impl Iterator<Item = (&'s GroupName, &'s ServerConfig)>) {
-        let is_known = |name: &GroupName, server: &ServerConfig| {
-            self.groups.lock().get(name).is_some_and(|known| known.is_about(server))
-        };
-        let new: Vec<_> = servers
-            .filter(|(name, server)| !is_known(name, server))
-            .map(|(name, server)| GroupPins::new(name, server, self.touched.clone()))
-            .collect();
-        let Some(dir) = self.dir.clone().filter(|_| !new.is_empty()) else { return };
-        let groups = new.clone();
+    /// Makes what is remembered of a group, which is nothing until its record is read.
+    pub(crate) fn group(&self, name: &GroupName, server: &ServerConfig) -> Arc<GroupPins> {
+        GroupPins::new(name, server, self.touched.clone())
+    }
+
+    /// Reads the records of these groups, on a thread that may block. To be called before the groups are created. After
+    /// `LOAD_TIMEOUT`, the records count as unreadable.
+    pub(crate) async fn load(&self, groups: &[Arc<GroupPins>]) {
+        let Some(dir) = self.dir.clone().filter(|_| !groups.is_empty()) else { return };
+        let new = groups.to_vec();
         let read = blocking::run(LOAD_TIMEOUT, move || {
             // Most groups of a large config have no record, and an attempt to open each file takes longer.
             let names = files::list(&dir);
@@ -90,27 +84,7 @@ impl PinStore {
         for group in groups {
             let late = || Err(format!("its file could not be read within {} s", LOAD_TIMEOUT.as_secs()));
             group.set_record(records.next().unwrap_or_else(late));
-            self.groups.lock().insert(group.name.clone(), group);
         }
-    }
-
-    /// Returns what is remembered of a group. If nothing is, or only of another program or address, it begins anew.
-    /// Sets whether the entry pins the group's tools.
-    pub fn group(&self, name: &GroupName, server: &ServerConfig) -> Arc<GroupPins> {
-        let mut groups = self.groups.lock();
-        let group = match groups.get(name).filter(|known| known.is_about(server)) {
-            Some(known) => known.clone(),
-            None => GroupPins::new(name, server, self.touched.clone()),
-        };
-        groups.insert(name.clone(), group.clone());
-        drop(groups);
-        group.set_pinned(server.common.pin_tools);
-        group
-    }
-
-    /// Forgets a group that the config removed. Its record stays.
-    pub fn remove(&self, name: &GroupName) {
-        self.groups.lock().remove(name);
     }
 
     /// Waits until a group has something to write or to wait for. Cancel-safe.
@@ -118,17 +92,11 @@ impl PinStore {
         self.touched.notified().await;
     }
 
-    /// Returns whether a tool is refused until somebody approves it.
-    pub(crate) fn is_refusing(&self) -> bool {
-        self.groups.lock().values().any(|group| group.is_refusing())
-    }
-
-    /// Writes what was seen since the last time, and reads what other processes approved, on a thread that may block.
-    /// Returns the groups whose differences changed; none if that takes longer than `FILE_TIMEOUT`, although the work
+    /// Writes what was seen of these groups since the last time, and reads what other processes approved, on a thread that
+    /// may block. Returns the groups whose differences changed; none if that takes longer than `FILE_TIMEOUT`, although the work
     /// continues.
-    pub(crate) async fn synchronize(&self) -> Vec<GroupName> {
+    pub(crate) async fn synchronize(&self, groups: Vec<Arc<GroupPins>>) -> Vec<GroupName> {
         let Some(dir) = self.dir.clone() else { return Vec::new() };
-        let groups: Vec<_> = self.groups.lock().values().cloned().collect();
         let work = move || {
             // The jobs are made under the lock: what another one merged meanwhile is not merged again over it.
             let lock = groups.iter().any(|group| group.has_unsaved()).then(|| files::lock(&dir)).transpose();

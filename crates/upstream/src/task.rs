@@ -27,6 +27,7 @@ use common::{SharedState, in_slot};
 use config::GroupName;
 use config::tool_rules::Rules;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use spec::GroupSpec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -111,7 +112,9 @@ pub fn create(
         refresh_waiting: Vec::new(),
     };
     let in_flight = Shares::new(MAX_IN_FLIGHT_REQUESTS);
-    let handle = GroupHandle { name, mailbox, snapshot, stats, in_flight, lost_state, log, startup };
+    let (seen, login) = (Mutex::default(), Mutex::default());
+    let handle =
+        GroupHandle { name, mailbox, snapshot, stats, in_flight, lost_state, log, startup, seen, login };
     let upstream = Upstream(Arc::new(handle));
     // Boxed, because it is large and moved several times before it runs.
     (upstream, Box::pin(task.run().instrument(span)))

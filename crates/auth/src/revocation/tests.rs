@@ -13,12 +13,12 @@ const URL: &str = "https://a.example/";
 async fn logged_in_account(keyring: Keyring) -> (tempfile::TempDir, TokenStore, Arc<Account>) {
     let dir = tempfile::tempdir().unwrap();
     let store = TokenStore::new(dir.path().join("logins"), keyring);
-    let account = account(store.clone());
-    store.write(&account.key, &StoredLogin::new(URL)).await.unwrap();
+    let account = account(&store);
+    account.login.lock().await.unwrap().write(&StoredLogin::new(URL)).await.unwrap();
     (dir, store, account)
 }
 
-fn account(store: TokenStore) -> Arc<Account> {
+fn account(store: &TokenStore) -> Arc<Account> {
     let http =
         HttpConfig { url: URL.to_owned(), kind: None, headers: Vec::new(), ca_file: None, oauth: None };
     Account::new(&GroupName::new("a"), &http, store).unwrap()
@@ -27,7 +27,7 @@ fn account(store: TokenStore) -> Arc<Account> {
 #[tokio::test(start_paused = true)]
 async fn the_lock_is_free_while_the_user_unlocks_the_keyring() {
     let fake = FakeKeyring::default();
-    let (_dir, store, account) = logged_in_account(fake.keyring_with_user()).await;
+    let (_dir, _, account) = logged_in_account(fake.keyring_with_user()).await;
     fake.set_failure(Some(KeyringError::TimedOut));
     let (calls, started) = (fake.calls(), Instant::now());
     let logout = tokio::spawn({
@@ -37,7 +37,7 @@ async fn the_lock_is_free_while_the_user_unlocks_the_keyring() {
     while fake.calls() == calls {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    drop(store.lock(&account.key).await.unwrap());
+    drop(account.login.lock().await.unwrap());
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     assert!(matches!(logout.await.unwrap(), Err(AuthError::Keyring(..))));
     assert!(started.elapsed() > Duration::from_secs(50), "it waits for the user: {:?}", started.elapsed());
@@ -50,10 +50,10 @@ async fn a_logout_without_the_keyring_removes_the_login_and_reports_that_an_entr
         fake.set_failure(None);
         let (_dir, store, _) = logged_in_account(fake.keyring()).await;
         fake.set_failure(Some(why.clone()));
-        let account = account(store.clone());
-        assert!(matches!(store.read(&account.key, URL).await, Err(AuthError::Keyring(..))));
+        let account = account(&store);
+        assert!(matches!(account.login.read().await, Err(AuthError::Keyring(..))));
         assert_eq!(account.log_out().await, Ok(LogoutOutcome::EntryLeft(why)));
-        assert_eq!(store.read(&account.key, URL).await, Ok(None));
+        assert_eq!(account.login.read().await, Ok(None));
         assert_eq!(account.log_out().await, Ok(LogoutOutcome::NotLoggedIn));
     }
 }
@@ -62,13 +62,13 @@ async fn a_logout_without_the_keyring_removes_the_login_and_reports_that_an_entr
 async fn a_logout_with_a_locked_or_silent_keyring_fails_and_keeps_the_login() {
     for why in [KeyringError::Locked, KeyringError::TimedOut] {
         let fake = FakeKeyring::default();
-        let (_dir, store, account) = logged_in_account(fake.keyring_with_user()).await;
+        let (_dir, _, account) = logged_in_account(fake.keyring_with_user()).await;
         fake.set_failure(Some(why));
         let Err(AuthError::Keyring(_, message)) = account.log_out().await else { panic!("logged out") };
         assert!(message.ends_with("unlock it, then run `dynamic-mcp logout a` again"), "{message}");
         fake.set_failure(None);
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(account.log_out().await, Ok(LogoutOutcome::NotLoggedIn), "the login has no tokens");
-        assert_eq!(store.read(&account.key, URL).await, Ok(None));
+        assert_eq!(account.login.read().await, Ok(None));
     }
 }

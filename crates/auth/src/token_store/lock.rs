@@ -11,46 +11,35 @@ use std::time::Duration;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// The exclusive right to change a login, across processes. Ends when it is dropped.
-pub struct LoginLock(#[expect(dead_code, reason = "an open file holds the lock")] File);
-
-impl LoginLock {
-    /// Waits until nobody else holds the lock.
-    ///
-    /// # Errors
-    ///
-    /// `AuthError::Busy` after `LOCK_TIMEOUT`; `AuthError::Store` if the lock file cannot be used.
-    pub(super) async fn acquire(path: &Path) -> Result<Self, AuthError> {
-        let file = open_lock_file(path).await?;
-        let locked = async {
-            loop {
-                match file.try_lock() {
-                    Ok(()) => return Ok(()),
-                    Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL_INTERVAL).await,
-                    Err(TryLockError::Error(error)) => return Err(io_error(path, &error)),
-                }
+/// Waits until nobody else holds the lock. The file that is returned holds it until it is dropped.
+///
+/// # Errors
+///
+/// `AuthError::Busy` after `LOCK_TIMEOUT`; `AuthError::Store` if the lock file cannot be used.
+pub(super) async fn acquire(path: &Path) -> Result<File, AuthError> {
+    let file = open_lock_file(path).await?;
+    let locked = async {
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL_INTERVAL).await,
+                Err(TryLockError::Error(error)) => return Err(io_error(path, &error)),
             }
-        };
-        match tokio::time::timeout(LOCK_TIMEOUT, locked).await {
-            Ok(locked) => locked.map(|()| Self(file)),
-            Err(_) => Err(AuthError::Busy(format!(
-                "another process has held the lock {} for more than {} s",
-                path.display(),
-                LOCK_TIMEOUT.as_secs()
-            ))),
         }
+    };
+    match tokio::time::timeout(LOCK_TIMEOUT, locked).await {
+        Ok(locked) => locked.map(|()| file),
+        Err(_) => Err(AuthError::Busy(format!(
+            "another process has held the lock {} for more than {} s",
+            path.display(),
+            LOCK_TIMEOUT.as_secs()
+        ))),
     }
+}
 
-    /// Takes the lock. Returns `None` at once if it cannot be taken, as when another process holds it.
-    ///
-    /// # Errors
-    ///
-    /// `AuthError::Store` if the lock file cannot be opened.
-    pub(super) async fn try_acquire(path: &Path) -> Result<Option<Self>, AuthError> {
-        let file = open_lock_file(path).await?;
-        let is_locked = file.try_lock().is_ok();
-        Ok(is_locked.then_some(Self(file)))
-    }
+/// Takes the lock. Returns `None` at once if it cannot be taken, as when another process holds it.
+pub(super) async fn try_acquire(path: &Path) -> Option<File> {
+    open_lock_file(path).await.ok().filter(|file| file.try_lock().is_ok())
 }
 
 async fn open_lock_file(path: &Path) -> Result<File, AuthError> {

@@ -3,10 +3,37 @@ use crate::keyring::tests::FakeKeyring;
 use base::clock::unix_time_s;
 use config::GroupName;
 use std::path::Path;
-use std::time::Duration;
+use std::time::SystemTime;
 
 const URL: &str = "https://a.example/";
 const OTHER_URL: &str = "https://b.example/";
+
+/// Operations on one login, each under its lock.
+impl TokenStore {
+    fn at(&self, key: &StoreKey) -> LoginEntry {
+        self.entry(key.clone(), URL)
+    }
+
+    fn file(&self, key: &StoreKey) -> PathBuf {
+        self.at(key).file()
+    }
+
+    async fn read(&self, key: &StoreKey, url: &str) -> Result<Option<StoredLogin>, AuthError> {
+        self.entry(key.clone(), url).read().await
+    }
+
+    async fn write(&self, key: &StoreKey, login: &StoredLogin) -> Result<(), AuthError> {
+        self.at(key).lock().await?.write(login).await
+    }
+
+    async fn save(&self, key: &StoreKey, login: &StoredLogin, previous: Option<StoredLogin>) {
+        self.at(key).lock().await.unwrap().save(login, previous).await;
+    }
+
+    async fn remove(&self, key: &StoreKey) -> Result<Option<KeyringError>, AuthError> {
+        self.at(key).lock().await?.remove().await
+    }
+}
 
 /// A store without a keyring in a new directory.
 fn file_store() -> (tempfile::TempDir, TokenStore, StoreKey) {
@@ -93,7 +120,7 @@ async fn a_directory_that_others_can_change_is_refused_for_reading_writing_and_l
         store.read(&key, URL).await.unwrap_err(),
         store.write(&key, &login("t")).await.unwrap_err(),
         store.check_writable().await.unwrap_err(),
-        store.lock(&key).await.err().unwrap(),
+        store.at(&key).lock().await.err().unwrap(),
     ] {
         let message = message(error);
         assert!(message.contains(&format!("run `chmod 700 {}`", store.dir.display())), "{message}");
@@ -106,10 +133,11 @@ async fn temporary_files_of_a_killed_process_are_removed_when_a_login_is_written
     store.write(&key, &login("t")).await.unwrap();
     let stale = store.file(&key).with_extension("1.tmp");
     let hours_ago = SystemTime::now() - Duration::from_secs(2 * 3600);
-    fs::File::create(&stale).unwrap().set_modified(hours_ago).unwrap();
+    File::create(&stale).unwrap().set_modified(hours_ago).unwrap();
     store.write(&key, &login("t")).await.unwrap();
     assert!(!stale.exists());
-    let names: Vec<_> = fs::read_dir(&store.dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut names: Vec<_> = fs::read_dir(&store.dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.retain(|name| name.extension().is_none_or(|extension| extension != "lock"));
     assert_eq!(names, [store.file(&key)]);
 }
 
@@ -154,8 +182,9 @@ fn the_format_of_a_login_is_stable() {
 #[tokio::test]
 async fn one_holder_at_a_time_locks_a_login() {
     let (_dir, store, key) = file_store();
-    let first = store.lock(&key).await.unwrap();
-    let second = store.lock(&key);
+    let first = store.at(&key).lock().await.unwrap();
+    let entry = store.at(&key);
+    let second = entry.lock();
     tokio::pin!(second);
     let waited = tokio::time::timeout(Duration::from_millis(100), &mut second).await;
     assert!(waited.is_err(), "two hold the lock");
@@ -166,8 +195,8 @@ async fn one_holder_at_a_time_locks_a_login() {
 #[tokio::test(start_paused = true)]
 async fn waiting_too_long_for_the_lock_is_reported_as_busy() {
     let (_dir, store, key) = file_store();
-    let _held = store.lock(&key).await.unwrap();
-    let error = store.lock(&key).await.err();
+    let _held = store.at(&key).lock().await.unwrap();
+    let error = store.at(&key).lock().await.err();
     assert!(matches!(error, Some(AuthError::Busy(message)) if message.contains("another process")));
 }
 
@@ -201,9 +230,9 @@ async fn a_login_in_the_keyring_leaves_only_a_marker_in_its_file() {
     let fake = FakeKeyring::default();
     let (_dir, store, key) = store_with(fake.keyring());
     for token in ["MARKER-1", "MARKER-2"] {
-        let modified = store.modified(&key).await;
+        let modified = store.at(&key).version().await;
         store.write(&key, &login(token)).await.unwrap();
-        assert_ne!(store.modified(&key).await, modified);
+        assert_ne!(store.at(&key).version().await, modified);
         assert_eq!(store.read(&key, URL).await, Ok(Some(login(token))));
         assert!(!file_text(&store, &key).contains("MARKER"));
         assert!(entry_text(&fake, &store, &key).contains(token));
@@ -277,9 +306,9 @@ async fn a_login_that_moves_to_the_keyring_is_in_its_file_until_the_keyring_has_
     // Cancelled while the keyring does not answer, once the file has it.
     let second = login("two");
     let mut writing = Box::pin(store.write(&key, &second));
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !fs::read_to_string(store.file(&key)).is_ok_and(|text| text.contains("two")) {
-        assert!(tokio::time::Instant::now() < deadline);
+        assert!(Instant::now() < deadline);
         assert!(tokio::time::timeout(Duration::from_millis(10), &mut writing).await.is_err());
     }
     drop(writing);
@@ -317,22 +346,22 @@ async fn tokens_that_cannot_be_written_are_used_and_written_later() {
     store.save(&key, &login("two"), Some(login("one"))).await;
     store.save(&key, &login("three"), Some(login("two"))).await;
     assert_eq!(store.clone().read(&key, URL).await, Ok(Some(login("three"))));
-    store.retry_unsaved(&key).await;
-    assert_eq!(store.read_stored(&key, URL).await, Ok(Some(login("one"))));
+    store.at(&key).retry_unsaved().await;
+    assert_eq!(store.at(&key).read_stored().await, Ok(Some(login("one"))));
     fs::remove_dir_all(&obstacle).unwrap();
 
-    let lock = store.lock(&key).await.unwrap();
-    store.retry_unsaved(&key).await;
-    assert_eq!(store.read_stored(&key, URL).await, Ok(Some(login("one"))), "another process has the lock");
+    let lock = store.at(&key).lock().await.unwrap();
+    store.at(&key).retry_unsaved().await;
+    assert_eq!(store.at(&key).read_stored().await, Ok(Some(login("one"))), "another process has the lock");
     drop(lock);
-    store.retry_unsaved(&key).await;
-    assert_eq!(store.read_stored(&key, URL).await, Ok(Some(login("three"))));
+    store.at(&key).retry_unsaved().await;
+    assert_eq!(store.at(&key).read_stored().await, Ok(Some(login("three"))));
 
     obstruct(&store, &key);
     store.save(&key, &login("four"), Some(login("three"))).await;
     fs::remove_dir_all(&obstacle).unwrap();
     store.finish().await;
-    assert_eq!(store.read_stored(&key, URL).await, Ok(Some(login("four"))), "written at shutdown");
+    assert_eq!(store.at(&key).read_stored().await, Ok(Some(login("four"))), "written at shutdown");
 }
 
 #[tokio::test]
@@ -344,7 +373,7 @@ async fn tokens_that_cannot_be_written_yield_to_a_login_or_logout_by_another_pro
     store.save(&key, &login("two"), Some(login("one"))).await;
     fs::remove_dir_all(&obstacle).unwrap();
     other.write(&key, &login("new")).await.unwrap();
-    store.retry_unsaved(&key).await;
+    store.at(&key).retry_unsaved().await;
     assert_eq!(store.read(&key, URL).await, Ok(Some(login("new"))));
     obstruct(&store, &key);
     store.save(&key, &login("newer"), Some(login("new"))).await;
@@ -371,7 +400,7 @@ async fn a_login_in_the_keyring_is_replaced_even_if_its_marker_cannot_be_written
     store.write(&key, &login("one")).await.unwrap();
     obstruct(&store, &key);
     store.write(&key, &login("two")).await.unwrap();
-    assert_eq!(store.read_stored(&key, URL).await, Ok(Some(login("two"))));
+    assert_eq!(store.at(&key).read_stored().await, Ok(Some(login("two"))));
 }
 
 #[tokio::test]
@@ -385,4 +414,28 @@ async fn each_directory_has_its_own_keyring_entries_however_its_path_is_written(
     assert_eq!(other.read(&key, URL).await, Ok(Some(login("two"))));
     let same = TokenStore::new(dir.path().join("a").join("..").join("a").join("logins"), fake.keyring());
     assert_eq!(same.read(&key, URL).await, Ok(Some(login("one"))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_login_by_another_process_is_a_change_elsewhere() {
+    let (_dir, store, key) = file_store();
+    let other = TokenStore::new(store.dir.clone(), Keyring::disabled());
+    let entry = store.at(&key);
+    let is_changed = || entry.changed_elsewhere();
+    assert_eq!(store.at(&key).cached().await, Ok(None));
+    assert!(!is_changed().await, "there is none");
+    store.write(&key, &login("one")).await.unwrap();
+    assert!(!is_changed().await, "it is our own");
+    other.write(&key, &login("two")).await.unwrap();
+    assert!(is_changed().await);
+    assert_eq!(store.at(&key).peek().await, Ok(Some(login("two"))));
+    assert!(is_changed().await, "it was not used");
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(store.at(&key).cached().await, Ok(Some(login("two"))));
+    assert!(!is_changed().await);
+    store.save(&key, &login("three"), Some(login("two"))).await;
+    assert!(!is_changed().await);
+    assert_eq!(store.at(&key).cached().await, Ok(Some(login("three"))), "every entry knows it at once");
+    other.remove(&key).await.unwrap();
+    assert!(!is_changed().await, "somebody logged out");
 }

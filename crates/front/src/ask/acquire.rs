@@ -8,7 +8,7 @@ use crate::session::context::RequestContext;
 use crate::session::context::WaitProgress;
 use std::sync::Arc;
 use tokio::time::Instant;
-use upstream::groups::login_flows::LoginPurpose;
+use upstream::login::LoginPurpose;
 use upstream::{AcquireError, GroupManager, Lease, Need, Upstream, UpstreamError};
 use wire::peer::Progress;
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
-use upstream::groups::login_flows::{Consent, LoginFlow, LoginFlows, LoginPurpose, LoginStage};
+use upstream::login::{Consent, LoginFlow, LoginPurpose, LoginStage};
 use upstream::{GroupManager, Upstream, UpstreamError};
 use wire::protocol::Era;
 use wire::raw;
@@ -52,11 +52,12 @@ pub async fn offer(
     purpose: LoginPurpose,
     progress: &mut WaitProgress<'_>,
 ) -> LoginOutcome {
-    let Some(session) = context.session() else { return LoginOutcome::Impossible };
-    let (groups, flows) = (context.groups(), &session.login_flows);
+    if context.session().is_none() {
+        return LoginOutcome::Impossible;
+    }
     let flow = match context.can_elicit_urls() {
-        true => flows.start(groups, group, purpose),
-        false => flows.start_for_text(groups, group, purpose),
+        true => context.groups().start_login(group, purpose),
+        false => context.groups().start_login_for_text(group, purpose),
     };
     let Some(flow) = flow else { return LoginOutcome::Impossible };
     let message = format!("the login to group {} is being prepared", group.name);
@@ -190,11 +191,11 @@ fn outcome(group: &Upstream, purpose: LoginPurpose, stage: LoginStage) -> LoginO
 
 /// Starts the login of a group that needs one, so that `get_status` can show its address. Waits for the address for
 /// five seconds at most. Starts none if the user has logged in since the group failed.
-pub(crate) async fn start_for_status(groups: &Arc<GroupManager>, flows: &LoginFlows, group: &Upstream) {
+pub(crate) async fn start_for_status(groups: &GroupManager, group: &Upstream) {
     if !group.snapshot().state.needs_login() || groups.retry_if_logged_in(group).await {
         return;
     }
-    if let Some(flow) = flows.start_for_text(groups, group, LoginPurpose::Connect) {
+    if let Some(flow) = groups.start_login_for_text(group, LoginPurpose::Connect) {
         // If it takes longer, the status shows what is known by then.
         drop(timeout(START_WAIT, flow.started()).await);
     }

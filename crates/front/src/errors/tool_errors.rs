@@ -8,7 +8,7 @@ use config::tool_rules::RuleSource;
 use serde_json::json;
 use std::time::Duration;
 use upstream::Upstream;
-use upstream::groups::login_flows::LoginPurpose;
+use upstream::login::LoginPurpose;
 use wire::Raw;
 
 /// A longer name of a tool is cut where the name is what is too long.

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use upstream::groups::login_flows::LoginFlows;
 use upstream::{GroupManager, Lease};
 use wire::protocol::methods::notification;
 use wire::{Raw, raw};
@@ -83,8 +82,6 @@ pub struct SessionState {
     pub(crate) approval_nonces: UnspentNonces,
     /// Gives the status page its data. `None`: this client has no page, whatever it declares.
     reports: Option<Arc<dyn InstanceReports>>,
-    /// The logins that were offered to the user.
-    pub login_flows: LoginFlows,
     /// Which groups named the URIs in results.
     pub(crate) uri_origins: Mutex<Origins>,
     /// The results that are read in parts.
@@ -102,7 +99,6 @@ impl SessionState {
         Self {
             reports,
             approval_nonces: UnspentNonces::default(),
-            login_flows: LoginFlows::default(),
             uri_origins: Mutex::default(),
             results: ResultStore::new(groups.results_dir()),
             suspended: Arc::default(),
@@ -126,9 +122,9 @@ impl Requester {
     }
 
     /// Returns what gives the status page its data, if the client has the page. Only this decides who has it.
-    pub(crate) fn status_page(&self) -> Option<(&SessionState, &dyn InstanceReports)> {
+    pub(crate) fn status_page(&self) -> Option<&dyn InstanceReports> {
         let session = self.session().filter(|_| self.client.capabilities.shows_pages())?;
-        Some((session, session.reports.as_deref()?))
+        session.reports.as_deref()
     }
 
     /// Returns the id of a task as a connection shows it, for the one that this client knows. `None`: it was not sealed

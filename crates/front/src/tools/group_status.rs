@@ -21,12 +21,7 @@ const MAX_CHANGED_TOOLS: usize = 100;
 const MAX_TOOL_NAME: usize = 256;
 
 /// Returns a group in the `structuredContent`.
-pub(super) fn group_json(
-    group: &Upstream,
-    snapshot: &Snapshot,
-    login_url: Option<String>,
-    note: Option<&Note>,
-) -> Value {
+pub(super) fn group_json(group: &Upstream, snapshot: &Snapshot, note: Option<&Note>) -> Value {
     let (error, attempts) = failure(snapshot);
     let percentiles = group.stats.percentiles();
     let catalog = snapshot.catalog.as_ref();
@@ -45,7 +40,7 @@ pub(super) fn group_json(
         "error": error,
         "warnings": snapshot.config_warnings().collect::<Vec<_>>(),
         "note": note.map(Note::to_string),
-        "loginUrl": login_url,
+        "loginUrl": group.login_url(),
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
         "pid": process.map(|process| process.pid),
@@ -77,12 +72,7 @@ pub(super) fn group_json(
 }
 
 /// Returns a group as text: one line, and what is wrong below it.
-pub(super) fn group_line(
-    group: &Upstream,
-    snapshot: &Snapshot,
-    login_url: Option<String>,
-    note: Option<&Note>,
-) -> String {
+pub(super) fn group_line(group: &Upstream, snapshot: &Snapshot, note: Option<&Note>) -> String {
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(since) = snapshot.connecting {
         line.push_str(&format!(", connecting for {} s", since.elapsed().as_secs()));
@@ -119,8 +109,9 @@ pub(super) fn group_line(
     notes.extend(snapshot.findings());
     notes.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
     notes.extend(change_notes(group, snapshot));
+    let url = group.login_url();
     notes.extend(
-        login_url.map(|url| format!("login needed; open this address in a browser on this machine: {url}")),
+        url.map(|url| format!("login needed; open this address in a browser on this machine: {url}")),
     );
     notes.iter().for_each(|note| line.push_str(&format!("\n    {note}")));
     line
@@ -133,7 +124,7 @@ const FOR_USERS: &str = "group state connecting tools error note server version 
 pub(super) fn user_status(group: &Upstream, snapshot: &Snapshot, note: Option<&Note>) -> (Value, String) {
     let (error, _) = failure(snapshot);
     let left_off = snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text());
-    let mut all = group_json(group, snapshot, None, note);
+    let mut all = group_json(group, snapshot, note);
     let json = FOR_USERS.split(' ').map(|key| (key.to_owned(), all[key].take())).collect();
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(tools) = snapshot.allowed_tools() {

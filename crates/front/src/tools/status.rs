@@ -8,7 +8,6 @@ use crate::errors::tool_errors;
 use crate::names::lookup;
 use crate::results::grouped;
 use crate::session::context::RequestContext;
-use crate::session::requester::ClientMemory;
 use base::clock::rounded;
 use base::text::shorten;
 use config::{Config, GroupName};
@@ -16,7 +15,6 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use upstream::groups::login_flows::LoginFlows;
 use upstream::{GroupManager, Snapshot, State, Upstream};
 use wire::Raw;
 
@@ -45,8 +43,8 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
     let group = group.and_then(|name| name.map(|name| lookup::group(groups, &name)).transpose());
     let chosen = match group {
         Ok(Some(group)) => {
-            if let Some(session) = context.session() {
-                login_offer::start_for_status(groups, &session.login_flows, &group).await;
+            if context.session().is_some() {
+                login_offer::start_for_status(groups, &group).await;
             }
             vec![group]
         }
@@ -67,17 +65,17 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
 /// Reports the states of `groups` to whoever asks: the owner of the config, or one of many users.
 pub(crate) fn for_reader(context: &RequestContext, groups: &[Upstream]) -> Status {
     let manager = context.groups();
-    match &context.requester.memory {
-        ClientMemory::Session(session) => report(groups, manager, &session.login_flows),
-        ClientMemory::Carried(_) => report_for_user(groups, manager),
+    match context.session() {
+        Some(_) => report(groups, manager),
+        None => report_for_user(groups, manager),
     }
 }
 
 /// Reports the states of all groups as JSON, with what the status page shows beside `get_status`: remedies, the last lines
 /// of stderr, and the tokens of definitions. Waits a second at most for the logs of shared servers.
-pub async fn page_report(manager: &Arc<GroupManager>, flows: &LoginFlows) -> Value {
+pub async fn page_report(manager: &Arc<GroupManager>) -> Value {
     let all = manager.all();
-    let mut status = report(&all, manager, flows).json;
+    let mut status = report(&all, manager).json;
     let last_lines = join_all(all.iter().map(last_lines)).await;
     for (at, (group, lines)) in all.iter().zip(last_lines).enumerate() {
         let of_group = &mut status["groups"][at];
@@ -97,7 +95,7 @@ async fn last_lines(group: &Upstream) -> Vec<String> {
 }
 
 /// Reports the states of `groups`. `status` and `error` are about all groups.
-fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> Status {
+fn report(groups: &[Upstream], manager: &GroupManager) -> Status {
     let (config, all) = (manager.config(), manager.all());
     let snapshots: Vec<_> = groups.iter().map(|group| (group, group.snapshot())).collect();
     let ready = snapshots.iter().filter(|(_, s)| s.catalog.is_some()).count();
@@ -124,7 +122,7 @@ fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> St
         "error": error,
         "ready": ready,
         "total": snapshots.len(),
-        "groups": snapshots.iter().map(|(group, s)| group_json(group, s, flows.open_url(group), note_of(group, s))).collect::<Vec<_>>(),
+        "groups": snapshots.iter().map(|(group, s)| group_json(group, s, note_of(group, s))).collect::<Vec<_>>(),
         "disabled": config.disabled.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(),
         "startUpSavedMs": millis(saved),
         "warnings": warnings,
@@ -144,7 +142,7 @@ fn report(groups: &[Upstream], manager: &GroupManager, flows: &LoginFlows) -> St
         true => format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()),
     });
     for (group, snapshot) in &snapshots {
-        lines.push(group_line(group, snapshot, flows.open_url(group), note_of(group, snapshot)));
+        lines.push(group_line(group, snapshot, note_of(group, snapshot)));
     }
     if groups.len() == all.len() {
         lines.extend(config.disabled.iter().map(|server| format!("- {}: {server}", server.name)));

@@ -20,11 +20,10 @@ use wire::{Raw, Reply, raw};
 ///
 /// The client has no page.
 pub(crate) async fn call(context: &RequestContext, with_others: bool) -> Reply {
-    let page = context.requester.status_page();
-    let (session, reports) = page.ok_or_else(errors::unknown_method)?;
-    let (groups, flows) = (context.groups(), &session.login_flows);
+    let reports = context.requester.status_page().ok_or_else(errors::unknown_method)?;
+    let groups = context.groups();
     groups.check_approvals().await;
-    let own = status::page_report(groups, flows).await;
+    let own = status::page_report(groups).await;
     let report = reports.report(own, with_others).await;
     let text = match with_others {
         true => "The data of the status page.".to_owned(),

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use http_client::credentials::{Credentials, LoginService, PendingLogin};
 use http_client::error::RemoteError;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::time::sleep;
 
 pub(crate) struct Logins {
@@ -24,9 +24,9 @@ impl LoginService for Logins {
         unreachable!("servers in this process ask for no credentials")
     }
 
-    fn last_changed(&self, group: &GroupName, _: &HttpConfig) -> BoxFuture<'static, Option<SystemTime>> {
+    fn changed_elsewhere(&self, group: &GroupName, _: &HttpConfig) -> BoxFuture<'static, bool> {
         let state = self.servers.0.get(group.as_str()).cloned();
-        Box::pin(async move { state.and_then(|state| state.lock().login_changed) })
+        Box::pin(async move { state.is_some_and(|state| state.lock().has_new_login) })
     }
 
     fn begin_login(
@@ -38,7 +38,9 @@ impl LoginService for Logins {
         Box::pin(async move {
             let done = Box::pin(async move {
                 sleep(Duration::from_secs(3)).await;
-                state.lock().log_in();
+                let mut state = state.lock();
+                state.log_in();
+                state.has_new_login = false;
                 Ok(())
             });
             Ok(Some(PendingLogin { url: "http://127.0.0.1:1/login".to_owned(), done }))

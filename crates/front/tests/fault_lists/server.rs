@@ -74,8 +74,8 @@ pub(crate) struct ServerState {
     /// When something was wrong last.
     pub(crate) trouble: Option<Instant>,
     pub(crate) needs_login: bool,
-    /// When the login last changed.
-    pub(crate) login_changed: Option<std::time::SystemTime>,
+    /// Whether somebody has logged in since the proxy last used the login.
+    pub(crate) has_new_login: bool,
     /// How often something wrote to stderr.
     lines: u32,
     delay: Duration,
@@ -145,7 +145,7 @@ impl ServerState {
             was_edited: false,
             trouble: None,
             needs_login: false,
-            login_changed: None,
+            has_new_login: false,
             lines: 0,
             delay: Duration::ZERO,
             hangs: false,
@@ -248,7 +248,7 @@ impl ServerState {
     pub(crate) fn log_in(&mut self) {
         self.needs_login = false;
         self.trouble = Some(Instant::now());
-        self.login_changed = Some(std::time::SystemTime::now());
+        self.has_new_login = true;
     }
 
     /// Applies a fault.
@@ -637,6 +637,7 @@ fn handle(
         }
         return;
     };
+    server.has_new_login = false;
     let is_refused = server.plan.refuses_before_login && server.refuses(&message);
     if server.needs_login && !is_refused {
         let handshake = method == "initialize" || method == "server/discover";

@@ -16,7 +16,6 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 use upstream::GroupManager;
-use upstream::groups::login_flows::LoginFlows;
 use wire::lines::LineReader;
 
 /// A client that only probes the program has ended it before this, and no file is made.
@@ -127,8 +126,10 @@ async fn answer(
 
 /// Returns what `get_status` reports, with the findings that only the owner of the config may know.
 async fn status_for_owner(groups: &Arc<GroupManager>) -> Value {
-    let mut report = status::page_report(groups, &LoginFlows::default()).await;
+    let mut report = status::page_report(groups).await;
     for of_group in report["groups"].as_array_mut().into_iter().flatten() {
+        // It may be shown elsewhere, and only the session that offered the login may.
+        of_group["loginUrl"] = Value::Null;
         let name = GroupName::new(of_group["group"].as_str().unwrap_or_default());
         if let Some(group) = groups.get(&name) {
             of_group["findings"] = group.snapshot().findings_for_owner().into();

@@ -95,8 +95,9 @@ impl Registry {
         loop {
             let (mut phase, is_new) = self.find_or_start(identity, without_launcher.as_ref())?;
             let started = phase.wait_for(|phase| !matches!(phase, ServerPhase::Starting)).await;
-            let started = started.map_or(ServerPhase::Ended, |phase| phase.clone());
-            match started {
+            let started = started.map(|phase| phase.clone());
+            // Only a panic ends the task of a server before it has told the end.
+            match started.map_err(|_| "its task in the host has failed".to_owned())? {
                 ServerPhase::Running(server) if server.accepts_sessions() => return Ok((server, is_new)),
                 ServerPhase::Failed(reason) => return Err(reason),
                 // It may hold a port or a file that its successor needs.
@@ -111,7 +112,8 @@ impl Registry {
         without_launcher: Option<&ServerIdentity>,
     ) -> Result<(watch::Receiver<ServerPhase>, bool), String> {
         let mut servers = self.servers.lock();
-        if let Some(phase) = servers.get(identity) {
+        // The entry of a task that panicked is replaced.
+        if let Some(phase) = servers.get(identity).filter(|phase| phase.has_changed().is_ok()) {
             return Ok((phase.clone(), false));
         }
         if servers.len() >= MAX_SERVERS {
@@ -176,6 +178,34 @@ impl Registry {
         hurried.push_back((instance, self.hasher.hash_one(identity)));
         if hurried.len() > MAX_HURRIED {
             hurried.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    #[tokio::test]
+    async fn a_server_whose_task_failed_is_private_and_then_started_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (tasks, mut new_tasks) = mpsc::channel(MAX_SERVERS);
+        let runtime_dir = RuntimeDir::open_at(dir.path().join("run")).unwrap();
+        let registry = Registry::new(Warden::new(), runtime_dir, tasks);
+        let identity = Arc::new(ServerIdentity {
+            program: "/bin/x".to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+            cwd: "/".to_owned(),
+            max_message_bytes: 1,
+        });
+        for _ in 0..2 {
+            let fails = async { drop(new_tasks.recv().await.unwrap()) };
+            let both = async { tokio::join!(registry.find(&identity, None, 1), fails) };
+            let (found, ()) = timeout(Duration::from_secs(20), both).await.unwrap();
+            assert_eq!(found.err().unwrap(), "its task in the host has failed");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The manager: creates groups and hands out their handles.
 
+use super::registry::{GroupRegistry, RegistryStage, RestoredGroup};
 use super::startup_info::StartupInfo;
-use super::surface::{Note, NoteMap, Surface, SurfaceMap, Surfaces};
-use super::tasks::GroupTasks;
+use super::surface::{Note, Surface};
 use crate::cache::{Cache, CacheKey, CachedCatalogs};
 use crate::catalog::{Catalog, CatalogSource, Tool};
 use crate::clients::Clients;
@@ -16,19 +16,19 @@ use crate::task::{self, spec::GroupSpec};
 use crate::transport::Transport;
 use base::blocking;
 use config::{Config, ConfigError, DiscoveryMode, Endpoint, GroupName, Mode, ServerConfig, SurfaceKind};
-use dashmap::DashMap;
-use foldhash::fast::RandomState;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http_client::credentials::LoginService;
 use parking_lot::Mutex;
 use process::launch;
 use process::server_log::ServerLog;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::Raw;
 
@@ -45,20 +45,18 @@ pub struct GroupManager {
     pub(super) config: watch::Sender<Arc<Config>>,
     /// What is wrong with the config file, while its last valid content is in force.
     pub(super) reload_errors: Mutex<Vec<ConfigError>>,
-    /// The handles of the groups. No guard is held across an await.
-    pub(super) groups: DashMap<GroupName, Upstream, RandomState>,
+    /// The groups.
+    pub(super) registry: Mutex<GroupRegistry>,
+    /// Changes whenever a list of the client may have changed.
+    list_version: watch::Sender<u64>,
     /// The tasks of the groups.
-    pub(super) tasks: GroupTasks,
+    pub(super) tasks: Mutex<JoinSet<()>>,
+    /// The tasks of the logins that were offered.
+    pub(super) login_tasks: Mutex<JoinSet<()>>,
     /// The parts of the program that the groups use.
     pub(super) environment: Environment,
     /// What is known of this instance before any config is read.
     startup: StartupInfo,
-    /// What the lists of the client depend on.
-    pub(super) lists: Lists,
-    /// The catalogs that the cache has, until the groups are started with them.
-    pub(super) restored: Mutex<Option<HashMap<GroupName, Arc<Catalog>>>>,
-    /// Whether a client has connected, so that the groups exist.
-    pub(super) started: AtomicBool,
     /// Whether every connection is being closed.
     pub(super) shutting_down: AtomicBool,
 }
@@ -77,15 +75,6 @@ pub(super) struct Environment {
     pub(super) shared: SharedState,
 }
 
-/// What `tools/list` shows, and a number that changes whenever a list may have changed.
-#[derive(Default)]
-pub(super) struct Lists {
-    /// What `tools/list` shows of each group.
-    pub(super) surfaces: Mutex<Surfaces>,
-    /// Changes whenever a list may have changed.
-    pub(super) version: watch::Sender<u64>,
-}
-
 impl GroupManager {
     /// A manager without groups. `start` creates them when the first client is there, because the key of the cache
     /// contains what the client can do.
@@ -101,13 +90,12 @@ impl GroupManager {
         Arc::new(Self {
             config: watch::Sender::new(Arc::new(config)),
             reload_errors: Mutex::default(),
-            groups: DashMap::default(),
-            tasks: GroupTasks::default(),
+            registry: Mutex::default(),
+            list_version: watch::Sender::default(),
+            tasks: Mutex::default(),
+            login_tasks: Mutex::default(),
             environment: Environment { transport, clients, cache, pins, shared },
             startup,
-            lists: Lists::default(),
-            restored: Mutex::default(),
-            started: AtomicBool::new(false),
             shutting_down: AtomicBool::new(false),
         })
     }
@@ -157,27 +145,27 @@ impl GroupManager {
 
     /// Returns the group of exactly this name.
     pub fn get_by_name(&self, name: &str) -> Option<Upstream> {
-        self.groups.get(name).map(|group| group.clone())
+        self.registry.lock().get(name)
     }
 
     /// What `tools/list` shows of each group.
-    pub fn surfaces(&self) -> SurfaceMap {
-        self.lists.surfaces.lock().shown()
+    pub fn surfaces(&self) -> BTreeMap<GroupName, Arc<Surface>> {
+        self.registry.lock().surfaces()
     }
 
     /// Why groups cannot be used, as `tools/list` says it. Groups whose entry is invalid are not among them.
-    pub fn notes(&self) -> NoteMap {
-        self.lists.surfaces.lock().notes()
+    pub fn notes(&self) -> BTreeMap<GroupName, Note> {
+        self.registry.lock().notes()
     }
 
     /// A number that changes whenever a list may have changed.
     pub fn list_version(&self) -> watch::Receiver<u64> {
-        self.lists.version.subscribe()
+        self.list_version.subscribe()
     }
 
     /// Returns whether start-up discovery is in progress.
     pub fn is_discovering(&self) -> bool {
-        self.lists.surfaces.lock().is_discovering()
+        self.registry.lock().is_discovering()
     }
 
     /// Resolves when start-up discovery is over; at once if none is in progress.
@@ -189,7 +177,7 @@ impl GroupManager {
 
     /// Shows in `tools/list` what start-up discovery found so far.
     pub fn show_discovered(&self) {
-        let changed = self.lists.surfaces.lock().show_found();
+        let changed = self.registry.lock().show_found();
         self.lists_changed(changed);
     }
 
@@ -201,74 +189,83 @@ impl GroupManager {
     /// Returns whether the catalog of a group is not known yet but about to be read.
     pub fn expects_catalog(&self, group: &Upstream) -> bool {
         let snapshot = group.snapshot();
-        let is_coming = snapshot.connecting.is_some() || self.lists.surfaces.lock().is_expected(&group.name);
+        let is_coming = snapshot.connecting.is_some() || self.registry.lock().is_expected(&group.name);
         snapshot.catalog.is_none() && is_coming
     }
 
-    /// Returns the service that logs in to remote servers.
-    pub(super) fn login_service(&self) -> &Arc<dyn LoginService> {
-        &self.environment.transport.logins
-    }
-
     /// Takes the catalogs that the cache has, because a client has connected and declared its capabilities. Their
-    /// surfaces are shown from then on. Does nothing once the groups are started.
+    /// surfaces are shown from then on. Only the first call does anything.
     pub fn restore(&self) {
-        let mut restored = self.restored.lock();
-        if restored.is_some() || self.started.load(Ordering::Relaxed) {
+        let mut registry = self.registry.lock();
+        if registry.stage != RegistryStage::NoClient {
             return;
         }
+        registry.stage = RegistryStage::Restored;
         let known = self.environment.cache.take_known();
         let config = self.config();
-        let servers = config.servers.iter().filter(|_| !known.is_empty());
-        let valid = servers.filter_map(|(name, server)| Some((name, server.as_ref().ok()?)));
-        let catalogs = valid
-            .filter_map(|(name, server)| Some((name.clone(), self.restore_group(name, server, &known)?)));
-        *restored = Some(catalogs.collect());
+        for (name, server) in config.servers.iter().filter(|_| !known.is_empty()) {
+            let Ok(server) = server else { continue };
+            let pins = self.pins_of(&mut registry, name, server);
+            let restored = self.restored(server, &pins, &known);
+            let catalog = registry.list_restored(name, restored);
+            registry.entry(name).restored = catalog;
+        }
     }
 
     /// Creates the groups, because a client has connected and declared its capabilities, and tells those to connect
     /// that `discover` chooses. Returns before they are connected. Only the first call does anything. The first poll
     /// creates all groups.
-    pub async fn start(&self) {
+    pub async fn start(self: &Arc<Self>) {
         self.restore();
-        if self.started.swap(true, Ordering::Relaxed) {
-            return;
+        let mut starting = Vec::new();
+        {
+            let mut registry = self.registry.lock();
+            let config = self.config();
+            if registry.stage == RegistryStage::Started {
+                return;
+            }
+            registry.stage = RegistryStage::Started;
+            for (name, server) in &config.servers {
+                let cached = registry.entry(name).restored.take();
+                let group = self.spawn(&mut registry, name, server, cached, None);
+                let connects = |server: &Arc<ServerConfig>| server.common.mode != Mode::Pure;
+                starting.extend(server.as_ref().is_ok_and(connects).then_some(group));
+            }
         }
-        let mut restored = self.restored.lock().take().unwrap_or_default();
-        let config = self.config();
-        for (name, server) in &config.servers {
-            self.spawn(name, server, restored.remove(name), None);
-        }
-        let connects = |server: &Result<Arc<ServerConfig>, _>| {
-            server.as_ref().is_ok_and(|server| server.common.mode != Mode::Pure)
-        };
-        let starting = config.servers.iter().filter(|(_, server)| connects(server));
-        let starting: Vec<_> = starting.filter_map(|(name, _)| self.get(name)).collect();
         self.discover(&starting).await;
     }
 
-    /// Returns the catalog that the cache has of a server, and shows its surface.
-    fn restore_group(
+    /// Returns what is remembered of the tools of an entry of the config, and sets whether they are pinned.
+    pub(super) fn pins_of(
         &self,
+        registry: &mut GroupRegistry,
         name: &GroupName,
         server: &ServerConfig,
+    ) -> Arc<GroupPins> {
+        let pins = &mut registry.entry(name).pins;
+        drop(pins.take_if(|known| !known.is_about(server)));
+        let pins = pins.get_or_insert_with(|| self.environment.pins.group(name, server)).clone();
+        pins.set_pinned(server.common.pin_tools);
+        pins
+    }
+
+    /// Returns what the cache has of a server, and compares its catalog with the pins.
+    pub(super) fn restored(
+        &self,
+        server: &ServerConfig,
+        pins: &GroupPins,
         known: &CachedCatalogs,
-    ) -> Option<Arc<Catalog>> {
+    ) -> RestoredGroup {
         let key = self.cache_key(server, None);
-        if let Some(reason) = known.failure(&key) {
-            let note = Note { is_of_last_run: true, ..Note::new(reason.to_owned().into()) };
-            let mut surfaces = self.lists.surfaces.lock();
-            if !surfaces.notes().contains_key(name) {
-                surfaces.set_note(name, note);
-            }
-        }
-        let catalog = known.get(&key)?;
-        let pins = self.environment.pins.group(name, server);
-        pins.observe_cached(catalog.tools.iter().map(|tool| (tool.name.as_str(), &tool.digest)));
-        let catalog = catalog.overridden(&server.tools.overrides);
-        let refused = pins.refused(server);
-        self.lists.surfaces.lock().restore(name, Surface::of(&catalog, &server.rules(), &refused));
-        Some(catalog)
+        let note = known.failure(&key).map(|reason| reason.to_owned().into());
+        let note = note.map(|reason| Note { is_of_last_run: true, ..Note::new(reason) });
+        let catalog = known.get(&key).map(|catalog| {
+            pins.observe_cached(catalog.tools.iter().map(|tool| (tool.name.as_str(), &tool.digest)));
+            let catalog = catalog.overridden(&server.tools.overrides);
+            let surface = Surface::of(&catalog, &server.rules(), &pins.refused(server));
+            (catalog, surface)
+        });
+        RestoredGroup { note, catalog }
     }
 
     /// Finds the servers whose program certainly cannot be started, and notes that for `tools/list`. If the file system
@@ -280,9 +277,9 @@ impl GroupManager {
                 Endpoint::Http(_) => None,
             });
         let broken = launch::find_broken(stdio, &self.environment.transport.process_env).await;
-        let mut surfaces = self.lists.surfaces.lock();
+        let mut registry = self.registry.lock();
         for (name, error) in broken {
-            surfaces.set_note(&name, Note::new(error.brief().into()));
+            registry.entry(&name).listing.note = Some(Note::new(error.brief().into()));
         }
     }
 
@@ -323,7 +320,7 @@ impl GroupManager {
 
     async fn connect_at_start(&self, groups: Vec<Upstream>) {
         let names = groups.iter().map(|group| group.name.clone());
-        self.lists.surfaces.lock().start_discovery(names, Instant::now());
+        self.registry.lock().start_discovery(names, Instant::now());
         for group in groups {
             group.start().await;
             // If its attempt ended before, no other change will come.
@@ -331,26 +328,15 @@ impl GroupManager {
         }
     }
 
-    /// Creates a group, with the catalog that the cache has of it.
-    pub(super) fn add(
-        &self,
-        name: &GroupName,
-        server: &Result<Arc<ServerConfig>, ConfigError>,
-        known: &CachedCatalogs,
-        predecessor: Option<BoxFuture<'static, ()>>,
-    ) {
-        let cached = server.as_ref().ok().and_then(|server| self.restore_group(name, server, known));
-        self.spawn(name, server, cached, predecessor);
-    }
-
-    /// Creates a group and spawns its task. Its handle replaces that of an earlier group of this name.
+    /// Creates a group and spawns its task, in place of an earlier task of this group.
     pub(super) fn spawn(
-        &self,
+        self: &Arc<Self>,
+        registry: &mut GroupRegistry,
         name: &GroupName,
         server: &Result<Arc<ServerConfig>, ConfigError>,
         cached: Option<Arc<Catalog>>,
         predecessor: Option<BoxFuture<'static, ()>>,
-    ) {
+    ) -> Upstream {
         let (log, startup) = (ServerLog::default(), StartupOutput::default());
         let connector = Connector {
             group: name.clone(),
@@ -366,14 +352,42 @@ impl GroupManager {
             milestones: None,
         };
         let pins = match server {
-            Ok(server) => self.environment.pins.group(name, server),
+            Ok(server) => self.pins_of(registry, name, server),
             Err(_) => GroupPins::none(name),
         };
         let spec =
             GroupSpec { pins, name: name.clone(), server: server.clone(), cached, predecessor, log, startup };
         let (group, task) = task::create(spec, connector, self.environment.shared.clone());
-        self.tasks.spawn(name, task);
-        self.groups.insert(name.clone(), group);
+        let (manager, handle) = (Arc::downgrade(self), Arc::downgrade(&group.0));
+        let mut tasks = self.tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
+            let panicked = AssertUnwindSafe(task).catch_unwind().await.is_err();
+            if let (Some(manager), Some(handle)) = (manager.upgrade(), handle.upgrade()) {
+                manager.task_ended(&Upstream(handle), panicked);
+            }
+        });
+        let entry = registry.entry(name);
+        (entry.handle, entry.is_retired) = (Some(group.clone()), false);
+        group
+    }
+
+    /// Forgets the group of a task that has ended, if the config no longer has it. Replaces the task if it panicked,
+    /// which is a bug, so that the group works on its next use.
+    fn task_ended(self: &Arc<Self>, group: &Upstream, panicked: bool) {
+        let mut registry = self.registry.lock();
+        registry.forget(group);
+        if !panicked || self.is_shutting_down() {
+            return;
+        }
+        let name = &group.name;
+        tracing::error!(group = %name, "the task of this group panicked; the group starts again");
+        let config = self.config();
+        if let (Some(_), Some(server)) = (registry.entry_of(group), config.server(name)) {
+            let changed = registry.attempt_ended(name, None);
+            self.lists_changed(changed);
+            self.spawn(&mut registry, name, server, group.snapshot().catalog.clone(), None);
+        }
     }
 
     /// Returns the key under which the cache has the server's catalog. `offered`: the capabilities of the clients when
@@ -387,7 +401,7 @@ impl GroupManager {
     /// Announces that a list may have changed, if it `changed`.
     pub(super) fn lists_changed(&self, changed: bool) {
         if changed {
-            self.lists.version.send_modify(|version| *version += 1);
+            self.list_version.send_modify(|version| *version += 1);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::manager::GroupManager;
 use crate::select::until;
-use config::{Config, GroupName};
+use config::{Config, GroupName, ServerConfig};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -15,9 +16,19 @@ impl GroupManager {
     /// Reads what is remembered of the groups of a config, unless it is known already. To be called before they are
     /// created. Waits up to `LOAD_TIMEOUT` of `pins`.
     pub async fn load_pins(&self, config: &Config) {
-        let servers =
-            config.servers.iter().filter_map(|(name, server)| Some((name, &**server.as_ref().ok()?)));
-        self.environment.pins.load(servers).await;
+        let store = &self.environment.pins;
+        let new = |(name, server): &(GroupName, Result<Arc<ServerConfig>, _>)| {
+            let server = server.as_ref().ok()?;
+            let known = self.registry.lock().entry(name).pins.clone();
+            let is_known = known.is_some_and(|known| known.is_about(server));
+            (!is_known).then(|| store.group(name, server))
+        };
+        let new: Vec<_> = config.servers.iter().filter_map(new).collect();
+        store.load(&new).await;
+        let mut registry = self.registry.lock();
+        for pins in new {
+            registry.entry(&pins.name).pins = Some(pins.clone());
+        }
     }
 
     /// Writes what was seen and notices approvals. Runs until it is dropped. Polls the files only while a tool is
@@ -30,7 +41,8 @@ impl GroupManager {
                 () = until(check_at) => {}
             }
             self.synchronize_pins().await;
-            check_at = self.environment.pins.is_refusing().then(|| Instant::now() + CHECK_INTERVAL);
+            let is_refusing = self.registry.lock().pins().iter().any(|pins| pins.is_refusing());
+            check_at = is_refusing.then(|| Instant::now() + CHECK_INTERVAL);
         }
     }
 
@@ -42,7 +54,8 @@ impl GroupManager {
     }
 
     async fn synchronize_pins(&self) {
-        let changed: Vec<GroupName> = self.environment.pins.synchronize().await;
+        let pins = self.registry.lock().pins();
+        let changed: Vec<GroupName> = self.environment.pins.synchronize(pins).await;
         let config = self.config();
         for name in &changed {
             if let (Some(group), Some(Ok(server))) = (self.get(name), config.server(name)) {

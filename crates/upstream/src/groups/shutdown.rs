@@ -18,10 +18,14 @@ impl GroupManager {
     /// tokens are stored, or `SHUTDOWN_SLACK` later. The warden ends the remaining processes, with or without us.
     pub async fn shutdown(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
-        let mut running = self.tasks.take();
+        // An answer to a request for tokens that was sent is stored all the same.
+        drop(std::mem::take(&mut *self.login_tasks.lock()));
+        let mut running = std::mem::take(&mut *self.tasks.lock());
         let Environment { transport, cache, pins, .. } = &self.environment;
         // A catalog that is not written in time is read again at the next start.
-        let save = || async { tokio::join!(timeout(CACHE_TIMEOUT, cache.flush()), pins.synchronize()) };
+        let save = || async {
+            tokio::join!(timeout(CACHE_TIMEOUT, cache.flush()), pins.synchronize(self.registry.lock().pins()))
+        };
         let closing = async {
             for group in self.all() {
                 group.stop(Grace::Shutdown).await;

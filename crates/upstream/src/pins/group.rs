@@ -25,7 +25,7 @@ const MAX_LOGGED: usize = 50;
 /// What is remembered of one group, and how the tools of its catalog differ from that.
 pub struct GroupPins {
     /// The group's name.
-    pub(super) name: GroupName,
+    pub(crate) name: GroupName,
     /// The entry of the config that this is about.
     origin: ServerOrigin,
     /// The group and server of the record, once they were needed. Most groups have no record.
@@ -110,7 +110,7 @@ impl GroupPins {
     }
 
     /// Returns whether this is about the group's entry, by a comparison instead of the hashes of the target.
-    pub(super) fn is_about(&self, server: &ServerConfig) -> bool {
+    pub(crate) fn is_about(&self, server: &ServerConfig) -> bool {
         self.origin == server.origin
     }
 
@@ -211,7 +211,7 @@ impl GroupPins {
     }
 
     /// Returns whether a tool is refused until somebody approves it.
-    pub(super) fn is_refusing(&self) -> bool {
+    pub(crate) fn is_refusing(&self) -> bool {
         let (pinned, changes) = self.published.lock().clone();
         pinned && changes.refuse()
     }

@@ -49,8 +49,8 @@ impl World {
     async fn process_of(&self, server: &ServerConfig) -> Process {
         let store = PinStore::new(Some(self.state()));
         let name = GroupName::new("g");
-        store.load([(&name, server)].into_iter()).await;
         let group = store.group(&name, server);
+        store.load(std::slice::from_ref(&group)).await;
         Process { store, group }
     }
 
@@ -89,7 +89,12 @@ impl Process {
     /// Sees tools, and writes what it saw.
     async fn see_and_write(&self, tools: &[(&str, &str)]) {
         self.see(tools);
-        self.store.synchronize().await;
+        self.synchronize().await;
+    }
+
+    /// Writes what was seen, and reads what was approved.
+    fn synchronize(&self) -> impl Future<Output = Vec<GroupName>> {
+        self.store.synchronize(vec![self.group.clone()])
     }
 
     fn refused(&self) -> RefusedTools {
@@ -112,7 +117,7 @@ async fn what_waits_for_the_lock_does_not_replace_what_was_merged_meanwhile() {
     process.see_and_write(&[("a", "1")]).await;
     process.see(&[("a", "1"), ("b", "1")]);
     let lock = files::lock(&world.state()).unwrap();
-    let mut waiting = std::pin::pin!(process.store.synchronize());
+    let mut waiting = std::pin::pin!(process.synchronize());
     assert!(futures_util::poll!(&mut waiting).is_pending());
     // Its thread waits for the lock by now.
     std::thread::sleep(Duration::from_millis(100));
@@ -135,16 +140,16 @@ async fn a_change_is_refused_before_anything_is_written_and_until_it_is_approved
     assert_eq!(process.refuses("a b c"), "");
     process.see(CHANGED);
     assert_eq!(process.refuses("a b c"), "a c");
-    assert!(process.store.is_refusing());
-    process.store.synchronize().await;
+    assert!(process.group.is_refusing());
+    process.synchronize().await;
     assert_eq!(world.approve(Some("c")), Ok(1));
-    process.store.synchronize().await;
+    process.synchronize().await;
     assert_eq!(process.refuses("a b c"), "a");
     assert_eq!(world.approve(None), Ok(1));
-    assert_eq!(process.store.synchronize().await, [GroupName::new("g")]);
+    assert_eq!(process.synchronize().await, [GroupName::new("g")]);
     assert_eq!(process.refuses("a b c"), "");
-    assert!(!process.store.is_refusing(), "nobody has to look for approvals any more");
-    assert_eq!(process.store.synchronize().await, []);
+    assert!(!process.group.is_refusing(), "nobody has to look for approvals any more");
+    assert_eq!(process.synchronize().await, []);
 }
 
 #[tokio::test]
@@ -164,10 +169,10 @@ async fn another_server_of_the_same_name_begins_anew() {
     let process = world.process().await;
     process.see(FIRST);
     let name = GroupName::new("g");
-    let same = process.store.group(&name, &world.server("a.json", "x", true));
-    assert!(Arc::ptr_eq(&same, &process.group));
-    let other = process.store.group(&name, &world.server("a.json", "y", true));
-    assert!(!Arc::ptr_eq(&other, &process.group));
+    assert!(process.group.is_about(&world.server("a.json", "x", true)));
+    let other = world.server("a.json", "y", true);
+    assert!(!process.group.is_about(&other));
+    let other = process.store.group(&name, &other);
     assert!(other.changes().tools.is_empty());
 }
 
@@ -177,12 +182,12 @@ async fn what_is_seen_while_the_file_is_written_is_not_forgotten() {
     let process = world.process().await;
     process.see(FIRST);
     // The first poll takes what has to be written.
-    let mut writing = std::pin::pin!(process.store.synchronize());
+    let mut writing = std::pin::pin!(process.synchronize());
     assert!(futures_util::poll!(&mut writing).is_pending());
     process.see(CHANGED);
     writing.await;
     assert_eq!(process.group.changes().tools["a"].parts, ["description"]);
-    process.store.synchronize().await;
+    process.synchronize().await;
     assert_eq!(world.approve(None), Ok(2));
 }
 
@@ -194,7 +199,7 @@ async fn another_process_knows_what_was_first_seen() {
     // The second one has not read the record, and sees other definitions.
     second.see(CHANGED);
     assert_eq!(second.refuses("a b c"), "", "it is the first that this process sees");
-    second.store.synchronize().await;
+    second.synchronize().await;
     assert_eq!(second.refuses("a b c"), "a c", "the file counts");
     let third = world.process().await;
     third.see(CHANGED);
@@ -218,7 +223,7 @@ async fn clients_that_are_shown_different_definitions_take_no_approval_from_each
     second.see_and_write(CHANGED).await;
     assert_eq!(second.refuses("a b c"), "a c");
     assert_eq!(world.approve(None), Ok(2));
-    second.store.synchronize().await;
+    second.synchronize().await;
     for process in [&first, &second, &world.process().await] {
         for shown in [FIRST, CHANGED, FIRST] {
             process.see_and_write(shown).await;
@@ -240,20 +245,20 @@ async fn what_one_client_waits_for_can_be_approved_whatever_others_see() {
     third.see_and_write(OTHER).await;
     // One approval is about one definition of a tool, the one that was seen last.
     assert_eq!(world.approve(None), Ok(2));
-    third.store.synchronize().await;
+    third.synchronize().await;
     assert_eq!(third.refuses("a b c"), "");
-    second.store.synchronize().await;
+    second.synchronize().await;
     assert_eq!(second.refuses("a b c"), "a");
-    second.store.synchronize().await;
+    second.synchronize().await;
     // A client that sees what was approved takes nothing away from one that still waits, or not for long.
     world.process().await.see_and_write(FIRST).await;
     assert_eq!(world.approve(Some("a")), Err(ApproveError::NotApproved(NotApproved::ToolNotChanged)));
-    second.store.synchronize().await;
-    second.store.synchronize().await;
+    second.synchronize().await;
+    second.synchronize().await;
     assert_eq!(world.approve(Some("a")), Ok(1));
-    second.store.synchronize().await;
+    second.synchronize().await;
     assert_eq!(second.refuses("a b c"), "");
-    assert_eq!(second.store.synchronize().await, [], "there is nothing more to write or to wait for");
+    assert_eq!(second.synchronize().await, [], "there is nothing more to write or to wait for");
     let fourth = world.process().await;
     for shown in [FIRST, CHANGED, OTHER] {
         fourth.see(shown);
@@ -306,9 +311,9 @@ async fn a_group_that_is_not_pinned_trusts_new_tools_and_remembers_the_first_def
     process.see_and_write(FIRST).await;
     process.see_and_write(CHANGED).await;
     assert_eq!(process.group.changes().tools.keys().collect::<Vec<_>>(), ["a"]);
-    assert!(!process.store.is_refusing(), "nothing is refused, so nobody looks for approvals");
+    assert!(!process.group.is_refusing(), "nothing is refused, so nobody looks for approvals");
     process.group.set_pinned(true);
-    assert!(process.store.is_refusing());
+    assert!(process.group.is_refusing());
     assert_eq!(process.refuses("a b c"), "a");
 }
 
@@ -343,7 +348,7 @@ async fn a_record_that_cannot_be_trusted_refuses_everything_and_is_not_overwritt
         let process = world.process().await;
         process.see_and_write(FIRST).await;
         let refused = process.refused();
-        assert!(process.store.is_refusing(), "{what}");
+        assert!(process.group.is_refusing(), "{what}");
         let Some(WhyRefused::Unreadable(why)) = refused.why("a") else {
             panic!("a record that is {what} is trusted: {:?}", refused.why("a"))
         };
@@ -353,7 +358,7 @@ async fn a_record_that_cannot_be_trusted_refuses_everything_and_is_not_overwritt
         assert_eq!(broken_again.refuses("a"), "a", "{what}: it was not overwritten");
         // Deleting it is the remedy.
         std::fs::remove_file(&path).unwrap();
-        process.store.synchronize().await;
+        process.synchronize().await;
         assert_eq!(process.refuses("a b"), "", "{what}");
         assert!(path.is_file(), "{what}: what was seen meanwhile is written");
     }
@@ -389,7 +394,7 @@ async fn a_name_that_a_catalog_has_twice_is_one_tool_that_any_of_them_changes() 
         assert_eq!(process.refuses("a"), "a", "{changed:?}");
     }
     assert_eq!(world.approve(Some("a")), Ok(1));
-    process.store.synchronize().await;
+    process.synchronize().await;
     assert_eq!(process.refuses("a"), "");
 }
 
@@ -404,7 +409,7 @@ async fn what_cannot_be_written_is_remembered_while_the_process_lives() {
     process.see_and_write(CHANGED).await;
     assert_eq!(process.refuses("a b c"), "a c");
     std::fs::remove_file(world.dir.path().join("state")).unwrap();
-    process.store.synchronize().await;
+    process.synchronize().await;
     let next = world.process().await;
     next.see(CHANGED);
     assert_eq!(next.refuses("a b c"), "a c", "it was written as soon as that was possible");
@@ -429,8 +434,9 @@ async fn without_a_directory_changes_are_noticed_while_the_process_lives() {
     let server = world.server("a.json", "x", true);
     let store = PinStore::new(None);
     let name = GroupName::new("g");
-    store.load([(&name, &server)].into_iter()).await;
-    let process = Process { group: store.group(&name, &server), store };
+    let group = store.group(&name, &server);
+    store.load(std::slice::from_ref(&group)).await;
+    let process = Process { group, store };
     process.see_and_write(FIRST).await;
     process.see_and_write(CHANGED).await;
     assert_eq!(process.refuses("a b c"), "a c");
@@ -446,7 +452,7 @@ async fn nothing_is_approved_that_was_not_seen() {
     process.see_and_write(CHANGED).await;
     process.see(&[("a", "3"), ("b", "1")]);
     assert_eq!(world.approve(Some("a")), Ok(1));
-    process.store.synchronize().await;
+    process.synchronize().await;
     assert_eq!(process.refuses("a"), "a", "another change came after the one that was approved");
 }
 
@@ -493,7 +499,7 @@ async fn the_log_has_a_change_that_is_not_refused_at_the_first_start_only() {
     assert!(first.ends_with("tool \"a\" of group g changed: description\n"), "{first}");
     assert_eq!(log_of(|| process.see(FIRST)), "");
     assert_eq!(log_of(|| process.see(CHANGED)), "");
-    process.store.synchronize().await;
+    process.synchronize().await;
     let next = world.process_of(&server).await;
     assert_eq!(log_of(|| next.see(CHANGED)), "");
     let other = log_of(|| next.see(&[("a", "2"), ("b", "2")]));
@@ -534,7 +540,7 @@ async fn a_catalog_of_the_cache_is_compared_and_not_remembered() {
     let digest = DefinitionDigest::of(b"{}");
     process.group.observe_cached([("a", &digest)].into_iter());
     assert_eq!(process.refuses("a b"), "a");
-    process.store.synchronize().await;
+    process.synchronize().await;
     assert_eq!(world.approve(None), Err(ApproveError::NotApproved(NotApproved::NothingChanged)));
 }
 
@@ -546,30 +552,27 @@ async fn who_watches_the_store_is_woken_by_what_is_seen_and_by_what_changes() {
     assert!(!is_touched());
     process.see(FIRST);
     assert!(is_touched() && !is_touched());
-    process.store.synchronize().await;
+    process.synchronize().await;
     process.group.set_pinned(true);
     assert!(!is_touched(), "it was pinned");
     process.group.set_pinned(false);
     assert!(is_touched() && !is_touched());
     process.see(CHANGED);
-    process.store.synchronize().await;
+    process.synchronize().await;
     assert!(is_touched());
-    process.store.synchronize().await;
+    process.synchronize().await;
     assert!(process.group.next_job().is_some(), "an approval is awaited");
     world.approve(None).unwrap();
-    process.store.synchronize().await;
+    process.synchronize().await;
     assert!(process.group.next_job().is_none());
 }
 
 #[tokio::test]
-async fn a_group_that_the_config_removed_is_forgotten_and_its_record_stays() {
+async fn the_record_of_a_group_has_the_tools_of_its_server_only() {
     let world = World::new();
     let process = world.process().await;
     process.see_and_write(FIRST).await;
     process.see_and_write(CHANGED).await;
-    assert!(process.store.is_refusing());
-    process.store.remove(&GroupName::new("g"));
-    assert!(!process.store.is_refusing());
     let server = world.server("a.json", "x", true);
     let remembered = |server: &ServerConfig| remembered_tools(&world.state(), &GroupName::new("g"), server);
     assert_eq!(remembered(&server), ["a", "b", "c"].map(str::to_owned).into());
@@ -585,7 +588,7 @@ async fn a_running_process_hears_that_another_server_was_approved() {
     process.see_and_write(CHANGED).await;
     assert!(process.group.changes().replaced_s.is_some());
     assert_eq!(approve(&world.state(), &GroupName::new("g"), &server, None, false), Ok(Vec::new()));
-    process.store.synchronize().await;
+    process.synchronize().await;
     assert_eq!(process.group.changes().replaced_s, None);
 }
 
@@ -598,5 +601,5 @@ async fn a_directory_that_cannot_be_read_refuses_everything() {
     let process = world.process().await;
     process.see(FIRST);
     assert_eq!(process.refuses("a b"), "a b");
-    assert!(process.store.is_refusing());
+    assert!(process.group.is_refusing());
 }
