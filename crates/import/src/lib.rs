@@ -43,7 +43,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::Args;
 
 use ask::Answers;
 use base::text;
@@ -78,54 +77,7 @@ mod undo;
 pub use clients::apps;
 pub use files::{edit, source, write};
 pub use merge::own_entry;
-
-/// Import the servers of the MCP clients on this machine
-///
-/// Reads the clients' files and adds their servers to servers.json, comments kept. Nothing is written
-/// before you agree.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  dynamic-mcp import --dry-run\n  dynamic-mcp import --write-client\n  dynamic-mcp import cursor --project --write-client\n  dynamic-mcp import --undo\n  dynamic-mcp import --undo --list"
-)]
-pub struct ImportArgs {
-    /// The clients to import from; all by default
-    #[arg(value_name = "CLIENT")]
-    pub clients: Vec<ClientApp>,
-    /// Import the servers of a project too: those in its directory, by default the current one
-    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
-    pub project: Option<PathBuf>,
-    /// Put dynamic-mcp in place of the servers in the clients' files
-    #[arg(long)]
-    pub(crate) write_client: bool,
-    /// Take back what --write-client changed
-    #[arg(long, conflicts_with_all = ["write_client", "project"])]
-    pub undo: bool,
-    /// Show what --undo has to take back, each change with its number and date
-    #[arg(long, requires = "undo")]
-    pub list: bool,
-    /// Delete the record of a change, with what --undo has not put back
-    #[arg(long, value_name = "ID", conflicts_with_all = ["undo", "write_client", "project", "secrets", "measure", "clients"])]
-    pub forget: Option<u32>,
-    /// Move plain secrets of the servers to the system's keyring
-    #[arg(long, conflicts_with_all = ["undo", "measure"])]
-    pub secrets: bool,
-    /// Start the servers, and show what they take today and would take with dynamic-mcp
-    #[arg(long, conflicts_with = "undo")]
-    pub measure: bool,
-    /// Write nothing, and show what would change
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Answer every question with yes
-    #[arg(long, short)]
-    pub yes: bool,
-}
-
-impl ImportArgs {
-    /// Returns whether the command may add servers to servers.json.
-    pub fn adds_servers(&self) -> bool {
-        !self.undo && !self.dry_run && self.forget.is_none()
-    }
-}
+pub use mode::ImportArgs;
 
 /// Imports the servers of clients, or takes back what an import changed in their files.
 ///
@@ -149,29 +101,22 @@ pub async fn import(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> 
 }
 
 async fn import_or_undo(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
-    let is_named = !args.clients.is_empty();
-    let mode = ImportMode {
-        apps: if is_named { args.clients.clone() } else { ClientApp::all().to_vec() },
-        is_named,
-        write_client: args.write_client,
-        measure: args.measure,
-        stored_secrets: None,
-        dry_run: args.dry_run,
-        answers: Answers::new(args.yes),
-    };
+    let apps = if args.clients.is_empty() { ClientApp::all() } else { &args.clients };
+    let answers = Answers::new(args.yes);
+    let mode = ImportMode { args, apps, stored_secrets: None, answers, options, env };
     if args.list {
-        return list_records(&mode.apps, env);
+        return list_records(&mode);
     }
-    if mode.answers == Answers::Nobody && !mode.dry_run {
+    if answers == Answers::Nobody && !args.dry_run {
         let message =
             "there is no terminal to ask; run this again with --yes, or with --dry-run to see what it does";
         bail!(CommandError::new(EXIT_USAGE, message));
     }
     if let Some(id) = args.forget {
-        return forget_record(id, &mode, env).await;
+        return forget_record(id, &mode).await;
     }
     if args.undo {
-        return undo_changes(&mode, target_file(options, env).ok(), env).await;
+        return undo_changes(&mode, target_file(options, env).ok()).await;
     }
     let target = target_file(options, env)?;
     if is_toml(&target) {
@@ -181,7 +126,7 @@ async fn import_or_undo(args: &ImportArgs, options: &InstanceOptions, env: &Env)
         );
         bail!(CommandError::new(EXIT_USAGE, message));
     }
-    import_into(target, args, mode, options, env).await
+    import_into(target, mode).await
 }
 
 /// Imports the servers into this file.
@@ -190,29 +135,24 @@ async fn import_or_undo(args: &ImportArgs, options: &InstanceOptions, env: &Env)
 ///
 /// Fails if servers.json cannot be read, edited or written, a record cannot be written, the keyring cannot be used,
 /// `--measure` fails, stdout cannot be written, or a question is not answered.
-async fn import_into(
-    target: PathBuf,
-    args: &ImportArgs,
-    mut mode: ImportMode,
-    options: &InstanceOptions,
-    env: &Env,
-) -> anyhow::Result<ExitCode> {
+async fn import_into(target: PathBuf, mut mode: ImportMode<'_>) -> anyhow::Result<ExitCode> {
+    let ImportMode { args, apps, env, .. } = mode;
     if args.secrets {
         mode.stored_secrets = Some(known_secrets(&target, args.dry_run, env).await?);
     }
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
-    let mut discovery = discover(&mode.apps, project.as_deref(), env);
-    discovery.read_others(&mode.apps, env);
+    let mut discovery = discover(apps, project.as_deref(), env);
+    discovery.read_others(apps, env);
     discovery.leave_inexact();
-    let is_limited = mode.write_client || mode.measure && mode.dry_run;
+    let is_limited = args.write_client || args.measure && args.dry_run;
     discovery.leave_unlimited(is_limited, mode.answers == Answers::Terminal);
     own_entry::set_other_configs_apart(&mut discovery, &target, env);
     for (app, error) in &discovery.errors {
-        terminal::message(format_args!("{}: {error}; the file is left as it is", app.label()));
+        terminal::message(format_args!("{}: {error}; the file is left as it is", app.label));
     }
     terminal::print(&plan::report::files(&discovery, env).wrapped())?;
     if discovery.files.is_empty() && discovery.errors.is_empty() {
-        let names = text::joined(mode.apps.iter().map(|app| app.label()));
+        let names = text::joined(apps.iter().map(|app| app.label));
         terminal::line(format_args!(
             "No files of {names} were found. `dynamic-mcp add` adds a server without them."
         ))?;
@@ -221,11 +161,11 @@ async fn import_into(
         }
     }
     confirm_projects(&mut discovery, &mode).await?;
-    let plan = Plan::new(&discovery, target, &mode, env).await?;
-    if mode.measure {
-        plan.measure(options, env).await?;
+    let plan = Plan::new(&discovery, target, &mode).await?;
+    if args.measure {
+        plan.measure(&mode).await?;
     }
-    let done = plan.carry_out(&discovery, &mode, env).await?;
+    let done = plan.carry_out(&discovery, &mode).await?;
     Ok(match (done, discovery.errors.is_empty()) {
         (false, _) => ExitCode::from(EXIT_FAILURE),
         (true, false) => ExitCode::from(EXIT_CONFIG),
@@ -265,33 +205,24 @@ fn target_file(options: &InstanceOptions, env: &Env) -> anyhow::Result<PathBuf> 
 /// # Errors
 ///
 /// Fails if a question is not answered.
-async fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode) -> io::Result<()> {
-    let mut overrides = Vec::new();
-    for file in &mut discovery.files {
-        for place in file.places.iter_mut().filter(|place| place.project.is_some()) {
-            for server in std::mem::take(&mut place.servers) {
-                let gets = match server.taken.is_empty() {
-                    true => String::new(),
-                    false => {
-                        format!("\nIt gets this of your own entry of that name: {}", server.taken_fields())
-                    }
-                };
-                let question = format!(
-                    "{} of the project runs or contacts: {}{gets}\nImport it?",
-                    text::name(&server.name),
-                    plan::report::program(&server.translated.entry)
-                );
-                if (mode.dry_run && !mode.measure) || mode.answers.confirm(&question).await? {
-                    place.servers.push(server);
-                    continue;
-                }
-                if !server.taken.is_empty() {
-                    overrides.push((file.app, server.name.clone()));
-                }
-                place.staying.push((server.name, "it is not wanted".to_owned()));
-            }
-        }
+async fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode<'_>) -> io::Result<()> {
+    let of_projects =
+        discovery.files.iter().flat_map(|file| &file.places).filter(|place| place.project.is_some());
+    let mut is_wanted = Vec::new();
+    for server in of_projects.flat_map(|place| &place.servers) {
+        let gets = match server.taken.is_empty() {
+            true => String::new(),
+            false => format!("\nIt gets this of your own entry of that name: {}", server.taken_fields()),
+        };
+        let question = format!(
+            "{} of the project runs or contacts: {}{gets}\nImport it?",
+            text::name(&server.name),
+            plan::report::program(&server.translated.entry)
+        );
+        let is_unused = mode.args.dry_run && !mode.args.measure;
+        is_wanted.push(is_unused || mode.answers.confirm(&question).await?);
     }
-    overrides.into_iter().for_each(|(app, server)| discovery.leave_overridden(app, &server));
+    let mut is_wanted = is_wanted.into_iter();
+    discovery.leave_of_project(|_| (is_wanted.next() != Some(true)).then(|| "it is not wanted".to_owned()));
     Ok(())
 }

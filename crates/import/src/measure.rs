@@ -240,7 +240,7 @@ fn table(servers: &[PlannedServer], measured: &Measured, after: &Figures) -> Vis
         let started: Vec<&Figures> =
             of_app.filter_map(|server| measured.get(&server.name)?.as_ref().ok()).collect();
         if !started.is_empty() {
-            let today = format!("{} today", app.label());
+            let today = format!("{} today", app.label);
             out.line(format_args!("  {today:<26} {}", Figures::sum(started).columns()));
         }
     }

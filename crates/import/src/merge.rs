@@ -24,7 +24,7 @@ use super::clients::translate::TranslatedEntry;
 use super::clients::variables::{UsedVariables, comparable};
 use super::files::change_record::EarlierUse;
 use super::files::records::ChangeRecords;
-use super::json::strings;
+use super::json::{map_strings, strings};
 use super::rules::tool_rules::ToolRuleSet;
 use accounts::{AccountDifference, KeyringValues};
 use config::env::Env;
@@ -217,7 +217,7 @@ impl Merger {
 
     /// Returns the name, or one with the client's name if another server has it.
     fn free_name(&self, name: &str, app: ClientApp) -> String {
-        let with_client = format!("{name}-{}", app.id());
+        let with_client = format!("{name}-{}", app.id);
         let numbered = (2..).map(|number| format!("{with_client}-{number}"));
         let mut names = [name.to_owned(), with_client.clone()].into_iter().chain(numbered);
         let is_free = |name: &String| !self.names.contains(name);
@@ -241,13 +241,13 @@ impl PlannedServer {
 
     /// The name by which a client that has it no more is likely to have known it: without what an import added.
     pub(crate) fn name_in(&self, app: ClientApp) -> &str {
-        let added = format!("-{}", app.id());
+        let added = format!("-{}", app.id);
         let known = self.name.rsplit_once(added.as_str()).filter(|(name, _)| !name.is_empty());
         known.filter(|(_, number)| is_number_or_nothing(number)).map_or(&self.name, |(name, _)| name)
     }
 
     fn add_notes(&mut self, app: ClientApp, notes: Vec<String>) {
-        self.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", app.label())));
+        self.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", app.label)));
     }
 
     /// Adds what only the other entry has. A server that servers.json has already stays as it is.
@@ -333,45 +333,23 @@ pub(crate) fn is_same_command(ours: &Map<String, Value>, theirs: &Map<String, Va
 
 /// Returns the command or the address of an entry, as one text for all ways to write it.
 fn command_key(entry: &Map<String, Value>) -> String {
-    fn in_one_form(value: &Value) -> Value {
-        match value {
-            Value::String(text) => comparable(text).into(),
-            Value::Array(list) => list.iter().map(in_one_form).collect(),
-            Value::Object(members) => {
-                let sorted: BTreeMap<_, _> = members.iter().collect();
-                sorted.into_iter().map(|(name, value)| (name.clone(), in_one_form(value))).collect()
-            }
-            other => other.clone(),
-        }
-    }
     let is_given = |value: &&Value| !value.as_array().is_some_and(Vec::is_empty);
     let value = |name| entry.get(name).filter(is_given).map(in_one_form);
     json!([value("command"), value("args"), value("url")]).to_string()
 }
 
-/// Returns whether two values are equal when they are read. A string can be written in several ways.
-fn is_same(ours: &Value, theirs: &Value) -> bool {
-    match (ours, theirs) {
-        (Value::String(ours), Value::String(theirs)) => comparable(ours) == comparable(theirs),
-        (Value::Array(ours), Value::Array(theirs)) => {
-            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| is_same(ours, theirs))
-        }
-        (Value::Object(ours), Value::Object(theirs)) => have_same_members(ours, theirs),
-        _ => ours == theirs,
-    }
+/// Returns a value in which equal values are equal. A string can be written in several ways.
+fn in_one_form(value: &Value) -> Value {
+    map_strings(value, &mut comparable)
 }
 
 /// Returns whether two entries have the same value in a field, or both have none.
 fn is_equal(ours: Option<&Value>, theirs: Option<&Value>) -> bool {
-    match (ours, theirs) {
-        (Some(ours), Some(theirs)) => is_same(ours, theirs),
-        (ours, theirs) => ours == theirs,
-    }
+    ours.map(in_one_form) == theirs.map(in_one_form)
 }
 
 fn have_same_members(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
-    let is_in_theirs = |(name, value)| theirs.get(name).is_some_and(|theirs| is_same(value, theirs));
-    ours.len() == theirs.len() && ours.iter().all(is_in_theirs)
+    ours.len() == theirs.len() && ours.iter().all(|(name, value)| is_equal(Some(value), theirs.get(name)))
 }
 
 #[cfg(test)]

@@ -1,22 +1,81 @@
 //! What the command line asks of an import.
 
+use std::path::PathBuf;
+
+use clap::Args;
+
 use super::ask::Answers;
 use super::clients::apps::ClientApp;
+use config::env::Env;
+use instance::InstanceOptions;
+
+/// Import the servers of the MCP clients on this machine
+///
+/// Reads the clients' files and adds their servers to servers.json, comments kept. Nothing is written
+/// before you agree.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  dynamic-mcp import --dry-run\n  dynamic-mcp import --write-client\n  dynamic-mcp import cursor --project --write-client\n  dynamic-mcp import --undo\n  dynamic-mcp import --undo --list"
+)]
+pub struct ImportArgs {
+    /// The clients to import from; all by default
+    #[arg(value_name = "CLIENT")]
+    pub clients: Vec<ClientApp>,
+    /// Import the servers of a project too: those in its directory, by default the current one
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    pub project: Option<PathBuf>,
+    /// Put dynamic-mcp in place of the servers in the clients' files
+    #[arg(long)]
+    pub(crate) write_client: bool,
+    /// Take back what --write-client changed
+    #[arg(long, conflicts_with_all = ["write_client", "project"])]
+    pub undo: bool,
+    /// Show what --undo has to take back, each change with its number and date
+    #[arg(long, requires = "undo")]
+    pub list: bool,
+    /// Delete the record of a change, with what --undo has not put back
+    #[arg(long, value_name = "ID", conflicts_with_all = ["undo", "write_client", "project", "secrets", "measure", "clients"])]
+    pub forget: Option<u32>,
+    /// Move plain secrets of the servers to the system's keyring
+    #[arg(long, conflicts_with_all = ["undo", "measure"])]
+    pub secrets: bool,
+    /// Start the servers, and show what they take today and would take with dynamic-mcp
+    #[arg(long, conflicts_with = "undo")]
+    pub measure: bool,
+    /// Write nothing, and show what would change
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Answer every question with yes
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+impl ImportArgs {
+    /// Returns whether the command may add servers to servers.json.
+    pub fn adds_servers(&self) -> bool {
+        !self.undo && !self.dry_run && self.forget.is_none()
+    }
+}
 
 /// How an import goes about it.
-pub(crate) struct ImportMode {
+pub(crate) struct ImportMode<'a> {
+    /// The command line.
+    pub(crate) args: &'a ImportArgs,
     /// The clients that it is about.
-    pub(crate) apps: Vec<ClientApp>,
-    /// Whether the command line names them.
-    pub(crate) is_named: bool,
-    /// Whether the clients' files are written.
-    pub(crate) write_client: bool,
-    /// Whether the servers are started and measured.
-    pub(crate) measure: bool,
+    pub(crate) apps: &'a [ClientApp],
     /// The names of the secrets that the keyring has, if plain secrets move there.
     pub(crate) stored_secrets: Option<Vec<String>>,
-    /// Whether nothing is written.
-    pub(crate) dry_run: bool,
     /// Who answers questions.
     pub(crate) answers: Answers,
+    /// Where logins are.
+    pub(crate) options: &'a InstanceOptions,
+    /// The environment.
+    pub(crate) env: &'a Env,
+}
+
+impl ImportMode<'_> {
+    /// Returns whether the command line names the clients.
+    pub(crate) fn is_named(&self) -> bool {
+        !self.args.clients.is_empty()
+    }
 }

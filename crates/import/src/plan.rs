@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::Value;
 
-use super::ask::{Answers, Replacement};
+use super::ask::Replacement;
 use super::clients::apps::{ClientApp, short_path};
 use super::files::change_record::ChangeRecord;
 use super::files::edit::{ObjectEdit, edit};
@@ -33,7 +33,6 @@ use after_import::{say_what_next, show_problems};
 use base::{redact, text};
 use client_writes::client_writes;
 use config::env::Env;
-use instance::InstanceOptions;
 use instance::stores::secret_store;
 use keyring::{SecretMove, take_secrets};
 use questions::{settle_access, settle_differences};
@@ -78,9 +77,9 @@ impl Plan {
     pub(crate) async fn new(
         discovery: &Discovery,
         target: PathBuf,
-        mode: &ImportMode,
-        env: &Env,
+        mode: &ImportMode<'_>,
     ) -> anyhow::Result<Self> {
+        let env = mode.env;
         let before = read_text(&target)?;
         let text = before.as_deref().unwrap_or_default();
         let root = understood(&target, text)?;
@@ -119,7 +118,7 @@ impl Plan {
         let after = edit(&target, text, &edits);
         let after =
             after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", text::path(&target)))?;
-        let is_used = own_profiles(discovery).next().is_some();
+        let is_used = !own_profiles(discovery).is_empty();
         Ok(Self { target, before, after, servers, profiles, new_content, moves, keyring, is_used })
     }
 
@@ -128,14 +127,14 @@ impl Plan {
     /// # Errors
     ///
     /// As [`measure`], and if stdout cannot be written.
-    pub(crate) async fn measure(&self, options: &InstanceOptions, env: &Env) -> anyhow::Result<()> {
+    pub(crate) async fn measure(&self, mode: &ImportMode<'_>) -> anyhow::Result<()> {
         let count = self.servers.iter().filter(|server| !server.origins.is_empty()).count();
         terminal::paragraph(format_args!(
             "Starting {}, once each. This takes up to two minutes.",
             terminal::counted(count, "server")
         ))?;
         // If a signal drops it, that removes its files and ends the servers.
-        let table = measure(&self.servers, &self.target, &self.after, options, env).await?;
+        let table = measure(&self.servers, &self.target, &self.after, mode.options, mode.env).await?;
         Ok(terminal::print(&table)?)
     }
 
@@ -149,10 +148,10 @@ impl Plan {
     pub(crate) async fn carry_out(
         &self,
         discovery: &Discovery,
-        mode: &ImportMode,
-        env: &Env,
+        mode: &ImportMode<'_>,
     ) -> anyhow::Result<bool> {
-        let (writes, mut is_complete) = match mode.write_client {
+        let ImportMode { args, env, .. } = mode;
+        let (writes, mut is_complete) = match args.write_client {
             true => {
                 let program = OwnProgram {
                     command: own_command(env)?,
@@ -161,11 +160,11 @@ impl Plan {
                     profiles: &self.profiles,
                     codex_search: tool_search(ClientApp::Codex, env),
                 };
-                client_writes(&program, discovery, mode, env)?
+                client_writes(&program, discovery, mode)?
             }
             false => (Vec::new(), true),
         };
-        if mode.dry_run {
+        if args.dry_run {
             if self.changes() {
                 self.show_diff(&self.target, self.before.as_deref(), &self.after)?;
             }
@@ -184,20 +183,20 @@ impl Plan {
             terminal::line("Nothing was written.")?;
             return Ok(false);
         }
-        let written = self.write_servers(mode, env).await?;
+        let written = self.write_servers(mode).await?;
         if written != Replacement::Done {
             terminal::line("Nothing was written.")?;
             return Ok(written == Replacement::Declined);
         }
         let mut has_written = false;
         for client in &writes {
-            match self.write_client(client, mode.answers, env).await? {
+            match self.write_client(client, mode).await? {
                 Replacement::Done => has_written = true,
                 Replacement::Declined => {}
                 Replacement::Failed => is_complete = false,
             }
         }
-        say_what_next(&self.target, mode.write_client, has_written, discovery, env)?;
+        say_what_next(&self.target, args.write_client, has_written, discovery, env)?;
         Ok(is_complete)
     }
 
@@ -207,14 +206,10 @@ impl Plan {
     /// # Errors
     ///
     /// Fails if a record cannot be read, stored or removed, stdout cannot be written, or the question is not answered.
-    async fn write_client(
-        &self,
-        client: &ClientWrite,
-        answers: Answers,
-        env: &Env,
-    ) -> anyhow::Result<Replacement> {
+    async fn write_client(&self, client: &ClientWrite, mode: &ImportMode<'_>) -> anyhow::Result<Replacement> {
+        let ImportMode { answers, env, .. } = mode;
         let path = short_path(&client.path, env);
-        let question = format!("{} {path} ({})?", client.describe(), client.app.label());
+        let question = format!("{} {path} ({})?", client.describe(), client.app.label);
         let answer = answers.confirm_replacement(&client.path, env, &question).await?;
         if answer != Replacement::Done {
             return Ok(answer);
@@ -237,7 +232,7 @@ impl Plan {
         }
         terminal::line(format_args!(
             "{}: wrote {path}; its old content is kept in {}.",
-            client.app.label(),
+            client.app.label,
             short_path(&records.path(id), env)
         ))?;
         Ok(Replacement::Done)
@@ -264,7 +259,8 @@ impl Plan {
     ///
     /// Fails if a secret cannot be stored, servers.json or a record cannot be written, stdout cannot be written, or the
     /// question is not answered. Secrets that were stored before stay in the keyring.
-    async fn write_servers(&self, mode: &ImportMode, env: &Env) -> anyhow::Result<Replacement> {
+    async fn write_servers(&self, mode: &ImportMode<'_>) -> anyhow::Result<Replacement> {
+        let env = mode.env;
         let target = short_path(&self.target, env);
         if !self.changes() {
             terminal::paragraph(format_args!("There are no new servers for {target}."))?;

@@ -7,7 +7,7 @@
 //!
 //! `access` collects, for each client, its servers and the rules for their tools. `client_profiles` turns that into
 //! profiles of servers.json, each of which is a [`Profile`] here. `own_profiles` knows the clients that use this program
-//! already, and the profile of each; `of_projects` knows the servers that appear in one project only; `differing_clients` says in words which servers only some clients have.
+//! already, and the profile of each.
 //! `not_carried` names the rules that have no counterpart.
 
 use serde_json::{Map, Value, json};
@@ -21,9 +21,7 @@ use config::notation::{escape, literal};
 
 pub(crate) mod access;
 pub(crate) mod client_profiles;
-pub(crate) mod differing_clients;
 pub(crate) mod not_carried;
-mod of_projects;
 pub(crate) mod own_profiles;
 
 /// How many servers of a profile are named.

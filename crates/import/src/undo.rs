@@ -30,7 +30,7 @@ use instance::stores::secret_store;
 use leaving::{UndoneFiles, after_undo};
 use terminal::VisibleText;
 use terminal::outcome::{CommandError, EXIT_FAILURE, EXIT_USAGE};
-use undo_step::{Leftover, UndoStep};
+use undo_step::UndoStep;
 
 mod leaving;
 mod other_content;
@@ -39,8 +39,7 @@ mod undone_settings;
 
 /// An undo, while it goes through the records.
 struct Undo<'a> {
-    mode: &'a ImportMode,
-    env: &'a Env,
+    mode: &'a ImportMode<'a>,
     records: ChangeRecords,
     /// The files that were changed, or would be.
     files: UndoneFiles,
@@ -59,18 +58,15 @@ struct Undo<'a> {
 ///
 /// Fails if the records cannot be read, or stdout cannot be written. A change that cannot be taken back is said, and
 /// the exit code is `EXIT_FAILURE`.
-pub(crate) async fn undo_changes(
-    mode: &ImportMode,
-    config: Option<PathBuf>,
-    env: &Env,
-) -> anyhow::Result<ExitCode> {
+pub(crate) async fn undo_changes(mode: &ImportMode<'_>, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let ImportMode { args, apps, env, .. } = *mode;
     let records = ChangeRecords::of_user(env)?;
     let is_complete = records.errors.is_empty();
     records.errors.iter().for_each(|error| terminal::message(format_args!("{error:#}")));
-    let changes = records.of(&mode.apps);
+    let changes = records.of(apps);
     if changes.is_empty() && is_complete {
         terminal::line("There is nothing to take back.")?;
-        name_own_entries(&mode.apps, env)?;
+        name_own_entries(apps, env)?;
     }
     let imported: BTreeSet<String> =
         records.all().flat_map(|(_, record)| record.servers.iter().cloned()).collect();
@@ -82,7 +78,7 @@ pub(crate) async fn undo_changes(
         .filter_map(|place| place.project.clone())
         .collect();
     let files = UndoneFiles::new();
-    let mut undo = Undo { mode, env, records, files, kept: Vec::new(), is_blocked: false, is_complete };
+    let mut undo = Undo { mode, records, files, kept: Vec::new(), is_blocked: false, is_complete };
     for (id, change) in changes {
         if let Err(error) = undo.take_back(id, &change).await {
             terminal::message(format_args!("{error:#}"));
@@ -100,9 +96,9 @@ pub(crate) async fn undo_changes(
             "What is not put back stays in its record. {again} the record with `dynamic-mcp import --forget {id}`."
         ))?;
     }
-    let projects = projects.into_iter().filter(|_| !mode.dry_run).collect();
+    let projects = projects.into_iter().filter(|_| !args.dry_run).collect();
     terminal::print(&after_undo(&undo.files, &projects, &configs, &imported, env).await)?;
-    if mode.dry_run {
+    if args.dry_run {
         terminal::paragraph("Nothing was written.")?;
     }
     Ok(if undo.is_complete { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })
@@ -118,7 +114,7 @@ fn name_own_entries(apps: &[ClientApp], env: &Env) -> anyhow::Result<()> {
         for own in file.places.iter().filter_map(|place| place.own.as_ref()) {
             terminal::line(format_args!(
                 "{}: {} still has `{}`, of which there is no record; if it replaced servers, they are in the config file that it names",
-                file.app.label(),
+                file.app.label,
                 short_path(&file.path, env),
                 visible(&own.name)
             ))?;
@@ -142,17 +138,16 @@ impl Undo<'_> {
             Some((_, text)) => text.clone(),
             None => read_text(&change.file)?,
         };
-        let is_dry = self.mode.dry_run;
+        let is_dry = self.mode.args.dry_run;
         let values = if is_dry { BTreeMap::new() } else { self.stored_values(id, change).await? };
         let step = UndoStep::new(change, now, &values)?;
-        let what = step.describe(self.env);
+        let (what, question) = step.texts(self.mode.env);
         if step.now != step.then {
             if is_dry {
                 terminal::line(&what)?;
                 self.show_diff(&step)?;
             } else {
-                let question = step.question(self.env);
-                match self.mode.answers.confirm_replacement(&step.file, self.env, &question).await? {
+                match self.mode.answers.confirm_replacement(&step.file, self.mode.env, &question).await? {
                     Replacement::Done => step.apply()?,
                     Replacement::Declined => return Ok(()),
                     Replacement::Failed => {
@@ -194,13 +189,14 @@ impl Undo<'_> {
     ) -> anyhow::Result<BTreeMap<String, String>> {
         let mut values = BTreeMap::new();
         for stored in &change.stored_values {
-            let store = secret_store(self.env).context("there is no directory for the names of secrets")?;
+            let store =
+                secret_store(self.mode.env).context("there is no directory for the names of secrets")?;
             let value = store.get(&stored.name, true).await.with_context(|| {
-                let path = short_path(&change.file, self.env);
+                let path = short_path(&change.file, self.mode.env);
                 format!("{path} is left as it is, because its secrets cannot be read: the system's keyring")
             })?;
             let Some(value) = value else {
-                let path = short_path(&change.file, self.env);
+                let path = short_path(&change.file, self.mode.env);
                 bail!(
                     "{path} is left as it is, because the keyring has no secret `{0}` any more; store it again with `dynamic-mcp secret set {0}`. Record {id} keeps everything else",
                     stored.name
@@ -218,33 +214,13 @@ impl Undo<'_> {
     /// Fails if stdout cannot be written.
     fn name_leftovers(&mut self, id: u32, step: &UndoStep) -> anyhow::Result<()> {
         let mut out = VisibleText::default();
-        step.notes.iter().for_each(|note| out.line(format_args!("  {note}")));
-        for left in &step.left {
-            match left {
-                Leftover::File => out.line("  Not put back: its old content, because the file was removed."),
-                Leftover::Entry(entry, reason) => {
-                    out.line(format_args!("  Not put back: {}, because {reason}.", name(entry)));
-                }
-                Leftover::Content(paths) => {
-                    let paths = paths.join(", ");
-                    out.line(format_args!("  Not put back: {paths}, because the file was made again."));
-                }
-                Leftover::Variables(own, names) => {
-                    let names = joined(names.iter().map(|variable| visible(variable)));
-                    out.line(format_args!("  Not kept: {names}, which you wrote into {}.", name(own)));
-                }
-                Leftover::Comment(comment) => {
-                    out.line(format_args!("  Not put back: the comment {}", visible(comment)));
-                }
-            }
-        }
+        let lines = step.reversal.notes.iter().chain(&step.left);
+        lines.for_each(|line| out.line(format_args!("  {line}")));
         if !step.left.is_empty() {
-            let path = short_path(&self.records.path(id), self.env);
+            let path = short_path(&self.records.path(id), self.mode.env);
             out.line(format_args!("  Record {id} keeps it: {path}"));
             self.kept.push(id);
-            let is_blocked =
-                |left: &Leftover| matches!(left, Leftover::File | Leftover::Entry(..) | Leftover::Content(_));
-            self.is_blocked |= step.left.iter().any(is_blocked);
+            self.is_blocked |= step.is_blocked;
             self.is_complete = false;
         }
         Ok(terminal::print(&out)?)
@@ -262,10 +238,10 @@ impl Undo<'_> {
 /// # Errors
 ///
 /// Fails if stdout cannot be written, or the directory of the records cannot be read.
-pub(crate) fn list_records(apps: &[ClientApp], env: &Env) -> anyhow::Result<ExitCode> {
-    let records = ChangeRecords::of_user(env)?;
+pub(crate) fn list_records(mode: &ImportMode<'_>) -> anyhow::Result<ExitCode> {
+    let records = ChangeRecords::of_user(mode.env)?;
     records.errors.iter().for_each(|error| terminal::message(format_args!("{error:#}")));
-    let mut shown = records.of(apps);
+    let mut shown = records.of(mode.apps);
     shown.reverse();
     if shown.is_empty() && records.errors.is_empty() {
         terminal::line("There is nothing to take back.")?;
@@ -274,8 +250,8 @@ pub(crate) fn list_records(apps: &[ClientApp], env: &Env) -> anyhow::Result<Exit
         terminal::line(format_args!(
             "{id:>3}  {}  {:<15} {}",
             utc_minute(record.made),
-            record.app().map_or("", ClientApp::label),
-            describe_record(record, env)
+            record.app().map_or("", |app| app.label),
+            describe_record(record, mode.env)
         ))?;
     }
     Ok(if records.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })
@@ -304,11 +280,11 @@ fn describe_record(record: &ChangeRecord, env: &Env) -> String {
 ///
 /// Fails if the records cannot be read, there is no such record, it cannot be deleted, stdout cannot be written, or the
 /// question is not answered.
-pub(crate) async fn forget_record(id: u32, mode: &ImportMode, env: &Env) -> anyhow::Result<ExitCode> {
-    let mut records = ChangeRecords::of_user(env)?;
+pub(crate) async fn forget_record(id: u32, mode: &ImportMode<'_>) -> anyhow::Result<ExitCode> {
+    let mut records = ChangeRecords::of_user(mode.env)?;
     let path = records.path(id);
     let what = match records.get(id) {
-        Some(record) => describe_record(record, env),
+        Some(record) => describe_record(record, mode.env),
         // One that is damaged.
         None if path.exists() => text::path(&path),
         None => {
@@ -317,7 +293,7 @@ pub(crate) async fn forget_record(id: u32, mode: &ImportMode, env: &Env) -> anyh
             bail!(CommandError::new(EXIT_USAGE, message));
         }
     };
-    if mode.dry_run {
+    if mode.args.dry_run {
         terminal::line(format_args!("Record {id} would be deleted ({what})."))?;
     } else if mode.answers.confirm(&format!("Delete record {id} for good ({what})?")).await? {
         records.remove(id)?;

@@ -80,8 +80,7 @@ pub(super) async fn client_start(client: ClientApp, env: &Env, options: &str) ->
 
 fn has_window(client: ClientApp) -> bool {
     // Windows gives the user's environment to all programs.
-    let has_window = matches!(client, ClientApp::ClaudeDesktop | ClientApp::Cursor) || client.is_vscode();
-    !cfg!(windows) && has_window
+    !cfg!(windows) && client.has_window
 }
 
 /// Returns the environment of the client itself, and where it is from.
@@ -90,12 +89,12 @@ async fn client_vars(client: ClientApp, env: &Env) -> (BTreeMap<OsString, OsStri
         return (env.vars.clone(), "that of this terminal".to_owned());
     }
     if let Some((pid, vars)) = running_client(client, env).await {
-        return (vars, format!("that of {}, which runs (process {pid})", client.label()));
+        return (vars, format!("that of {}, which runs (process {pid})", client.label));
     }
     let mut vars = env.vars.clone();
     vars.retain(|name, _| is_of_session(name));
     vars.insert("PATH".into(), DESKTOP_PATH.into());
-    (vars, format!("that of the desktop, because {} runs no instance now", client.label()))
+    (vars, format!("that of the desktop, because {} runs no instance now", client.label))
 }
 
 /// Returns a warning if the surface of our entry does not fit the client. `tokens` is what the list of all tools costs;
@@ -107,7 +106,7 @@ pub(super) fn surface_warning(
     waits: bool,
     env: &Env,
 ) -> Option<String> {
-    let name = client.label();
+    let name = client.label;
     match (surface, tool_search(client, env)) {
         (SurfaceKind::Flat, HostSearch::Off(reason)) if tokens > FEW_TOKENS => Some(format!(
             "the surface `flat` shows the model all tools, about {tokens} tokens, because {name} does not search for \
@@ -136,7 +135,7 @@ async fn running_client(client: ClientApp, env: &Env) -> Option<(u32, BTreeMap<O
 
 /// Returns whether a process is a client: by its name, or as a script that an interpreter runs.
 fn is_process_of(client: ClientApp, pid: u32) -> bool {
-    let is_program = |name: &OsStr| client.programs().iter().any(|program| name == *program);
+    let is_program = |name: &OsStr| client.programs.iter().any(|program| name == *program);
     let arguments = procfs::cmdline(pid).unwrap_or_default();
     procfs::name(pid).is_some_and(|name| is_program(name.as_ref()))
         || arguments.iter().take(2).any(|word| Path::new(word).file_stem().is_some_and(is_program))
@@ -152,8 +151,7 @@ fn own_entry(client: ClientApp, env: &Env, options: &str) -> (OwnEntry, Vec<Stri
         Ok(None) => {
             let note = format!(
                 "{} has no entry for dynamic-mcp; `dynamic-mcp import {} --write-client{options}` makes one",
-                client.label(),
-                client.id()
+                client.label, client.id
             );
             (OwnEntry::default(), vec![note])
         }
@@ -167,7 +165,7 @@ fn is_of_session(name: &OsStr) -> bool {
 
 /// Returns whether a client passes a variable of its environment to us.
 fn passes(client: ClientApp, entry: &OwnEntry, name: &OsStr) -> bool {
-    if client.passes_environment() || is_of_session(name) {
+    if client.passes_environment || is_of_session(name) {
         return true;
     }
     let Some(name) = name.to_str() else { return false };

@@ -1,12 +1,13 @@
-//! The clients that `import` knows: where their files are, and how they write servers. Everything here is from their
-//! documentation; docs/clients.md has the same for users.
+//! The clients that `import` knows. `known` has what is known of each.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use crate::json::strings;
+use super::known::{CLIENTS, ClientDir, KnownClient, has_nested_servers};
+use crate::json::{into_members, strings};
 use base::text;
 use config::env::Env;
 
@@ -58,48 +59,10 @@ impl HostOs {
     };
 }
 
-/// What a number in a server's `timeout` means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeoutMeaning {
-    /// The client has no such field.
-    None,
-    /// Milliseconds that a call may take.
-    Calls,
-    /// Milliseconds for the start, for the list of tools and for calls, or an object with one of each.
-    Everything,
-    /// It is read as our `timeout` already.
-    Ours,
-}
-
 impl ClientApp {
     /// Returns every client, in the order in which their servers are merged.
     pub fn all() -> &'static [Self] {
         Self::value_variants()
-    }
-
-    /// Returns the name on the command line.
-    pub fn id(self) -> &'static str {
-        self.names().0
-    }
-
-    /// Returns the name in texts.
-    pub fn label(self) -> &'static str {
-        self.names().1
-    }
-
-    /// Returns the name on the command line, and the one in texts.
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::ClaudeDesktop => ("claude-desktop", "Claude Desktop"),
-            Self::ClaudeCode => ("claude-code", "Claude Code"),
-            Self::Opencode => ("opencode", "OpenCode"),
-            Self::Cursor => ("cursor", "Cursor"),
-            Self::Vscode => ("vscode", "VS Code"),
-            Self::VscodeInsiders => ("vscode-insiders", "VS Code Insiders"),
-            Self::Codex => ("codex", "Codex"),
-            Self::Gemini => ("gemini", "Gemini CLI"),
-            Self::Copilot => ("copilot", "Copilot CLI"),
-        }
     }
 
     /// Returns the files of the user, whether or not they exist. There are none if their directory is not known, as
@@ -109,31 +72,15 @@ impl ClientApp {
         let below = |variable: &str, default: &str| {
             env.get_non_empty(variable).map(PathBuf::from).or_else(|| home(default))
         };
-        // The directory of an application's settings: Electron's `appData`.
-        let app_data = || match os {
-            HostOs::Linux => below("XDG_CONFIG_HOME", ".config"),
-            HostOs::MacOs => home("Library/Application Support"),
-            HostOs::Windows => below("APPDATA", "AppData/Roaming"),
+        let dir = match (&self.dir, os) {
+            (ClientDir::Named(variable, default), _) => below(variable, default),
+            (ClientDir::AppData, HostOs::Linux) => below("XDG_CONFIG_HOME", ".config"),
+            (ClientDir::AppData, HostOs::MacOs) => home("Library/Application Support"),
+            (ClientDir::AppData, HostOs::Windows) => below("APPDATA", "AppData/Roaming"),
         };
-        let in_dir = |dir: Option<PathBuf>, names: &[&str]| {
-            // As components, so that every separator is that of the system.
-            let file = |dir: &PathBuf, name: &str| dir.join(name).components().collect();
-            dir.iter().flat_map(|dir| names.iter().map(|name| file(dir, name))).collect::<Vec<PathBuf>>()
-        };
-        match self {
-            Self::ClaudeDesktop => in_dir(app_data(), &["Claude/claude_desktop_config.json"]),
-            Self::ClaudeCode => in_dir(below("CLAUDE_CONFIG_DIR", ""), &[".claude.json"]),
-            Self::Opencode => in_dir(
-                below("XDG_CONFIG_HOME", ".config"),
-                &["opencode/opencode.jsonc", "opencode/opencode.json"],
-            ),
-            Self::Cursor => in_dir(home(".cursor"), &["mcp.json"]),
-            Self::Vscode => in_dir(app_data(), &["Code/User/mcp.json"]),
-            Self::VscodeInsiders => in_dir(app_data(), &["Code - Insiders/User/mcp.json"]),
-            Self::Codex => in_dir(below("CODEX_HOME", ".codex"), &["config.toml"]),
-            Self::Gemini => in_dir(home(".gemini"), &["settings.json"]),
-            Self::Copilot => in_dir(below("COPILOT_HOME", ".copilot"), &["mcp-config.json"]),
-        }
+        // As components, so that every separator is that of the system.
+        let file = |dir: &PathBuf, name: &str| dir.join(name).components().collect();
+        dir.iter().flat_map(|dir| self.user_files.iter().map(|name| file(dir, name))).collect()
     }
 
     /// Returns the file to make if there is none. `None` if its directory is not known.
@@ -141,54 +88,10 @@ impl ClientApp {
         self.user_files(env, os).pop()
     }
 
-    /// Returns the files of a project, relative to its directory.
-    pub(crate) fn project_files(self) -> &'static [&'static str] {
-        match self {
-            Self::ClaudeDesktop => &[],
-            Self::ClaudeCode => &[".mcp.json"],
-            Self::Opencode => {
-                &["opencode.jsonc", "opencode.json", ".opencode/opencode.jsonc", ".opencode/opencode.json"]
-            }
-            Self::Cursor => &[".cursor/mcp.json"],
-            // Both editions read it (`in_project`).
-            Self::Vscode => &[".vscode/mcp.json"],
-            Self::VscodeInsiders => &[],
-            Self::Codex => &[".codex/config.toml"],
-            Self::Gemini => &[".gemini/settings.json"],
-            Self::Copilot => &[".github/mcp.json"],
-        }
-    }
-
     /// Returns the keys that lead to the servers in a file with this content.
     pub(crate) fn servers_path(self, root: &Value) -> Vec<String> {
-        let keys: &[&str] = match self {
-            Self::Vscode | Self::VscodeInsiders => &["servers"],
-            Self::Codex => &["mcp_servers"],
-            Self::Opencode if has_nested_servers(root) => &["mcp", "servers"],
-            Self::Opencode => &["mcp"],
-            _ => &["mcpServers"],
-        };
-        keys.iter().map(|&key| key.to_owned()).collect()
-    }
-
-    /// Returns what the client means by a server's `timeout`.
-    pub fn timeout(self) -> TimeoutMeaning {
-        match self {
-            Self::ClaudeDesktop | Self::Cursor | Self::Vscode | Self::VscodeInsiders => TimeoutMeaning::None,
-            Self::ClaudeCode | Self::Gemini | Self::Copilot => TimeoutMeaning::Calls,
-            Self::Opencode => TimeoutMeaning::Everything,
-            Self::Codex => TimeoutMeaning::Ours,
-        }
-    }
-
-    /// Returns whether the client passes its whole environment to servers.
-    pub fn passes_environment(self) -> bool {
-        matches!(self, Self::ClaudeCode | Self::Opencode) || self.is_vscode()
-    }
-
-    /// Returns whether it is an edition of VS Code.
-    pub fn is_vscode(self) -> bool {
-        matches!(self, Self::Vscode | Self::VscodeInsiders)
+        let nested = (self == Self::Opencode && has_nested_servers(root)).then_some("servers");
+        std::iter::once(self.servers).chain(nested).map(str::to_owned).collect()
     }
 
     /// Returns the client whose files of a project these are: of VS Code, the edition that has a file of the user's.
@@ -200,90 +103,53 @@ impl ClientApp {
         }
     }
 
-    /// Returns whether the client shows its user what a server asks (form elicitation). `is_version_2`: OpenCode's
-    /// second version.
-    pub(crate) fn shows_questions(self, is_version_2: bool) -> bool {
-        match self {
-            Self::ClaudeDesktop | Self::Gemini => false,
-            Self::Opencode => is_version_2,
-            _ => true,
-        }
-    }
-
-    /// Returns the names of the client's programs, as the system shows processes.
-    pub fn programs(self) -> &'static [&'static str] {
-        match self {
-            Self::ClaudeDesktop => &["claude-desktop", "Claude"],
-            Self::ClaudeCode => &["claude"],
-            Self::Opencode => &["opencode"],
-            Self::Cursor => &["cursor", "Cursor"],
-            Self::Vscode => &["code", "Code"],
-            Self::VscodeInsiders => &["code-insiders", "Code - Insiders"],
-            Self::Codex => &["codex"],
-            Self::Gemini => &["gemini"],
-            Self::Copilot => &["copilot"],
-        }
+    /// Returns whether the client shows its user what a server asks (form elicitation). `root` is the content of its file.
+    pub(crate) fn shows_questions(self, root: &Value) -> bool {
+        self.shows_questions || self == Self::Opencode && has_nested_servers(root)
     }
 
     /// Returns how the client's entry for us gets a variable of the environment, where it has to be named: the value of
     /// a member of `env`. `None` where the client passes its whole environment, has no variables, or has a list of
     /// names.
-    pub fn variable(self, name: &str) -> Option<String> {
-        match self {
-            Self::Cursor => Some(format!("${{env:{name}}}")),
-            Self::Gemini | Self::Copilot => Some(format!("${{{name}}}")),
-            _ => None,
-        }
+    pub(crate) fn named_variable(self, name: &str) -> Option<String> {
+        (self.variable)(name, None).filter(|_| !self.passes_environment)
     }
 
     /// Returns the client's entry for this program. `root` is the content of the client's file.
     ///
-    /// `env` has values in the client's syntax, `variables` the names of variables to pass. The entry has the client's
-    /// own key, if it has one, that keeps our tools from being deferred: they are the few that are always needed.
+    /// `env` has values in the client's syntax, `variables` the names of variables to pass.
     pub fn entry(self, root: &Value, launch: &OwnLaunch) -> Map<String, Value> {
         let OwnLaunch { command, args, env, variables } = launch;
         let mut entry = self.program_fields(json!(command), json!(args));
-        let mut set = |name: &str, value: Value| drop(entry.insert(name.to_owned(), value));
-        let mut env = env.clone();
-        env.extend(variables.iter().filter_map(|name| Some((name.clone(), self.variable(name)?.into()))));
+        let named =
+            variables.iter().filter_map(|name| Some((name.clone(), self.named_variable(name)?.into())));
+        let env: Map<_, _> = env.clone().into_iter().chain(named).collect();
         if !env.is_empty() {
-            set(self.env_field(), Value::Object(env));
+            entry.insert(self.env.to_owned(), Value::Object(env));
         }
-        match self {
-            Self::ClaudeCode => set("alwaysLoad", json!(true)),
-            Self::Opencode if has_nested_servers(root) => set("codemode", json!(false)),
-            Self::Copilot => {
-                set("tools", json!(["*"]));
-                set("deferTools", json!("never"));
-            }
-            Self::Codex if !variables.is_empty() => set("env_vars", json!(variables)),
-            _ => {}
-        }
+        entry.extend(into_members(Some((self.own_fields)(root, variables))));
         entry
     }
 
     /// Returns the fields of an entry that say which program is started.
     pub(crate) fn program_fields(self, program: Value, args: Value) -> Map<String, Value> {
-        let transport = match self {
-            Self::ClaudeCode | Self::Vscode | Self::VscodeInsiders => Some("stdio"),
-            Self::Opencode | Self::Copilot => Some("local"),
-            _ => None,
+        let command = match self.command_has_args {
+            true => {
+                let words = [vec![program], args.as_array().cloned().unwrap_or_default()].concat();
+                json!({"command": words})
+            }
+            false => json!({"command": program, "args": args}),
         };
-        let mut fields: Map<_, _> =
-            transport.map(|name| ("type".to_owned(), json!(name))).into_iter().collect();
-        if self == Self::Opencode {
-            let words = std::iter::once(&program).chain(args.as_array().into_iter().flatten());
-            fields.insert("command".to_owned(), words.cloned().collect());
-        } else {
-            fields.insert("command".to_owned(), program);
-            fields.insert("args".to_owned(), args);
-        }
-        fields
+        let transport = self.local_type.map(|name| ("type".to_owned(), json!(name)));
+        transport.into_iter().chain(into_members(Some(command))).collect()
     }
+}
 
-    /// Returns the name of the field that has the variables of a program.
-    pub(crate) fn env_field(self) -> &'static str {
-        if self == Self::Opencode { "environment" } else { "env" }
+impl Deref for ClientApp {
+    type Target = KnownClient;
+
+    fn deref(&self) -> &KnownClient {
+        &CLIENTS[*self as usize]
     }
 }
 
@@ -298,13 +164,6 @@ pub struct OwnLaunch {
     pub env: Map<String, Value>,
     /// The names of variables of the environment that servers.json uses.
     pub variables: Vec<String>,
-}
-
-/// Returns whether an OpenCode file has the servers in `mcp.servers`, as its version 2 does.
-pub(crate) fn has_nested_servers(root: &Value) -> bool {
-    let Some(servers) = root.pointer("/mcp/servers").and_then(Value::as_object) else { return false };
-    // A server of version 1 may be named "servers".
-    !servers.contains_key("command") && !servers.contains_key("url") && servers.values().all(Value::is_object)
 }
 
 /// The name of our packages on npm and PyPI, as Cargo.toml has it.
@@ -369,6 +228,13 @@ mod tests {
         let env = Env::new(variables.iter().copied(), "/");
         let files = ClientApp::all().iter().flat_map(|app| app.user_files(&env, os));
         files.map(|path| path.to_str().unwrap().replace('\\', "/")).collect()
+    }
+
+    #[test]
+    fn every_client_has_its_row_in_the_table() {
+        for app in ClientApp::all() {
+            assert_eq!(app.to_possible_value().unwrap().get_name(), app.id);
+        }
     }
 
     #[test]

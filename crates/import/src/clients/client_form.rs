@@ -37,9 +37,9 @@ pub(crate) fn client_form(app: ClientApp, entry: &Map<String, Value>) -> ClientF
     }
     writer.rules(&mut entry);
     if entry.shift_remove("enabled") == Some(json!(false)) {
-        match app {
-            ClientApp::Opencode | ClientApp::Codex => writer.set("enabled", json!(false)),
-            _ => writer.note("it is disabled in servers.json".to_owned()),
+        match app.known_fields.contains(&"enabled") {
+            true => writer.set("enabled", json!(false)),
+            false => writer.note("it is disabled in servers.json".to_owned()),
         }
     }
     let rest = entry.keys().filter(|name| !is_ours(name));
@@ -94,13 +94,9 @@ impl FormWriter {
         let args = self.strings("args", &args);
         self.form.entry = self.app.program_fields(program, args);
         self.env(env, inherited);
-        let app = self.app;
-        let has_env_file = app == ClientApp::Cursor || app.is_vscode();
-        let has_cwd =
-            matches!(app, ClientApp::Codex | ClientApp::Gemini | ClientApp::Copilot) || app.is_vscode();
-        for (ours, theirs, is_known) in [("env_file", "envFile", has_env_file), ("cwd", "cwd", has_cwd)] {
+        for (ours, theirs) in [("env_file", "envFile"), ("cwd", "cwd")] {
             match entry.shift_remove(ours) {
-                Some(value) if is_known => self.set_strings(theirs, &value),
+                Some(value) if self.app.known_fields.contains(&ours) => self.set_strings(theirs, &value),
                 Some(_) => self.note(format!("without `{ours}`")),
                 None => {}
             }
@@ -113,7 +109,7 @@ impl FormWriter {
         let mut passed: Vec<Value> = Vec::new();
         match inherited {
             Some(Value::Array(names)) => passed.extend(names),
-            Some(Value::Bool(true)) if !self.app.passes_environment() => {
+            Some(Value::Bool(true)) if !self.app.passes_environment => {
                 self.note("it gets your whole environment here; name the variables that it needs".to_owned());
             }
             _ => {}
@@ -123,9 +119,9 @@ impl FormWriter {
             passed.extend(members.iter().filter(is_passed).map(|(name, _)| json!(name)));
             members.retain(|name, value| !is_variable(value, name));
         }
-        let is_in_env = self.app != ClientApp::Codex && !self.app.passes_environment();
+        let is_in_env = self.app != ClientApp::Codex && !self.app.passes_environment;
         for name in passed.iter().filter(|_| is_in_env).filter_map(Value::as_str) {
-            match self.app.variable(name) {
+            match self.app.named_variable(name) {
                 Some(_) => drop(members.entry(name).or_insert_with(|| json!(format!("${{{name}}}")))),
                 None => {
                     self.note(format!("it needs the variable {}; write its value into `env`", visible(name)));
@@ -134,7 +130,7 @@ impl FormWriter {
         }
         if !members.is_empty() {
             let members = self.strings("env", &Value::Object(members));
-            self.set(self.app.env_field(), members);
+            self.set(self.app.env, members);
         }
         if self.app == ClientApp::Codex && !passed.is_empty() {
             self.set("env_vars", Value::Array(passed));
@@ -145,19 +141,14 @@ impl FormWriter {
         let url = entry.shift_remove("url").unwrap_or_default();
         let transport = entry.shift_remove("type");
         let transport = transport.as_ref().and_then(Value::as_str).unwrap_or("http").to_owned();
-        match self.app {
-            ClientApp::ClaudeDesktop => {
-                self.note("Claude Desktop takes a remote server in its settings, as a connector".to_owned());
-            }
-            ClientApp::ClaudeCode | ClientApp::Vscode | ClientApp::VscodeInsiders | ClientApp::Copilot => {
-                self.set("type", json!(transport));
-            }
-            ClientApp::Opencode => self.set("type", json!("remote")),
-            ClientApp::Cursor | ClientApp::Codex | ClientApp::Gemini => {}
+        if let Some(note) = self.app.remote_note {
+            self.note(note.to_owned());
         }
-        let is_named_so = self.app == ClientApp::Gemini && transport != "sse";
+        if let Some(name) = (self.app.remote_type)(&transport) {
+            self.set("type", json!(name));
+        }
         let url = self.strings("url", &url);
-        self.set(if is_named_so { "httpUrl" } else { "url" }, url);
+        self.set(if transport == "sse" { "url" } else { self.app.http_url }, url);
         if let Some(Value::Object(headers)) = entry.shift_remove("headers") {
             self.headers(headers);
         }
@@ -195,12 +186,10 @@ impl FormWriter {
             self.set("tools", json!(["*"]));
         }
         for (name, globs) in &rules {
-            let field = match (self.app, name.as_str()) {
-                (ClientApp::Codex, "allow") => "enabled_tools",
-                (ClientApp::Codex, "deny") => "disabled_tools",
-                (ClientApp::Gemini, "allow") => "includeTools",
-                (ClientApp::Gemini, "deny") => "excludeTools",
-                (ClientApp::Copilot, "allow") => "tools",
+            let [allow, deny] = self.app.rule_fields;
+            let field = match name.as_str() {
+                "allow" => allow,
+                "deny" => deny,
                 _ => "",
             };
             let plain = |glob: &Value| {
@@ -251,7 +240,7 @@ impl FormWriter {
         for part in &parts {
             let written = match part {
                 StringPart::Text(text) => Some(text.to_string()),
-                StringPart::Env { name, default } => self.variable(name, default.as_deref()),
+                StringPart::Env { name, default } => (self.app.variable)(name, default.as_deref()),
                 StringPart::File(path) if self.app == ClientApp::Opencode => Some(format!("{{file:{path}}}")),
                 StringPart::File(_) | StringPart::Secret(_) => None,
             };
@@ -259,7 +248,7 @@ impl FormWriter {
                 let ours = config::notation::write([part]);
                 self.note(format!(
                     "{} does not know {} in `{}`; write the value in its place",
-                    self.app.label(),
+                    self.app.label,
                     visible(&ours),
                     visible(place)
                 ));
@@ -267,22 +256,6 @@ impl FormWriter {
             });
         }
         out
-    }
-
-    /// Returns a variable in the notation of the client.
-    fn variable(&self, name: &str, default: Option<&str>) -> Option<String> {
-        match (self.app, default) {
-            (ClientApp::ClaudeCode | ClientApp::Gemini | ClientApp::Copilot, _) => {
-                let default = default.map(|default| format!(":-{default}")).unwrap_or_default();
-                Some(format!("${{{name}{default}}}"))
-            }
-            (ClientApp::Cursor | ClientApp::Vscode | ClientApp::VscodeInsiders, None) => {
-                Some(format!("${{env:{name}}}"))
-            }
-            // An unset variable is empty there.
-            (ClientApp::Opencode, None | Some("")) => Some(format!("{{env:{name}}}")),
-            _ => None,
-        }
     }
 }
 
@@ -332,7 +305,7 @@ mod tests {
                 json!({"type": "local", "command": ["x", "{env:HOME}/a"], "environment": env("{env:TOKEN}")}),
             ),
         ] {
-            assert_eq!(form(app, &local), (expected, vec![]), "{}", app.label());
+            assert_eq!(form(app, &local), (expected, vec![]), "{}", app.label);
         }
         let (codex, notes) = form(ClientApp::Codex, &local);
         assert_eq!(

@@ -1,31 +1,11 @@
 //! What each client makes of the strings of a server: which notations of variables it knows, and in which fields it looks
 //! for them. Everything else is text to it. docs/clients.md has the same for users.
 //!
-//! From the documentation and the source of the clients, as of November 2026.
-
-use super::apps::ClientApp;
-
-/// How a client reads the strings of a server.
-#[derive(Debug)]
-pub struct StringRules {
-    /// The notations of variables that it knows.
-    pub forms: &'static [VariableForm],
-    /// Where a `${` ends, for clients that know variables in such braces. Of those, what they do not know is text.
-    pub braces: Braces,
-    /// The fields in which it looks for them, by our names.
-    pub fields: Fields,
-    /// The fields in which `~` before a separator, or alone, is the home directory. In a list, at the start of each string.
-    pub home_fields: &'static [&'static str],
-    /// The fields in which a variable may be unset: the client starts the server nevertheless, with the empty string or
-    /// with the text of the variable. Elsewhere the server cannot work without it.
-    pub optional: Fields,
-    /// Whether such a variable reaches the server in `env` as the empty string, and not as its own text.
-    pub is_empty_in_env: bool,
-}
+//! `known` has the rules of each client.
 
 /// Where a `${` ends.
 #[derive(Clone, Copy, Debug)]
-pub enum Braces {
+pub(super) enum Braces {
     /// Nowhere: it is text.
     None,
     /// At the first `}`.
@@ -36,7 +16,7 @@ pub enum Braces {
 
 /// Fields of a server.
 #[derive(Debug)]
-pub enum Fields {
+pub(super) enum Fields {
     /// All of them: the client reads its whole file so.
     All,
     /// These.
@@ -45,7 +25,7 @@ pub enum Fields {
 
 /// A notation of variables.
 #[derive(Clone, Copy, Debug)]
-pub enum VariableForm {
+pub(super) enum VariableForm {
     /// Our own. Codex knows none, but its files are translated while they are read.
     Ours,
     /// `${NAME}` and `${NAME:-default}`.
@@ -61,10 +41,10 @@ pub enum VariableForm {
 }
 
 /// What Cursor knows about its window.
-const CURSOR_NAMES: &[&str] = &["workspaceFolder", "workspaceFolderBasename"];
+pub(super) const CURSOR_NAMES: &[&str] = &["workspaceFolder", "workspaceFolderBasename"];
 
 /// What VS Code knows about its window and its settings.
-const VSCODE_NAMES: &[&str] = &[
+pub(super) const VSCODE_NAMES: &[&str] = &[
     "columnNumber",
     "command:",
     "config:",
@@ -95,87 +75,11 @@ const VSCODE_NAMES: &[&str] = &[
 
 /// The fields of a server that is started, or asked, whatever stands in them. Claude Code 2.1.332, Copilot CLI 1.0.102 and
 /// Gemini CLI 0.61.0 pass the text of an unset variable there; in `env`, Gemini CLI passes the empty string.
-const OPTIONAL: Fields = Fields::Only(&["args", "env", "headers"]);
-
-/// A client to which every string is text.
-const TEXT_ONLY: StringRules = StringRules {
-    forms: &[],
-    braces: Braces::None,
-    fields: Fields::Only(&[]),
-    home_fields: &[],
-    optional: OPTIONAL,
-    is_empty_in_env: false,
-};
-
-impl ClientApp {
-    /// Returns what the client makes of the strings of a server.
-    pub fn string_rules(self) -> &'static StringRules {
-        match self {
-            Self::ClaudeDesktop => &TEXT_ONLY,
-            Self::ClaudeCode => &StringRules {
-                forms: &[VariableForm::Braces],
-                braces: Braces::First,
-                fields: Fields::Only(&["command", "args", "env", "url", "headers"]),
-                ..TEXT_ONLY
-            },
-            Self::Opencode => &StringRules {
-                forms: &[VariableForm::OpenCode],
-                fields: Fields::All,
-                optional: Fields::All,
-                is_empty_in_env: true,
-                ..TEXT_ONLY
-            },
-            Self::Cursor => &StringRules {
-                forms: &[VariableForm::Editor, VariableForm::ClientOnly(CURSOR_NAMES)],
-                braces: Braces::First,
-                fields: Fields::Only(&["command", "args", "env", "env_file", "url", "headers", "oauth"]),
-                ..TEXT_ONLY
-            },
-            Self::Vscode | Self::VscodeInsiders => &StringRules {
-                forms: &[VariableForm::Editor, VariableForm::ClientOnly(VSCODE_NAMES)],
-                braces: Braces::Balanced,
-                fields: Fields::Only(&[
-                    "command", "args", "env", "env_file", "cwd", "url", "headers", "oauth",
-                ]),
-                home_fields: &["command", "args", "cwd"],
-                optional: Fields::All,
-                is_empty_in_env: true,
-            },
-            // It starts no server without the variable of its token.
-            Self::Codex => &StringRules {
-                forms: &[VariableForm::Ours],
-                fields: Fields::All,
-                optional: Fields::Only(&[]),
-                ..TEXT_ONLY
-            },
-            Self::Gemini => &StringRules {
-                forms: &[VariableForm::Braces, VariableForm::BareName],
-                braces: Braces::First,
-                fields: Fields::All,
-                is_empty_in_env: true,
-                ..TEXT_ONLY
-            },
-            Self::Copilot => &StringRules {
-                forms: &[VariableForm::Braces, VariableForm::BareName],
-                braces: Braces::First,
-                fields: Fields::Only(&["command", "args", "env", "cwd", "headers"]),
-                home_fields: &["cwd"],
-                ..TEXT_ONLY
-            },
-        }
-    }
-}
-
-impl StringRules {
-    /// Returns the notations that count in a field.
-    pub fn forms_in(&self, field: &str) -> &'static [VariableForm] {
-        if self.fields.has(field) { self.forms } else { &[] }
-    }
-}
+pub(super) const OPTIONAL: Fields = Fields::Only(&["args", "env", "headers"]);
 
 impl Fields {
     /// Returns whether a field is among them.
-    pub fn has(&self, field: &str) -> bool {
+    pub(super) fn has(&self, field: &str) -> bool {
         match self {
             Self::All => true,
             Self::Only(fields) => fields.contains(&field),
@@ -187,7 +91,7 @@ impl Fields {
 #[cfg(unix)]
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::clients::apps::ClientApp;
     use crate::clients::translate::{TranslatedEntry, translate};
     use crate::clients::variables::EntryContext;
     use crate::files::source::understood;
@@ -274,7 +178,7 @@ mod tests {
 
         /// Variables of Cursor and VS Code.
         fn of_editor(&self, body: &str, whole: &str) -> Option<String> {
-            let is_vscode = self.app.is_vscode();
+            let is_vscode = matches!(self.app, ClientApp::Vscode | ClientApp::VscodeInsiders);
             Some(match body {
                 "userHome" => self.dir.display().to_string(),
                 "/" => std::path::MAIN_SEPARATOR.to_string(),

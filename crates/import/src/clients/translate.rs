@@ -185,7 +185,7 @@ impl Translation<'_> {
             }
             None => self.note(format!(
                 "`{name}` is left out, because it is relative to where {} runs; write it as an absolute path",
-                self.context.app.label()
+                self.context.app.label
             )),
         }
     }
@@ -299,7 +299,7 @@ impl Translation<'_> {
         if is_stateful {
             self.set("stateful", json!(true));
         }
-        if self.context.app.passes_environment() {
+        if self.context.app.passes_environment {
             self.set("inherit_env", json!(true));
         }
         if let Some(project) = self.context.project.filter(|_| !has_cwd) {

@@ -6,7 +6,9 @@ use std::path::{Component, MAIN_SEPARATOR, Path};
 use serde_json::Value;
 
 use super::apps::ClientApp;
+use super::known::KnownClient;
 use super::string_rules::{Braces, VariableForm};
+use crate::json::{all_strings, map_strings};
 use base::digest;
 use base::redact::name_words;
 use config::env::Env;
@@ -48,16 +50,7 @@ impl EntryContext<'_> {
 
     /// Translates the variables in every string of a value.
     pub(crate) fn translate_all(&self, field: &str, value: &Value, used: &mut UsedVariables) -> Value {
-        match value {
-            Value::String(text) => self.translate(field, text, used).into(),
-            Value::Array(list) => list.iter().map(|value| self.translate_all(field, value, used)).collect(),
-            Value::Object(members) => {
-                let member =
-                    |(name, value): (&String, _)| (name.clone(), self.translate_all(field, value, used));
-                Value::Object(members.iter().map(member).collect())
-            }
-            other => other.clone(),
-        }
+        map_strings(value, &mut |text| self.translate(field, text, used))
     }
 
     /// Returns the parts of a string of this field in our notation, and notes the variables in it.
@@ -67,8 +60,8 @@ impl EntryContext<'_> {
         text: &'t str,
         used: &mut UsedVariables,
     ) -> Vec<StringPart<'t>> {
-        let rules = self.app.string_rules();
-        let forms = rules.forms_in(field);
+        let rules: &KnownClient = &self.app;
+        let forms = if rules.fields.has(field) { rules.forms } else { &[] };
         let mut found = match forms {
             [VariableForm::Ours] => ours(text),
             forms => self.split(forms, text, used),
@@ -168,7 +161,7 @@ impl EntryContext<'_> {
     /// Returns what stands in the braces of a `${…}`, and the text after it.
     fn body<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         let inner = text.strip_prefix("${")?;
-        let end = match self.app.string_rules().braces {
+        let end = match self.app.braces {
             Braces::None => return None,
             Braces::First => inner.find('}').filter(|end| *end > 0)?,
             Braces::Balanced => {
@@ -273,20 +266,12 @@ pub(crate) fn comparable(text: &str) -> String {
 
 /// Returns the environment variables that the strings of a value name, without the ones that every client passes.
 pub(crate) fn names_in(value: &Value) -> BTreeSet<String> {
-    match value {
-        Value::String(text) => {
-            let parts = parts(text).unwrap_or_default();
-            let name = |part| match part {
-                StringPart::Env { name, .. } => Some(name.into_owned()),
-                _ => None,
-            };
-            let names = parts.into_iter().filter_map(name);
-            names.filter(|name| !name.is_empty() && !ALWAYS_PASSED.contains(&name.as_str())).collect()
-        }
-        Value::Array(list) => list.iter().flat_map(names_in).collect(),
-        Value::Object(members) => members.values().flat_map(names_in).collect(),
-        _ => BTreeSet::new(),
-    }
+    let parts = all_strings(value).into_iter().flat_map(|text| parts(text).unwrap_or_default());
+    let names = parts.filter_map(|part| match part {
+        StringPart::Env { name, .. } => Some(name.into_owned()),
+        _ => None,
+    });
+    names.filter(|name| !name.is_empty() && !ALWAYS_PASSED.contains(&name.as_str())).collect()
 }
 
 impl UsedVariables {

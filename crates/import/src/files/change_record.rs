@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::put_back::{ReturningEntries, put_back};
 use super::source::literal;
 use crate::clients::apps::ClientApp;
+use crate::json::all_strings;
 use base::clock::unix_time_s;
 use base::text;
 
@@ -146,7 +147,7 @@ impl ChangeRecord {
     /// Creates the record of a change that is about to be made. Does not store it.
     pub(crate) fn new(app: ClientApp, file: &Path, before: Option<&str>, after: &str) -> Self {
         Self {
-            client: app.id().to_owned(),
+            client: app.id.to_owned(),
             file: file.to_owned(),
             made: unix_time_s(),
             before: before.map(str::to_owned),
@@ -157,7 +158,7 @@ impl ChangeRecord {
 
     /// Returns the client. `None` if this version does not know it.
     pub(crate) fn app(&self) -> Option<ClientApp> {
-        ClientApp::all().iter().copied().find(|app| app.id() == self.client)
+        ClientApp::all().iter().copied().find(|app| app.id == self.client)
     }
 
     /// Whose this server of the config file was, if an entry of it was replaced.
@@ -241,16 +242,8 @@ impl ChangeRecord {
     /// Returns whether a string in the text before still has a value: with escapes that it need not have,
     /// `remove_value` does not find it.
     pub(crate) fn has_value(&self, value: &str) -> bool {
-        fn any_string(content: &Value, value: &str) -> bool {
-            match content {
-                Value::String(text) => text.contains(value),
-                Value::Array(list) => list.iter().any(|member| any_string(member, value)),
-                Value::Object(members) => members.values().any(|member| any_string(member, value)),
-                _ => false,
-            }
-        }
         let content = self.before.as_deref().and_then(|text| literal(&self.file, text).ok());
-        content.is_some_and(|content| any_string(&content, value))
+        content.is_some_and(|content| all_strings(&content).iter().any(|text| text.contains(value)))
     }
 
     /// Returns the text before, with these values of the keyring in it. A mark whose value is not known stays. `None`:

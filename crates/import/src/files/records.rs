@@ -112,7 +112,7 @@ impl ChangeRecords {
 
     /// Returns the records of these clients' files, the latest first.
     pub(crate) fn of(&self, apps: &[ClientApp]) -> Vec<(u32, ChangeRecord)> {
-        let is_of = |record: &ChangeRecord| apps.iter().any(|app| app.id() == record.client);
+        let is_of = |record: &ChangeRecord| apps.iter().any(|app| app.id == record.client);
         let of_apps = self.all().rev().filter(|(_, record)| is_of(record));
         of_apps.map(|(id, record)| (id, record.clone())).collect()
     }

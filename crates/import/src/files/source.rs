@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use toml_edit::{DocumentMut, Item};
 
-use crate::clients::apps::has_nested_servers;
+use crate::clients::known::has_nested_servers;
 use base::files::{MAX_CONFIG_BYTES, read_regular};
 use config::ConfigError;
 use config::load::{is_toml, parse_client_file};
@@ -98,9 +98,12 @@ pub fn servers_keys(path: &Path, root: &Value) -> Vec<String> {
     keys.iter().map(|&key| key.to_owned()).collect()
 }
 
-/// Returns the value under these keys.
+/// Returns the value under these keys. The key of an element of a list is its number.
 pub fn value_at<'v>(root: &'v Value, keys: &[String]) -> Option<&'v Value> {
-    keys.iter().try_fold(root, |value, key| value.get(key))
+    keys.iter().try_fold(root, |value, key| match value {
+        Value::Array(list) => list.get(key.parse::<usize>().ok()?),
+        value => value.get(key),
+    })
 }
 
 fn error(path: &Path, message: String) -> ConfigError {

@@ -30,7 +30,7 @@ impl ClientScope {
 
     /// For texts.
     pub(crate) fn label(self) -> String {
-        format!("{}{}", self.app.label(), if self.is_project { " (project)" } else { "" })
+        format!("{}{}", self.app.label, if self.is_project { " (project)" } else { "" })
     }
 
     /// Returns the name of its profile. `project`: the directory of the project.
@@ -40,20 +40,20 @@ impl ClientScope {
             Some(dir) => {
                 let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
                 let dir: String = dir.chars().map(plain).collect();
-                format!("{}-{dir}", self.app.id())
+                format!("{}-{dir}", self.app.id)
             }
-            None => self.app.id().to_owned(),
+            None => self.app.id.to_owned(),
         }
     }
 
     /// Returns the client whose profile has this name, outside of projects.
     pub(crate) fn of_profile(name: &str) -> Option<Self> {
         let is_of = |app: &ClientApp| {
-            name.strip_prefix(app.id()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+            name.strip_prefix(app.id).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         };
         // The name of one client may begin with that of another one.
         let apps = ClientApp::all().iter().copied().filter(is_of);
-        let app = apps.max_by_key(|app| app.id().len())?;
+        let app = apps.max_by_key(|app| app.id.len())?;
         Some(Self { app, is_project: false })
     }
 

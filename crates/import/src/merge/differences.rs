@@ -7,6 +7,7 @@ use super::accounts::{passes_all, shown_value};
 use super::client_scope::ClientScope;
 use super::limits::is_stricter;
 use super::{Origin, PlannedServer, is_equal};
+use crate::files::source::value_at;
 use crate::json::members;
 use base::text::{joined, visible};
 
@@ -53,10 +54,10 @@ impl FieldDifference {
                 };
                 is_equal(set(one).as_ref(), set(other).as_ref())
             };
-            let counts = value_at(&server.entry, &path).cloned();
+            let counts = field_at(&server.entry, &path).cloned();
             let mut values: Vec<(Option<Value>, Vec<String>)> = Vec::new();
             for origin in &server.origins {
-                let value = value_at(&origin.entry, &path).cloned();
+                let value = field_at(&origin.entry, &path).cloned();
                 // What only servers.json has was added there, or comes from another client.
                 if server.is_known && value.is_none() && !is_timeout(&path) {
                     continue;
@@ -115,7 +116,7 @@ impl FieldDifference {
     /// Those fields of a server in servers.json that are as in no client.
     pub(crate) fn since_import(server: &PlannedServer) -> Vec<Self> {
         let has = |path: &[String], value: Option<&Value>| {
-            server.origins.iter().any(|origin| is_equal(value_at(&origin.entry, path), value))
+            server.origins.iter().any(|origin| is_equal(field_at(&origin.entry, path), value))
         };
         let is_in_keyring = |value: Option<&Value>| {
             value.and_then(Value::as_str).is_some_and(|text| text.contains("{keyring:"))
@@ -123,14 +124,14 @@ impl FieldDifference {
         let entries = std::iter::once(&server.entry).chain(server.origins.iter().map(|origin| &origin.entry));
         let paths = paths(entries);
         let difference = |path: Vec<String>| {
-            let counts = value_at(&server.entry, &path).cloned();
+            let counts = field_at(&server.entry, &path).cloned();
             // What a locked keyring has is not known.
             if has(&path, counts.as_ref()) || is_in_keyring(counts.as_ref()) {
                 return None;
             }
             let values = server.origins.iter().map(|origin| {
                 let scope = ClientScope::of_origin(origin);
-                (value_at(&origin.entry, &path).cloned(), vec![scope.label()])
+                (field_at(&origin.entry, &path).cloned(), vec![scope.label()])
             });
             Some(Self { values: values.collect(), counts, path })
         };
@@ -139,7 +140,7 @@ impl FieldDifference {
 
     /// Gives an entry the value that another one has, if it has one.
     fn take(&self, entry: &mut Map<String, Value>, from: &Map<String, Value>) {
-        let Some(value) = value_at(from, &self.path).cloned() else { return };
+        let Some(value) = field_at(from, &self.path).cloned() else { return };
         match self.path.as_slice() {
             [field, member] if field == "args" => {
                 let word = member.parse().ok().and_then(|at: usize| entry.get_mut("args")?.get_mut(at));
@@ -184,12 +185,9 @@ fn paths<'e>(entries: impl Iterator<Item = &'e Map<String, Value>>) -> Vec<Vec<S
     paths
 }
 
-fn value_at<'e>(entry: &'e Map<String, Value>, path: &[String]) -> Option<&'e Value> {
+fn field_at<'e>(entry: &'e Map<String, Value>, path: &[String]) -> Option<&'e Value> {
     let (field, members) = path.split_first()?;
-    members.iter().try_fold(entry.get(field)?, |value, member| match value {
-        Value::Array(list) => list.get(member.parse::<usize>().ok()?),
-        value => value.get(member),
-    })
+    value_at(entry.get(field)?, members)
 }
 
 fn is_timeout(path: &[String]) -> bool {

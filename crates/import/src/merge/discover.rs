@@ -103,7 +103,7 @@ pub(crate) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) ->
         for path in app.user_files(env, HostOs::CURRENT) {
             discovery.read(app, &path, None, project, env);
         }
-        for name in app.project_files() {
+        for name in app.project_files {
             if let Some(project) = project {
                 let path = project.join(name);
                 // The home directory may be taken for a project.
@@ -182,7 +182,7 @@ impl Discovery {
     /// Returns the servers of the user's files, for a client that puts a project's entry over the user's entry of the
     /// same name.
     fn user_servers(&self, app: ClientApp) -> Option<Map<String, Value>> {
-        if !matches!(app, ClientApp::Opencode | ClientApp::Codex) {
+        if !app.puts_project_over_user {
             return None;
         }
         let mut servers = Map::new();

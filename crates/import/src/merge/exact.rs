@@ -2,7 +2,7 @@
 //! servers.json cannot have, or they are a project's, and would appear elsewhere or get what is the user's.
 
 use super::discover::{Discovery, FoundServer};
-use crate::clients::apps::{ClientApp, has_nested_servers};
+use crate::clients::apps::ClientApp;
 use crate::rules::client_rules::{ClientRule, TurnedOff, rules_for};
 use crate::rules::tool_rules::ToolEffect;
 use base::text::{joined, visible};
@@ -14,7 +14,7 @@ impl Discovery {
             let of_client = || self.rules.iter().filter(|rules| rules.app == file.app);
             let of_user = of_client().filter(|rules| !rules.is_project).flat_map(|rules| &rules.rules);
             let scopes = [of_user.collect(), of_client().flat_map(|rules| &rules.rules).collect::<Vec<_>>()];
-            let asks = file.app.shows_questions(has_nested_servers(&file.root));
+            let asks = file.app.shows_questions(&file.root);
             for place in &mut file.places {
                 for server in std::mem::take(&mut place.servers) {
                     // Where a project's rules count, too, they may lift what the user's forbid.
@@ -32,34 +32,44 @@ impl Discovery {
     /// Leaves a project's servers in its files if no entry limits them to the project (`is_limited`), and those that would
     /// get something of the user's entries if nobody can be asked (`can_ask`).
     pub(crate) fn leave_unlimited(&mut self, is_limited: bool, can_ask: bool) {
-        let mut overrides = Vec::new();
+        self.leave_of_project(|found| match is_limited {
+            false => Some(
+                "--write-client imports it too, because an entry in the project limits it to the project"
+                    .to_owned(),
+            ),
+            true if can_ask || found.taken.is_empty() => None,
+            true => Some(format!(
+                "it would get {} of your own entry; run this without --yes to agree to that",
+                found.taken_fields()
+            )),
+        });
+    }
+
+    /// Leaves those of a project's servers in its files for which there is a reason, and the user's servers that their
+    /// entries change.
+    pub(crate) fn leave_of_project(&mut self, mut reason: impl FnMut(&FoundServer) -> Option<String>) {
+        let mut changed = Vec::new();
         for file in &mut self.files {
             for place in file.places.iter_mut().filter(|place| place.project.is_some()) {
-                let leaves = |found: &mut FoundServer| !is_limited || !can_ask && !found.taken.is_empty();
-                for found in place.servers.extract_if(.., leaves) {
-                    let reason = match is_limited {
-                        false => "--write-client imports it too, because an entry in the project limits it to the project".to_owned(),
-                        true => format!(
-                            "it would get {} of your own entry; run this without --yes to agree to that",
-                            found.taken_fields()
-                        ),
+                for found in std::mem::take(&mut place.servers) {
+                    let Some(reason) = reason(&found) else {
+                        place.servers.push(found);
+                        continue;
                     };
                     if !found.taken.is_empty() {
-                        overrides.push((file.app, found.name.clone()));
+                        changed.push((file.app, found.name.clone()));
                     }
                     place.staying.push((found.name, reason));
                 }
             }
         }
-        overrides.into_iter().for_each(|(app, server)| self.leave_overridden(app, &server));
-    }
-
-    /// Leaves the user's server in its file that an entry of the project changes, because that entry stays, too.
-    pub(crate) fn leave_overridden(&mut self, app: ClientApp, server: &str) {
-        let places = self.files.iter_mut().filter(|file| file.app == app).flat_map(|file| &mut file.places);
-        for place in places.filter(|place| place.project.is_none()) {
-            for found in place.servers.extract_if(.., |found| found.name == server) {
-                place.staying.push((found.name, "the project's file changes it".to_owned()));
+        for file in &mut self.files {
+            let is_changed = |found: &mut FoundServer| changed.contains(&(file.app, found.name.clone()));
+            for place in file.places.iter_mut().filter(|place| place.project.is_none()) {
+                let left = place.servers.extract_if(.., is_changed);
+                place
+                    .staying
+                    .extend(left.map(|found| (found.name, "the project's file changes it".to_owned())));
             }
         }
     }
@@ -89,5 +99,5 @@ fn inexact(app: ClientApp, server: &str, rules: &[&ClientRule], asks: bool) -> O
     }
     let asked = joined(set.asked().map(visible));
     (!asked.is_empty() && !asks)
-        .then(|| format!("{} asks before {asked}, and shows no questions of servers", app.label()))
+        .then(|| format!("{} asks before {asked}, and shows no questions of servers", app.label))
 }

@@ -82,7 +82,7 @@ impl OwnEntry {
             // A variable that the client passes as its own text has no value here either.
             let is_text =
                 |unset: &&String| env.get(unset).is_none() && text.contains(&format!("${{{unset}:-}}"));
-            let unset = self.optional.iter().filter(|_| !app.string_rules().is_empty_in_env).find(is_text);
+            let unset = self.optional.iter().filter(|_| !app.is_empty_in_env).find(is_text);
             let expanded = match unset {
                 Some(unset) => Err(VarError::Undefined(unset.clone())),
                 None => expand(text, context),
@@ -92,9 +92,9 @@ impl OwnEntry {
                 Err(VarError::Undefined(unset)) => notes.push(match self.client.get(&unset) {
                     Some(original) => format!(
                         "{name} is {original}, which only {} knows; to check with a value, set {unset} here",
-                        app.label()
+                        app.label
                     ),
-                    None => format!("{name} stays unset: {} has no variable {unset}", app.label()),
+                    None => format!("{name} stays unset: {} has no variable {unset}", app.label),
                 }),
                 Err(error) => notes.push(format!("{name} stays unset: {error}")),
             }

@@ -33,8 +33,8 @@ pub(super) async fn settle_differences(merger: &mut Merger, answers: Answers) ->
             labels.push(("those of servers.json", None));
         }
         for (place, origin) in server.origins.iter().enumerate().filter(|_| !server.is_known) {
-            if labels.iter().all(|(label, _)| *label != origin.app.label()) {
-                labels.push((origin.app.label(), Some(place)));
+            if labels.iter().all(|(label, _)| *label != origin.app.label) {
+                labels.push((origin.app.label, Some(place)));
             }
         }
         let question = format!(
@@ -62,7 +62,7 @@ pub(super) async fn settle_access(
     discovery: &Discovery,
     servers: &mut [PlannedServer],
     existing: &Map<String, Value>,
-    mode: &ImportMode,
+    mode: &ImportMode<'_>,
 ) -> io::Result<ClientProfiles> {
     let mut not_carried = Vec::new();
     let mut clients = ClientAccess::collect(discovery, servers, existing, &mut not_carried);
@@ -73,11 +73,11 @@ pub(super) async fn settle_access(
         clients: &clients,
         existing,
         keeps_apart: true,
-        write_client: mode.write_client,
-        named: if mode.is_named { &mode.apps } else { &[] },
+        write_client: mode.args.write_client,
+        named: if mode.is_named() { mode.apps } else { &[] },
     };
     let counts = input.differing_clients();
-    if mode.write_client && !counts.is_empty() {
+    if mode.args.write_client && !counts.is_empty() {
         let question = format!(
             "The clients have different servers: {}. Which of them does each see with dynamic-mcp?",
             counts.join(", ")

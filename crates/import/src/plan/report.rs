@@ -30,7 +30,7 @@ pub(crate) fn files(discovery: &Discovery, env: &Env) -> VisibleText {
     let mut out = VisibleText::default();
     for file in &discovery.files {
         let count: usize = file.places.iter().map(|place| place.servers.len()).sum();
-        let label = file.app.label();
+        let label = file.app.label;
         let path = short_path(&file.path, env);
         out.line(format_args!("{label:<15} {path}: {}", counted(count, "server")));
         for (server, reason) in file.places.iter().flat_map(|place| &place.staying) {
@@ -129,7 +129,7 @@ fn describe(out: &mut VisibleText, server: &PlannedServer) {
     }
     for origin in &server.origins {
         for (variable, text) in &origin.variables.client {
-            let app = origin.app.label();
+            let app = origin.app.label;
             out.line(format_args!(
                 "    {} is known to {app} only: {variable} here, which {app}'s entry for dynamic-mcp sets",
                 visible(text)
@@ -141,7 +141,7 @@ fn describe(out: &mut VisibleText, server: &PlannedServer) {
 /// Says that a server gets all variables, as it does with these clients, and who else shares that server.
 fn whole_environment(server: &PlannedServer) -> String {
     let labels = |origins: Vec<&Origin>| {
-        let labels: BTreeSet<&str> = origins.into_iter().map(|origin| origin.app.label()).collect();
+        let labels: BTreeSet<&str> = origins.into_iter().map(|origin| origin.app.label).collect();
         labels.into_iter().collect::<Vec<_>>().join(" and ")
     };
     let (all, some): (Vec<_>, Vec<_>) = server.origins.iter().partition(|origin| passes_all(&origin.entry));

@@ -56,7 +56,7 @@ impl ClientAccess {
             || indexed().flat_map(|(index, server)| server.origins.iter().map(move |origin| (index, origin)));
         let of_origins = origins().map(|(_, origin)| ClientScope::of_origin(origin));
         // In a project that was imported before, what the client has elsewhere counts too.
-        let of_projects = own_profiles(discovery).map(|(scope, _)| scope).filter(|scope| scope.is_project);
+        let of_projects = own_profiles(discovery).into_keys().filter(|scope| scope.is_project);
         let scopes: BTreeSet<ClientScope> = of_origins.chain(of_projects).collect();
         let access = |scope: ClientScope| {
             let in_project: BTreeSet<&str> = origins()
@@ -143,7 +143,7 @@ fn name_exceptions(scope: ClientScope, server: &str, rules: Vec<&ClientRule>, no
     for rule in rules {
         let line = format!(
             "{}: {} is an exception that a list cannot have; what another rule refuses of {} stays refused",
-            scope.app.label(),
+            scope.app.label,
             rule.written,
             name(server)
         );
@@ -162,9 +162,10 @@ fn seen_elsewhere<'a>(
     existing: &Map<String, Value>,
 ) -> impl Iterator<Item = (usize, ToolRuleSet)> + 'a {
     let elsewhere = ClientScope { is_project: false, ..scope };
-    let is_user = |scope| own_profiles(discovery).find(|(user, _)| *user == scope);
-    let own = is_user(elsewhere).filter(|_| scope.is_project && is_user(scope).is_none());
-    let profile = own.map(|(_, own)| own.and_then(|own| Profile::read(existing.get(&own)?)));
+    let mut users = own_profiles(discovery);
+    let is_user = users.contains_key(&scope);
+    let own = users.remove(&elsewhere).filter(|_| scope.is_project && !is_user);
+    let profile = own.map(|own| own.and_then(|own| Profile::read(existing.get(&own)?)));
     let indexed = servers.iter().enumerate().filter(|(_, server)| server.is_known);
     indexed.filter_map(move |(index, server)| match profile.as_ref()? {
         None => Some((index, ToolRuleSet::default())),

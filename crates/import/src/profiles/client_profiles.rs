@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::access::{ClientAccess, UsedServer};
-use super::own_profiles::own_profiles;
+use super::own_profiles::{OwnProfiles, own_profiles};
 use super::{Profile, ProfileCandidate};
 use crate::clients::apps::ClientApp;
 use crate::files::change_record::EarlierUse;
@@ -34,9 +34,6 @@ pub(crate) struct ClientProfiles {
     /// What they cannot have.
     pub(crate) not_carried: Vec<String>,
 }
-
-/// The clients that use this program already, each with the profile that its entry names.
-type OwnProfiles = BTreeMap<ClientScope, Option<String>>;
 
 impl ClientProfiles {
     /// Returns the profile of a client. Without one, it sees every server.
@@ -85,7 +82,7 @@ impl ProfileInput<'_> {
         let read = |(name, value): (&String, &Value)| Some((name.clone(), Profile::read(value)?));
         let before: BTreeMap<String, Profile> = self.existing.iter().filter_map(read).collect();
         let mut profiles = ClientProfiles { all: before.clone(), ..ClientProfiles::default() };
-        let users: OwnProfiles = own_profiles(self.discovery).collect();
+        let users = own_profiles(self.discovery);
         for (scope, own) in &users {
             if let Some(own) = own {
                 self.keep_profile(*scope, own, &users, &mut profiles);
@@ -145,18 +142,17 @@ impl ProfileInput<'_> {
     }
 
     /// Returns the directory of the project in which a client is; `None` elsewhere.
-    pub(super) fn project_of(&self, scope: ClientScope) -> Option<&Path> {
+    fn project_of(&self, scope: ClientScope) -> Option<&Path> {
         self.discovery.project.as_deref().filter(|_| scope.is_project)
     }
 
     /// Returns whether this client does not see a server: it is one of other clients or projects, or was one when they
     /// were imported, or, in the project, it is one that the client does not see elsewhere or turns off there, or that
     /// the project's own server of that name replaces.
-    pub(crate) fn is_left_out(&self, client: &ClientAccess, index: usize) -> bool {
+    fn is_left_out(&self, client: &ClientAccess, index: usize) -> bool {
         let elsewhere = ClientScope { is_project: false, ..client.scope };
-        let elsewhere =
-            own_profiles(self.discovery).find(|(scope, _)| client.scope.is_project && *scope == elsewhere);
-        let elsewhere = elsewhere.and_then(|(_, profile)| Profile::read(self.existing.get(&profile?)?));
+        let elsewhere = own_profiles(self.discovery).remove(&elsewhere).filter(|_| client.scope.is_project);
+        let elsewhere = elsewhere.and_then(|profile| Profile::read(self.existing.get(&profile?)?));
         let server = &self.servers[index];
         let is_unseen = elsewhere.is_some_and(|profile| !profile.chooses(&server.name));
         let used = client.servers.get(&index).map(|used| used.is_on);
@@ -224,7 +220,7 @@ impl ProfileInput<'_> {
     }
 
     /// Returns the servers that other clients have and this one has not.
-    pub(crate) fn of_others(&self, client: &ClientAccess) -> Vec<&str> {
+    fn of_others(&self, client: &ClientAccess) -> Vec<&str> {
         let others = self.servers.iter().enumerate().filter(|(index, _)| self.is_left_out(client, *index));
         others.map(|(_, server)| server.name.as_str()).collect()
     }
@@ -351,7 +347,7 @@ impl ProfileInput<'_> {
 
     /// Returns a client that uses this program already, with the servers that servers.json has beside its own. It goes
     /// on to see them, but for those of projects.
-    pub(crate) fn with_known_servers(&self, scope: ClientScope) -> ClientAccess {
+    fn with_known_servers(&self, scope: ClientScope) -> ClientAccess {
         let found = self.clients.iter().find(|client| client.scope == scope).cloned();
         let mut client = found.unwrap_or_else(|| ClientAccess::new(scope, BTreeMap::new()));
         for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| server.is_known) {
@@ -383,6 +379,56 @@ impl ProfileInput<'_> {
         self.add_rules(&new, profile)
     }
 
+    /// Returns whether a server belongs to a project in which this client is not.
+    fn is_of_project(&self, scope: ClientScope, server: &PlannedServer) -> bool {
+        let had = &server.earlier_uses;
+        let is_users_own = server.is_known && had.is_empty();
+        let is_elsewhere = match scope.is_project {
+            true => server.origins.is_empty(),
+            false => server.origins.iter().all(|origin| origin.is_project),
+        };
+        is_elsewhere && !is_users_own && !had.iter().any(|had| had.counts_in(self.project_of(scope)))
+    }
+
+    /// Returns the servers of projects in which this client is not.
+    fn of_projects(&self, scope: ClientScope) -> Vec<&str> {
+        let servers = self.servers.iter().filter(|server| self.is_of_project(scope, server));
+        servers.map(|server| server.name.as_str()).collect()
+    }
+    /// Returns the clients with the number of servers that each has, if some have not all.
+    pub(crate) fn differing_clients(&self) -> Vec<String> {
+        let users = own_profiles(self.discovery);
+        let chooses = |own: &Option<String>, server: &str| {
+            let profile = own.as_ref().and_then(|own| Profile::read(self.existing.get(own)?));
+            profile.is_none_or(|profile| profile.chooses(server))
+        };
+        let users: Vec<(ClientAccess, &Option<String>)> =
+            users.iter().map(|(scope, own)| (self.with_known_servers(*scope), own)).collect();
+        let indexed = || self.servers.iter().enumerate();
+        let differs_from_new = |(client, own): &(ClientAccess, &Option<String>)| {
+            let new = indexed().filter(|(_, server)| !server.is_known && chooses(own, &server.name));
+            new.into_iter().any(|(index, _)| self.is_left_out(client, index))
+        };
+        let fresh = || {
+            let is_user = |client: &ClientAccess| users.iter().any(|(user, _)| user.scope == client.scope);
+            self.clients.iter().filter(move |client| !is_user(client))
+        };
+        let differs =
+            fresh().any(|client| !self.of_others(client).is_empty()) || users.iter().any(differs_from_new);
+        if !differs {
+            return Vec::new();
+        }
+        let has = |client: &ClientAccess, own: &Option<String>, index: usize, server: &PlannedServer| {
+            client.servers.get(&index).is_some_and(|used| used.is_on)
+                && (!server.is_known || chooses(own, &server.name))
+        };
+        let all =
+            fresh().map(|client| (client, &None)).chain(users.iter().map(|(client, own)| (client, *own)));
+        let count = |client: &ClientAccess, own: &Option<String>| {
+            indexed().filter(|(index, server)| has(client, own, *index, server)).count()
+        };
+        all.map(|(client, own)| format!("{} {}", client.scope.label(), count(client, own))).collect()
+    }
     fn describe_rules(&self, client: &ClientAccess, profiles: &mut ClientProfiles) {
         for (index, used) in client.servers.iter().filter(|(_, used)| used.is_on && !used.rules.is_empty()) {
             profiles.lines.push(format!("  {}: {}", name(&self.servers[*index].name), used.rules.describe()));

@@ -33,7 +33,7 @@ impl RuleReview<'_> {
         lost.extend(self.inputs_of_user());
         let mut general = Vec::new();
         for file in &self.discovery.rules {
-            let at = format!("{} ({})", file.app.label(), short_path(&file.path, self.env));
+            let at = format!("{} ({})", file.app.label, short_path(&file.path, self.env));
             let mut allowed = Vec::new();
             let mut policies = file.policies.clone();
             let mut denies_all = false;
@@ -48,7 +48,7 @@ impl RuleReview<'_> {
                 match rule.effect {
                     // A server for which it counts stays in the client's file.
                     _ if rule.agent.is_some() => {}
-                    ToolEffect::Allow if !matches!(file.app, ClientApp::Opencode | ClientApp::Codex) => {
+                    ToolEffect::Allow if !file.app.allow_lifts => {
                         if is_used && !is_policy {
                             allowed.push(rule.written.clone());
                         }
@@ -112,7 +112,7 @@ impl RuleReview<'_> {
             format!(
                 "{} passes your environment to its servers, but for what looks like a secret; dynamic-mcp passes \
                  them the variables that hold no secrets and are usual, so name others that they need in `inherit_env`",
-                ClientApp::Gemini.label()
+                ClientApp::Gemini.label
             )
         })
     }
@@ -148,7 +148,7 @@ impl RuleReview<'_> {
         (is_there && has_some).then(|| {
             format!(
                 "{} has policies in {}, which are not read; write what they deny of a server's tools into its `tools.deny`",
-                ClientApp::Gemini.label(),
+                ClientApp::Gemini.label,
                 short_path(&dir, self.env)
             )
         })
@@ -166,7 +166,7 @@ impl RuleReview<'_> {
             (!names.is_empty()).then(|| {
                 format!(
                     "{}: in {dir}, {} is off; import that project too, with --project={dir}",
-                    ClientApp::ClaudeCode.label(),
+                    ClientApp::ClaudeCode.label,
                     names.join(", ")
                 )
             })
@@ -192,7 +192,7 @@ impl RuleReview<'_> {
 
     /// Returns the client that the file's rules are for, if it uses this program already.
     fn user(&self, file: &RuleFile) -> Option<ClientScope> {
-        let users = own_profiles(self.discovery).map(|(scope, _)| scope);
+        let users = own_profiles(self.discovery).into_keys();
         users.filter(|scope| scope.app == file.app && (file.is_project || !scope.is_project)).max()
     }
 
@@ -219,7 +219,7 @@ impl RuleReview<'_> {
             ));
         }
         if named().next().is_none() {
-            return rule.names_servers(app).then(|| format!("it names no server that {} has", app.label()));
+            return rule.names_servers(app).then(|| format!("it names no server that {} has", app.label));
         }
         let missing = named().find(|server| !user.is_some_and(|user| self.holds(user, server, rule)))?;
         Some(format!(

@@ -170,7 +170,7 @@ pub(crate) fn rules_for<'r>(
     let mut incomplete = Vec::new();
     let mut rules: Vec<_> =
         rules.into_iter().filter(|rule| rule.agent.is_none() && rule.turns_off == TurnedOff::No).collect();
-    if matches!(app, ClientApp::ClaudeCode | ClientApp::Cursor) {
+    if app.denies_first {
         // There a denial of any file counts before a question of any other.
         rules.sort_by_key(|rule| rule.effect);
     }
@@ -179,7 +179,7 @@ pub(crate) fn rules_for<'r>(
         // The client itself denies, asks for, or allows all tools of dynamic-mcp by the same rule.
         let is_the_clients = rule.is_policy(app);
         // Without a question is not the same as only. Codex says so only of exceptions.
-        let lifts = rule.effect != ToolEffect::Allow || matches!(app, ClientApp::Opencode | ClientApp::Codex);
+        let lifts = rule.effect != ToolEffect::Allow || app.allow_lifts;
         if !globs.is_empty() && lifts && !is_the_clients && set.add(&globs, rule.effect) {
             incomplete.push(rule);
         }

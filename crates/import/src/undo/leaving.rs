@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::undone_settings::{ConfigContent, UndoneConfig};
 use crate::clients::apps::{ClientApp, HostOs, is_own_entry, short_path};
@@ -15,7 +15,7 @@ use crate::clients::translate::translate;
 use crate::clients::variables::EntryContext;
 use crate::files::edit::{ObjectEdit, edit};
 use crate::files::source::{read_text, servers_keys, understood, value_at};
-use crate::json::{into_members, members};
+use crate::json::{into_members, map_strings, members};
 use base::redact;
 use base::text::{self, joined, name};
 use config::env::Env;
@@ -40,7 +40,7 @@ pub(super) async fn after_undo(
     if apps.is_empty() {
         return out;
     }
-    out.line(format_args!("Restart {}.", joined(apps.iter().map(|app| app.label()))));
+    out.line(format_args!("Restart {}.", joined(apps.iter().map(|app| app.label))));
     let known = ClientServers::read(files, env);
     for config in configs {
         let content = match own_content(config) {
@@ -95,7 +95,7 @@ fn print_entries(
     }
     let keys = app.servers_path(&root);
     let Ok(text) = edit(path, "", &[ObjectEdit::set(keys, set)]) else { return };
-    out.line(format_args!("For {}, in {}:", app.label(), short_path(path, env)));
+    out.line(format_args!("For {}, in {}:", app.label, short_path(path, env)));
     let shown = redact::text(&text);
     out.lines("  ", &shown);
     if shown != text {
@@ -172,15 +172,6 @@ impl ClientServers {
 
 /// Returns the value with every string as it is always written. An empty list or object is none.
 fn plain(value: Option<&Value>) -> Option<Value> {
-    match value? {
-        Value::String(text) => Some(canonical(text).into()),
-        Value::Array(list) if list.is_empty() => None,
-        Value::Object(members) if members.is_empty() => None,
-        Value::Array(list) => list.iter().map(|value| plain(Some(value))).collect(),
-        Value::Object(members) => {
-            let members = members.iter().map(|(name, value)| Some((name.clone(), plain(Some(value))?)));
-            members.collect::<Option<Map<_, _>>>().map(Value::Object)
-        }
-        other => Some(other.clone()),
-    }
+    let value = value.filter(|value| **value != json!([]) && **value != json!({}))?;
+    Some(map_strings(value, &mut canonical))
 }

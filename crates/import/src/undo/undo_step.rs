@@ -38,21 +38,6 @@ pub(super) enum Undone {
     Unchanged,
 }
 
-/// What is not put back.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Leftover {
-    /// The whole file, which was removed since.
-    File,
-    /// An entry, and why.
-    Entry(String, String),
-    /// A comment of an entry.
-    Comment(String),
-    /// What else the file had before it was made again.
-    Content(Vec<String>),
-    /// Variables and other fields that the user wrote into our entry, and its name.
-    Variables(String, Vec<String>),
-}
-
 /// How a change will be taken back: the text that the file has and the one that it will have.
 #[derive(Debug, Default)]
 pub(super) struct UndoStep {
@@ -64,14 +49,12 @@ pub(super) struct UndoStep {
     pub then: Option<String>,
     /// What that does.
     pub outcome: Undone,
-    /// Our entries that are removed.
-    own: Vec<String>,
-    /// The entries that are put back.
-    back: Vec<String>,
-    /// What is not put back.
-    pub left: Vec<Leftover>,
-    /// What else there is to know.
-    pub notes: Vec<String>,
+    /// What is done in its places.
+    pub reversal: Reversal,
+    /// A line about each thing that is not put back.
+    pub left: Vec<String>,
+    /// Whether the file has other content where something would go that is not put back.
+    pub is_blocked: bool,
     /// What the record is afterwards; `None` if everything is back.
     pub rest: Option<ChangeRecord>,
     /// Directories that are removed if they are empty.
@@ -104,7 +87,8 @@ impl UndoStep {
         match (&step.now, old) {
             (None, None) => {}
             (None, Some(_)) => {
-                step.left.push(Leftover::File);
+                step.left.push("Not put back: its old content, because the file was removed.".to_owned());
+                step.is_blocked = true;
                 step.rest = Some(record.clone());
             }
             (Some(now), old) if record.left(now.as_bytes()) => {
@@ -137,17 +121,18 @@ impl UndoStep {
         let (root, old_root) = (content(now)?, content(old)?);
         let mut reversal = Reversal::default();
         record.places.iter().for_each(|place| reversal.add(place, &root, &old_root));
-        let Reversal { returning, own, back, left, notes, variables } = reversal;
-        (self.own, self.back, self.notes) = (own, back, notes);
-        let mut then = put_back(&record.file, now, old, &returning)?;
+        let Reversal { returning, own, left, variables, .. } = &reversal;
+        let mut then = put_back(&record.file, now, old, returning)?;
         let written = record.places.iter().filter_map(|place| place.own.clone());
-        let own: Vec<String> = self.own.iter().cloned().chain(written).collect();
-        let allowed = record.app().filter(|_| !self.own.is_empty());
-        let allowed = allowed.and_then(|app| disallow_own_entries(app, &root, &old_root, &own));
+        let all_own: Vec<String> = own.iter().cloned().chain(written).collect();
+        let allowed = record.app().filter(|_| !own.is_empty());
+        let allowed = allowed.and_then(|app| disallow_own_entries(app, &root, &old_root, &all_own));
         if let Some(allowed) = allowed {
             then = edit(&record.file, &then, &[allowed])?;
         }
         let content = other_content(record, &root, &old_root);
+        self.is_blocked = !left.is_empty() || !content.is_empty();
+        self.left.extend(left.iter().map(|(_, entry, reason)| not_put_back(&name(entry), reason)));
         let entries: Vec<_> = left.iter().map(|(keys, name, _)| (keys.clone(), name.clone())).collect();
         // Where nothing is back, the record stays whole: the file may become again as it was left.
         let count: usize = record.places.iter().map(|place| place.removed.len()).sum();
@@ -155,56 +140,61 @@ impl UndoStep {
         let rest = match is_untouched {
             true => record.clone(),
             false => {
-                let rest = record.remainder(&entries, content.clone(), &variables, now)?;
+                let rest = record.remainder(&entries, content.clone(), variables, now)?;
                 let lost = lost_comments(record, old, &then, rest.before.as_deref().unwrap_or_default());
-                self.left.extend(lost.iter().cloned().map(Leftover::Comment));
+                let line = |comment: &String| format!("Not put back: the comment {}", visible(comment));
+                self.left.extend(lost.iter().map(line));
                 ChangeRecord { comments: lost, ..rest }
             }
         };
-        self.left.splice(0..0, left.into_iter().map(|(_, name, reason)| Leftover::Entry(name, reason)));
         if !content.is_empty() {
-            self.left.push(Leftover::Content(content.iter().flat_map(OtherContent::paths).collect()));
+            let paths: Vec<_> = content.iter().flat_map(OtherContent::paths).collect();
+            self.left.push(not_put_back(&paths.join(", "), "the file was made again"));
         }
-        let variables = rest.own_variables.iter();
-        self.left.extend(variables.map(|own| Leftover::Variables(own.own.clone(), own.names.clone())));
+        for own in &rest.own_variables {
+            let names = joined(own.names.iter().map(|variable| visible(variable)));
+            self.left.push(format!("Not kept: {names}, which you wrote into {}.", name(&own.own)));
+        }
         self.rest = (!self.left.is_empty()).then_some(rest);
         self.outcome = if then == now { Undone::Unchanged } else { Undone::Reverted };
-        self.then = Some(then);
+        (self.then, self.reversal) = (Some(then), reversal);
         Ok(())
     }
 
-    /// Says what happens to the file.
-    pub(super) fn describe(&self, env: &Env) -> String {
+    /// Says what happens to the file, and asks whether that is wanted.
+    pub(super) fn texts(&self, env: &Env) -> (String, String) {
         let path = short_path(&self.file, env);
-        let own = joined(self.own.iter().map(|own| format!("`{}`", visible(own))));
-        let back = listed(&self.back);
-        match (&self.outcome, self.own.is_empty(), self.back.is_empty()) {
-            (Undone::Restored, ..) => format!("{path} gets its old content"),
-            (Undone::Removed, ..) => format!("{path} did not exist, and is removed"),
-            (Undone::Unchanged, ..) if self.now.is_none() => format!("{path} does not exist any more"),
-            (Undone::Unchanged, ..) if self.rest.is_none() => format!("{path} has everything back"),
-            (Undone::Unchanged, ..) => format!("{path} was changed since, and stays as it is"),
-            (Undone::Reverted, false, true) => format!("{path} was changed since: {own} is removed"),
-            (Undone::Reverted, false, false) => {
-                format!("{path} was changed since: {own} is removed, and {back} put back")
+        let Reversal { own, back, .. } = &self.reversal;
+        let has_changed = format!("{path} was changed since");
+        let changed = format!("{has_changed} the import.");
+        let quoted = joined(own.iter().map(|own| format!("`{}`", visible(own))));
+        let restore = format!("Restore the old content of {path}?");
+        let (own_names, back_names) = (listed(own), listed(back));
+        match (&self.outcome, own.is_empty(), back.is_empty()) {
+            (Undone::Restored, ..) => (format!("{path} gets its old content"), restore),
+            (Undone::Removed, ..) => (
+                format!("{path} did not exist, and is removed"),
+                format!("Remove {path}, which did not exist before the import?"),
+            ),
+            (Undone::Unchanged, ..) if self.now.is_none() => {
+                (format!("{path} does not exist any more"), restore)
             }
-            (Undone::Reverted, true, _) => format!("{path} was changed since: {back} put back"),
-        }
-    }
-
-    /// Returns the question whether that is wanted.
-    pub(super) fn question(&self, env: &Env) -> String {
-        let path = short_path(&self.file, env);
-        let changed = format!("{path} was changed since the import.");
-        let (own, back) = (listed(&self.own), listed(&self.back));
-        match (&self.outcome, self.own.is_empty(), self.back.is_empty()) {
-            (Undone::Removed, ..) => format!("Remove {path}, which did not exist before the import?"),
-            (Undone::Reverted, false, true) => format!("{changed} Remove {own} from it?"),
-            (Undone::Reverted, false, false) => {
-                format!("{changed} Remove {own} from it, and put back {back}?")
+            (Undone::Unchanged, ..) if self.rest.is_none() => {
+                (format!("{path} has everything back"), restore)
             }
-            (Undone::Reverted, true, _) => format!("{changed} Put back {back} in it?"),
-            (Undone::Restored | Undone::Unchanged, ..) => format!("Restore the old content of {path}?"),
+            (Undone::Unchanged, ..) => (format!("{has_changed}, and stays as it is"), restore),
+            (Undone::Reverted, false, true) => (
+                format!("{has_changed}: {quoted} is removed"),
+                format!("{changed} Remove {own_names} from it?"),
+            ),
+            (Undone::Reverted, false, false) => (
+                format!("{has_changed}: {quoted} is removed, and {back_names} put back"),
+                format!("{changed} Remove {own_names} from it, and put back {back_names}?"),
+            ),
+            (Undone::Reverted, true, _) => (
+                format!("{has_changed}: {back_names} put back"),
+                format!("{changed} Put back {back_names} in it?"),
+            ),
         }
     }
 
@@ -242,9 +232,13 @@ fn is_blank(text: &str) -> bool {
     rest.is_empty() || rest == "{}"
 }
 
+fn not_put_back(what: &str, reason: &str) -> String {
+    format!("Not put back: {what}, because {reason}.")
+}
+
 /// What is done in the places of a file.
-#[derive(Default)]
-struct Reversal {
+#[derive(Debug, Default)]
+pub(super) struct Reversal {
     returning: Vec<ReturningEntries>,
     /// Our entries that are removed for good.
     own: Vec<String>,
@@ -252,7 +246,8 @@ struct Reversal {
     back: Vec<String>,
     /// Entries that are not put back: the keys of the place, the name and the reason.
     left: Vec<(Vec<String>, String, String)>,
-    notes: Vec<String>,
+    /// What else there is to know.
+    pub notes: Vec<String>,
     /// Those that are removed with our entries.
     variables: Vec<OwnVariables>,
 }

@@ -91,7 +91,7 @@ impl UndoneConfig<'_> {
         origin.is_on &= !is_off(scope.app, &found.name, scope.is_project, of_client());
         let twin = merger.twin(&origin).ok();
         let of_name = |name: &str| merger.servers.iter().position(|server| server.name == name);
-        let own_name = format!("{}-{}", found.name, scope.app.id());
+        let own_name = format!("{}-{}", found.name, scope.app.id);
         let Some(index) = twin.or_else(|| of_name(&own_name)).or_else(|| of_name(&found.name)) else {
             let was_imported = [&found.name, &own_name].iter().any(|name| self.imported.contains(*name));
             let line = || {
