@@ -96,7 +96,7 @@ impl ProfileInstances {
             return true;
         }
         let span = match &profile {
-            Some(profile) => tracing::info_span!("profile", name = %profile),
+            Some(profile) => tracing::info_span!("profile", profile = %profile),
             None => Span::none(),
         };
         self.start_new(profile).instrument(span).await
