@@ -170,7 +170,7 @@ fn warden(env: &Env) -> Warden {
     }
     #[cfg(not(unix))]
     let _ = env;
-    Warden::new()
+    Warden::default()
 }
 
 /// Attaches to servers that other instances use as well. Only Linux has a host for them.

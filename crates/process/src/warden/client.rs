@@ -18,10 +18,11 @@ use tokio::process;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::handle::{ClientCommand, Exit, ProcessHandle, ProcessState, SpawnReply, SpawnReplyError};
+use super::handle::{ClientCommand, ProcessHandle, SpawnReply, SpawnReplyError};
 use super::owner_mark::{OwnerId, WARDEN_NAME};
 use super::protocol::{SpawnStep, VERSION, WardenEvent, WardenMessage, WardenRequest, next_frame};
 use crate::descriptors;
+use crate::process_state::{Exit, ProcessState};
 use crate::stop_timeouts::StopTimeouts;
 
 /// How long a warden process may take to exit, once its socket is closed, before it is killed: it ends its upstreams
@@ -85,7 +86,7 @@ impl WardenClient {
         let mut command = process::Command::new(program);
         let owner = OwnerId::of_process(std::process::id().cast_signed());
         // No environment, because each upstream gets its own. No directory of ours, because it may be unmounted.
-        command.arg0(WARDEN_NAME).args(args).arg(owner.warden_arg()).env_clear().current_dir("/");
+        command.arg0(WARDEN_NAME).args(args).arg(owner.var_value(0)).env_clear().current_dir("/");
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn()?;
         let client = Self {
@@ -213,7 +214,10 @@ impl WardenClient {
                     self.spawn_failed(id, step, Errno::from_raw(errno));
                 }
                 WardenEvent::Exited { id, status } => {
-                    let exit = Exit::from_status(status);
+                    let exit = match libc::WIFSIGNALED(status) {
+                        true => Exit::Signal(libc::WTERMSIG(status)),
+                        false => Exit::Code(libc::WEXITSTATUS(status)),
+                    };
                     self.update_state(id, |state| state.exit = Some(exit));
                 }
                 WardenEvent::Stopped { id, survivors } => self.stopped(id, survivors),

@@ -28,12 +28,13 @@ use tokio::time::Instant;
 
 use super::descendants::{self, Descendant, EMPTY_SCANS};
 use super::ipc::WardenSocket;
+use super::orphans::{OrphanScope, end_orphans};
 use super::owner_mark::OwnerId;
 use super::protocol::{SPAWN_DESCRIPTORS, VERSION, WardenEvent, WardenMessage, WardenRequest};
 use super::spawn::{SpawnContext, SpawnReport};
 use super::supervised::{PendingStop, SupervisedUpstream};
 use super::waiting::{WaitResult, from_now, wait_any, wait_for};
-use super::{orphans, setup, stopped_wardens};
+use super::{setup, stopped_wardens};
 use crate::ending_servers::EndingServers;
 use crate::held_process::HeldProcess;
 use crate::stop_timeouts::StopTimeouts;
@@ -144,10 +145,12 @@ impl Supervisor {
                     retired_warden.and_then(|pid| HeldProcess::open(pid.cast_signed()).ok());
                 if has_ending_file {
                     let [file] = self.socket.take_descriptors().ok_or(ShutdownReason::OwnerLost)?;
-                    self.ending = Some(EndingServers::from_file(File::from(file)));
+                    self.ending = Some(EndingServers(File::from(file)));
                 }
             }
-            (WardenRequest::EndOrphans(lost), Some(context)) => orphans::end_orphans(&context.owner, &lost),
+            (WardenRequest::EndOrphans(lost), Some(context)) => {
+                end_orphans(&context.owner, OrphanScope::Lost(&lost));
+            }
             (WardenRequest::Spawn { id, server, launch }, Some(context)) => {
                 let descriptors: [OwnedFd; SPAWN_DESCRIPTORS] =
                     self.socket.take_descriptors().ok_or(ShutdownReason::OwnerLost)?;
