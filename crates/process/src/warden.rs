@@ -48,7 +48,7 @@ pub use super::stop_timeouts::{StopTimeouts, exit_wait};
 use client::WardenClient;
 use handle::ClientCommand;
 use pool::{BothSilent, MAX_COMMANDS, WardenPool};
-use protocol::{MAX_FRAME_BYTES, WardenMessage, WardenRequest};
+use protocol::{MAX_FRAME_BYTES, WardenRequest, encode};
 use upstream_pipes::open_pipes;
 
 mod client;
@@ -216,7 +216,7 @@ impl Warden {
     ) -> Result<SpawnedProcess, SpawnAttemptError> {
         let reply_timeout = self.0.reply_timeout;
         let (commands, id) = self.0.commands_and_next_id()?;
-        let frame = WardenRequest::Spawn { id, server, launch: Cow::Borrowed(launch) }.encode();
+        let frame = encode(&WardenRequest::Spawn { id, server, launch: Cow::Borrowed(launch) });
         if frame.len() > MAX_FRAME_BYTES {
             // The error that execve(2) would return. The warden process must not see this frame: it takes it for
             // malformed and ends every upstream.
@@ -341,7 +341,7 @@ impl WardenInner {
         let inner = Arc::downgrade(self);
         tokio::spawn(async move {
             client
-                .run(([hello.encode(), end_orphans.encode()].concat(), ending_file), child, |orphaned_pids| {
+                .run(([encode(&hello), encode(&end_orphans)].concat(), ending_file), child, |orphaned_pids| {
                     if let Some(inner) = inner.upgrade() {
                         inner.end_orphans(orphaned_pids);
                     }

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::handle::{ClientCommand, ProcessHandle, SpawnReply, SpawnReplyError};
 use super::owner_mark::{OwnerId, WARDEN_NAME};
-use super::protocol::{SpawnStep, VERSION, WardenEvent, WardenMessage, WardenRequest, next_frame};
+use super::protocol::{FrameError, SpawnStep, WardenEvent, WardenRequest, decode, encode, next_frame};
 use crate::descriptors;
 use crate::process_state::{Exit, ProcessState};
 use crate::stop_timeouts::StopTimeouts;
@@ -37,6 +37,15 @@ enum Disconnect {
     Lost(io::Error),
     /// The warden process speaks another version of the protocol.
     VersionMismatch,
+}
+
+impl From<FrameError> for Disconnect {
+    fn from(error: FrameError) -> Self {
+        match error {
+            FrameError::OtherVersion => Self::VersionMismatch,
+            FrameError::Malformed => Self::Lost(io::Error::new(io::ErrorKind::InvalidData, error)),
+        }
+    }
 }
 
 /// The connection to one warden process.
@@ -192,7 +201,7 @@ impl WardenClient {
                 WardenRequest::Shutdown { timeouts }
             }
         };
-        descriptors::send(&self.socket, &request.encode(), &[]).await
+        descriptors::send(&self.socket, &encode(&request), &[]).await
     }
 
     /// Handles every whole frame that was received.
@@ -201,12 +210,8 @@ impl WardenClient {
     ///
     /// `Lost` if a frame is malformed, `VersionMismatch` if the warden process is of another version.
     fn handle_events(&mut self) -> Result<(), Disconnect> {
-        let malformed = |error| Disconnect::Lost(io::Error::new(io::ErrorKind::InvalidData, error));
-        while let Some(frame) = next_frame(&mut self.input).map_err(malformed)? {
-            match WardenEvent::decode(&frame).map_err(malformed)? {
-                WardenEvent::Hello { version } if version != VERSION => {
-                    return Err(Disconnect::VersionMismatch);
-                }
+        while let Some(frame) = next_frame(&mut self.input)? {
+            match decode(&frame)? {
                 WardenEvent::Hello { .. } => {}
                 WardenEvent::Forked { id, pid } => self.forked(id, pid),
                 WardenEvent::Spawned { id } => self.spawned(id),
