@@ -56,18 +56,14 @@ pub struct Client {
     /// The questions that are open to the user.
     pub questions: QuestionLimit,
     /// Gives the status page its data. `None`: this client has no page, whatever it declares.
-    reports: Option<Arc<dyn InstanceReports>>,
+    reports: Option<InstanceReports>,
     /// Tasks that the client created for a group, the latest last.
     tasks: Mutex<VecDeque<(String, GroupName)>>,
 }
 
 impl Client {
     /// Creates the client behind this peer. `reports` gives the status page its data; without it there is no page.
-    pub fn new(
-        peer: Arc<Peer>,
-        attribution: Attribution,
-        reports: Option<Arc<dyn InstanceReports>>,
-    ) -> Arc<Self> {
+    pub fn new(peer: Arc<Peer>, attribution: Attribution, reports: Option<InstanceReports>) -> Arc<Self> {
         Arc::new(Self {
             capabilities: ClientCapabilities::default(),
             notifications: Notifications::new(peer.clone()),
@@ -86,7 +82,7 @@ impl Client {
     }
 
     /// Returns what gives the status page its data, if this client has the page. Only this decides who has it.
-    pub(crate) fn status_reports(&self) -> Option<&Arc<dyn InstanceReports>> {
+    pub(crate) fn status_reports(&self) -> Option<&InstanceReports> {
         self.reports.as_ref().filter(|_| self.capabilities.shows_pages())
     }
 

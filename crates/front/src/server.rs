@@ -104,7 +104,7 @@ impl ClientSession {
         front_client: &FrontClient,
         peer: Arc<Peer>,
         options: SessionOptions,
-        reports: Option<Arc<dyn InstanceReports>>,
+        reports: Option<InstanceReports>,
     ) -> Self {
         let client = Client::new(peer.clone(), Attribution::new(&groups), reports);
         front_client.attach(client.clone());

@@ -3,13 +3,11 @@
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
+use std::sync::Arc;
 
-/// Gives the page its data.
-pub trait InstanceReports: Send + Sync {
-    /// Returns the report of `dynamic-mcp status --json`, restricted to this client. `own` is the status of this
-    /// instance. `with_others`: whether other instances are in it, as far as they use servers of this one.
-    fn report(&self, own: Value, with_others: bool) -> BoxFuture<'_, Value>;
-}
+/// Gives the page its data: the report of `dynamic-mcp status --json`, restricted to this client. It gets the status of
+/// this instance, and whether other instances are in the report, as far as they use servers of this one.
+pub type InstanceReports = Arc<dyn Fn(Value, bool) -> BoxFuture<'static, Value> + Send + Sync>;
 
 /// The page without data.
 pub const PAGE: &str = include_str!("status_page/page.html");

@@ -159,7 +159,7 @@ impl Dispatcher {
         {
             let with_others = name == own_tools::STATUS_DATA;
             let answer =
-                async move { Ok(status_app::call(&invocation.context, &*reports, with_others).await) };
+                async move { Ok(status_app::call(&invocation.context, &reports, with_others).await) };
             return Ok(Box::pin(answer));
         }
         Ok(match &*name {

@@ -15,12 +15,12 @@ use wire::protocol::PAGE_MIME_TYPE;
 use wire::{Raw, Reply};
 
 /// Answers a call of one of the tools. `with_others`: whether the result has the other instances of the user.
-pub(crate) async fn call(context: &RequestContext, reports: &dyn InstanceReports, with_others: bool) -> Raw {
+pub(crate) async fn call(context: &RequestContext, reports: &InstanceReports, with_others: bool) -> Raw {
     let session = &context.session;
     let (groups, flows) = (&session.groups, &session.login_flows);
     groups.check_approvals().await;
     let own = status::page_report(groups, flows).await;
-    let report = reports.report(own, with_others).await;
+    let report = reports(own, with_others).await;
     let text = match with_others {
         true => "The data of the status page.".to_owned(),
         false => status::for_reader(context, &groups.all()).text,
