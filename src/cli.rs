@@ -163,21 +163,17 @@ impl Cli {
             true => dirs::default_config_file(env).into_iter().collect(),
             false => named.clone().map(|(path, _)| path).collect(),
         };
+        let session = SessionOptions::default();
         InstanceOptions {
             files,
             names_files: !self.options.config.is_empty(),
             overrides: self.overrides(optional_files.collect()),
-            session: self.session_options(),
+            session: SessionOptions {
+                first_list_wait: self.options.first_list_wait.unwrap_or(session.first_list_wait),
+                latest_revision: self.options.max_revision.unwrap_or(session.latest_revision),
+            },
             cache_dir: if self.options.no_cache { None } else { dirs::cache_dir(env) },
             pins_dir: dirs::pins_dir(env),
-        }
-    }
-
-    fn session_options(&self) -> SessionOptions {
-        let default = SessionOptions::default();
-        SessionOptions {
-            first_list_wait: self.options.first_list_wait.unwrap_or(default.first_list_wait),
-            latest_revision: self.options.max_revision.unwrap_or(default.latest_revision),
         }
     }
 

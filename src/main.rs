@@ -7,7 +7,7 @@ use config::dirs::expand_home;
 use config::env::Env;
 use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
-use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, LogFormat, demo, servers};
+use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, LogFormat, demo, servers, shell};
 use import::ImportArgs;
 use instance::InstanceOptions;
 use instance::serve::{self, ServeOutcome};
@@ -139,11 +139,11 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
         CliCommand::Enable(args) => servers::change(ServerEdit::Enable, args, options, env),
         CliCommand::Disable(args) => servers::change(ServerEdit::Disable, args, options, env),
         CliCommand::Check(args) => cli::check::check(args, options, env).await,
-        CliCommand::Tools(args) => cli::shell::tools(args, options, env).await,
-        CliCommand::Search(args) => cli::shell::search(args, options, env).await,
-        CliCommand::Call(args) => cli::shell::call(args, options, env).await,
-        CliCommand::Resources(args) => cli::shell::resources(args, options, env).await,
-        CliCommand::Prompts(args) => cli::shell::prompts(args, options, env).await,
+        CliCommand::Tools(args) => shell::tools(args, options, env).await,
+        CliCommand::Search(args) => shell::search(args, options, env).await,
+        CliCommand::Call(args) => shell::call(args, options, env).await,
+        CliCommand::Resources(args) => shell::list(args, shell::RESOURCE_LISTS, options, env).await,
+        CliCommand::Prompts(args) => shell::list(args, shell::PROMPT_LISTS, options, env).await,
         CliCommand::Status(args) => cli::status::status(args, env).await,
         CliCommand::Logs(args) => cli::logs::logs(args, env).await,
         CliCommand::Reconnect(args) => cli::reconnect::reconnect(args, env).await,

@@ -10,7 +10,7 @@
 
 use super::config_files::{load_config, refuse_unknown};
 use super::small_set;
-use super::started::{START_TIMEOUT, start_servers};
+use super::started::{START_TIMEOUT, on_instance, wait_for_all};
 use super::usage;
 use clap::Args;
 use config::env::Env;
@@ -192,16 +192,17 @@ async fn start_all(
             Err(_) => None,
         });
     }
-    let Some(instance) = start_servers(config, options, env, process_env).await? else { return Ok(None) };
-    let groups = instance.groups.all();
-    let processes: LazyCell<ProcessTree> = LazyCell::new(ProcessTree::read);
-    let servers = groups.iter().zip(programs).map(|(group, runs)| checked(group, runs, &processes)).collect();
-    let small_set = match with_hint {
-        true => small_set::of(&instance).await,
-        false => None,
-    };
-    instance.close().await;
-    Ok(Some((servers, small_set)))
+    // The client may start us in another directory.
+    let files = options.files.iter().map(|file| env.cwd().join(file)).collect();
+    let options = InstanceOptions { files, ..options.clone() };
+    on_instance(config, &options, process_env, async |instance| {
+        wait_for_all(instance).await;
+        let processes: LazyCell<ProcessTree> = LazyCell::new(ProcessTree::read);
+        let groups = instance.groups.all().into_iter().zip(programs);
+        let servers = groups.map(|(group, runs)| checked(&group, runs, &processes)).collect();
+        (servers, if with_hint { small_set::of(instance).await } else { None })
+    })
+    .await
 }
 
 fn checked(group: &Upstream, runs: Option<String>, processes: &LazyCell<ProcessTree>) -> CheckedServer {

@@ -103,7 +103,7 @@ async fn find_account(
     let config = load_config(Overrides::default(), options, env)?;
     let group = GroupName::new(name);
     let server = find_server(&config, &group)?;
-    let secrets = SecretResolver::new(secret_keyring(env), Arc::new(env.clone()), Warden::new());
+    let secrets = SecretResolver::new(secret_keyring(env), Arc::new(env.clone()), Warden::default());
     let fetched = secrets.resolve(Arc::new(server.clone())).await;
     let server = fetched.map_err(|error| CommandError::new(EXIT_FAILURE, error.to_string()))?;
     let Endpoint::Http(http) = &server.endpoint else {

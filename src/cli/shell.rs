@@ -230,28 +230,18 @@ pub async fn call(args: &CallArgs, options: &InstanceOptions, env: &Env) -> anyh
 /// How arguments are written.
 const EXAMPLE: &str = "'{\"path\": \"notes.txt\"}'";
 
-/// Prints the resources and the templates of resources.
+/// The lists of `dynamic-mcp resources`.
+pub const RESOURCE_LISTS: &[Method] = &[Method::ResourcesList, Method::ResourceTemplatesList];
+/// The list of `dynamic-mcp prompts`.
+pub const PROMPT_LISTS: &[Method] = &[Method::PromptsList];
+
+/// Prints the entries of these lists.
 ///
 /// # Errors
 ///
 /// Fails if the config has no server that can be used, the instance cannot be started or does not answer, or stdout
 /// cannot be written.
-pub async fn resources(args: &ListArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
-    let kinds = [Method::ResourcesList, Method::ResourceTemplatesList];
-    list(args, &kinds, options, env).await
-}
-
-/// Prints the prompts.
-///
-/// # Errors
-///
-/// Fails if the config has no server that can be used, the instance cannot be started or does not answer, or stdout
-/// cannot be written.
-pub async fn prompts(args: &ListArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
-    list(args, &[Method::PromptsList], options, env).await
-}
-
-async fn list(
+pub async fn list(
     args: &ListArgs,
     methods: &[Method],
     options: &InstanceOptions,

@@ -2,7 +2,7 @@
 //! place.
 
 use super::config_files::load_config;
-use super::shell::forms::Forms;
+use super::started::on_instance;
 use base::text::CHARACTERS_PER_TOKEN;
 use config::env::Env;
 use config::{Mode, Overrides, SurfaceKind};
@@ -54,8 +54,6 @@ pub async fn hint_after_import(options: &InstanceOptions, env: &Env) -> anyhow::
     if config.settings.surface != SurfaceKind::Meta || config.servers.is_empty() {
         return Ok(());
     }
-    let instance = EmbeddedInstance::start(config, options, env.clone(), Forms::new().handler()).await?;
-    let hint = of(&instance).await;
-    instance.close().await;
+    let hint = on_instance(config, options, env.clone(), of).await?.flatten();
     hint.map_or(Ok(()), |hint| Ok(terminal::line(format_args!("note: {hint}"))?))
 }

@@ -1,6 +1,6 @@
-//! Starts the servers of a config for a command, and waits until each has answered or failed.
+//! The instance on which a command works, and the wait until all its servers have answered or failed.
 
-use super::shell::forms::Forms;
+use super::shell::forms;
 use base::text::{joined, name};
 use config::Config;
 use config::env::Env;
@@ -14,36 +14,31 @@ use upstream::{State, Upstream};
 /// How long all servers together may take. Their own limits are shorter, unless the config sets longer ones.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Starts the servers of a config, and waits until each is connected or has failed, but for `START_TIMEOUT` at most.
-/// `None`: a signal came, and they have ended.
+/// Does the work of a command on an instance of its own, until it is done or a signal comes, and closes the instance.
+/// Returns what the work returns; `None` if a signal came.
 ///
 /// # Errors
 ///
 /// Fails if the instance cannot be started.
-pub(super) async fn start_servers(
+pub(super) async fn on_instance<T>(
     config: Config,
     options: &InstanceOptions,
-    env: &Env,
-    process_env: Env,
-) -> anyhow::Result<Option<EmbeddedInstance>> {
-    // The client may start us in another directory.
-    let files = options.files.iter().map(|file| env.cwd().join(file)).collect();
-    let options = InstanceOptions { files, ..options.clone() };
-    let instance = EmbeddedInstance::start(config, &options, process_env, Forms::new().handler()).await?;
-    let is_done = tokio::select! {
-        () = wait_for_all(&instance) => true,
-        () = interrupted() => false,
+    env: Env,
+    work: impl AsyncFnOnce(&EmbeddedInstance) -> T,
+) -> anyhow::Result<Option<T>> {
+    let instance = EmbeddedInstance::start(config, options, env, forms::handler()).await?;
+    let outcome = tokio::select! {
+        outcome = work(&instance) => Some(outcome),
+        // Dropping the work cancels its requests.
+        () = interrupted() => None,
     };
-    if !is_done {
-        instance.close().await;
-        return Ok(None);
-    }
-    Ok(Some(instance))
+    instance.close().await;
+    Ok(outcome)
 }
 
 /// Waits until every server is connected or has failed, but for `START_TIMEOUT` at most. Shows on a terminal which are
 /// waited for.
-async fn wait_for_all(instance: &EmbeddedInstance) {
+pub(super) async fn wait_for_all(instance: &EmbeddedInstance) {
     let mut progress = ProgressLine::on_stderr();
     wait_for_groups(
         &instance.groups,

@@ -6,8 +6,12 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::future::Future;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -447,4 +451,18 @@ fn a_warden_process_that_does_not_work_is_an_error() {
         let error = newer.spawn(sh("true")).await.unwrap_err();
         assert!(error.source().unwrap().to_string().contains("another version"), "{error:?}");
     });
+}
+
+#[test]
+fn a_warden_process_tells_another_version_its_own() {
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let program = env!("CARGO_BIN_EXE_dynamic-mcp");
+    let mut warden = Command::new(program).arg(MODE_ARG).stdin(OwnedFd::from(theirs)).spawn().unwrap();
+    // This `Hello` says 99. Another message comes with it, as the one about orphans does.
+    ours.write_all(b"\x05\0\0\0\0\x63\0\0\0\x04\0\0\0\x01\x00\x00\x00").unwrap();
+    let mut answer = Vec::new();
+    ours.read_to_end(&mut answer).unwrap();
+    assert_eq!(answer[..5], [5, 0, 0, 0, 0], "{answer:?}");
+    assert!(answer.len() == 9 && answer[5] != 99, "{answer:?}");
+    assert!(warden.wait().unwrap().success());
 }

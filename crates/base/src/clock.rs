@@ -1,5 +1,6 @@
 //! The time for deadlines, the time of day for what is stored, and durations as people read them.
 
+use chrono::DateTime;
 use std::cell::Cell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -54,18 +55,8 @@ pub fn unix_time_s() -> u64 {
 
 /// Returns a time in seconds since 1970, as `2026-11-23 18:40 UTC`.
 pub fn utc_minute(unix_s: u64) -> String {
-    let (days, seconds) = (unix_s / 86_400, unix_s % 86_400);
-    // Years begin in March here, so that the leap day is their last one; 400 of them are 146,097 days.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute) = (seconds / 3_600, seconds / 60 % 60);
-    format!("{year}-{month:02}-{day_of_month:02} {hour:02}:{minute:02} UTC")
+    let time = i64::try_from(unix_s).ok().and_then(|unix_s| DateTime::from_timestamp(unix_s, 0));
+    time.unwrap_or(DateTime::UNIX_EPOCH).format("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 /// Formats how long something took, with two digits or the whole number of its unit: `1.5 ms`, `120 ms`, `7.2 s`, `75 s`.

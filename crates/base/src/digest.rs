@@ -4,9 +4,7 @@ use sha2::{Digest, Sha256};
 
 /// Returns the bytes as hex digits.
 pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| DIGITS[usize::from(digit)]).collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the first `length` bytes of the SHA-256 of several parts, as hex digits. The same bytes in other parts have

@@ -35,14 +35,19 @@ pub const MAX_CACHED_BYTES: u64 = 64 << 20;
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     let metadata = file.metadata()?;
-    match FileKind::of(&metadata) {
-        FileKind::Regular => read_to_limit(file, limit),
-        #[cfg(unix)]
-        FileKind::Fifo => fifo::read(file, limit.min(FIFO_BYTES)),
-        #[cfg(unix)]
-        FileKind::Null => Ok(Vec::new()),
-        kind => Err(io::Error::other(format!("{kind}, not a file"))),
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+        if metadata.file_type().is_fifo() {
+            return fifo::read(file, limit.min(FIFO_BYTES));
+        }
+        let null = Path::new("/dev/null").metadata();
+        if metadata.file_type().is_char_device() && null.is_ok_and(|null| null.rdev() == metadata.rdev()) {
+            return Ok(Vec::new());
+        }
     }
+    check_regular(&metadata, "a file")?;
+    read_to_limit(file, limit)
 }
 
 /// Reads a regular file of at most `limit` bytes. Opens nothing else: the writer of a FIFO waits until it is opened, and
@@ -52,15 +57,31 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 ///
 /// Fails if it is anything else, is too large, or cannot be read.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let check = |metadata: Metadata| match FileKind::of(&metadata) {
-        FileKind::Regular => Ok(()),
-        kind => Err(io::Error::other(format!("{kind}, not a regular file"))),
-    };
-    check(path.metadata()?)?;
+    check_regular(&path.metadata()?, "a regular file")?;
     let file = open(path)?;
     // The path may name another file by now.
-    check(file.metadata()?)?;
+    check_regular(&file.metadata()?, "a regular file")?;
     read_to_limit(file, limit)
+}
+
+/// Checks that this is a regular file.
+///
+/// # Errors
+///
+/// Fails if it is something else, which is not what is `wanted`.
+fn check_regular(metadata: &Metadata, wanted: &str) -> io::Result<()> {
+    #[cfg(unix)]
+    use std::os::unix::fs::FileTypeExt;
+    let kind = match metadata.file_type() {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_dir() => "directory",
+        #[cfg(unix)]
+        kind if kind.is_fifo() => "FIFO",
+        #[cfg(unix)]
+        kind if kind.is_socket() => "socket",
+        _ => "device",
+    };
+    Err(io::Error::other(format!("it is a {kind}, not {wanted}")))
 }
 
 /// Reads an open regular file of at most `limit` bytes.
@@ -90,64 +111,6 @@ fn open(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK | libc::O_NOCTTY);
     options.open(path)
-}
-
-/// What a path names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FileKind {
-    Regular,
-    Directory,
-    #[cfg(unix)]
-    Fifo,
-    #[cfg(unix)]
-    Socket,
-    /// `/dev/null`.
-    #[cfg(unix)]
-    Null,
-    Device,
-}
-
-impl FileKind {
-    fn of(metadata: &Metadata) -> Self {
-        let kind = metadata.file_type();
-        if kind.is_file() {
-            return Self::Regular;
-        }
-        if kind.is_dir() {
-            return Self::Directory;
-        }
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::{FileTypeExt, MetadataExt};
-            if kind.is_fifo() {
-                return Self::Fifo;
-            }
-            if kind.is_socket() {
-                return Self::Socket;
-            }
-            let null = Path::new("/dev/null").metadata();
-            if kind.is_char_device() && null.is_ok_and(|null| null.rdev() == metadata.rdev()) {
-                return Self::Null;
-            }
-        }
-        Self::Device
-    }
-}
-
-impl std::fmt::Display for FileKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Regular => "it is a regular file",
-            Self::Directory => "it is a directory",
-            #[cfg(unix)]
-            Self::Fifo => "it is a FIFO",
-            #[cfg(unix)]
-            Self::Socket => "it is a socket",
-            #[cfg(unix)]
-            Self::Null => "it is a device",
-            Self::Device => "it is a device",
-        })
-    }
 }
 
 #[cfg(unix)]

@@ -215,11 +215,11 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     tracing_subscriber::fmt::layer()
+        .json()
+        .with_current_span(false)
+        .map_event_format(json::VisibleJson)
         .with_writer(writer)
-        .with_ansi(false)
-        .fmt_fields(json::JsonFields)
         .log_internal_errors(false)
-        .event_format(json::JsonEvents)
 }
 
 /// Escapes what ends a line, controls a terminal or hides text.

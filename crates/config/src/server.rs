@@ -125,7 +125,7 @@ pub enum Endpoint {
 }
 
 /// A child process that speaks MCP on its stdin and stdout.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct StdioConfig {
     /// The program, as a name to find in `PATH` or as a path.
     pub command: String,

@@ -93,7 +93,7 @@ impl ClientSession {
         front_client: &FrontClient,
         peer: Arc<Peer>,
         options: SessionOptions,
-        reports: Option<Arc<dyn InstanceReports>>,
+        reports: Option<InstanceReports>,
     ) -> Self {
         let session = SessionState::new(&groups, reports);
         let instance = ServedInstance::new(groups.clone(), options, Some(session.subscription_order.clone()));

@@ -52,6 +52,8 @@ pub enum RemoteErrorKind {
     ConnectionLost,
 }
 
+use RemoteErrorKind as Kind;
+
 impl RemoteError {
     fn new(kind: RemoteErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), advice: None, retry_after: None }
@@ -112,15 +114,8 @@ impl RemoteError {
     /// that says what to do, and one of the server alone, stay.
     #[must_use]
     pub fn after_success(self, known: Option<String>) -> Self {
-        let is_servers_own = matches!(self.kind, RemoteErrorKind::Status(status) if status.is_server_error());
-        let is_vague = matches!(
-            self.kind,
-            RemoteErrorKind::Unreachable
-                | RemoteErrorKind::Status(_)
-                | RemoteErrorKind::InvalidResponse
-                | RemoteErrorKind::WrongAddress
-                | RemoteErrorKind::ConnectionLost
-        );
+        let is_servers_own = matches!(self.kind, Kind::Status(status) if status.is_server_error());
+        let is_vague = self.may_have_run() || self.kind == Kind::Unreachable;
         match !is_servers_own && (is_vague || self.advice.is_some()) {
             true => Self { advice: known, ..self },
             false => self,
@@ -130,10 +125,10 @@ impl RemoteError {
     /// Adds what the error may mean if it ends the handshake with the server at `url`.
     pub fn during_handshake(self, url: &Url) -> Self {
         let advice = match self.kind {
-            RemoteErrorKind::ConnectionLost if url.scheme() == "http" => {
+            Kind::ConnectionLost if url.scheme() == "http" => {
                 Some(format!("if the server speaks TLS, {}", advice::begin_with("https", url)))
             }
-            RemoteErrorKind::InvalidResponse => {
+            Kind::InvalidResponse => {
                 Some(format!("if \"url\" does not lead to MCP, {}", advice::other_path(url)))
             }
             _ => None,
@@ -144,51 +139,51 @@ impl RemoteError {
     /// The connection was lost before an answer was complete.
     pub fn connection_lost(reason: &str) -> Self {
         Self::new(
-            RemoteErrorKind::ConnectionLost,
+            Kind::ConnectionLost,
             format!("the connection broke before the answer was complete: {reason}"),
         )
     }
 
     /// The config has to change before a connection is possible.
     pub fn config(message: impl Into<String>) -> Self {
-        Self::new(RemoteErrorKind::Config, message)
+        Self::new(Kind::Config, message)
     }
 
     /// The server's response is not one that MCP allows.
     pub fn invalid_response(message: impl Into<String>) -> Self {
-        Self::new(RemoteErrorKind::InvalidResponse, message)
+        Self::new(Kind::InvalidResponse, message)
     }
 
     /// A user has to log in. `instruction` says how.
     pub fn login_needed(instruction: &str) -> Self {
-        Self::new(RemoteErrorKind::LoginNeeded, format!("login needed: {instruction}"))
+        Self::new(Kind::LoginNeeded, format!("login needed: {instruction}"))
     }
 
     /// A login is needed and cannot succeed until a user solves the problem that `reason` describes.
     pub fn login_failed(reason: &str) -> Self {
-        Self::new(RemoteErrorKind::LoginNeeded, format!("the login failed: {reason}"))
+        Self::new(Kind::LoginNeeded, format!("the login failed: {reason}"))
     }
 
     /// There is no connection: the message was not sent.
     pub fn unreachable(message: &str) -> Self {
-        Self::new(RemoteErrorKind::Unreachable, message)
+        Self::new(Kind::Unreachable, message)
     }
 
     /// The server has ended the session, or lost it.
     pub fn session_ended() -> Self {
-        Self::new(RemoteErrorKind::SessionEnded, "the server has ended the session")
+        Self::new(Kind::SessionEnded, "the server has ended the session")
     }
 
     /// The server no longer accepts the stateless revision that it was found to accept.
     pub fn revision_withdrawn() -> Self {
         let message = format!("the server no longer accepts protocol revision {STATELESS}");
-        Self::new(RemoteErrorKind::SessionEnded, message)
+        Self::new(Kind::SessionEnded, message)
     }
 
     /// The server answered with a redirect that is not followed. `target`: its `Location`, if it is a URL.
     pub fn redirected(target: Option<&Url>) -> Self {
         Self::new(
-            RemoteErrorKind::WrongAddress,
+            Kind::WrongAddress,
             match target {
                 Some(target) => format!(
                     "the server redirects to {}, which dynamic-mcp does not follow",
@@ -206,14 +201,14 @@ impl RemoteError {
     pub fn web_page(title: Option<&str>, url: &Url) -> Self {
         let title = title.map(|title| format!(" ({title})")).unwrap_or_default();
         let message = format!("the server answered with a web page{title} instead of MCP");
-        Self::new(RemoteErrorKind::WrongAddress, message).with_advice(Some(advice::other_path(url)))
+        Self::new(Kind::WrongAddress, message).with_advice(Some(advice::other_path(url)))
     }
 
     /// The server answered with a status that is not a success. `detail`: what its response says about it.
     pub fn status(status: StatusCode, detail: Option<&str>) -> Self {
         let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
         let message = format!("the server answered with HTTP {status}{detail}");
-        Self::new(RemoteErrorKind::Status(status), message)
+        Self::new(Kind::Status(status), message)
     }
 
     /// Adds what the server itself says about the error, unless the message has it already.
@@ -228,7 +223,7 @@ impl RemoteError {
 
     /// The message needs more rights than were granted. `instruction` says how to get them.
     pub fn insufficient_scope(status: StatusCode, instruction: &str) -> Self {
-        Self { kind: RemoteErrorKind::InsufficientScope, ..Self::status(status, Some(instruction)) }
+        Self { kind: Kind::InsufficientScope, ..Self::status(status, Some(instruction)) }
     }
 
     /// The server limits requests.
@@ -238,93 +233,75 @@ impl RemoteError {
             None => "it does not say when to retry".to_owned(),
         };
         let message = format!("the server accepts no requests at the moment (HTTP {status}); {when}");
-        Self { retry_after, ..Self::new(RemoteErrorKind::Busy, message) }
+        Self { retry_after, ..Self::new(Kind::Busy, message) }
     }
 
     /// The error in a few words that are all ours.
     pub fn brief(&self) -> Cow<'static, str> {
         let brief = match self.kind {
-            RemoteErrorKind::Config => "its address, certificate, headers or login have to be corrected",
-            RemoteErrorKind::Unreachable => "it cannot be reached",
-            RemoteErrorKind::LoginNeeded => "login needed",
-            RemoteErrorKind::InsufficientScope => "login with more permissions needed",
-            RemoteErrorKind::Busy => "it accepts no requests at the moment",
-            RemoteErrorKind::Status(status) => {
+            Kind::Config => "its address, certificate, headers or login have to be corrected",
+            Kind::Unreachable => "it cannot be reached",
+            Kind::LoginNeeded => "login needed",
+            Kind::InsufficientScope => "login with more permissions needed",
+            Kind::Busy => "it accepts no requests at the moment",
+            Kind::Status(status) => {
                 return format!("it answers with HTTP {}", status.as_u16()).into();
             }
-            RemoteErrorKind::InvalidResponse => "its answers are not MCP",
-            RemoteErrorKind::WrongAddress => "its address does not lead to MCP",
-            RemoteErrorKind::SessionEnded | RemoteErrorKind::ConnectionLost => "the connection breaks",
+            Kind::InvalidResponse => "its answers are not MCP",
+            Kind::WrongAddress => "its address does not lead to MCP",
+            Kind::SessionEnded | Kind::ConnectionLost => "the connection breaks",
         };
         brief.into()
     }
 
     /// Whether a person has to do something before a connection is possible.
     pub fn needs_person(&self) -> bool {
-        matches!(
-            self.kind,
-            RemoteErrorKind::Config | RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope
-        )
+        matches!(self.kind, Kind::Config | Kind::LoginNeeded | Kind::InsufficientScope)
     }
 
     /// Whether another attempt to connect would end in the same way until a person does something.
     pub fn is_final(&self) -> bool {
         let is_final = |status: StatusCode| matches!(status.as_u16(), 401 | 403 | 404 | 405 | 410);
         self.needs_person()
-            || self.kind == RemoteErrorKind::WrongAddress
-            || matches!(self.kind, RemoteErrorKind::Status(status) if is_final(status))
+            || self.kind == Kind::WrongAddress
+            || matches!(self.kind, Kind::Status(status) if is_final(status))
     }
 
     /// Whether nothing more can be sent on this connection.
     pub fn ends_connection(&self) -> bool {
-        matches!(
-            self.kind,
-            RemoteErrorKind::Config
-                | RemoteErrorKind::Unreachable
-                | RemoteErrorKind::LoginNeeded
-                | RemoteErrorKind::SessionEnded
-        )
+        matches!(self.kind, Kind::Config | Kind::Unreachable | Kind::LoginNeeded | Kind::SessionEnded)
     }
 
     /// Whether the server may have processed the message.
     pub fn may_have_run(&self) -> bool {
         matches!(
             self.kind,
-            RemoteErrorKind::Status(_)
-                | RemoteErrorKind::InvalidResponse
-                | RemoteErrorKind::WrongAddress
-                | RemoteErrorKind::ConnectionLost
+            Kind::Status(_) | Kind::InvalidResponse | Kind::WrongAddress | Kind::ConnectionLost
         )
     }
 
     /// What may help a single request that failed with this error.
     pub fn retry_hint(&self) -> RetryHint {
         match self.kind {
-            RemoteErrorKind::ConnectionLost
-            | RemoteErrorKind::SessionEnded
-            | RemoteErrorKind::Unreachable => RetryHint::Later,
-            RemoteErrorKind::Status(status) if status.is_server_error() => RetryHint::Later,
-            RemoteErrorKind::LoginNeeded | RemoteErrorKind::InsufficientScope => RetryHint::AfterLogin,
-            RemoteErrorKind::Config
-            | RemoteErrorKind::Busy
-            | RemoteErrorKind::InvalidResponse
-            | RemoteErrorKind::WrongAddress
-            | RemoteErrorKind::Status(_) => RetryHint::Never,
+            Kind::ConnectionLost | Kind::SessionEnded | Kind::Unreachable => RetryHint::Later,
+            Kind::Status(status) if status.is_server_error() => RetryHint::Later,
+            Kind::LoginNeeded | Kind::InsufficientScope => RetryHint::AfterLogin,
+            Kind::Config | Kind::Busy | Kind::InvalidResponse | Kind::WrongAddress | Kind::Status(_) => {
+                RetryHint::Never
+            }
         }
     }
 
     /// Whether the first request may have failed because the server speaks the other HTTP transport.
     pub fn may_mean_other_transport(&self) -> bool {
-        matches!(self.kind, RemoteErrorKind::Status(status) if is_of_other_transport(status))
+        matches!(self.kind, Kind::Status(status) if is_of_other_transport(status))
     }
 
     /// Whether `initialize` may have failed because the server is of the stateless era and does not know it.
     pub fn may_mean_stateless_era(&self) -> bool {
         matches!(
             self.kind,
-            RemoteErrorKind::Status(
-                StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED
-            )
+            Kind::Status(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
         )
     }
 }
@@ -343,8 +320,8 @@ pub fn is_of_other_transport(status: StatusCode) -> bool {
 impl From<ProxyError> for RemoteError {
     fn from(error: ProxyError) -> Self {
         let kind = match error {
-            ProxyError::CredentialsRejected { .. } => RemoteErrorKind::Config,
-            ProxyError::Unreachable { .. } => RemoteErrorKind::Unreachable,
+            ProxyError::CredentialsRejected { .. } => Kind::Config,
+            ProxyError::Unreachable { .. } => Kind::Unreachable,
         };
         Self::new(kind, error.to_string())
     }

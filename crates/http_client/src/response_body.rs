@@ -2,10 +2,15 @@
 
 use super::reqwest_error::root_cause;
 use base::text::{quoted, shorten};
+use bytes::Bytes;
+use futures_util::future::ready;
+use futures_util::{StreamExt, stream};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
+use sse_stream::SseByteStream;
+use std::pin::pin;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use wire::budget::Reservation;
 use wire::lines::BYTES_PER_TURN;
 use wire::peer::call_options::CallError;
@@ -95,37 +100,23 @@ pub async fn read_body(mut response: Response, limit: usize) -> Result<(Vec<u8>,
 
 /// Reads the body of an error response, or the data of its first event. Returns an empty body if that has more than
 /// `MAX_ERROR_BODY_BYTES`, does not arrive within `ERROR_BODY_TIMEOUT`, or cannot be read.
-pub async fn read_error_body(mut response: Response) -> Raw {
+pub async fn read_error_body(response: Response) -> Raw {
     if media_type(&response) != EVENT_STREAM {
         let body = timeout(ERROR_BODY_TIMEOUT, read_body(response, MAX_ERROR_BODY_BYTES)).await;
         return body.ok().and_then(Result::ok).map(|(body, _)| body.into()).unwrap_or_default();
     }
-    let mut body = Vec::new();
+    let mut left = MAX_ERROR_BODY_BYTES;
     // A server may leave the stream open.
-    let reading = async {
-        while first_event(&body).is_none()
-            && body.len() <= MAX_ERROR_BODY_BYTES
-            && let Ok(Some(chunk)) = response.chunk().await
-        {
-            body.extend_from_slice(&chunk);
-        }
-    };
-    drop(timeout(ERROR_BODY_TIMEOUT, reading).await);
+    let chunks = response.bytes_stream().take_until(sleep(ERROR_BODY_TIMEOUT)).take_while(|chunk| {
+        let rest = chunk.as_ref().ok().and_then(|chunk| left.checked_sub(chunk.len()));
+        left = rest.unwrap_or_default();
+        ready(rest.is_some())
+    });
     // The end of the stream may have cut off the line that ends the event.
-    body.extend_from_slice(b"\n\n");
-    first_event(&body).unwrap_or_default()
-}
-
-/// Returns the data of the first event of a stream, if that is complete.
-fn first_event(stream: &[u8]) -> Option<Raw> {
-    let mut data = Vec::<&str>::new();
-    for line in std::str::from_utf8(stream).ok()?.split_inclusive('\n') {
-        match line.strip_suffix('\n')?.trim_end_matches('\r') {
-            "" if !data.is_empty() => return Some(data.concat().into()),
-            line => data.extend(line.strip_prefix("data:").map(str::trim)),
-        }
-    }
-    None
+    let end = stream::once(ready(Ok(Bytes::from_static(b"\n\n"))));
+    let events = SseByteStream::new(chunks.chain(end));
+    let data = pin!(events.filter_map(|event| ready(event.ok().and_then(|event| event.data)))).next().await;
+    data.map(Raw::from).unwrap_or_default()
 }
 
 /// Returns what the body of an error response says, quoted and cut to `MAX_ERROR_MESSAGE_CHARS`. The body may be a

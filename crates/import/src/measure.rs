@@ -126,7 +126,8 @@ async fn measure_servers(
     // It neither writes nor uses what the user's own instances have learned.
     let options = InstanceOptions { cache_dir: None, pins_dir: None, ..options.clone() };
     let cache = Cache::open(None);
-    let Instance { groups, .. } = Instance::new(config, cache, &options, env.clone(), StartupInfo::default());
+    let (env, startup) = (Arc::new(env.clone()), StartupInfo::default());
+    let Instance { groups, .. }: Instance = Instance::new(config, cache, &options, env, startup, true);
     groups.start().await;
     wait_for_groups(&groups, START_TIMEOUT, is_starting, |all, _| {
         all.iter().filter(|group| !is_starting(group)).for_each(|group| {

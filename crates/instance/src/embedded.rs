@@ -71,7 +71,8 @@ impl EmbeddedInstance {
         env.vars.extend([nesting.var_for_servers()]);
         let cache = Cache::open(options.cache_dir.clone());
         let limit = config.settings.max_message_bytes;
-        let instance = Instance::new(config, cache, options, env, StartupInfo::default());
+        let startup = StartupInfo::default();
+        let instance: Instance = Instance::new(config, cache, options, Arc::new(env), startup, true);
         instance.prepare().await;
         let Instance { groups, client, logins, .. } = instance;
         let ((client_out, session_in), (session_out, client_in)) =

@@ -106,22 +106,9 @@ pub struct Instance<C = FrontClient> {
     pub env: Arc<Env>,
 }
 
-impl Instance {
-    /// Makes the parts for this config, with servers that other instances may use as well. Servers inherit `env`.
-    pub fn new(
-        config: Config,
-        cache: Cache,
-        options: &InstanceOptions,
-        env: Env,
-        startup: StartupInfo,
-    ) -> Self {
-        Self::of(config, cache, options, Arc::new(env), startup, true)
-    }
-}
-
 impl<C: Clients + Default + 'static> Instance<C> {
     /// Makes the parts for this config. Servers inherit `env`. `shares`: whether other instances may use the same servers.
-    pub(crate) fn of(
+    pub fn new(
         config: Config,
         cache: Cache,
         options: &InstanceOptions,
@@ -170,7 +157,7 @@ fn warden(env: &Env) -> Warden {
     }
     #[cfg(not(unix))]
     let _ = env;
-    Warden::new()
+    Warden::default()
 }
 
 /// Attaches to servers that other instances use as well. Only Linux has a host for them.

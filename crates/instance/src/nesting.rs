@@ -9,7 +9,6 @@ use base::digest;
 use base::text;
 use bytes::Bytes;
 use process::launch::ANCESTORS_VAR;
-use sha2::{Digest, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,13 +39,11 @@ impl Nesting {
     pub(crate) fn new(ancestors: Option<&OsStr>, files: &[PathBuf], cwd: &Path) -> Self {
         let ancestors = ancestors.unwrap_or_default().to_string_lossy();
         let ancestors = ancestors.split(':').filter(|hash| !hash.is_empty()).map(str::to_owned).collect();
-        let mut hash = Sha256::new();
-        for file in files {
+        let paths = files.iter().map(|file| {
             let path = cwd.join(file);
-            hash.update(path.canonicalize().unwrap_or(path).as_os_str().as_encoded_bytes());
-            hash.update([0]);
-        }
-        let own = digest::hex(&hash.finalize()[..8]);
+            path.canonicalize().unwrap_or(path).into_os_string().into_encoded_bytes()
+        });
+        let own = digest::of_parts(paths, 8);
         Self { own, ancestors, files: text::joined(files.iter().map(|file| text::path(file))) }
     }
 

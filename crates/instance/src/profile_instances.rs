@@ -96,7 +96,7 @@ impl ProfileInstances {
             return true;
         }
         let span = match &profile {
-            Some(profile) => tracing::info_span!("profile", name = %profile),
+            Some(profile) => tracing::info_span!("profile", profile = %profile),
             None => Span::none(),
         };
         self.start_new(profile).instrument(span).await
@@ -121,7 +121,7 @@ impl ProfileInstances {
         // Users of other machines cannot read the log.
         let (env, startup) = (self.env.clone(), StartupInfo::default());
         // Nobody else uses these servers, whatever `share` says: their users are others.
-        let instance = Instance::<RequestClients>::of(config, cache, &options, env, startup, false);
+        let instance = Instance::<RequestClients>::new(config, cache, &options, env, startup, false);
         instance.prepare().await;
         let Instance { groups, client, logins, env } = instance;
         let server = RequestServer::new(groups.clone(), client, options.session);

@@ -6,58 +6,43 @@ use base::{blocking, procfs};
 use config::env::Env;
 use front::session::requester::InstanceReports;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use process::processes::{self, ProcessTree};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long reading /proc may take. After that, the report has no instance.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The reports for the client of this instance.
-pub struct ClientReports {
-    env: Env,
-    files: Vec<PathBuf>,
-    started: Instant,
+/// Returns the reports for the client of this process, which reads these config files. It counts as started now.
+pub fn client_reports(files: &[PathBuf], env: &Env) -> InstanceReports {
+    let (this, env, started) = (InstanceStatus::of_process(files, env), env.clone(), Instant::now());
+    Arc::new(move |status, with_others| {
+        let own = InstanceStatus { up_s: started.elapsed().as_secs(), status, ..this.clone() };
+        let env = with_others.then(|| env.clone());
+        client_report(own, env).boxed()
+    })
 }
 
-impl ClientReports {
-    /// Creates the reports of this process, which reads these config files. It counts as started now.
-    pub fn new(files: &[PathBuf], env: &Env) -> Self {
-        Self { env: env.clone(), files: files.to_vec(), started: Instant::now() }
+/// Reports on the instance of a client, and with the environment `env` on others, as far as the client may see them.
+async fn client_report(own: InstanceStatus, env: Option<Env>) -> Value {
+    let pid = own.pid;
+    let mut instances = vec![own];
+    if let Some(env) = env {
+        // Without a directory for the endpoints, no other instance can be found.
+        let others = query::ask_all(&env).await.unwrap_or_default().answering;
+        let others = others.into_iter().map(|other| other.status).filter(|other| other.pid != pid);
+        let seen: Vec<_> = others.filter_map(|other| restricted(other, &instances[0])).collect();
+        instances.extend(seen);
     }
-}
-
-impl InstanceReports for ClientReports {
-    fn report(&self, own: Value, with_others: bool) -> BoxFuture<'_, Value> {
-        async move {
-            let own = InstanceStatus {
-                up_s: self.started.elapsed().as_secs(),
-                status: own,
-                ..InstanceStatus::of_process(&self.files, &self.env)
-            };
-            let pid = own.pid;
-            let mut instances = vec![own];
-            if with_others {
-                // Without a directory for the endpoints, no other instance can be found.
-                let others = query::ask_all(&self.env).await.unwrap_or_default().answering;
-                let others = others.into_iter().map(|other| other.status).filter(|other| other.pid != pid);
-                let seen = others.filter_map(|other| restricted(other, &instances[0]));
-                let seen: Vec<_> = seen.collect();
-                instances.extend(seen);
-            }
-            let mut report =
-                blocking::run(READ_TIMEOUT, move || report(&instances)).await.unwrap_or_default();
-            if let Some(own) = report["instances"].get_mut(0) {
-                own["isThis"] = json!(true);
-            }
-            report
-        }
-        .boxed()
+    let mut report = blocking::run(READ_TIMEOUT, move || report(&instances)).await.unwrap_or_default();
+    if let Some(own) = report["instances"].get_mut(0) {
+        own["isThis"] = json!(true);
     }
+    report
 }
 
 /// Returns what the client of the instance `own` may see of another instance: the servers that both have from the same

@@ -8,7 +8,7 @@
 use super::control::socket;
 use super::follow_config::follow_config;
 use super::nesting::{self, Nesting};
-use super::report::ClientReports;
+use super::report::client_reports;
 use super::signals::EndSignals;
 use super::{Instance, InstanceOptions, LOAD_TIMEOUT};
 use base::blocking;
@@ -84,7 +84,7 @@ pub async fn serve(
     }
     lines.set_limit(loaded.config.settings.max_message_bytes);
     let LoadedFiles { config, watcher, cache } = loaded;
-    let instance = Instance::new(config, cache, options, env, startup);
+    let instance = Instance::new(config, cache, options, Arc::new(env), startup, true);
     let outcome = run_session(instance, watcher, (lines, output, writer), signals, options).await?;
     Ok(match (outcome, wrong_profile) {
         (ServeOutcome::NoClient, Some(error)) => ServeOutcome::WrongProfile(error),
@@ -170,7 +170,7 @@ async fn run_session(
     }
     let Instance { groups, client, logins, env } = instance;
     let (peer, deadlines) = Peer::new(output.clone());
-    let reports = Arc::new(ClientReports::new(&options.files, &env));
+    let reports = client_reports(&options.files, &env);
     let session = ClientSession::new(groups.clone(), &client, peer, options.session, Some(reports));
     let closing = groups.clone();
     // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.

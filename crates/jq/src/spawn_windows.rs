@@ -5,7 +5,7 @@ use super::child;
 use super::exit::{JqExit, OUT_OF_MEMORY, TIMED_OUT};
 use super::limits::{CPU_TIME, MEMORY_BYTES};
 use process::own_program::own_program;
-use process::windows_jobs::JobExit;
+use process::warden::Exit;
 use process::windows_jobs::limited::{JobLimits, LimitedProcess};
 use std::io;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(super) async fn spawn() -> io::Result<(NamedPipeServer, NamedPipeServer, Lim
 /// Waits for the process to exit, without a limit. Never fails.
 pub(super) async fn exited(process: &mut LimitedProcess) -> io::Result<JqExit> {
     let exit = process.exited().await;
-    let JobExit::Code(code) = exit else { return Ok(JqExit::Failed(exit.to_string())) };
+    let Exit::Code(code) = exit else { return Ok(JqExit::Failed(exit.to_string())) };
     Ok(match code {
         TIMED_OUT => JqExit::TimedOut,
         // The quota of the job that a process can exceed without a failed allocation is its time.

@@ -15,7 +15,7 @@ use std::io;
 
 /// The file with the locks.
 #[derive(Debug)]
-pub struct EndingServers(File);
+pub struct EndingServers(pub(crate) File);
 
 impl EndingServers {
     /// Uses the file in the runtime directory, and creates it if it is missing.
@@ -25,16 +25,6 @@ impl EndingServers {
     /// Fails if the file cannot be opened or created.
     pub fn open(dir: &RuntimeDir) -> io::Result<Self> {
         dir.ending_file().map(Self)
-    }
-
-    /// Uses a file that another process has opened.
-    pub(crate) fn from_file(file: File) -> Self {
-        Self(file)
-    }
-
-    /// Returns the file, for the warden process.
-    pub(crate) fn file(&self) -> &File {
-        &self.0
     }
 
     /// Marks a server as one that this process ends. Only the warden process does this. Ignores errors: without the
@@ -62,7 +52,7 @@ fn lock(server: ServerId, kind: impl TryInto<libc::c_short>) -> libc::flock {
     libc::flock {
         l_type: kind.try_into().unwrap_or_default(),
         l_whence: libc::SEEK_SET.try_into().unwrap_or_default(),
-        l_start: server.number(),
+        l_start: server.0,
         l_len: 1,
         l_pid: 0,
     }
@@ -88,7 +78,7 @@ mod tests {
             cwd: "/".into(),
         };
         let [marked, unmarked, other] = ["/a", "/b", "/c"].map(|program| launch(program).server_id());
-        let ending = EndingServers::from_file(tempfile::tempfile().unwrap());
+        let ending = EndingServers(tempfile::tempfile().unwrap());
         let (mut reader, writer) = io::pipe().unwrap();
         // SAFETY: the child makes system calls only.
         let child = match unsafe { fork() }.unwrap() {

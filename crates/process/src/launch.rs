@@ -102,24 +102,20 @@ pub async fn find_broken<'s>(
     process_env: &Env,
 ) -> Vec<(GroupName, Arc<LaunchError>)> {
     // Whether a server can be started depends on nothing else of its entry, and many have the same command.
-    let mut named: HashMap<_, Vec<&GroupName>> = HashMap::new();
+    let mut named: HashMap<StdioConfig, Vec<&GroupName>> = HashMap::new();
     for (name, stdio) in servers {
-        let own_path = stdio.env.iter().find(|(name, _)| is_same_var(name, "PATH"));
-        let key = (
-            &stdio.command,
-            launcher_args::check(&stdio.command, &stdio.args).is_err().then_some(&stdio.args),
-        );
-        named.entry((key, &stdio.cwd, &stdio.inherit_env, own_path)).or_default().push(name);
+        let is_wrong = launcher_args::check(&stdio.command, &stdio.args).is_err();
+        let own_path = stdio.env.iter().filter(|(name, _)| is_same_var(name, "PATH"));
+        let searched = StdioConfig {
+            command: stdio.command.clone(),
+            args: if is_wrong { stdio.args.clone() } else { vec![SOME_ARGUMENT.to_owned()] },
+            env: own_path.map(|(name, path)| (name.clone(), path.clone())).collect(),
+            cwd: stdio.cwd.clone(),
+            inherit_env: stdio.inherit_env.clone(),
+        };
+        named.entry(searched).or_default().push(name);
     }
     let (searched, names): (Vec<_>, Vec<_>) = named.into_iter().unzip();
-    let searched = searched.into_iter().map(|((command, args), cwd, inherit_env, own_path)| StdioConfig {
-        command: command.clone(),
-        args: args.cloned().unwrap_or_else(|| vec![SOME_ARGUMENT.to_owned()]),
-        env: own_path.into_iter().map(|(name, path)| (name.clone(), path.clone())).collect(),
-        cwd: cwd.clone(),
-        inherit_env: inherit_env.clone(),
-    });
-    let searched: Vec<_> = searched.collect();
     let process_env = process_env.clone();
     let errors = blocking::run(CHECK_TIMEOUT, move || {
         let error = |stdio: &StdioConfig| {

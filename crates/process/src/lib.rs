@@ -4,9 +4,9 @@
 //!
 //! [`launch`] determines what to execute: the program, its arguments and its environment. The [`warden`] starts,
 //! signals and reaps every child process, and ends it however our own process ends; on Windows, `windows_jobs` does
-//! that, under the same names. [`child`] is a running server: its pipes and its end. [`stderr`] keeps the last lines
-//! that a process wrote to stderr, and [`server_log`] those of all processes of a group. [`secrets`] fetches the values
-//! that a server's config names, such as the output of a command.
+//! that, under the same names. [`child`] is a running server: its pipes and its end (`process_state`). [`stderr`]
+//! keeps the last lines that a process wrote to stderr, and [`server_log`] those of all processes of a group.
+//! [`secrets`] fetches the values that a server's config names, such as the output of a command.
 //!
 //! [`own_program`] runs this program in one of its other modes. [`processes`] reads the trees of the user's processes,
 //! to show their memory. `descriptors` closes and passes descriptors. `held_process` refers to a process by a pidfd, so
@@ -23,7 +23,7 @@
 //! ```no_run
 //! # async fn example(stdio: &config::StdioConfig, env: &config::env::Env) -> anyhow::Result<()> {
 //! let launch = process::launch::prepare(stdio, env, std::time::Duration::ZERO).await?;
-//! let server = process::warden::Warden::new().spawn(launch).await?;
+//! let server = process::warden::Warden::default().spawn(launch).await?;
 //! println!("{}", server.pid);
 //! # Ok(())
 //! # }
@@ -38,6 +38,7 @@ pub mod ending_servers;
 pub mod held_process;
 pub mod launch;
 pub mod own_program;
+mod process_state;
 pub mod processes;
 #[cfg(unix)]
 pub mod runtime_dir;
@@ -54,9 +55,9 @@ pub mod windows_jobs;
 /// Starts and ends processes on Windows.
 #[cfg(windows)]
 pub mod warden {
+    pub use super::process_state::Exit;
     pub use super::stop_timeouts::{StopTimeouts, exit_wait};
     pub use super::windows_jobs::{
-        JobError as SpawnError, JobExit as Exit, JobHandle as ProcessHandle, JobProcess as SpawnedProcess,
-        Jobs as Warden,
+        JobError as SpawnError, JobHandle as ProcessHandle, JobProcess as SpawnedProcess, Jobs as Warden,
     };
 }

@@ -33,23 +33,25 @@ impl ProcessTree {
 
     /// Returns the number of a process and its descendants. It is 1 for a process that is not there.
     pub fn count(&self, pid: u32) -> usize {
-        let children = self.children.get(&pid).into_iter().flatten();
-        1 + children.map(|child| self.count(*child)).sum::<usize>()
+        1 + self.descendants(pid).len()
     }
 
     /// Returns the proportional set size of a process and of its descendants, in bytes: a page that several processes
     /// use counts in parts. Of processes that cannot be read so exactly, only the pages of their own count. `None` if
     /// there is no such process.
     pub fn memory(&self, pid: u32) -> Option<u64> {
-        let mut total = process_memory(pid)?;
-        let mut open = vec![pid];
-        while let Some(parent) = open.pop() {
-            for child in self.children.get(&parent).into_iter().flatten() {
-                total += process_memory(*child).unwrap_or_default();
-                open.push(*child);
-            }
+        let own = process_memory(pid)?;
+        Some(own + self.descendants(pid).into_iter().filter_map(process_memory).sum::<u64>())
+    }
+
+    fn descendants(&self, pid: u32) -> Vec<u32> {
+        let (mut found, mut next) = (Vec::new(), Some(pid));
+        for at in 0.. {
+            let Some(parent) = next else { break };
+            found.extend(self.children.get(&parent).into_iter().flatten());
+            next = found.get(at).copied();
         }
-        Some(total)
+        found
     }
 }
 

@@ -5,32 +5,28 @@ use base::digest;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 
-/// Tells whether two launches start the same server, in any process of the user. Holds no secret.
+/// Tells whether two launches start the same server, in any process of the user. Not negative. Holds no secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerId(i64);
-
-impl ServerId {
-    /// Returns it as a number that is not negative.
-    #[cfg(unix)]
-    pub(crate) fn number(self) -> i64 {
-        self.0
-    }
-}
+pub struct ServerId(pub(crate) i64);
 
 impl Launch {
     /// Returns the id of the server: equal for the same program, arguments, working directory and environment. Our own
     /// variables do not count, because they differ between instances.
     pub fn server_id(&self) -> ServerId {
-        let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(OWN_VAR_PREFIX.as_bytes());
-        let mut env: Vec<_> = self.env.iter().filter(|(name, _)| !is_own(name)).collect();
+        let digits = self.digest(|name| name.as_encoded_bytes().starts_with(OWN_VAR_PREFIX.as_bytes()), 8);
+        // 60 bits.
+        ServerId(i64::from_str_radix(&digits[1..], 16).unwrap_or_default())
+    }
+
+    /// Returns a hash of what is executed, without the variables that are `left_out`, as `2 * length` hex digits.
+    pub(crate) fn digest(&self, left_out: impl Fn(&OsStr) -> bool, length: usize) -> String {
+        let mut env: Vec<_> = self.env.iter().filter(|(name, _)| !left_out(name)).collect();
         env.sort();
         let count = self.args.len().to_string();
         let fixed = [self.program.as_os_str(), self.cwd.as_os_str(), OsStr::new(&count)];
         let variables = env.iter().flat_map(|(name, value)| [name.as_os_str(), value.as_os_str()]);
         let parts = fixed.into_iter().chain(self.args.iter().map(AsRef::as_ref)).chain(variables);
-        let digits = digest::of_parts(parts.map(OsStr::as_encoded_bytes), 8);
-        // 60 bits.
-        ServerId(i64::from_str_radix(&digits[1..], 16).unwrap_or_default())
+        digest::of_parts(parts.map(OsStr::as_encoded_bytes), length)
     }
 }
 

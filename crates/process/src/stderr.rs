@@ -6,7 +6,6 @@
 use super::server_log::ServerLog;
 use base::redact;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +13,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info};
-
-/// Bytes of text that are kept; more than any stack trace.
-const MAX_TAIL_BYTES: usize = 64 << 10;
 
 /// Bytes of a line that are kept. A longer line is data, not a message.
 const MAX_LINE_BYTES: usize = 8 << 10;
@@ -34,11 +30,10 @@ impl StderrTail {
     /// kept, and no more than 64 KiB in all. Without the secrets in them.
     pub fn last_lines(&self, lines: usize) -> String {
         let buffer = self.0.lock();
-        let partial = sanitize(&buffer.partial);
-        let all = buffer.lines.iter().map(String::as_str).chain((!partial.is_empty()).then_some(&*partial));
-        let skipped = all.clone().count().saturating_sub(lines);
+        let mut all = buffer.lines.after(None).lines;
+        all.extend(Some(sanitize(&buffer.partial)).filter(|partial| !partial.is_empty()));
         // Errors show them.
-        redact::text(&all.skip(skipped).collect::<Vec<_>>().join("\n"))
+        redact::text(&all[all.len().saturating_sub(lines)..].join("\n"))
     }
 
     /// Reads `stderr` to its end and keeps its last lines, also in `kept`, which outlives the process. Logs each line
@@ -79,9 +74,7 @@ impl StderrTail {
 #[derive(Default)]
 struct LineBuffer {
     /// Sanitized lines without their line endings.
-    lines: VecDeque<String>,
-    /// The bytes of `lines`, each counted with a line ending.
-    size: usize,
+    lines: ServerLog,
     /// The raw bytes of the line that is not ended yet, at most [`MAX_LINE_BYTES`].
     partial: Vec<u8>,
 }
@@ -110,12 +103,7 @@ impl LineBuffer {
         if line.trim().is_empty() {
             return None;
         }
-        self.size += line.len() + 1;
-        self.lines.push_back(line.clone());
-        while self.size > MAX_TAIL_BYTES {
-            let Some(oldest) = self.lines.pop_front() else { break };
-            self.size -= oldest.len() + 1;
-        }
+        self.lines.push(line.clone());
         Some(line)
     }
 }

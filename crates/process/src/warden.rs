@@ -48,7 +48,7 @@ pub use super::stop_timeouts::{StopTimeouts, exit_wait};
 use client::WardenClient;
 use handle::ClientCommand;
 use pool::{BothSilent, MAX_COMMANDS, WardenPool};
-use protocol::{MAX_FRAME_BYTES, WardenMessage, WardenRequest};
+use protocol::{MAX_FRAME_BYTES, WardenRequest, encode};
 use upstream_pipes::open_pipes;
 
 mod client;
@@ -66,7 +66,6 @@ mod orphans;
 mod owner_mark;
 mod pool;
 mod protocol;
-#[cfg(target_os = "linux")]
 mod rlimit_mark;
 mod setup;
 mod shutdown;
@@ -78,21 +77,8 @@ mod supervisor;
 mod upstream_pipes;
 mod waiting;
 
-/// Other systems have no such limit, or no way to read another process's limit.
-#[cfg(not(target_os = "linux"))]
-mod rlimit_mark {
-    pub(super) fn encode(_owner_pid: i32, _id: u64) -> u64 {
-        0
-    }
-
-    pub(super) fn read(_pid: i32) -> Option<(i32, u64)> {
-        None
-    }
-
-    pub(super) fn set(_value: u64) {}
-}
-
-pub use handle::{Exit, ProcessHandle};
+pub use super::process_state::Exit;
+pub use handle::ProcessHandle;
 pub use spawn_error::SpawnError;
 pub use supervisor::run;
 
@@ -143,17 +129,13 @@ struct WardenInner {
 }
 
 impl Default for Warden {
+    /// Uses our own program. No server waits for its predecessor.
     fn default() -> Self {
-        Self::new()
+        Self::with_program(own_program(), vec![MODE_ARG.into()])
     }
 }
 
 impl Warden {
-    /// Uses our own program. No server waits for its predecessor.
-    pub fn new() -> Self {
-        Self::with_program(own_program(), vec![MODE_ARG.into()])
-    }
-
     /// Uses our own program. Servers wait for predecessors that `ending` knows.
     pub fn with_ending_servers(ending: EndingServers) -> Self {
         Self::of(own_program(), vec![MODE_ARG.into()], REPLY_TIMEOUT, Some(ending))
@@ -161,15 +143,11 @@ impl Warden {
 
     /// Uses `program` with `args`. For tests, which are another program than ours.
     pub fn with_program(program: PathBuf, args: Vec<OsString>) -> Self {
-        Self::with_reply_timeout(program, args, REPLY_TIMEOUT)
+        Self::of(program, args, REPLY_TIMEOUT, None)
     }
 
     /// Creates a warden whose processes may be silent for `reply_timeout`. An exec may take as long.
-    pub fn with_reply_timeout(program: PathBuf, args: Vec<OsString>, reply_timeout: Duration) -> Self {
-        Self::of(program, args, reply_timeout, None)
-    }
-
-    fn of(
+    pub fn of(
         program: PathBuf,
         args: Vec<OsString>,
         reply_timeout: Duration,
@@ -238,7 +216,7 @@ impl Warden {
     ) -> Result<SpawnedProcess, SpawnAttemptError> {
         let reply_timeout = self.0.reply_timeout;
         let (commands, id) = self.0.commands_and_next_id()?;
-        let frame = WardenRequest::Spawn { id, server, launch: Cow::Borrowed(launch) }.encode();
+        let frame = encode(&WardenRequest::Spawn { id, server, launch: Cow::Borrowed(launch) });
         if frame.len() > MAX_FRAME_BYTES {
             // The error that execve(2) would return. The warden process must not see this frame: it takes it for
             // malformed and ends every upstream.
@@ -347,7 +325,7 @@ impl WardenInner {
         pool: &mut WardenPool,
         orphaned_pids: Vec<u32>,
     ) -> io::Result<mpsc::Sender<ClientCommand>> {
-        let ending_file = self.ending.as_ref().map(|ending| ending.file().as_fd().try_clone_to_owned());
+        let ending_file = self.ending.as_ref().map(|ending| ending.0.as_fd().try_clone_to_owned());
         let ending_file = ending_file.transpose()?;
         let (commands, receiver) = mpsc::channel(MAX_COMMANDS);
         let (client, child) = WardenClient::start(&self.program, &self.args, receiver, commands.downgrade())?;
@@ -363,7 +341,7 @@ impl WardenInner {
         let inner = Arc::downgrade(self);
         tokio::spawn(async move {
             client
-                .run(([hello.encode(), end_orphans.encode()].concat(), ending_file), child, |orphaned_pids| {
+                .run(([encode(&hello), encode(&end_orphans)].concat(), ending_file), child, |orphaned_pids| {
                     if let Some(inner) = inner.upgrade() {
                         inner.end_orphans(orphaned_pids);
                     }

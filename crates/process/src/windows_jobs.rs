@@ -18,12 +18,12 @@
 //! There is no SIGTERM: a stop waits until the processes have ended because their stdin is closed, and then terminates
 //! the job.
 
-use super::launch::{Launch, windows_command};
+use super::launch::Launch;
+use super::process_state::{Exit, ProcessState};
 use super::server_id::ServerId;
 use super::stop_timeouts::StopTimeouts;
 use parking_lot::Mutex;
 use pipes::StdioPipes;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,17 +68,8 @@ pub struct Jobs(Arc<Mutex<RunningJobs>>);
 #[derive(Debug, Default)]
 struct RunningJobs {
     /// The upstreams that run, and some that have ended.
-    jobs: Vec<(mpsc::WeakSender<StopTimeouts>, watch::Receiver<JobState>)>,
+    jobs: Vec<(mpsc::WeakSender<StopTimeouts>, watch::Receiver<ProcessState>)>,
     is_shut_down: bool,
-}
-
-/// What is known of an upstream process.
-#[derive(Clone, Copy, Debug, Default)]
-struct JobState {
-    /// How its first process ended.
-    exit: Option<JobExit>,
-    /// Whether its stop has finished.
-    is_stopped: bool,
 }
 
 /// Why an upstream was not started.
@@ -104,11 +95,6 @@ pub enum JobError {
 }
 
 impl Jobs {
-    /// Creates it without any upstream.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Starts an upstream.
     ///
     /// # Errors
@@ -130,17 +116,14 @@ impl Jobs {
         if self.0.lock().is_shut_down {
             return Err(JobError::ShuttingDown);
         }
-        let failed = |error| JobError::Start { path: launch.program.clone(), error };
-        let system_dir = sys::system_directory().map_err(failed)?;
-        let line = windows_command::command_line(&launch.program, &launch.args, &system_dir)
-            .map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
         let StdioPipes { stdin, stdout, stderr, of_child } = pipes::open().await.map_err(JobError::Pipe)?;
         let job = JobObject::new().map_err(JobError::Job)?;
-        let process = sys::start(&job, &line, &launch, &of_child).map_err(failed)?;
+        let process = sys::start(&job, &launch, &of_child)
+            .map_err(|error| JobError::Start { path: launch.program.clone(), error })?;
         drop(of_child);
         let pid = process.pid();
         let (stop, stops) = mpsc::channel(MAX_STOPS);
-        let (state, states) = watch::channel(JobState::default());
+        let (state, states) = watch::channel(ProcessState::default());
         tokio::spawn(JobSupervisor { job, process, state, stops }.run());
         let mut running = self.0.lock();
         running.jobs.retain(|(_, state)| !state.borrow().is_stopped);
@@ -181,16 +164,15 @@ impl Jobs {
 #[derive(Debug)]
 pub struct JobHandle {
     /// Whether the process runs.
-    state: watch::Receiver<JobState>,
+    state: watch::Receiver<ProcessState>,
     /// Stops it. The supervisor notices when it is dropped.
     stop: mpsc::Sender<StopTimeouts>,
 }
 
 impl JobHandle {
     /// Waits for the process to exit, however long that takes. Cancel-safe, and can be called again.
-    pub async fn exited(&self) -> JobExit {
-        let exited = self.state.clone().wait_for(|state| state.exit.is_some()).await.map(|state| state.exit);
-        exited.ok().flatten().unwrap_or(JobExit::Unknown)
+    pub async fn exited(&self) -> Exit {
+        ProcessState::exit(&self.state).await
     }
 
     /// Ends the process and every process that it started.
@@ -205,31 +187,11 @@ impl JobHandle {
     }
 }
 
-/// How an upstream process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobExit {
-    /// It exited with this code.
-    Code(i32),
-    /// The system does not tell.
-    Unknown,
-}
-
-impl fmt::Display for JobExit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            // A status of the system, such as 0xC0000005 for an access violation.
-            Self::Code(code) if code < -1 => write!(f, "exited with code {code:#010X}"),
-            Self::Code(code) => write!(f, "exited with code {code}"),
-            Self::Unknown => f.write_str("ended"),
-        }
-    }
-}
-
 /// The task of one upstream.
 struct JobSupervisor {
     job: JobObject,
     process: StartedProcess,
-    state: watch::Sender<JobState>,
+    state: watch::Sender<ProcessState>,
     /// Each is a stop; the end is that the handle was dropped.
     stops: mpsc::Receiver<StopTimeouts>,
 }
@@ -240,14 +202,14 @@ impl JobSupervisor {
         let timeouts = tokio::select! {
             stop = self.stops.recv() => stop,
             exit = self.process.exited() => {
-                self.state.send_modify(|state| state.exit = Some(exit.map_or(JobExit::Unknown, JobExit::Code)));
+                self.state.send_modify(|state| state.exit = Some(exit.map_or(Exit::Unknown, Exit::Code)));
                 self.stops.recv().await
             }
         };
         self.stop(timeouts.unwrap_or(StopTimeouts::FAST)).await;
         if self.state.borrow().exit.is_none() {
             let exit = timeout(TERMINATE_TIMEOUT, self.process.exited()).await.ok().flatten();
-            self.state.send_modify(|state| state.exit = Some(exit.map_or(JobExit::Unknown, JobExit::Code)));
+            self.state.send_modify(|state| state.exit = Some(exit.map_or(Exit::Unknown, Exit::Code)));
         }
         self.state.send_modify(|state| state.is_stopped = true);
     }

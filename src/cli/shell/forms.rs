@@ -18,60 +18,43 @@ use wire::{Reply, Request, error_object};
 /// How long a person may take for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Who is asked. Clones ask the same person, one question at a time.
-#[derive(Clone)]
-pub(in crate::cli) struct Forms {
-    /// Whether there is a person at a terminal.
-    has_terminal: bool,
-    /// The turn to ask.
-    turn: Arc<Semaphore>,
+/// Returns what answers the requests of a session to its client: the person at the terminal of this process, if it has
+/// one. One question is asked at a time.
+pub(in crate::cli) fn handler() -> QuestionHandler {
+    let has_terminal = io::stdin().is_terminal() && terminal::is_stderr_shown();
+    let turn = Arc::new(Semaphore::new(1));
+    Arc::new(move |request| {
+        let turn = Some(turn.clone()).filter(|_| has_terminal);
+        Box::pin(async move { answer(&request, turn.as_deref()).await })
+    })
 }
 
-impl Forms {
-    /// The person at the terminal of this process, if it has one.
-    pub(in crate::cli) fn new() -> Self {
-        let has_terminal = io::stdin().is_terminal() && terminal::is_stderr_shown();
-        Self { has_terminal, turn: Arc::new(Semaphore::new(1)) }
-    }
-
-    /// Returns what answers the requests of a session to its client.
-    pub(in crate::cli) fn handler(self) -> QuestionHandler {
-        Arc::new(move |request| {
-            let forms = self.clone();
-            Box::pin(async move { forms.answer(&request).await })
-        })
-    }
-
-    async fn answer(&self, request: &Request) -> Option<Reply> {
-        let params: Option<Value> =
-            request.params.as_ref().and_then(|params| serde_json::from_slice(params).ok());
-        let params = params.filter(|_| request.method.known() == Some(Method::ElicitationCreate))?;
-        Some(match self.ask(&params).await {
-            Some(answer) => Ok(answer.to_string().into()),
-            None => {
-                terminal::message("there is a question, and nobody to answer it; run it at a terminal");
-                Err(error_object(code::INTERNAL_ERROR, "there is no terminal to ask", None))
-            }
-        })
-    }
-
-    /// Asks what an elicitation wants to know, when earlier questions are answered. Returns its result: `cancel` if the
-    /// terminal is closed or nobody answers within `ANSWER_TIMEOUT`. `None` if there is no terminal to ask at, or if it
-    /// is not a form.
-    async fn ask(&self, params: &Value) -> Option<Value> {
-        let is_form = params["mode"].as_str().is_none_or(|mode| mode == "form");
-        if !self.has_terminal || !is_form {
-            return None;
+async fn answer(request: &Request, turn: Option<&Semaphore>) -> Option<Reply> {
+    let params: Option<Value> =
+        request.params.as_ref().and_then(|params| serde_json::from_slice(params).ok());
+    let params = params.filter(|_| request.method.known() == Some(Method::ElicitationCreate))?;
+    Some(match ask(&params, turn).await {
+        Some(answer) => Ok(answer.to_string().into()),
+        None => {
+            terminal::message("there is a question, and nobody to answer it; run it at a terminal");
+            Err(error_object(code::INTERNAL_ERROR, "there is no terminal to ask", None))
         }
-        let _turn = self.turn.acquire().await.ok()?;
-        let (message, schema) = (question(params), params["requestedSchema"].clone());
-        let asked = blocking::run(ANSWER_TIMEOUT, move || ask_form(&message, &schema, &mut ask_line)).await;
-        match asked {
-            Ok(Ok(Some(content))) => Some(json!({ "action": "accept", "content": content })),
-            Ok(Ok(None)) => Some(json!({ "action": "decline" })),
-            // The terminal was closed.
-            Ok(Err(_)) | Err(_) => Some(json!({ "action": "cancel" })),
-        }
+    })
+}
+
+/// Asks what an elicitation wants to know, when earlier questions are answered. Returns its result: `cancel` if the
+/// terminal is closed or nobody answers within `ANSWER_TIMEOUT`. `None` if there is no terminal to ask at, which has no
+/// `turn`, or if it is not a form.
+async fn ask(params: &Value, turn: Option<&Semaphore>) -> Option<Value> {
+    let is_form = params["mode"].as_str().is_none_or(|mode| mode == "form");
+    let _turn = turn.filter(|_| is_form)?.acquire().await.ok()?;
+    let (message, schema) = (question(params), params["requestedSchema"].clone());
+    let asked = blocking::run(ANSWER_TIMEOUT, move || ask_form(&message, &schema, &mut ask_line)).await;
+    match asked {
+        Ok(Ok(Some(content))) => Some(json!({ "action": "accept", "content": content })),
+        Ok(Ok(None)) => Some(json!({ "action": "decline" })),
+        // The terminal was closed.
+        Ok(Err(_)) | Err(_) => Some(json!({ "action": "cancel" })),
     }
 }
 

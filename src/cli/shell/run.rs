@@ -1,14 +1,13 @@
 //! Runs a command on an instance of its own.
 
-use super::forms::Forms;
 use super::print::Printout;
 use crate::cli::config_files::load_config;
+use crate::cli::started::on_instance;
 use base::text::{joined, name};
 use config::env::Env;
 use config::{Config, GroupName, Overrides};
 use instance::InstanceOptions;
 use instance::embedded::{EmbeddedInstance, wait_for_groups};
-use instance::signals::interrupted;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,14 +90,7 @@ pub(super) async fn run(
     command: impl AsyncFnOnce(&EmbeddedInstance) -> anyhow::Result<Printout>,
 ) -> anyhow::Result<ExitCode> {
     let config = load(overrides, group, options, env)?;
-    let instance = EmbeddedInstance::start(config, options, env.clone(), Forms::new().handler()).await?;
-    let outcome = tokio::select! {
-        outcome = command(&instance) => Some(outcome),
-        // Dropping the command cancels its requests.
-        () = interrupted() => None,
-    };
-    instance.close().await;
-    match outcome {
+    match on_instance(config, options, env.clone(), command).await? {
         Some(printout) => Ok(ExitCode::from(printout?.print()?)),
         None => Ok(ExitCode::from(EXIT_INTERRUPTED)),
     }

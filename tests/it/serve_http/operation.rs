@@ -192,9 +192,9 @@ fn the_log_is_json_with_the_request_that_each_line_belongs_to() {
     served.proxy.wait_for_log("answered");
     let log = served.proxy.log();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(lines.iter().all(|line| line["time"].is_string() && line["level"].is_string()), "{log}");
-    let answered = lines.iter().find(|line| line["message"] == "answered").unwrap();
-    assert!(answered["status"] == "200" && answered["ms"].is_string(), "{answered}");
+    assert!(lines.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string()), "{log}");
+    let answered = lines.iter().find(|line| line["fields"]["message"] == "answered").unwrap();
+    assert!(answered["fields"]["status"] == 200 && answered["fields"]["ms"].is_string(), "{answered}");
     let span = &answered["spans"][0];
     assert_eq!((&span["name"], &span["method"]), (&json!("request"), &json!("tools/call")), "{answered}");
     assert_eq!((&span["principal"], &span["tool"]), (&json!("anyone"), &json!("echo")), "{answered}");

@@ -183,7 +183,7 @@ fn status_and_the_log_know_the_instance_of_each_profile() {
     assert_eq!(instances[0]["pid"], instances[1]["pid"]);
     let log = served.proxy.log();
     for name in ["all", "only_g"] {
-        let is_named = |line: &str| line.contains("is ready") && line.contains(&format!("name={name}"));
+        let is_named = |line: &str| line.contains("is ready") && line.contains(&format!("profile={name}"));
         assert!(log.lines().any(is_named), "{name}: {log}");
     }
 }

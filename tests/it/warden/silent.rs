@@ -22,7 +22,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// A test that uses this runs alone: a second warden ends whatever else has the mark of the test process in the end.
 fn impatient_warden() -> Warden {
     let program = env!("CARGO_BIN_EXE_dynamic-mcp").into();
-    Warden::with_reply_timeout(program, vec![MODE_ARG.into()], REPLY_TIMEOUT)
+    Warden::of(program, vec![MODE_ARG.into()], REPLY_TIMEOUT, None)
 }
 
 /// A program whose exec hangs until this is dropped, for up to 45 s: whoever opens a leased file waits for the holder

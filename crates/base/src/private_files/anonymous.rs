@@ -1,12 +1,9 @@
 //! Files without a name.
 
-use super::{PrivateFileError, TEMPORARY, private_dir, remove_stale_temporaries};
-#[cfg(unix)]
-use std::fs;
+use super::{PrivateFileError, private_dir};
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 
 /// A file of ours without a name: no process can open it by a path, and it is gone with its last handle, however the
 /// process ends.
@@ -25,60 +22,12 @@ impl AnonymousFile {
     /// Fails if the file cannot be made or written, or its directory cannot be trusted.
     pub fn write(dir: &Path, content: &[u8]) -> Result<Self, PrivateFileError> {
         private_dir(dir)?;
-        remove_stale_temporaries(dir);
         let failed = |error| PrivateFileError::io(dir, error);
-        let mut file = Self::open(dir).map_err(failed)?;
+        let mut file = tempfile::tempfile_in(dir).map_err(failed)?;
+        #[cfg(unix)]
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).map_err(failed)?;
         file.write_all(content).map_err(failed)?;
         Ok(Self { file, bytes: content.len() })
-    }
-
-    /// Opens a new file that has no name, or loses it at once.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the file cannot be made, or its name cannot be removed.
-    #[cfg(unix)]
-    fn open(dir: &Path) -> io::Result<File> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let mut options = File::options();
-        options.read(true).write(true).mode(0o600);
-        #[cfg(target_os = "linux")]
-        if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE).open(dir) {
-            return Ok(file);
-        }
-        // Not every file system has files without a name.
-        let path = Self::temporary_path(dir);
-        // An earlier process with our pid may have left one.
-        fs::remove_file(&path).ok();
-        let file = options.create_new(true).custom_flags(libc::O_NOFOLLOW).open(&path)?;
-        fs::remove_file(&path)?;
-        Ok(file)
-    }
-
-    /// Opens a new file that the system removes when it is closed.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the file cannot be made.
-    #[cfg(windows)]
-    fn open(dir: &Path) -> io::Result<File> {
-        use std::os::windows::fs::OpenOptionsExt;
-        /// FILE_FLAG_DELETE_ON_CLOSE and FILE_ATTRIBUTE_TEMPORARY (CreateFileW).
-        const DELETE_ON_CLOSE: u32 = 0x0400_0000 | 0x0100;
-        File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .share_mode(0)
-            .custom_flags(DELETE_ON_CLOSE)
-            .open(Self::temporary_path(dir))
-    }
-
-    /// Returns a path in a directory that this process has not used.
-    fn temporary_path(dir: &Path) -> PathBuf {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        dir.join(format!("{}.{number}.{TEMPORARY}", std::process::id()))
     }
 
     /// Returns the content. Blocks.
@@ -110,6 +59,7 @@ impl AnonymousFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

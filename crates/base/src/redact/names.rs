@@ -1,7 +1,5 @@
 //! What the name of a variable, header, option or member says about its value.
 
-use std::sync::LazyLock;
-
 /// What a name says about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameKind {
@@ -19,51 +17,32 @@ pub(super) enum NameKind {
     Plain,
 }
 
-/// A list of words.
-pub(super) type Words = LazyLock<Vec<&'static str>>;
-
 /// Words for passwords.
-static PASSWORDS: Words = LazyLock::new(|| words("password passwd passphrase passcode pass pwd pw"));
+const PASSWORDS: &str = "password passwd passphrase passcode pass pwd pw";
 /// Words for other secrets. A word that ends with one, such as `authtoken`, is one too.
-static SECRETS: Words =
-    LazyLock::new(|| words("token secret credential cred bearer authorization cookie pat mnemonic jwt"));
+const SECRETS: &str = "token secret credential cred bearer authorization cookie pat mnemonic jwt";
 /// Words whose value may be a secret.
-static PERHAPS: Words = LazyLock::new(|| words("key session private sig signature salt auth"));
+const PERHAPS: &str = "key session private sig signature salt auth";
 /// Words of quantities: `MAX_TOKENS`.
-static QUANTITIES: Words = LazyLock::new(|| {
-    words(
-        "max min maximum minimum limit count budget size length len ttl timeout expiry expire expiration \
-    lifetime interval window quota rate num number total usage per cost price age retry retries public \
-    no",
-    )
-});
+const QUANTITIES: &str = "max min maximum minimum limit count budget size length len ttl timeout expiry \
+    expire expiration lifetime interval window quota rate num number total usage per cost price age retry \
+    retries public no";
 /// Words at the end of a name whose value is about a secret and is none.
-static ABOUT: Words = LazyLock::new(|| {
-    words(
-        "file filename name path url uri user username var type kind mode method header prefix suffix format \
-    algorithm alg dir directory env scheme provider store storage endpoint host port server strategy \
-    enabled disabled required issuer audience scope backend field column flow location version domain \
-    region status label description profile manager service vault source policy role ref rotation helper \
-    realm style consent broker plugin command check validation support cache ring",
-    )
-});
+const ABOUT: &str = "file filename name path url uri user username var type kind mode method header prefix \
+    suffix format algorithm alg dir directory env scheme provider store storage endpoint host port server \
+    strategy enabled disabled required issuer audience scope backend field column flow location version \
+    domain region status label description profile manager service vault source policy role ref rotation \
+    helper realm style consent broker plugin command check validation support cache ring";
 /// Words before `key` that make it no secret: `SORT_KEY`.
-static OTHER_KEYS: Words = LazyLock::new(|| {
-    words(
-        "sort partition primary foreign cache object map group hot short shortcut registry index lookup row \
-    hash range translation message event routing order idempotency dict json composite unique config \
-    property metadata modifier leader arrow project issue feature context label dedupe sorting by",
-    )
-});
+const OTHER_KEYS: &str = "sort partition primary foreign cache object map group hot short shortcut \
+    registry index lookup row hash range translation message event routing order idempotency dict json \
+    composite unique config property metadata modifier leader arrow project issue feature context label \
+    dedupe sorting by";
 /// Words that end with `key` and are no secrets.
-static NO_KEYS: Words =
-    LazyLock::new(|| words("monkey donkey turkey hockey jockey whiskey mickey hotkey lackey"));
+const NO_KEYS: &str = "monkey donkey turkey hockey jockey whiskey mickey hotkey lackey";
 /// Words at the end of a name that say which one of several it is.
-static WHICH: Words = LazyLock::new(|| {
-    words(
-        "prod production dev development staging stage test main secondary new old default live value local",
-    )
-});
+const WHICH: &str = "prod production dev development staging stage test main secondary new old default \
+    live value local";
 /// Options whose value is a user and a password.
 const LOGINS: &[&str] = &["u", "user", "auth", "basic auth", "proxy user", "http auth", "http user"];
 /// The longest name that is looked at, in bytes.
@@ -101,12 +80,12 @@ pub(super) fn kind(name: &str) -> NameKind {
     }
     let mut words: Vec<&str> =
         words.iter().map(|word| singular(word)).filter(|word| !word.is_empty()).collect();
-    while words.len() > 1 && words.last().is_some_and(|word| WHICH.contains(word)) {
+    while words.len() > 1 && words.last().is_some_and(|word| is_in(WHICH, word)) {
         words.pop();
     }
     let Some(last) = words.last() else { return NameKind::Plain };
     let is_id = matches!(*last, "id" | "uuid" | "guid" | "sid");
-    if words.iter().any(|word| QUANTITIES.contains(word)) || ABOUT.contains(last) {
+    if words.iter().any(|word| is_in(QUANTITIES, word)) || is_in(ABOUT, last) {
         return NameKind::Plain;
     }
     if is_id {
@@ -115,7 +94,7 @@ pub(super) fn kind(name: &str) -> NameKind {
     let before = words.len().checked_sub(2).map(|at| words[at]);
     match kind_of_word(last) {
         NameKind::Perhaps if *last == "key" => match before {
-            Some(before) if OTHER_KEYS.contains(&before) => NameKind::Plain,
+            Some(before) if is_in(OTHER_KEYS, before) => NameKind::Plain,
             Some(_) => NameKind::Secret,
             // A member of this name may be the key of anything, an option is not.
             None if name.starts_with('-') => NameKind::Secret,
@@ -129,14 +108,15 @@ pub(super) fn kind(name: &str) -> NameKind {
 }
 
 fn kind_of_word(word: &str) -> NameKind {
-    let ends = |known: &[&str]| known.iter().any(|known| known.len() > 4 && word.ends_with(known));
-    if PASSWORDS.contains(&word) || ends(&PASSWORDS) || word.ends_with("pwd") {
+    let is_or_ends =
+        |list: &str| list.split(' ').any(|known| word == known || known.len() > 4 && word.ends_with(known));
+    if is_or_ends(PASSWORDS) || word.ends_with("pwd") {
         NameKind::Password
-    } else if SECRETS.contains(&word) || ends(&SECRETS) {
+    } else if is_or_ends(SECRETS) {
         NameKind::Secret
-    } else if PERHAPS.contains(&word) {
+    } else if is_in(PERHAPS, word) {
         NameKind::Perhaps
-    } else if word.len() > 4 && word.ends_with("key") && !NO_KEYS.contains(&word) {
+    } else if word.len() > 4 && word.ends_with("key") && !is_in(NO_KEYS, word) {
         NameKind::Secret
     } else {
         NameKind::Plain
@@ -152,7 +132,7 @@ fn singular(word: &str) -> &str {
     }
 }
 
-/// Returns the words of a list, which stand between spaces.
-pub(super) fn words(list: &'static str) -> Vec<&'static str> {
-    list.split(' ').collect()
+/// Returns whether a word is in a list of words, which stand between spaces.
+pub(super) fn is_in(list: &str, word: &str) -> bool {
+    list.split(' ').any(|known| known == word)
 }

@@ -1,7 +1,6 @@
 //! What the shape of a value says: references, paths, ordinary words, and what looks random.
 
-use super::names::{NameKind, Words, names_secret, words};
-use std::sync::LazyLock;
+use super::names::{NameKind, is_in, names_secret};
 
 /// How much of a value is looked at, in bytes.
 pub(super) const HEAD: usize = 512;
@@ -11,36 +10,26 @@ const MIN_RANDOM: usize = 20;
 const MIN_CHANGES: usize = 28;
 
 /// How tokens of well-known services begin. No other words do.
-static PREFIXES: Words = LazyLock::new(|| {
-    words(
-        "AIza AKIA ASIA ATATT ATCTT CFPAT- EAAA GOCSPX- LS0tLS1CRUdJTi PMAK- SG. apify_api_ ctx7sk- dapi \
-    dckr_pat_ dop_v1_ doo_v1_ eyJ figd_ gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ glpat- glrt- gsk_ lin_api_ \
-    lin_oauth_ nfp_ ntn_ nvapi- pcsk_ phx_ pk_live_ pplx- pypi- rk_live_ rk_test_ sbp_ shpat_ shpss_ \
-    sk_live_ sk_test_ sntrys_ sntryu_ tskey- tvly- whsec_ xapp- xoxa- xoxb- xoxe- xoxp- xoxs- ya29.",
-    )
-});
+const PREFIXES: &str = "AIza AKIA ASIA ATATT ATCTT CFPAT- EAAA GOCSPX- LS0tLS1CRUdJTi PMAK- SG. apify_api_ \
+    ctx7sk- dapi dckr_pat_ dop_v1_ doo_v1_ eyJ figd_ gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ glpat- glrt- \
+    gsk_ lin_api_ lin_oauth_ nfp_ ntn_ nvapi- pcsk_ phx_ pk_live_ pplx- pypi- rk_live_ rk_test_ sbp_ \
+    shpat_ shpss_ sk_live_ sk_test_ sntrys_ sntryu_ tskey- tvly- whsec_ xapp- xoxa- xoxb- xoxe- xoxp- \
+    xoxs- ya29.";
 /// How tokens and other words begin.
-static COMMON_PREFIXES: Words =
-    LazyLock::new(|| words("fc- hf_ key- npm_ pk- r8_ re_ secret_ sk- sk_ xai- token_ api- api_"));
+const COMMON_PREFIXES: &str = "fc- hf_ key- npm_ pk- r8_ re_ secret_ sk- sk_ xai- token_ api- api_";
 /// Values that say something about a secret, and are none. Some begin a sentence of an error.
-static ORDINARY: Words = LazyLock::new(|| {
-    words(
-        "always any anonymous api-key api_key apikey basic bearer cannot cookie could default digest empty \
-    enabled env environment error expected expired failed field file header http inline invalid jwt \
-    kerberos keychain keyring missing mtls must never ntlm oauth oauth2 oidc optional pkce please \
-    provided query rejected required saml should string that this unauthorized unknown unset value with",
-    )
-});
+const ORDINARY: &str = "always any anonymous api-key api_key apikey basic bearer cannot cookie could \
+    default digest empty enabled env environment error expected expired failed field file header http \
+    inline invalid jwt kerberos keychain keyring missing mtls must never ntlm oauth oauth2 oidc optional \
+    pkce please provided query rejected required saml should string that this unauthorized unknown unset \
+    value with";
 /// Values that switch something, or stand for no value.
-static SWITCHES: Words = LazyLock::new(|| {
-    words("auto disabled false n nil no none null off on prompt stdin true undefined y yes")
-});
+const SWITCHES: &str = "auto disabled false n nil no none null off on prompt stdin true undefined y yes";
 /// The ends of the names of files that have secrets.
-static FILE_ENDS: Words = LazyLock::new(|| {
-    words(".cer .crt .env .ini .jks .json .key .keystore .p12 .p8 .pem .pfx .toml .txt .yaml .yml")
-});
+const FILE_ENDS: &str = ".cer .crt .env .ini .jks .json .key .keystore .p12 .p8 .pem .pfx .toml .txt .yaml \
+    .yml";
 /// The schemes of `Authorization` headers.
-static SCHEMES: Words = LazyLock::new(|| words("apikey basic bearer token"));
+const SCHEMES: &str = "apikey basic bearer token";
 
 /// Splits a value into the scheme of an `Authorization` header with its space, or nothing, and the secret.
 pub fn split_scheme(value: &str) -> (&str, &str) {
@@ -52,7 +41,7 @@ pub fn split_scheme(value: &str) -> (&str, &str) {
 
 /// Returns whether a word is the scheme of an `Authorization` header.
 pub(super) fn is_scheme(word: &str) -> bool {
-    SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
+    SCHEMES.split(' ').any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
 /// Returns whether a text is a path of Windows: one with a drive, one of a share, or a relative one.
@@ -75,11 +64,11 @@ pub(super) fn is_secret(kind: NameKind, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     // Versions have digits, too.
     let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || b".-_^~<>=".contains(&byte));
-    let is_word = SWITCHES.contains(&lower.as_str());
+    let is_word = is_in(SWITCHES, &lower);
     match kind {
         NameKind::Password => !is_word,
         NameKind::Secret => {
-            let is_word = is_word || ORDINARY.contains(&lower.as_str()) || is_variable_name(value);
+            let is_word = is_word || is_in(ORDINARY, &lower) || is_variable_name(value);
             value.len() >= 4 && !is_word && !(is_number && value.len() < 8)
         }
         NameKind::Perhaps => value.len() >= 8 && (is_mixed(value) || is_hex(value)),
@@ -143,7 +132,7 @@ fn is_path(value: &str) -> bool {
         || value.starts_with("~/")
         || value.starts_with("./")
         || value.starts_with("../");
-    let is_file = || FILE_ENDS.iter().any(|end| value.len() > end.len() && value.ends_with(end));
+    let is_file = || FILE_ENDS.split(' ').any(|end| value.len() > end.len() && value.ends_with(end));
     (starts && !is_random(value)) || is_windows_path(value) || (!value.contains(' ') && is_file())
 }
 
@@ -156,11 +145,11 @@ fn is_variable_name(value: &str) -> bool {
 /// Returns whether a word without a name begins as a token of a well-known service does.
 pub(super) fn is_token(word: &str) -> bool {
     let word = head(word);
-    let rest = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| word.strip_prefix(prefix));
-    if let Some(rest) = rest(&PREFIXES) {
+    let rest = |prefixes: &str| prefixes.split(' ').find_map(|prefix| word.strip_prefix(prefix));
+    if let Some(rest) = rest(PREFIXES) {
         return rest.len() >= 10 && !rest.starts_with("your");
     }
-    rest(&COMMON_PREFIXES).is_some_and(|rest| {
+    rest(COMMON_PREFIXES).is_some_and(|rest| {
         let mut runs = rest.split(|c: char| !c.is_ascii_alphanumeric());
         rest.len() >= 16 && runs.any(|run| run.len() >= 8 && has_letter_and_digit(run))
     })

@@ -68,13 +68,13 @@ fn a_line_of_json_has_the_fields_of_the_event_and_of_its_spans() {
         let _outer = info_span!("upstream", group = "a\"b\n").entered();
         let inner = info_span!("request", id = 1, tool = tracing::field::Empty).entered();
         inner.record("tool", "echo");
-        info!(error = ?"x\u{1b}\u{202e}", count = 2, "said {}", "\\\u{e0041}");
+        info!(error = ?"x\u{1b}\u{202e}", text = "\u{1b}\u{202e}\u{9b}", count = 2, "said {}", "\\\u{e0041}");
         drop(inner);
     });
     let text = std::fs::read_to_string(file.path()).unwrap();
     let (time, rest) = text.split_once("\",\"level").unwrap();
-    assert!(time.starts_with("{\"time\":\"2") && time.ends_with('Z'), "{text}");
-    let expected = r#"":"INFO","target":"dynamic_mcp_base::telemetry::tests","message":"said \\\udb40\udc41","error":"\"x\\u{1b}\\u{202e}\"","count":"2","spans":[{"name":"upstream","group":"a\"b\u000a"},{"name":"request","id":"1","tool":"echo"}]}"#;
+    assert!(time.starts_with("{\"timestamp\":\"2") && time.ends_with('Z'), "{text}");
+    let expected = r#"":"INFO","fields":{"message":"said \\\udb40\udc41","error":"\"x\\u{1b}\\u{202e}\"","text":"\u001b\u202e\u009b","count":2},"target":"dynamic_mcp_base::telemetry::tests","spans":[{"group":"a\"b\n","name":"upstream"},{"id":1,"tool":"echo","name":"request"}]}"#;
     assert_eq!(rest, format!("{expected}\n"));
 }
 
@@ -85,13 +85,13 @@ fn a_line_of_json_has_each_name_once() {
     let subscriber =
         tracing_subscriber::registry().with(Some(json_layer(first))).with(Some(json_layer(second)));
     tracing::subscriber::with_default(subscriber, || {
-        let span = info_span!("request", name = "n", group = tracing::field::Empty).entered();
-        for group in ["a\"\\", "b", "a\"\\", "b"] {
+        let span = info_span!("request", group = tracing::field::Empty).entered();
+        for group in ["a\"\\", "b"] {
             span.record("group", group);
         }
-        info!(level = "l", time = "t", "sent");
+        info!(level = "l", timestamp = "t", "sent");
     });
-    let expected = r#""level":"INFO","target":"dynamic_mcp_base::telemetry::tests","message":"sent","level_":"l","time_":"t","spans":[{"name":"request","name_":"n","group":"a\"\\, b"}]}"#;
+    let expected = r#""level":"INFO","fields":{"message":"sent","level":"l","timestamp":"t"},"target":"dynamic_mcp_base::telemetry::tests","spans":[{"group":"b","name":"request"}]}"#;
     for file in &files {
         let text = std::fs::read_to_string(file).unwrap();
         assert!(text.ends_with(&format!("{expected}\n")), "{text}");

@@ -34,7 +34,7 @@ pub fn continued(answer: ResponseFuture) -> ResponseFuture {
     }
 }
 
-/// Notes a group that the current request is sent to. A request that asks several groups has all of them.
+/// Notes a group that the current request is sent to. Of several groups, the log as text has all and JSON the last one.
 pub(crate) fn record_group(group: &GroupName) {
     if let Some(span) = current() {
         span.record("group", tracing::field::display(group));

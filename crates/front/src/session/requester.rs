@@ -51,12 +51,9 @@ impl InstanceState {
     }
 }
 
-/// Gives the status page its data.
-pub trait InstanceReports: Send + Sync {
-    /// Returns the report of `dynamic-mcp status --json`, restricted to this client. `own` is the status of this
-    /// instance. `with_others`: whether other instances are in it, as far as they use servers of this one.
-    fn report(&self, own: Value, with_others: bool) -> BoxFuture<'_, Value>;
-}
+/// Gives the status page its data: the report of `dynamic-mcp status --json`, restricted to this client. It gets the status
+/// of this instance, and whether other instances are in the report, as far as they use servers of this one.
+pub type InstanceReports = Arc<dyn Fn(Value, bool) -> BoxFuture<'static, Value> + Send + Sync>;
 
 /// Who makes a request.
 pub struct Requester {
@@ -81,7 +78,7 @@ pub struct SessionState {
     /// The approvals that a stateless client may still use.
     pub(crate) approval_nonces: UnspentNonces,
     /// Gives the status page its data. `None`: this client has no page, whatever it declares.
-    reports: Option<Arc<dyn InstanceReports>>,
+    reports: Option<InstanceReports>,
     /// Which groups named the URIs in results.
     pub(crate) uri_origins: Mutex<Origins>,
     /// The results that are read in parts.
@@ -95,7 +92,7 @@ pub struct SessionState {
 impl SessionState {
     /// Creates the state of a client that has just connected. `reports` gives the status page its data; without it there is
     /// no page.
-    pub fn new(groups: &GroupManager, reports: Option<Arc<dyn InstanceReports>>) -> Self {
+    pub fn new(groups: &GroupManager, reports: Option<InstanceReports>) -> Self {
         Self {
             reports,
             approval_nonces: UnspentNonces::default(),
@@ -122,9 +119,9 @@ impl Requester {
     }
 
     /// Returns what gives the status page its data, if the client has the page. Only this decides who has it.
-    pub(crate) fn status_page(&self) -> Option<&dyn InstanceReports> {
+    pub(crate) fn status_page(&self) -> Option<&InstanceReports> {
         let session = self.session().filter(|_| self.client.capabilities.shows_pages())?;
-        session.reports.as_deref()
+        session.reports.as_ref()
     }
 
     /// Returns the id of a task as a connection shows it, for the one that this client knows. `None`: it was not sealed

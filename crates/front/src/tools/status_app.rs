@@ -24,7 +24,7 @@ pub(crate) async fn call(context: &RequestContext, with_others: bool) -> Reply {
     let groups = context.groups();
     groups.check_approvals().await;
     let own = status::page_report(groups).await;
-    let report = reports.report(own, with_others).await;
+    let report = reports(own, with_others).await;
     let text = match with_others {
         true => "The data of the status page.".to_owned(),
         false => status::for_reader(context, &groups.all()).text,

@@ -227,7 +227,7 @@ impl<'a> World<'a> {
     async fn start(&mut self) -> Session {
         let env = Arc::new(self.env());
         let config = self.config();
-        let warden = Warden::new();
+        let warden = Warden::default();
         let transport = Transport {
             direct: DirectLaunches::new(None),
             shared: None,

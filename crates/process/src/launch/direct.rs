@@ -18,26 +18,14 @@
 //! start that does not get as far as a connection is forgotten, and the server is started through its launcher.
 
 use config::StdioConfig;
-pub use effect::LauncherUse;
 pub use pinned::{LauncherProgram, NotPinned, PinnedPackage, pinned_package, without_version};
-#[cfg(not(target_os = "linux"))]
-pub use unsupported::{NoDirectLaunches as DirectLaunches, NoStartRecord as StartRecord, server_of_launcher};
+pub use start_record::{DirectLaunches, LauncherUse, StartRecord, server_of_launcher};
 
-mod effect;
-#[cfg(target_os = "linux")]
 mod learned;
-#[cfg(target_os = "linux")]
 mod observe;
-#[cfg(target_os = "linux")]
 mod package;
 mod pinned;
-#[cfg(not(target_os = "linux"))]
-mod unsupported;
-#[cfg(target_os = "linux")]
-mod with_proc;
-
-#[cfg(target_os = "linux")]
-pub use with_proc::{DirectLaunches, StartRecord, server_of_launcher};
+mod start_record;
 
 /// Returns why the launcher of a server cannot be left out; `None` if it can.
 pub fn obstacle(stdio: &StdioConfig) -> Option<String> {

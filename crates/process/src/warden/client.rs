@@ -18,10 +18,11 @@ use tokio::process;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::handle::{ClientCommand, Exit, ProcessHandle, ProcessState, SpawnReply, SpawnReplyError};
+use super::handle::{ClientCommand, ProcessHandle, SpawnReply, SpawnReplyError};
 use super::owner_mark::{OwnerId, WARDEN_NAME};
-use super::protocol::{SpawnStep, VERSION, WardenEvent, WardenMessage, WardenRequest, next_frame};
+use super::protocol::{FrameError, SpawnStep, WardenEvent, WardenRequest, decode, encode, next_frame};
 use crate::descriptors;
+use crate::process_state::{Exit, ProcessState};
 use crate::stop_timeouts::StopTimeouts;
 
 /// How long a warden process may take to exit, once its socket is closed, before it is killed: it ends its upstreams
@@ -36,6 +37,15 @@ enum Disconnect {
     Lost(io::Error),
     /// The warden process speaks another version of the protocol.
     VersionMismatch,
+}
+
+impl From<FrameError> for Disconnect {
+    fn from(error: FrameError) -> Self {
+        match error {
+            FrameError::OtherVersion => Self::VersionMismatch,
+            FrameError::Malformed => Self::Lost(io::Error::new(io::ErrorKind::InvalidData, error)),
+        }
+    }
 }
 
 /// The connection to one warden process.
@@ -85,7 +95,7 @@ impl WardenClient {
         let mut command = process::Command::new(program);
         let owner = OwnerId::of_process(std::process::id().cast_signed());
         // No environment, because each upstream gets its own. No directory of ours, because it may be unmounted.
-        command.arg0(WARDEN_NAME).args(args).arg(owner.warden_arg()).env_clear().current_dir("/");
+        command.arg0(WARDEN_NAME).args(args).arg(owner.var_value(0)).env_clear().current_dir("/");
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn()?;
         let client = Self {
@@ -191,7 +201,7 @@ impl WardenClient {
                 WardenRequest::Shutdown { timeouts }
             }
         };
-        descriptors::send(&self.socket, &request.encode(), &[]).await
+        descriptors::send(&self.socket, &encode(&request), &[]).await
     }
 
     /// Handles every whole frame that was received.
@@ -200,12 +210,8 @@ impl WardenClient {
     ///
     /// `Lost` if a frame is malformed, `VersionMismatch` if the warden process is of another version.
     fn handle_events(&mut self) -> Result<(), Disconnect> {
-        let malformed = |error| Disconnect::Lost(io::Error::new(io::ErrorKind::InvalidData, error));
-        while let Some(frame) = next_frame(&mut self.input).map_err(malformed)? {
-            match WardenEvent::decode(&frame).map_err(malformed)? {
-                WardenEvent::Hello { version } if version != VERSION => {
-                    return Err(Disconnect::VersionMismatch);
-                }
+        while let Some(frame) = next_frame(&mut self.input)? {
+            match decode(&frame)? {
                 WardenEvent::Hello { .. } => {}
                 WardenEvent::Forked { id, pid } => self.forked(id, pid),
                 WardenEvent::Spawned { id } => self.spawned(id),
@@ -213,7 +219,10 @@ impl WardenClient {
                     self.spawn_failed(id, step, Errno::from_raw(errno));
                 }
                 WardenEvent::Exited { id, status } => {
-                    let exit = Exit::from_status(status);
+                    let exit = match libc::WIFSIGNALED(status) {
+                        true => Exit::Signal(libc::WTERMSIG(status)),
+                        false => Exit::Code(libc::WEXITSTATUS(status)),
+                    };
                     self.update_state(id, |state| state.exit = Some(exit));
                 }
                 WardenEvent::Stopped { id, survivors } => self.stopped(id, survivors),

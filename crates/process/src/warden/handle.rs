@@ -1,15 +1,14 @@
 //! The handle of one upstream process, and the commands that handles send to the client task.
 
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::signal::Signal;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::protocol::{LostUpstreams, SPAWN_DESCRIPTORS, SpawnStep};
+use crate::process_state::{Exit, ProcessState};
 use crate::stop_timeouts::StopTimeouts;
 
 /// How long a caller waits for a stop after its SIGKILL. The warden process gives up 3 s after its first SIGKILL.
@@ -74,15 +73,6 @@ pub struct ProcessHandle {
     commands: mpsc::WeakSender<ClientCommand>,
 }
 
-/// What is known of an upstream process.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ProcessState {
-    /// How its first process ended.
-    pub(super) exit: Option<Exit>,
-    /// Whether its stop has finished: none of its processes is left, or those that are survived SIGKILL.
-    pub(super) is_stopped: bool,
-}
-
 impl ProcessHandle {
     /// Creates the handle of process `id`.
     pub(super) fn new(
@@ -96,8 +86,7 @@ impl ProcessHandle {
     /// Waits for the process to exit, however long that takes. Cancel-safe, and can be called again. `Unknown` if the
     /// warden process has died.
     pub async fn exited(&self) -> Exit {
-        let exited = self.state.clone().wait_for(|state| state.exit.is_some()).await.map(|state| state.exit);
-        exited.ok().flatten().unwrap_or(Exit::Unknown)
+        ProcessState::exit(&self.state).await
     }
 
     /// Ends the process and every process that it started, with signals as `timeouts` says. A second call can only
@@ -125,41 +114,6 @@ impl Drop for ProcessHandle {
             // Fails only if the client task has ended, or if a thousand commands wait for a warden process that is stuck.
             // The end of the warden process then is that of the upstream.
             commands.try_send(ClientCommand::Stop { id: self.id, timeouts: StopTimeouts::ORDINARY }).ok();
-        }
-    }
-}
-
-/// How an upstream process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// It exited with this code.
-    Code(i32),
-    /// This signal killed it.
-    Signal(i32),
-    /// The warden process was killed, so the upstream was killed too and its status was lost.
-    Unknown,
-}
-
-impl Exit {
-    /// Decodes a status of waitpid(2).
-    pub(super) fn from_status(status: i32) -> Self {
-        if libc::WIFSIGNALED(status) {
-            Self::Signal(libc::WTERMSIG(status))
-        } else {
-            Self::Code(libc::WEXITSTATUS(status))
-        }
-    }
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Code(code) => write!(f, "exited with code {code}"),
-            Self::Signal(number) => match Signal::try_from(number) {
-                Ok(signal) => write!(f, "was killed by {signal}"),
-                Err(_) => write!(f, "was killed by signal {number}"),
-            },
-            Self::Unknown => f.write_str("was killed because dynamic-mcp's warden process died"),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use bytes::{Bytes, BytesMut};
 
-use super::protocol::{MalformedFrame, WardenEvent, WardenMessage, next_frame};
+use super::protocol::{FrameError, WardenEvent, encode, next_frame};
 use crate::descriptors;
 
 const READ_SIZE: usize = 64 * 1024;
@@ -76,7 +76,7 @@ impl WardenSocket {
     /// # Errors
     ///
     /// Fails if its length exceeds the limit of a frame.
-    pub(super) fn next_frame(&mut self) -> Result<Option<Bytes>, MalformedFrame> {
+    pub(super) fn next_frame(&mut self) -> Result<Option<Bytes>, FrameError> {
         next_frame(&mut self.input)
     }
 
@@ -102,7 +102,7 @@ impl WardenSocket {
 
     /// Queues an event, which `flush` writes.
     pub(super) fn send(&mut self, event: &WardenEvent) {
-        self.output.extend(event.encode());
+        self.output.extend(encode(event));
     }
 
     /// Returns whether events are queued.

@@ -32,26 +32,15 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Which processes are ended.
 #[derive(Clone, Copy)]
-enum OrphanScope<'a> {
-    /// Those of dead owners, and those of `owner` whose upstream was lost.
+pub(super) enum OrphanScope<'a> {
+    /// Those of dead owners, and those of the owner whose upstream was lost.
     Lost(&'a LostUpstreams),
-    /// All of `owner` that have no warden, and no others.
+    /// All of the owner that have no warden, and no others.
     Owned,
 }
 
-/// Ends every process of a dead owner, and the processes of `owner` whose upstream was lost. Blocks until none is left,
-/// for [`CLEANUP_TIMEOUT`] at most.
-pub(super) fn end_orphans(owner: &OwnerId, lost: &LostUpstreams) {
-    end(owner, OrphanScope::Lost(lost));
-}
-
-/// Ends every process of `owner` whose warden has died. Blocks until none is left, for
-/// [`CLEANUP_TIMEOUT`] at most.
-pub(super) fn end_owned(owner: &OwnerId) {
-    end(owner, OrphanScope::Owned);
-}
-
-fn end(owner: &OwnerId, scope: OrphanScope<'_>) {
+/// Ends the orphaned processes that `scope` has. Blocks until none is left, for [`CLEANUP_TIMEOUT`] at most.
+pub(super) fn end_orphans(owner: &OwnerId, scope: OrphanScope<'_>) {
     let start = Instant::now();
     let sigkill_after = if matches!(scope, OrphanScope::Owned) { Duration::ZERO } else { SIGKILL_AFTER };
     let (mut sigterm_sent, mut empty_scans) = (false, 0);

@@ -46,7 +46,7 @@ impl OwnerId {
         ProcStat::is_running(self.pid, self.starttime)
     }
 
-    /// Returns the value of [`OWNER_VAR`] for the upstream `id`.
+    /// Returns the value of [`OWNER_VAR`] for the upstream `id`. With the id 0, it is the argument that marks a warden.
     pub(super) fn var_value(&self, id: u64) -> OsString {
         let Self { pid, starttime, boot_id, pid_namespace } = self;
         format!("{pid}/{starttime}/{boot_id}/{pid_namespace}/{id}").into()
@@ -60,11 +60,6 @@ impl OwnerId {
         let owner = Self { pid, starttime, boot_id: next()?.to_owned(), pid_namespace: next()?.to_owned() };
         let id = next()?.parse().ok()?;
         parts.next().is_none().then_some((owner, id))
-    }
-
-    /// Returns the argument that marks our warden process.
-    pub(super) fn warden_arg(&self) -> OsString {
-        self.var_value(0)
     }
 
     /// Returns the owner of a warden process; `None` if the process is none.

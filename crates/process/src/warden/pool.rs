@@ -145,7 +145,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_warden_process_that_does_not_read_gets_few_spawns() {
-        let warden = Warden::with_reply_timeout("/missing".into(), Vec::new(), Duration::from_millis(200));
+        let warden = Warden::of("/missing".into(), Vec::new(), Duration::from_millis(200), None);
         let (commands, receiver) = mpsc::channel(MAX_COMMANDS);
         warden.0.pool.lock().add(commands, None);
         let launch = Launch { program: "/x".into(), args: Vec::new(), env: Vec::new(), cwd: "/".into() };

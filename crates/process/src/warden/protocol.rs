@@ -145,21 +145,27 @@ pub(super) enum WardenEvent {
     },
 }
 
-/// A frame that cannot be decoded: the other end is not the program that we expect.
-#[derive(Debug, thiserror::Error)]
-#[error("malformed frame")]
-pub(super) struct MalformedFrame;
+/// A frame that cannot be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FrameError {
+    /// The other end is not the program that we expect.
+    #[error("malformed frame")]
+    Malformed,
+    /// The other end is another version of it.
+    #[error("a Hello of another version")]
+    OtherVersion,
+}
 
 /// Removes the first whole frame from `input` and returns it without its length; `None` if there is none yet.
 ///
 /// # Errors
 ///
 /// Fails if its length exceeds [`MAX_FRAME_BYTES`].
-pub(super) fn next_frame(input: &mut BytesMut) -> Result<Option<Bytes>, MalformedFrame> {
+pub(super) fn next_frame(input: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
     let Some(head) = input.first_chunk::<4>() else { return Ok(None) };
-    let length = usize::try_from(u32::from_le_bytes(*head)).map_err(|_| MalformedFrame)?;
+    let length = usize::try_from(u32::from_le_bytes(*head)).map_err(|_| FrameError::Malformed)?;
     if length > MAX_FRAME_BYTES {
-        return Err(MalformedFrame);
+        return Err(FrameError::Malformed);
     }
     if input.len() < 4 + length {
         return Ok(None);
@@ -168,51 +174,31 @@ pub(super) fn next_frame(input: &mut BytesMut) -> Result<Option<Bytes>, Malforme
     Ok(Some(input.split_to(length).freeze()))
 }
 
-/// A message of either direction.
-pub(super) trait WardenMessage: Serialize + DeserializeOwned {
-    /// Returns the `Hello` of another version, of which only the version is known.
-    fn other_hello(version: u32) -> Self;
-
-    /// Returns the whole frame. Only that of a `Spawn` can be longer than [`MAX_FRAME_BYTES`]; its sender checks that.
-    fn encode(&self) -> Vec<u8> {
-        // Every message can be encoded. A frame without a message would be malformed.
-        let mut frame = postcard::to_extend(self, vec![0; 4]).unwrap_or_else(|_| vec![0; 4]);
-        let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
-        frame[..4].copy_from_slice(&length.to_le_bytes());
-        frame
-    }
-
-    /// Decodes a frame without its length. The `Hello` of another version has nothing but its version.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the frame is no message of this direction, or has more than one.
-    fn decode(frame: &[u8]) -> Result<Self, MalformedFrame> {
-        match (other_version(frame), postcard::take_from_bytes(frame)) {
-            (Some(version), _) => Ok(Self::other_hello(version)),
-            (None, Ok((message, []))) => Ok(message),
-            (None, _) => Err(MalformedFrame),
-        }
-    }
+/// Returns the whole frame of a message. Only that of a `Spawn` can be longer than [`MAX_FRAME_BYTES`]; its sender checks
+/// that.
+pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
+    // Every message can be encoded. A frame without a message would be malformed.
+    let mut frame = postcard::to_extend(message, vec![0; 4]).unwrap_or_else(|_| vec![0; 4]);
+    let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    frame
 }
 
-impl WardenMessage for WardenRequest<'_> {
-    fn other_hello(version: u32) -> Self {
-        Self::Hello { version, owner_pid: 0, nofile: 0, retired_warden: None, has_ending_file: false }
+/// Decodes a frame without its length.
+///
+/// # Errors
+///
+/// Fails if the frame is a `Hello` of another version, is no message of this direction, or has more than one.
+pub(super) fn decode<M: DeserializeOwned>(frame: &[u8]) -> Result<M, FrameError> {
+    if let [0, a, b, c, d, ..] = *frame
+        && u32::from_le_bytes([a, b, c, d]) != VERSION
+    {
+        return Err(FrameError::OtherVersion);
     }
-}
-
-impl WardenMessage for WardenEvent {
-    fn other_hello(version: u32) -> Self {
-        Self::Hello { version }
+    match postcard::take_from_bytes(frame) {
+        Ok((message, [])) => Ok(message),
+        _ => Err(FrameError::Malformed),
     }
-}
-
-/// Returns the version that a `Hello` of another version names.
-fn other_version(frame: &[u8]) -> Option<u32> {
-    let (0, fields) = frame.split_first()? else { return None };
-    let version = u32::from_le_bytes(*fields.first_chunk()?);
-    (version != VERSION).then_some(version)
 }
 
 #[cfg(test)]
@@ -232,9 +218,11 @@ mod tests {
 
     #[test]
     fn a_spawn_request_is_decoded_however_its_bytes_are_split() {
-        let frame =
-            WardenRequest::Spawn { id: 7, server: Some(launch().server_id()), launch: Cow::Owned(launch()) }
-                .encode();
+        let frame = encode(&WardenRequest::Spawn {
+            id: 7,
+            server: Some(launch().server_id()),
+            launch: Cow::Owned(launch()),
+        });
         let mut input = BytesMut::new();
         for byte in &frame[..frame.len() - 1] {
             input.extend_from_slice(&[*byte]);
@@ -242,7 +230,7 @@ mod tests {
         }
         input.extend_from_slice(&frame[frame.len() - 1..]);
         let WardenRequest::Spawn { id: 7, server, launch: decoded } =
-            WardenRequest::decode(&next_frame(&mut input).unwrap().unwrap()).unwrap()
+            decode(&next_frame(&mut input).unwrap().unwrap()).unwrap()
         else {
             panic!("not the Spawn that was sent")
         };
@@ -265,9 +253,8 @@ mod tests {
             pids: vec![7, 9],
             below: 10,
         });
-        let mut input = BytesMut::from(&frame.encode()[..]);
-        let WardenRequest::EndOrphans(decoded) =
-            WardenRequest::decode(&next_frame(&mut input).unwrap().unwrap()).unwrap()
+        let mut input = BytesMut::from(&encode(&frame)[..]);
+        let WardenRequest::EndOrphans(decoded) = decode(&next_frame(&mut input).unwrap().unwrap()).unwrap()
         else {
             panic!("not the EndOrphans that was sent")
         };
@@ -275,27 +262,27 @@ mod tests {
     }
 
     #[test]
-    fn the_hello_of_another_version_is_understood_whatever_follows_the_version() {
+    fn the_hello_of_another_version_is_recognized_whatever_follows_the_version() {
         let newer = [&[0][..], &99_u32.to_le_bytes(), b"anything"].concat();
-        let hello = WardenRequest::decode(&newer).unwrap();
-        assert!(matches!(hello, WardenRequest::Hello { version: 99, .. }));
-        let event = WardenEvent::decode(&newer).unwrap();
-        assert!(matches!(event, WardenEvent::Hello { version: 99 }));
-        let own = WardenEvent::Hello { version: VERSION }.encode();
+        assert_eq!(decode::<WardenRequest<'_>>(&newer).err(), Some(FrameError::OtherVersion));
+        assert_eq!(decode::<WardenEvent>(&newer).err(), Some(FrameError::OtherVersion));
+        let own = encode(&WardenEvent::Hello { version: VERSION });
         assert_eq!(own, [&[5, 0, 0, 0, 0][..], &VERSION.to_le_bytes()].concat());
     }
 
     #[test]
     fn malformed_frames_are_errors() {
-        let frame =
-            WardenRequest::Spawn { id: 7, server: Some(launch().server_id()), launch: Cow::Owned(launch()) }
-                .encode();
+        let frame = encode(&WardenRequest::Spawn {
+            id: 7,
+            server: Some(launch().server_id()),
+            launch: Cow::Owned(launch()),
+        });
         for end in 4..frame.len() {
-            assert!(WardenRequest::decode(&frame[4..end]).is_err());
+            assert!(decode::<WardenRequest<'_>>(&frame[4..end]).is_err());
         }
         let huge_count = [&[0][..], &VERSION.to_le_bytes(), &[0; 2], &[0xff; 4], &[0xf]].concat();
-        assert!(WardenRequest::decode(&huge_count).is_err());
+        assert!(decode::<WardenRequest<'_>>(&huge_count).is_err());
         assert!(next_frame(&mut BytesMut::from(&[0xff; 8][..])).is_err());
-        assert!(WardenEvent::decode(&[9]).is_err());
+        assert_eq!(decode::<WardenEvent>(&[9]).err(), Some(FrameError::Malformed));
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn set(value: u64) {
 }
 
 /// Calls prlimit(2) and returns the previous soft and hard limit.
+#[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "no safe wrapper reads the limits of another process")]
 fn prlimit_rttime(pid: i32, new: Option<[u64; 2]>) -> Option<[u64; 2]> {
     let mut old = [0_u64; 2];
@@ -42,6 +43,12 @@ fn prlimit_rttime(pid: i32, new: Option<[u64; 2]>) -> Option<[u64; 2]> {
         libc::syscall(libc::SYS_prlimit64, pid, libc::RLIMIT_RTTIME as libc::c_int, new, old.as_mut_ptr())
     };
     (result == 0).then_some(old)
+}
+
+/// Other systems have no such limit, or no way to read another process's limit.
+#[cfg(not(target_os = "linux"))]
+fn prlimit_rttime(_pid: i32, _new: Option<[u64; 2]>) -> Option<[u64; 2]> {
+    None
 }
 
 #[cfg(test)]

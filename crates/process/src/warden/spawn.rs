@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
-use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, ErrorKind, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
@@ -93,7 +93,8 @@ impl SpawnContext {
         let failed = |error: io::Error| (SpawnStep::Exec, errno_of(&error));
         let child = self.prepare(id, launch).map_err(failed)?;
         let (reader, writer) = io::pipe().map_err(failed)?;
-        let report = report_of(reader).map_err(failed)?;
+        fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|errno| failed(errno.into()))?;
+        let report = SpawnReport(File::from(OwnedFd::from(reader)));
         // SAFETY: this process has one thread, so the child finds no lock that another thread holds.
         match unsafe { fork() } {
             Ok(ForkResult::Parent { child }) => Ok((child.as_raw().unsigned_abs(), report)),
@@ -205,16 +206,6 @@ fn restore_nofile(soft: u64) {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         setrlimit(Resource::RLIMIT_NOFILE, soft as rlim_t, hard).ok();
     }
-}
-
-/// Returns the report that `reader` reads, and makes reading non-blocking.
-///
-/// # Errors
-///
-/// Fails as fcntl(2).
-fn report_of(reader: PipeReader) -> io::Result<SpawnReport> {
-    fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    Ok(SpawnReport(File::from(OwnedFd::from(reader))))
 }
 
 /// Returns the errno of an error. That of an argument with a NUL byte has none.

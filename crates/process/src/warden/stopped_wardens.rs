@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
-use super::orphans;
+use super::orphans::{OrphanScope, end_orphans};
 use super::owner_mark::OwnerId;
 use super::supervised::KILL_TIMEOUT;
 use crate::held_process::HeldProcess;
@@ -61,14 +61,14 @@ pub(super) fn resume<'a>(wardens: impl IntoIterator<Item = &'a HeldProcess>) {
 }
 
 /// Kills warden processes of `owner`, waits for their end until `deadline`, and ends every process of the owner that is
-/// left, as [`orphans::end_owned`] does. Blocks.
+/// left, as [`end_orphans`] does. Blocks.
 pub(super) fn kill(wardens: &[HeldProcess], owner: &OwnerId, deadline: Instant) {
     for warden in wardens {
         // Kills its upstreams too, except those that left its care.
         warden.signal(Signal::SIGKILL).ok();
     }
     wait(wardens, deadline);
-    orphans::end_owned(owner);
+    end_orphans(owner, OrphanScope::Owned);
 }
 
 fn wait(wardens: &[HeldProcess], deadline: Instant) {

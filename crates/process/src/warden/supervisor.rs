@@ -28,12 +28,13 @@ use tokio::time::Instant;
 
 use super::descendants::{self, Descendant, EMPTY_SCANS};
 use super::ipc::WardenSocket;
+use super::orphans::{OrphanScope, end_orphans};
 use super::owner_mark::OwnerId;
-use super::protocol::{SPAWN_DESCRIPTORS, VERSION, WardenEvent, WardenMessage, WardenRequest};
+use super::protocol::{FrameError, SPAWN_DESCRIPTORS, VERSION, WardenEvent, WardenRequest, decode};
 use super::spawn::{SpawnContext, SpawnReport};
 use super::supervised::{PendingStop, SupervisedUpstream};
 use super::waiting::{WaitResult, from_now, wait_any, wait_for};
-use super::{orphans, setup, stopped_wardens};
+use super::{setup, stopped_wardens};
 use crate::ending_servers::EndingServers;
 use crate::held_process::HeldProcess;
 use crate::stop_timeouts::StopTimeouts;
@@ -126,28 +127,35 @@ impl Supervisor {
     fn receive(&mut self) -> Result<(), ShutdownReason> {
         self.socket.receive().map_err(|_| ShutdownReason::OwnerLost)?;
         while let Some(frame) = self.socket.next_frame().map_err(|_| ShutdownReason::OwnerLost)? {
-            self.handle(WardenRequest::decode(&frame).map_err(|_| ShutdownReason::OwnerLost)?)?;
+            let request = decode(&frame).map_err(|error| {
+                if error == FrameError::OtherVersion {
+                    // It then knows why nothing is started.
+                    self.socket.send(&WardenEvent::Hello { version: VERSION });
+                    self.socket.flush().ok();
+                }
+                ShutdownReason::OwnerLost
+            })?;
+            self.handle(request)?;
         }
         if self.socket.is_closed() { Err(ShutdownReason::OwnerLost) } else { Ok(()) }
     }
 
     fn handle(&mut self, request: WardenRequest) -> Result<(), ShutdownReason> {
         match (request, &self.context) {
-            (WardenRequest::Hello { version, owner_pid, nofile, retired_warden, has_ending_file }, None) => {
+            (WardenRequest::Hello { owner_pid, nofile, retired_warden, has_ending_file, .. }, None) => {
                 self.socket.send(&WardenEvent::Hello { version: VERSION });
-                if version != VERSION {
-                    return Ok(());
-                }
                 let owner_pid = i32::try_from(owner_pid).map_err(|_| ShutdownReason::OwnerLost)?;
                 self.context = Some(SpawnContext { owner: OwnerId::of_process(owner_pid), nofile });
                 self.retired_warden =
                     retired_warden.and_then(|pid| HeldProcess::open(pid.cast_signed()).ok());
                 if has_ending_file {
                     let [file] = self.socket.take_descriptors().ok_or(ShutdownReason::OwnerLost)?;
-                    self.ending = Some(EndingServers::from_file(File::from(file)));
+                    self.ending = Some(EndingServers(File::from(file)));
                 }
             }
-            (WardenRequest::EndOrphans(lost), Some(context)) => orphans::end_orphans(&context.owner, &lost),
+            (WardenRequest::EndOrphans(lost), Some(context)) => {
+                end_orphans(&context.owner, OrphanScope::Lost(&lost));
+            }
             (WardenRequest::Spawn { id, server, launch }, Some(context)) => {
                 let descriptors: [OwnedFd; SPAWN_DESCRIPTORS] =
                     self.socket.take_descriptors().ok_or(ShutdownReason::OwnerLost)?;

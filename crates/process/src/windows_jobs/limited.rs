@@ -1,8 +1,9 @@
 //! A process with limits, for work whose author is not trusted.
 
 use super::sys::{self, JobObject, StartedProcess};
-use super::{JobError, JobExit, pipes};
-use crate::launch::{Launch, windows_command};
+use super::{JobError, pipes};
+use crate::launch::Launch;
+use crate::process_state::Exit;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use tokio::net::windows::named_pipe::NamedPipeServer;
@@ -29,17 +30,15 @@ impl LimitedProcess {
     ) -> Result<(Self, NamedPipeServer, NamedPipeServer), JobError> {
         let failed = |error| JobError::Start { path: program.clone(), error };
         let cwd = sys::system_directory().map_err(failed)?;
-        let line = windows_command::command_line(&program, &args, &cwd)
-            .map_err(|error| failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, error)))?;
         let launch = Launch { program: program.clone(), args, env: Vec::new(), cwd };
         let stdio = pipes::open().await.map_err(JobError::Pipe)?;
         let job = JobObject::limited(limits).map_err(JobError::Job)?;
-        let process = sys::start(&job, &line, &launch, &stdio.of_child).map_err(failed)?;
+        let process = sys::start(&job, &launch, &stdio.of_child).map_err(failed)?;
         Ok((Self { process, _job: job }, stdio.stdin, stdio.stdout))
     }
 
     /// Waits for the process to exit. Cancel-safe, but to be called no more after it has returned.
-    pub async fn exited(&mut self) -> JobExit {
-        self.process.exited().await.map_or(JobExit::Unknown, JobExit::Code)
+    pub async fn exited(&mut self) -> Exit {
+        self.process.exited().await.map_or(Exit::Unknown, Exit::Code)
     }
 }

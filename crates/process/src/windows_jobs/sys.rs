@@ -20,7 +20,7 @@ use windows_sys::Win32::System::Threading as threading;
 use windows_sys::core::BOOL;
 
 use crate::launch::Launch;
-use crate::launch::windows_command::QuotedCommand;
+use crate::launch::windows_command::command_line;
 
 /// The exit code of processes that we terminate.
 const TERMINATED: u32 = 1;
@@ -220,14 +220,15 @@ impl Drop for Attributes {
 ///
 /// # Errors
 ///
-/// Fails if the program cannot be executed, the working directory cannot be entered, a text contains a NUL character,
-/// or the exit of the process cannot be awaited.
+/// Fails if the program cannot be executed, its arguments cannot be passed to it, the working directory cannot be
+/// entered, a text contains a NUL character, or the exit of the process cannot be awaited.
 pub(super) fn start(
     job: &JobObject,
-    line: &QuotedCommand,
     launch: &Launch,
     stdio: &[OwnedHandle; 3],
 ) -> io::Result<StartedProcess> {
+    let line = command_line(&launch.program, &launch.args, &system_directory()?)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let program = wide(line.program.as_os_str())?;
     let mut text = wide(&line.text)?;
     let environment = environment_block(&launch.env)?;

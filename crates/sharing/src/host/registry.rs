@@ -193,7 +193,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (tasks, mut new_tasks) = mpsc::channel(MAX_SERVERS);
         let runtime_dir = RuntimeDir::open_at(dir.path().join("run")).unwrap();
-        let registry = Registry::new(Warden::new(), runtime_dir, tasks);
+        let registry = Registry::new(Warden::default(), runtime_dir, tasks);
         let identity = Arc::new(ServerIdentity {
             program: "/bin/x".to_owned(),
             args: Vec::new(),

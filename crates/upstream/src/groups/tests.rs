@@ -178,7 +178,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let (dir, server) = (tempfile::tempdir().unwrap(), Arc::<Server>::default());
-        let (env, warden) = (Arc::new(env()), Warden::new());
+        let (env, warden) = (Arc::new(env()), Warden::default());
         let transport = Transport {
             direct: DirectLaunches::new(None),
             shared: None,

@@ -9,14 +9,12 @@ use crate::launch::child_env::is_credential;
 use crate::launch::launcher_vars::has_url_with_credentials;
 use crate::launch::{ANCESTORS_VAR, Launch, OWNER_VAR};
 use base::clock::unix_time_s;
-use base::digest;
 use base::files::MAX_CACHED_BYTES;
 use base::private_files::{read_private, replace};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -89,7 +87,9 @@ struct Stamp {
 
 impl Stamp {
     /// Reads that of a file, following links; `None` if there is no such file, or it cannot be reached. Blocks.
+    #[cfg(unix)]
     fn read(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
         let metadata = fs::metadata(path).ok()?;
         Some(Self {
             inode: metadata.ino(),
@@ -97,6 +97,12 @@ impl Stamp {
             changed_s: metadata.ctime(),
             changed_ns: metadata.ctime_nsec(),
         })
+    }
+
+    /// Is never called, because nothing is learned where /proc shows no processes.
+    #[cfg(not(unix))]
+    fn read(_path: &Path) -> Option<Self> {
+        None
     }
 }
 
@@ -262,20 +268,14 @@ fn parts_of(value: &str, launch: &Launch) -> Vec<ValuePart> {
 
 /// Returns the name of the file for what is executed: a hash of all of it but the names of our own process.
 pub(super) fn file_name(launch: &Launch) -> String {
-    let mut env: Vec<_> =
-        launch.env.iter().filter(|(name, _)| name != ANCESTORS_VAR && name != OWNER_VAR).collect();
-    env.sort();
-    let arg_count = (launch.args.len() as u64).to_le_bytes();
-    let start = [launch.program.as_os_str().as_encoded_bytes(), launch.cwd.as_os_str().as_encoded_bytes()];
-    let args = launch.args.iter().map(|arg| arg.as_encoded_bytes());
-    let env = env.into_iter().flat_map(|(name, value)| [name.as_encoded_bytes(), value.as_encoded_bytes()]);
-    let parts = start.into_iter().chain([&arg_count[..]]).chain(args).chain(env);
-    digest::of_parts(parts, 16) + ".json"
+    launch.digest(|name| name == ANCESTORS_VAR || name == OWNER_VAR, 16) + ".json"
 }
 
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
     use tempfile::TempDir;
 
     fn launch(args: &[&str], env: &[(&str, &str)]) -> Launch {

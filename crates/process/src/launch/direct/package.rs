@@ -179,6 +179,7 @@ fn normalized(name: &str) -> String {
     parts.join("-").to_lowercase()
 }
 
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,5 @@
-//! Chooses between the launcher and what it starts, where /proc shows what that is.
+//! Chooses between the launcher and what it starts. Only Linux shows what that is, in /proc.
 
-use super::effect::LauncherUse;
 use super::learned::{FileStates, LearnedStart, file_name};
 use super::pinned::{PinnedPackage, pinned_package};
 use super::{observe, package};
@@ -36,6 +35,17 @@ pub struct StartRecord {
     pub(crate) is_direct: bool,
 }
 
+/// What `"launcher": "direct"` did for a server that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LauncherUse {
+    /// The server was started without its launcher.
+    LeftOut,
+    /// The launcher has shown what it starts, so the next start needs it no more.
+    Learned,
+    /// The next start needs it again. Completes "because".
+    Needed(String),
+}
+
 impl DirectLaunches {
     /// Keeps what is learned in this directory, which is created when it is needed. Without one every server is started
     /// through its launcher.
@@ -51,7 +61,7 @@ impl DirectLaunches {
         stdio: &StdioConfig,
         written: Launch,
     ) -> (Launch, Option<StartRecord>) {
-        let dir = self.dir.as_ref().filter(|_| launcher == Launcher::Direct);
+        let dir = self.dir.as_ref().filter(|_| launcher == Launcher::Direct && cfg!(target_os = "linux"));
         let (Some(dir), Ok(package)) = (dir, pinned_package(stdio)) else { return (written, None) };
         let file = dir.join(file_name(&written));
         let mut record =
