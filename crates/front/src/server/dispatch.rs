@@ -96,18 +96,15 @@ impl ServedInstance {
         params.check_spelling().map_err(|member| errors::ambiguous_params(&member))?;
         text_limits::check(&params)?;
         // A call that waits for its client has to be found by the next request.
-        let asking = requester.session().filter(|_| method.info().may_request_input);
-        let suspended = match (asking, era) {
-            (Some(session), Era::Stateless) => &session.suspended,
-            (asking, _) => {
-                let input = if asking.is_some() { UserInput::Requests } else { UserInput::None };
-                let context = RequestContext::new(requester.clone(), era, &params, input);
-                return self.handle(request, method, Invocation { context, params });
-            }
-        };
-        if let Some(mut call) = suspended.take(&params)? {
+        let may_ask = method.info().may_request_input && requester.session().is_some();
+        if !may_ask || era == Era::Handshake {
+            let input = if may_ask { UserInput::Requests } else { UserInput::None };
+            let context = RequestContext::new(requester.clone(), era, &params, input);
+            return self.handle(request, method, Invocation { context, params });
+        }
+        if let Some(mut call) = self.suspended.take(&params)? {
             call.resume(&params);
-            return Ok(Box::pin(suspended.clone().run(call)));
+            return Ok(Box::pin(self.suspended.clone().run(call)));
         }
         let capabilities = params.meta().and_then(|meta| meta.get(meta::CAPABILITIES));
         let capabilities = capabilities.unwrap_or(Raw::from_static(b"{}"));
@@ -117,7 +114,7 @@ impl ServedInstance {
         let progress = context.progress.clone();
         let answer = self.handle(request, method, Invocation { context, params })?;
         let call = SuspendedCall::new(answer, new_requests, &channel, progress);
-        Ok(Box::pin(suspended.clone().run(call)))
+        Ok(Box::pin(self.suspended.clone().run(call)))
     }
 
     /// Returns the future that handles a request.

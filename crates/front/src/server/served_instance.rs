@@ -1,5 +1,6 @@
 //! One instance, as its clients see it: what is the same for every client, and built once.
 
+use crate::client::suspended_calls::SuspendedCalls;
 use crate::notify::subscriptions::Subscriptions;
 use crate::session::requester::InstanceState;
 use crate::session::subscription_order::SubscriptionOrder;
@@ -16,6 +17,8 @@ pub struct ServedInstance {
     pub(super) state: Arc<InstanceState>,
     /// The index of `search_dynamic_tools`.
     pub(super) search: Arc<ToolSearch>,
+    /// The calls that wait for input. Each has its requester, so no requester has them.
+    pub(super) suspended: Arc<SuspendedCalls>,
     /// The subscriptions of all clients.
     pub(super) subscriptions: Arc<Subscriptions>,
     /// What the command line chooses.
@@ -35,6 +38,7 @@ impl ServedInstance {
         Self {
             subscriptions: Subscriptions::new(groups.clone(), order),
             search: Arc::default(),
+            suspended: Arc::default(),
             options,
             tool_list: OnceLock::new(),
             state: InstanceState::new(groups),

@@ -6,7 +6,6 @@ use super::caller::Caller;
 use super::subscription_order::SubscriptionOrder;
 use super::unspent_nonces::UnspentNonces;
 use crate::client::Client;
-use crate::client::suspended_calls::SuspendedCalls;
 use crate::names::exposed_names::KnownNames;
 use crate::names::origins::Origins;
 use crate::results::ResultStore;
@@ -83,8 +82,6 @@ pub struct SessionState {
     pub(crate) uri_origins: Mutex<Origins>,
     /// The results that are read in parts.
     pub results: ResultStore,
-    /// The calls that wait for input.
-    pub(crate) suspended: Arc<SuspendedCalls>,
     /// Which subscriptions were sent, so that no later request overtakes them.
     pub(crate) subscription_order: Arc<SubscriptionOrder>,
 }
@@ -98,7 +95,6 @@ impl SessionState {
             approval_nonces: UnspentNonces::default(),
             uri_origins: Mutex::default(),
             results: ResultStore::new(groups.results_dir()),
-            suspended: Arc::default(),
             subscription_order: Arc::default(),
         }
     }
