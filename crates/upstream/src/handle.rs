@@ -219,6 +219,13 @@ impl Upstream {
         flow.open_url().filter(|_| helps)
     }
 
+    /// Ends the group's login, if the group waits for one: the group has connected, or another process has logged in.
+    pub(crate) fn end_awaited_login(&self) {
+        if let Some(flow) = self.login.lock().as_ref().filter(|flow| flow.is_awaited()) {
+            flow.enter(LoginStage::LoggedIn(Instant::now()));
+        }
+    }
+
     /// Ends the group's login, because the config has another entry now.
     pub(crate) fn expire_login(&self) {
         if let Some(flow) = &*self.login.lock() {

@@ -69,8 +69,7 @@ pub fn create(
     };
     let rules = Arc::new(server.as_ref().map_or_else(Rules::default, |server| server.rules()));
     let span = tracing::info_span!("upstream", group = %name);
-    let stats = Arc::new(GroupStats::default());
-    let lost_state = Arc::<LostState>::default();
+    let (stats, lost_state) = (Arc::<GroupStats>::default(), Arc::<LostState>::default());
     let first = Snapshot {
         server,
         rules,

@@ -56,9 +56,17 @@ impl GroupManager {
         if port.is_none() { self.start_login(group, purpose) } else { None }
     }
 
-    /// Returns whether one of the groups whose snapshot changed waits for a login.
+    /// Ends the offered logins of those groups whose snapshot changed that have connected without them. Returns whether one
+    /// of the others waits for a login.
     pub(super) fn await_login(&self, changed: &BTreeSet<GroupName>) -> bool {
-        changed.iter().filter_map(|name| self.get(name)).any(|group| waits_for_login(&group))
+        let mut is_awaited = false;
+        for group in changed.iter().filter_map(|name| self.get(name)) {
+            if group.snapshot().state.failure().is_none() {
+                group.end_awaited_login();
+            }
+            is_awaited |= waits_for_login(&group);
+        }
+        is_awaited
     }
 
     /// Tells each group that waits for a login to connect if another process stored one. Groups that are not reached
@@ -69,13 +77,7 @@ impl GroupManager {
         let next_check = (!waiting.is_empty()).then(|| Instant::now() + CHECK_INTERVAL);
         let checked = timeout(CHECK_TIMEOUT, async {
             for group in waiting {
-                if self.login_changed(&group).await {
-                    tracing::info!(group = %group.name, "a login was stored by another process, connecting");
-                    group.logged_in().await;
-                    if let Some(flow) = group.login.lock().as_ref().filter(|flow| flow.is_awaited()) {
-                        flow.enter(LoginStage::LoggedIn(Instant::now()));
-                    }
-                }
+                self.connect_if_logged_in(&group).await;
             }
         });
         if checked.await.is_err() {
@@ -87,18 +89,21 @@ impl GroupManager {
     /// If a login was stored since the group last used one, tells the group to connect. Returns whether it did, before
     /// the group is connected. If the look for a login takes longer than `CHECK_TIMEOUT`, none is found.
     pub async fn retry_if_logged_in(&self, group: &Upstream) -> bool {
-        let is_new = timeout(CHECK_TIMEOUT, self.login_changed(group)).await.unwrap_or_default();
-        if is_new {
-            group.logged_in().await;
-        }
-        is_new
+        timeout(CHECK_TIMEOUT, self.connect_if_logged_in(group)).await.unwrap_or_default()
     }
 
-    /// Returns whether another process has changed the stored login of a group since the group last used it.
-    async fn login_changed(&self, group: &Upstream) -> bool {
+    /// Tells a group to connect, and ends its offered login, if another process has changed the stored login since the
+    /// group last used it. Returns whether it did.
+    async fn connect_if_logged_in(&self, group: &Upstream) -> bool {
         let server = group.snapshot().server.clone();
         let Some(http) = server.as_deref().and_then(remote_config) else { return false };
-        self.environment.transport.logins.changed_elsewhere(&group.name, http).await
+        if !self.environment.transport.logins.changed_elsewhere(&group.name, http).await {
+            return false;
+        }
+        tracing::info!(group = %group.name, "a login was stored by another process, connecting");
+        group.logged_in().await;
+        group.end_awaited_login();
+        true
     }
 }
 

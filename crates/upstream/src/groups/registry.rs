@@ -206,7 +206,9 @@ impl GroupRegistry {
 
     /// Shows what discovery found so far. Returns whether the list changes now.
     pub(super) fn show_found(&mut self) -> bool {
-        self.listings().fold(false, |changed, listing| listing.show_found() || changed)
+        let mut changed = false;
+        self.listings().for_each(|listing| changed |= listing.show_found());
+        changed
     }
 
     fn listings(&mut self) -> impl Iterator<Item = &mut GroupListing> {
