@@ -49,8 +49,8 @@ use upstream::cache::Cache;
 use upstream::clients::Clients;
 use upstream::groups::startup_info::StartupInfo;
 use upstream::pins::PinStore;
+use upstream::transport::AttachShared;
 use upstream::transport::Transport;
-use upstream::transport::shared::AttachShared;
 
 pub mod client;
 pub mod control;

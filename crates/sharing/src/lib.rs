@@ -46,11 +46,12 @@ use process::launch::direct::{DirectLaunches, LauncherUse, StartRecord};
 use process::launch::{self, ANCESTORS_VAR, Launch};
 use process::server_log::ServerLog;
 use process::warden::raise_nofile;
+use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
-use upstream::transport::open_transport::{OpenTransport, RequestFailures};
-use upstream::transport::shared::{AttachShared, SharedHandle, SharedSession};
+use upstream::UpstreamError;
+use upstream::transport::{AttachShared, OpenTransport, RequestFailures, ServerControl, ServerProcess};
 use wire::output::{Output, PollableFd};
 use wire::{Raw, raw};
 
@@ -146,7 +147,7 @@ impl AttachShared for SharedServers {
         max_message_bytes: usize,
         limit: Duration,
         log: &'a ServerLog,
-    ) -> BoxFuture<'a, Option<OpenTransport<SharedHandle>>> {
+    ) -> BoxFuture<'a, Option<OpenTransport>> {
         Box::pin(async move {
             let (stdio, share) = scope::of(server)?;
             if self.paused_until.lock().is_some_and(|until| Instant::now() < until) {
@@ -213,7 +214,7 @@ struct SharedTransport {
 
 impl SharedTransport {
     /// Opens the transport of a session. The session ends when its input and its output are closed.
-    fn open(attached: Attached, start: Option<StartRecord>, log: ServerLog) -> OpenTransport<SharedHandle> {
+    fn open(attached: Attached, start: Option<StartRecord>, log: ServerLog) -> OpenTransport {
         let Attached { pipes, pid, is_direct, is_new } = attached;
         let (output, writer) = Output::direct(PollableFd::Pipe(pipes.output));
         let handle = Arc::new(Self { pid, is_direct, start, is_new, server_end: OnceLock::new(), log });
@@ -227,9 +228,9 @@ impl SharedTransport {
     }
 }
 
-impl SharedSession for SharedTransport {
-    fn pid(&self) -> u32 {
-        self.pid
+impl ServerControl for SharedTransport {
+    fn process(&self) -> Option<ServerProcess> {
+        Some(ServerProcess { pid: self.pid, is_shared: true })
     }
 
     fn learn_start(&self) -> BoxFuture<'_, Option<LauncherUse>> {
@@ -256,10 +257,10 @@ impl SharedSession for SharedTransport {
         true
     }
 
-    fn connection_end(&self) -> ProcessEnd {
+    fn connection_end(&self) -> BoxFuture<'_, UpstreamError> {
         let (how, stderr) = self.server_end.get().cloned().unwrap_or_else(|| {
             ("the process that shares it among your instances has ended".to_owned(), String::new())
         });
-        ProcessEnd { how, stderr, withheld: Vec::new() }
+        Box::pin(ready(ProcessEnd { how, stderr, withheld: Vec::new() }.into()))
     }
 }

@@ -4,14 +4,14 @@
 //!
 //! A transport carries JSON-RPC messages as lines, whatever is at its other end. [`Transport::open`] chooses it by the
 //! server's config and returns an [`OpenTransport`]: a reader of lines, an output for lines, and a [`TransportHandle`],
-//! which watches the connection and ends it. There are three transports:
+//! which watches the connection and ends it. Every kind of server implements its [`ServerControl`]. There are three
+//! transports:
 //!
 //! - to a process, which `process::child` starts and ends;
 //! - to a server that speaks HTTP (`remote`);
-//! - to a process that other instances use as well (`shared`): this crate has its interface, and the crate `sharing`
-//!   implements it.
+//! - to a process that other instances use as well: the crate `sharing` implements [`AttachShared`].
 //!
-//! Tests of whole sessions put servers in this process in their place (`in_memory`).
+//! Tests of whole sessions open transports to servers in this process in their place ([`OpenInMemory`]).
 //!
 //! `open_transport` is what every transport gives to its users.
 //!
@@ -21,165 +21,83 @@
 use crate::error::UpstreamError;
 use config::env::Env;
 use config::{Endpoint, GroupName, ServerConfig};
+use futures_util::future::BoxFuture;
 use http_client::credentials::LoginService;
-use http_client::error::RemoteError;
-use in_memory::{InMemoryHandle, InMemoryServers};
 use process::child::{ChildTransport, RunningChild};
 use process::launch::direct::{DirectLaunches, LauncherUse};
 use process::secrets::SecretResolver;
 use process::server_log::ServerLog;
 use process::warden::{StopTimeouts, Warden};
-use remote::Remote;
-use remote::server_stream::ServerStream;
-use shared::{AttachShared, SharedHandle};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
-use wire::Raw;
 
-pub mod in_memory;
 pub mod open_transport;
 pub mod remote;
-pub mod shared;
 
-pub use open_transport::{FailedRequest, OpenTransport, RequestFailures, ServerProcess};
+pub use open_transport::{
+    FailedRequest, Grace, OpenTransport, RequestFailures, ServerControl, ServerProcess, TransportHandle,
+};
 
-/// How long the end of a remote session may take.
-const REMOTE_END_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same when the proxy itself ends.
-const REMOTE_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(300);
+impl ServerControl for ChildTransport {
+    fn stderr_tail(&self) -> String {
+        self.stderr_tail()
+    }
 
-/// How much time the end of a connection may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grace {
-    /// One upstream stops while the proxy continues.
-    Ordinary,
-    /// The proxy itself ends. A client does not wait for that, but the warden gives processes their time.
-    Shutdown,
+    fn process(&self) -> Option<ServerProcess> {
+        Some(ServerProcess { pid: self.pid(), is_shared: false })
+    }
+
+    fn learn_start(&self) -> BoxFuture<'_, Option<LauncherUse>> {
+        Box::pin(self.learn_start())
+    }
+
+    fn forget_direct_start(&self) -> BoxFuture<'_, bool> {
+        Box::pin(self.forget_direct_start())
+    }
+
+    fn drained(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.drained())
+    }
+
+    fn connection_end(&self) -> BoxFuture<'_, UpstreamError> {
+        Box::pin(async { self.connection_end().await.into() })
+    }
+
+    fn stop(&self, grace: Grace) -> BoxFuture<'_, ()> {
+        Box::pin(self.stop(match grace {
+            Grace::Ordinary => StopTimeouts::ORDINARY,
+            Grace::Shutdown => StopTimeouts::SHUTDOWN,
+        }))
+    }
 }
 
-/// The upstream's side of an open transport. Clones share it; the connection ends when the last one is dropped.
-#[derive(Clone)]
-pub enum TransportHandle {
-    /// A process on this machine.
-    Child(ChildTransport),
-    /// A remote server.
-    Remote(Remote),
-    /// A process on this machine that other instances use as well.
-    Shared(SharedHandle),
-    /// A server in this process.
-    InMemory(InMemoryHandle),
+/// Attaches to processes that other instances use as well. Without an implementation, as on Windows, every server has a
+/// process of its own.
+pub trait AttachShared: Send + Sync {
+    /// Attaches to the shared process of `server`, for `limit` at most. Returns `None` if the server is not shared, or
+    /// cannot be at the moment; the reason is in the log.
+    fn attach<'a>(
+        &'a self,
+        server: &'a ServerConfig,
+        max_message_bytes: usize,
+        limit: Duration,
+        log: &'a ServerLog,
+    ) -> BoxFuture<'a, Option<OpenTransport>>;
 }
 
-impl TransportHandle {
-    /// Returns the last lines that the upstream wrote to stderr; empty for a remote server and for a shared one that
-    /// runs.
-    pub fn stderr_tail(&self) -> String {
-        match self {
-            Self::Child(child) => child.stderr_tail(),
-            Self::InMemory(server) => server.stderr_tail(),
-            Self::Remote(_) | Self::Shared(_) => String::new(),
-        }
-    }
-
-    /// Returns advice to change the config although the connection works, if there is any.
-    pub fn finding(&self) -> Option<String> {
-        let Self::Remote(remote) = self else { return None };
-        remote.finding()
-    }
-
-    /// Returns what is known of the upstream's own event stream, if it may have one.
-    pub(crate) fn server_stream(&self) -> Option<Arc<ServerStream>> {
-        let Self::Remote(remote) = self else { return None };
-        Some(remote.server_stream())
-    }
-
-    /// Returns the upstream's process, if it is one on this machine.
-    pub fn process(&self) -> Option<ServerProcess> {
-        match self {
-            Self::Child(child) => Some(ServerProcess { pid: child.pid(), is_shared: false }),
-            Self::Remote(_) | Self::InMemory(_) => None,
-            Self::Shared(shared) => Some(ServerProcess { pid: shared.pid(), is_shared: true }),
-        }
-    }
-
-    /// Notes how to start the upstream's process without its launcher, if that is possible. Called once the server has
-    /// answered.
-    pub async fn learn_start(&self) -> Option<LauncherUse> {
-        match self {
-            Self::Child(child) => child.learn_start().await,
-            Self::Shared(shared) => shared.learn_start().await,
-            Self::Remote(_) | Self::InMemory(_) => None,
-        }
-    }
-
-    /// Forgets how to start the upstream without its launcher. Returns whether it was started without it.
-    pub async fn forget_direct_start(&self) -> bool {
-        let Self::Child(child) = self else { return false };
-        child.forget_direct_start().await
-    }
-
-    /// Waits until the upstream has ended by itself and its last output has had time to be read. Only a process of our
-    /// own can tell; for the others it never resolves, because they end their input when they end.
-    pub async fn drained(&self) {
-        // The other connections end their input when they end.
-        let Self::Child(child) = self else { return std::future::pending().await };
-        child.drained().await;
-    }
-
-    /// Returns why the connection accepts no more messages, if that is known before its input ends. Always `None` for a
-    /// process.
-    pub(crate) fn close_reason(&self) -> Option<RemoteError> {
-        match self {
-            Self::Remote(remote) => remote.end_reason(),
-            Self::InMemory(server) => server.close_reason(),
-            Self::Child(_) | Self::Shared(_) => None,
-        }
-    }
-
-    /// Returns the id of our request that the upstream's request `id` concerns, if the transport tells.
-    pub(crate) fn call_of(&self, id: &Raw) -> Option<Raw> {
-        match self {
-            Self::Remote(remote) => remote.call_of(id),
-            Self::InMemory(server) => server.call_of(id),
-            Self::Child(_) | Self::Shared(_) => None,
-        }
-    }
-
-    /// Returns how the connection ended. To be called after the end of its input.
-    pub async fn connection_end(&self) -> UpstreamError {
-        match self {
-            Self::Child(child) => child.connection_end().await.into(),
-            Self::Remote(remote) => {
-                let reason = remote.end_reason();
-                reason.unwrap_or_else(|| RemoteError::connection_lost("it was closed")).into()
-            }
-            Self::Shared(shared) => shared.connection_end().into(),
-            Self::InMemory(server) => server.connection_end(),
-        }
-    }
-
-    /// Ends the upstream process with its descendants, or the remote session. Returns when that is done. Does nothing for a
-    /// shared process, whose host ends the session. The caller closes the output first.
-    pub async fn stop(&self, grace: Grace) {
-        let (timeouts, remote_timeout) = match grace {
-            Grace::Ordinary => (StopTimeouts::ORDINARY, REMOTE_END_TIMEOUT),
-            Grace::Shutdown => (StopTimeouts::SHUTDOWN, REMOTE_SHUTDOWN_TIMEOUT),
-        };
-        match self {
-            Self::Child(child) => child.stop(timeouts).await,
-            Self::Remote(remote) => remote.stop(remote_timeout).await,
-            // The host ends the session when the output is closed. The server keeps running while others use it.
-            Self::Shared(_) => {}
-            Self::InMemory(server) => server.stop().await,
-        }
-    }
-
-    /// Handles a notification of the transport itself. Returns false if the notification is the upstream's.
-    pub fn take_notification(&self, method: &str, params: Option<&Raw>) -> bool {
-        let Self::Shared(shared) = self else { return false };
-        shared.take_notification(method, params)
-    }
+/// Opens transports to servers in this process, for tests under paused time, when no process or socket would wait.
+pub trait OpenInMemory: Send + Sync {
+    /// Starts a server and connects to it. The transport limits this by `timeout.connect`.
+    ///
+    /// # Errors
+    ///
+    /// What a transport may report of a server that cannot be started or reached.
+    fn open(
+        &self,
+        group: &GroupName,
+        server: &ServerConfig,
+    ) -> BoxFuture<'static, Result<OpenTransport, UpstreamError>>;
 }
 
 /// Opens transports. Holds what all of them share.
@@ -198,7 +116,7 @@ pub struct Transport {
     /// Fetches the values that configs name.
     pub secrets: SecretResolver,
     /// Servers in this process, which take the place of all others. Only tests have some.
-    pub in_memory: Option<Arc<dyn InMemoryServers>>,
+    pub in_memory: Option<Arc<dyn OpenInMemory>>,
 }
 
 impl Transport {
@@ -210,9 +128,8 @@ impl Transport {
         max_message_bytes: usize,
         limit: Duration,
         log: &ServerLog,
-    ) -> Option<OpenTransport<TransportHandle>> {
-        let opened = self.shared.as_ref()?.attach(server, max_message_bytes, limit, log).await?;
-        Some(opened.map_handle(TransportHandle::Shared))
+    ) -> Option<OpenTransport> {
+        self.shared.as_ref()?.attach(server, max_message_bytes, limit, log).await
     }
 
     /// Opens the transport that the config of `server` asks for. `max_message_bytes` limits each message of a remote
@@ -232,12 +149,11 @@ impl Transport {
         max_message_bytes: usize,
         shell_time: Duration,
         log: &ServerLog,
-    ) -> Result<OpenTransport<TransportHandle>, UpstreamError> {
+    ) -> Result<OpenTransport, UpstreamError> {
         let connect_timeout = server.timeout.connect;
         if let Some(servers) = &self.in_memory {
             let opened = timeout(connect_timeout, servers.open(group, server)).await;
-            let opened = opened.map_err(|_| UpstreamError::not_started(connect_timeout))??;
-            return Ok(opened.map_handle(TransportHandle::InMemory));
+            return opened.map_err(|_| UpstreamError::not_started(connect_timeout))?;
         }
         match &server.endpoint {
             Endpoint::Stdio(stdio) => {
@@ -249,13 +165,12 @@ impl Transport {
                 let opened = timeout(connect_timeout, opening).await;
                 let RunningChild { input, output, writer, handle } =
                     opened.map_err(|_| UpstreamError::not_started(connect_timeout))??;
-                let (handle, failures) = (TransportHandle::Child(handle), RequestFailures::NONE);
-                Ok(OpenTransport { input, output, writer, handle, failures })
+                let failures = RequestFailures::NONE;
+                Ok(OpenTransport { input, output, writer, handle: Arc::new(handle), failures })
             }
             Endpoint::Http(http) => {
                 let credentials = self.logins.credentials(group, http)?;
-                let opened = Remote::start(http, connect_timeout, max_message_bytes, credentials).await?;
-                Ok(opened.map_handle(TransportHandle::Remote))
+                Ok(remote::open(http, connect_timeout, max_message_bytes, credentials).await?)
             }
         }
     }

@@ -15,8 +15,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use upstream::UpstreamError;
-use upstream::transport::in_memory::{InMemoryHandle, InMemoryServer, InMemoryServers};
-use upstream::transport::open_transport::{FailedRequest, OpenTransport, RequestFailures};
+use upstream::transport::{
+    FailedRequest, Grace, OpenInMemory, OpenTransport, RequestFailures, ServerControl,
+};
 use wire::Raw;
 use wire::output::Output;
 use wire::peer::{CallError, RetryHint};
@@ -436,12 +437,12 @@ impl ServerState {
 /// All servers of a session.
 pub(crate) struct Servers(pub(crate) BTreeMap<String, Shared>);
 
-impl InMemoryServers for Servers {
+impl OpenInMemory for Servers {
     fn open(
         &self,
         group: &config::GroupName,
         _: &config::ServerConfig,
-    ) -> BoxFuture<'static, Result<OpenTransport<InMemoryHandle>, UpstreamError>> {
+    ) -> BoxFuture<'static, Result<OpenTransport, UpstreamError>> {
         let state = self.0[group.as_str()].clone();
         Box::pin(async move {
             let takes = {
@@ -495,12 +496,11 @@ impl InMemoryServers for Servers {
                 state.lock().connections.remove(&process);
                 ended.notify_one();
             });
-            let handle: InMemoryHandle = Arc::new(handle);
             Ok(OpenTransport {
                 input: Box::new(input),
                 output,
                 writer,
-                handle,
+                handle: Arc::new(handle),
                 failures: RequestFailures::new(failed),
             })
         })
@@ -515,7 +515,7 @@ struct Handle {
     reason: Arc<Mutex<Option<RemoteError>>>,
 }
 
-impl InMemoryServer for Handle {
+impl ServerControl for Handle {
     fn stderr_tail(&self) -> String {
         let mut state = self.state.lock();
         state.lines += 1;
@@ -528,8 +528,8 @@ impl InMemoryServer for Handle {
     fn close_reason(&self) -> Option<RemoteError> {
         self.reason.lock().clone()
     }
-    fn connection_end(&self) -> UpstreamError {
-        match &*self.reason.lock() {
+    fn connection_end(&self) -> BoxFuture<'_, UpstreamError> {
+        let error = match &*self.reason.lock() {
             Some(reason) => UpstreamError::Remote(reason.clone()),
             None => ProcessEnd {
                 how: "its process exited with code 1".to_owned(),
@@ -537,9 +537,10 @@ impl InMemoryServer for Handle {
                 withheld: vec![],
             }
             .into(),
-        }
+        };
+        Box::pin(async { error })
     }
-    fn stop(&self) -> BoxFuture<'static, ()> {
+    fn stop(&self, _: Grace) -> BoxFuture<'_, ()> {
         let (end, ended, state, process) =
             (self.end.clone(), self.ended.clone(), self.state.clone(), self.process);
         Box::pin(async move {

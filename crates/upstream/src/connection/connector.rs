@@ -256,7 +256,7 @@ impl Connector {
     /// Fails if the handshake fails or the tools cannot be read. `closing` of the error ends the connection.
     async fn connect_on(
         &self,
-        opened: OpenTransport<TransportHandle>,
+        opened: OpenTransport,
         offered: Raw,
         era: Era,
         server: &Arc<ServerConfig>,

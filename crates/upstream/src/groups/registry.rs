@@ -231,28 +231,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn findings_enter_the_list_after_ten_seconds_then_every_thirty_and_at_the_end() {
         let start = Instant::now();
-        let mut surfaces = GroupRegistry::default();
-        surfaces.start_discovery(["a", "b", "c"].map(group_name), start);
-        assert!(!surfaces.catalog_read(&group_name("a"), Mode::Hybrid, surface(&["x"])));
-        assert!(!surfaces.attempt_ended(&group_name("a"), None));
-        assert_eq!(surfaces.deadline(), Some(start + FIRST_TICK));
-        assert!(surfaces.tick(start + FIRST_TICK));
-        assert_eq!(surfaces.surfaces().len(), 1);
-        assert!(!surfaces.catalog_read(&group_name("b"), Mode::Eager, surface(&["y"])));
-        assert!(!surfaces.attempt_ended(&group_name("b"), None));
-        assert_eq!(surfaces.deadline(), Some(start + FIRST_TICK + NEXT_TICK));
-        assert!(!surfaces.tick(start + FIRST_TICK + NEXT_TICK / 2), "the bytes stay equal in between");
-        assert!(surfaces.attempt_ended(&group_name("c"), None), "the end of discovery shows the rest");
-        assert_eq!((surfaces.surfaces().len(), surfaces.is_discovering()), (2, false));
+        let mut registry = GroupRegistry::default();
+        registry.start_discovery(["a", "b", "c"].map(group_name), start);
+        assert!(!registry.catalog_read(&group_name("a"), Mode::Hybrid, surface(&["x"])));
+        assert!(!registry.attempt_ended(&group_name("a"), None));
+        assert_eq!(registry.deadline(), Some(start + FIRST_TICK));
+        assert!(registry.tick(start + FIRST_TICK));
+        assert_eq!(registry.surfaces().len(), 1);
+        assert!(!registry.catalog_read(&group_name("b"), Mode::Eager, surface(&["y"])));
+        assert!(!registry.attempt_ended(&group_name("b"), None));
+        assert_eq!(registry.deadline(), Some(start + FIRST_TICK + NEXT_TICK));
+        assert!(!registry.tick(start + FIRST_TICK + NEXT_TICK / 2), "the bytes stay equal in between");
+        assert!(registry.attempt_ended(&group_name("c"), None), "the end of discovery shows the rest");
+        assert_eq!((registry.surfaces().len(), registry.is_discovering()), (2, false));
         // The group failed during discovery and enters at its first success.
-        assert!(surfaces.catalog_read(&group_name("c"), Mode::Hybrid, surface(&["z"])));
+        assert!(registry.catalog_read(&group_name("c"), Mode::Hybrid, surface(&["z"])));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pure_group_enters_the_list_at_the_next_start_and_then_follows_its_upstream() {
-        let mut surfaces = GroupRegistry::default();
-        assert!(!surfaces.catalog_read(&group_name("p"), Mode::Pure, surface(&["x"])));
-        assert!(surfaces.surfaces().is_empty());
+        let mut registry = GroupRegistry::default();
+        assert!(!registry.catalog_read(&group_name("p"), Mode::Pure, surface(&["x"])));
+        assert!(registry.surfaces().is_empty());
         let mut next = GroupRegistry::default();
         next.entry(&group_name("p")).listing.shown = Some(Arc::new(surface(&["x"])));
         assert!(!next.catalog_read(&group_name("p"), Mode::Pure, surface(&["x"])));
@@ -261,65 +261,65 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_tool_that_is_denied_after_it_was_found_does_not_enter_the_list() {
-        let mut surfaces = GroupRegistry::default();
-        surfaces.start_discovery(["a", "b"].map(group_name), Instant::now());
-        surfaces.catalog_read(&group_name("a"), Mode::Hybrid, surface(&["x", "y"]));
-        surfaces.entry(&group_name("a")).listing.replace(surface(&["x"]), false);
-        surfaces.entry(&group_name("b")).listing.replace(surface(&["z"]), false);
-        assert!(surfaces.tick(Instant::now() + FIRST_TICK));
-        assert_eq!(surfaces.surfaces().values().map(|s| s.tools.len()).collect::<Vec<_>>(), [1]);
-        surfaces.entry(&group_name("a")).listing.replace(surface(&[]), false);
-        assert_eq!(surfaces.surfaces()[&group_name("a")].tools.len(), 0);
+        let mut registry = GroupRegistry::default();
+        registry.start_discovery(["a", "b"].map(group_name), Instant::now());
+        registry.catalog_read(&group_name("a"), Mode::Hybrid, surface(&["x", "y"]));
+        registry.entry(&group_name("a")).listing.replace(surface(&["x"]), false);
+        registry.entry(&group_name("b")).listing.replace(surface(&["z"]), false);
+        assert!(registry.tick(Instant::now() + FIRST_TICK));
+        assert_eq!(registry.surfaces().values().map(|s| s.tools.len()).collect::<Vec<_>>(), [1]);
+        registry.entry(&group_name("a")).listing.replace(surface(&[]), false);
+        assert_eq!(registry.surfaces()[&group_name("a")].tools.len(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_removed_group_is_not_shown_and_not_waited_for() {
-        let mut surfaces = GroupRegistry::default();
-        surfaces.entry(&group_name("a")).listing.shown = Some(Arc::new(surface(&["x"])));
-        surfaces.start_discovery(["b"].map(group_name), Instant::now());
-        assert!(surfaces.unlist(&group_name("a")));
-        assert!(surfaces.unlist(&group_name("b")), "its discovery is over");
-        assert!(!surfaces.is_discovering());
+        let mut registry = GroupRegistry::default();
+        registry.entry(&group_name("a")).listing.shown = Some(Arc::new(surface(&["x"])));
+        registry.start_discovery(["b"].map(group_name), Instant::now());
+        assert!(registry.unlist(&group_name("a")));
+        assert!(registry.unlist(&group_name("b")), "its discovery is over");
+        assert!(!registry.is_discovering());
     }
 
     #[tokio::test(start_paused = true)]
     async fn notes_change_only_when_the_findings_of_discovery_enter_the_list() {
         let start = Instant::now();
         let note = |reason: &'static str| Some(Note::new(reason.into()));
-        let shown = |surfaces: &GroupRegistry| -> Vec<String> {
-            surfaces.notes().iter().map(|(group, note)| format!("{group} is {note}")).collect()
+        let shown = |registry: &GroupRegistry| -> Vec<String> {
+            registry.notes().iter().map(|(group, note)| format!("{group} is {note}")).collect()
         };
-        let mut surfaces = GroupRegistry::default();
+        let mut registry = GroupRegistry::default();
         for group in ["a", "b"] {
             let last = Note { is_of_last_run: true, ..Note::new("login needed".into()) };
-            surfaces.entry(&group_name(group)).listing.note = Some(last);
+            registry.entry(&group_name(group)).listing.note = Some(last);
         }
         let before =
             ["a", "b"].map(|group| format!("{group} is not available as of the last run: login needed"));
-        surfaces.start_discovery(["a", "b", "c"].map(group_name), start);
-        surfaces.catalog_read(&group_name("a"), Mode::Hybrid, surface(&["x"]));
-        surfaces.attempt_ended(&group_name("a"), None);
-        surfaces.attempt_ended(&group_name("b"), note("it does not answer"));
-        surfaces.attempt_ended(&group_name("pure"), note("it does not answer"));
-        assert_eq!(shown(&surfaces), before);
-        assert!(surfaces.tick(start + FIRST_TICK));
-        assert_eq!(shown(&surfaces), ["b is not available: it does not answer"]);
-        assert!(surfaces.attempt_ended(&group_name("c"), note("its process ends")));
+        registry.start_discovery(["a", "b", "c"].map(group_name), start);
+        registry.catalog_read(&group_name("a"), Mode::Hybrid, surface(&["x"]));
+        registry.attempt_ended(&group_name("a"), None);
+        registry.attempt_ended(&group_name("b"), note("it does not answer"));
+        registry.attempt_ended(&group_name("pure"), note("it does not answer"));
+        assert_eq!(shown(&registry), before);
+        assert!(registry.tick(start + FIRST_TICK));
+        assert_eq!(shown(&registry), ["b is not available: it does not answer"]);
+        assert!(registry.attempt_ended(&group_name("c"), note("its process ends")));
         let last = ["b is not available: it does not answer", "c is not available: its process ends"];
-        assert_eq!(shown(&surfaces), last);
+        assert_eq!(shown(&registry), last);
         // Discovery is over.
-        assert!(!surfaces.attempt_ended(&group_name("a"), note("its process ends")));
-        assert!(!surfaces.attempt_ended(&group_name("c"), None));
-        assert_eq!(shown(&surfaces), last);
+        assert!(!registry.attempt_ended(&group_name("a"), note("its process ends")));
+        assert!(!registry.attempt_ended(&group_name("c"), None));
+        assert_eq!(shown(&registry), last);
         // A group that enters the list late works.
-        assert!(surfaces.catalog_read(&group_name("c"), Mode::Hybrid, surface(&["x"])));
-        assert_eq!(shown(&surfaces), last[..1]);
+        assert!(registry.catalog_read(&group_name("c"), Mode::Hybrid, surface(&["x"])));
+        assert_eq!(shown(&registry), last[..1]);
         // So does one whose tools were known from the cache.
-        surfaces.entry(&group_name("b")).listing.shown = Some(Arc::new(surface(&["x"])));
-        assert!(surfaces.catalog_read(&group_name("b"), Mode::Hybrid, surface(&["x"])));
-        assert!(shown(&surfaces).is_empty());
-        surfaces.entry(&group_name("b")).listing.note = Some(Note::new("login needed".into()));
-        assert!(surfaces.unlist(&group_name("b")));
-        assert!(shown(&surfaces).is_empty());
+        registry.entry(&group_name("b")).listing.shown = Some(Arc::new(surface(&["x"])));
+        assert!(registry.catalog_read(&group_name("b"), Mode::Hybrid, surface(&["x"])));
+        assert!(shown(&registry).is_empty());
+        registry.entry(&group_name("b")).listing.note = Some(Note::new("login needed".into()));
+        assert!(registry.unlist(&group_name("b")));
+        assert!(shown(&registry).is_empty());
     }
 }

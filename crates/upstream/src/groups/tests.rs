@@ -7,8 +7,7 @@ use crate::error::UpstreamError;
 use crate::groups::startup_info::StartupInfo;
 use crate::handle::Upstream;
 use crate::pins::PinStore;
-use crate::transport::in_memory::{InMemoryHandle, InMemoryServer, InMemoryServers};
-use crate::transport::{OpenTransport, RequestFailures, Transport};
+use crate::transport::{Grace, OpenInMemory, OpenTransport, RequestFailures, ServerControl, Transport};
 use crate::{AcquireError, Need};
 use config::env::Env;
 use config::{Config, Endpoint, GroupName, HttpConfig, Overrides, ServerConfig, load};
@@ -58,12 +57,12 @@ struct Process {
     version: String,
 }
 
-impl InMemoryServers for Arc<Server> {
+impl OpenInMemory for Arc<Server> {
     fn open(
         &self,
         _: &GroupName,
         server: &ServerConfig,
-    ) -> BoxFuture<'static, Result<OpenTransport<InMemoryHandle>, UpstreamError>> {
+    ) -> BoxFuture<'static, Result<OpenTransport, UpstreamError>> {
         let Endpoint::Stdio(stdio) = &server.endpoint else { unreachable!() };
         let (server, version) = (self.clone(), stdio.args[0].clone());
         Box::pin(async move {
@@ -73,32 +72,23 @@ impl InMemoryServers for Arc<Server> {
             tokio::spawn(serve(theirs, version.clone()));
             let (input, sink) = tokio::io::split(ours);
             let (output, writer) = Output::any(sink);
-            let handle: InMemoryHandle = Arc::new(Process { server, version });
+            let handle = Arc::new(Process { server, version });
             let failures = RequestFailures::NONE;
             Ok(OpenTransport { input: Box::new(input), output, writer, handle, failures })
         })
     }
 }
 
-impl InMemoryServer for Process {
-    fn stderr_tail(&self) -> String {
-        String::new()
+impl ServerControl for Process {
+    fn connection_end(&self) -> BoxFuture<'_, UpstreamError> {
+        Box::pin(async { UpstreamError::Internal })
     }
-    fn close_reason(&self) -> Option<RemoteError> {
-        None
-    }
-    fn connection_end(&self) -> UpstreamError {
-        UpstreamError::Internal
-    }
-    fn stop(&self) -> BoxFuture<'static, ()> {
+    fn stop(&self, _: Grace) -> BoxFuture<'_, ()> {
         let (server, version) = (self.server.clone(), self.version.clone());
         Box::pin(async move {
             sleep(Duration::from_secs(1)).await;
             server.check(&version, Phase::End);
         })
-    }
-    fn call_of(&self, _: &Raw) -> Option<Raw> {
-        None
     }
 }
 

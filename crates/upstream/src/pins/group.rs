@@ -84,8 +84,7 @@ pub(super) struct JobOutcome {
 
 /// Reads the names of the tools that are remembered of a group's server; none if they cannot be read. Blocks.
 pub fn remembered_tools(dir: &Path, group: &GroupName, server: &ServerConfig) -> BTreeSet<String> {
-    let pins = GroupPins::new(group, server, Arc::default());
-    let record = files::read(&pins.path(dir)).ok().flatten().filter(|record| record.is_about(pins.target()));
+    let record = PinTarget::of(group, &server.origin).record(dir).ok().flatten();
     record.map(|record| record.tool_names()).unwrap_or_default()
 }
 
@@ -97,6 +96,20 @@ impl PinTarget {
             group: group.as_str().to_owned(),
             server: digest::of_parts([origin.program.as_str()], HASH_BYTES),
         }
+    }
+
+    /// The path of the record's file.
+    pub(super) fn path(&self, dir: &Path) -> PathBuf {
+        dir.join(format!("{}.json", digest::of_parts([&self.config, &self.group], HASH_BYTES)))
+    }
+
+    /// Reads the record in the file; `None` if there is none of this server. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read. The text names it.
+    pub(super) fn record(&self, dir: &Path) -> Result<Option<PinRecord>, String> {
+        Ok(files::read(&self.path(dir))?.filter(|record| record.is_about(self)))
     }
 }
 
@@ -123,8 +136,7 @@ impl GroupPins {
 
     /// The path of the record's file.
     pub(super) fn path(&self, dir: &Path) -> PathBuf {
-        let target = self.target();
-        dir.join(format!("{}.json", digest::of_parts([&target.config, &target.group], HASH_BYTES)))
+        self.target().path(dir)
     }
 
     pub(super) fn target(&self) -> &PinTarget {
@@ -377,13 +389,10 @@ pub fn approve(
     tool: Option<&str>,
     varying: bool,
 ) -> Result<Vec<ApprovedTool>, ApproveError> {
-    let group = GroupPins::new(group, server, Arc::default());
-    let path = group.path(dir);
+    let target = PinTarget::of(group, &server.origin);
     let _lock = files::lock(dir).map_err(ApproveError::File)?;
-    let record = files::read(&path).map_err(ApproveError::File)?;
-    let record = record.filter(|record| record.is_about(group.target()));
-    let mut record = record.ok_or(ApproveError::NothingKnown)?;
+    let mut record = target.record(dir).map_err(ApproveError::File)?.ok_or(ApproveError::NothingKnown)?;
     let approved = record.approve(tool, varying).map_err(ApproveError::NotApproved)?;
-    files::write(dir, &path, &record).map_err(ApproveError::File)?;
+    files::write(dir, &target.path(dir), &record).map_err(ApproveError::File)?;
     Ok(approved)
 }

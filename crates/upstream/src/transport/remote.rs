@@ -23,16 +23,19 @@
 //! Invariants: messages pass byte for byte; a peer that does not read stops the responses that feed it; no message
 //! overtakes `notifications/initialized`; credentials are sent only to the origin of the config's URL.
 
-use super::open_transport::{OpenTransport, RequestFailures};
+use super::open_transport::{Grace, OpenTransport, RequestFailures, ServerControl};
+use crate::error::UpstreamError;
 use config::{HttpConfig, HttpTransportKind};
 use connection::RemoteConnection;
 use driver::ConnectionDriver;
+use futures_util::future::BoxFuture;
 use http_client::client::HttpClient;
 use http_client::credentials::Credentials;
 use http_client::error::RemoteError;
 use message_reader::MessageReader;
 use request_streams::RequestStreams;
 use server_stream::ServerStream;
+use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -67,11 +70,13 @@ const UNSENT_BUFFER_BYTES: usize = 64 << 10;
 /// How many failed requests are buffered.
 const MAX_UNREAD_FAILURES: usize = 64;
 
-/// A remote connection. Clones share it; it is aborted when the last one is dropped.
-#[derive(Clone)]
-pub struct Remote(Arc<DriverHandle>);
+/// How long the end of a remote session may take.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same when the proxy itself ends.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(300);
 
-struct DriverHandle {
+/// A remote connection. It is aborted when this is dropped.
+struct Remote {
     /// Why nothing more can be sent; set by the driver.
     end_reason: Arc<OnceLock<RemoteError>>,
     /// The transport that the server speaks, if the config demands the other one; set by the driver.
@@ -86,81 +91,75 @@ struct DriverHandle {
     driver: AbortHandle,
 }
 
-impl Drop for DriverHandle {
+impl Drop for Remote {
     fn drop(&mut self) {
         self.driver.abort();
     }
 }
 
-impl Remote {
-    /// Starts the task of a connection. Nothing is sent yet: the first message opens the connection.
-    /// `max_message_bytes` limits each received message.
-    ///
-    /// # Errors
-    ///
-    /// Those of `HttpClient::new`: the config is not valid, or the certificates are not read within `connect_timeout`.
-    pub async fn start(
-        config: &HttpConfig,
-        connect_timeout: Duration,
-        max_message_bytes: usize,
-        credentials: Arc<dyn Credentials>,
-    ) -> Result<OpenTransport<Self>, RemoteError> {
-        let http = HttpClient::new(config, connect_timeout, credentials).await?;
-        let (messages, received) = mpsc::channel(MAX_UNREAD_MESSAGES);
-        let (failed_requests, failures) = mpsc::channel(MAX_UNREAD_FAILURES);
-        let connection =
-            RemoteConnection::new(http, config.kind, max_message_bytes, messages, failed_requests);
-        let end_reason = connection.end_reason();
-        let other_transport = connection.other_transport.clone();
-        let request_streams = connection.request_streams.clone();
-        let server_stream = connection.server_stream.clone();
-        let (peer_end, driver_end) = tokio::io::duplex(UNSENT_BUFFER_BYTES);
-        let (output, writer) = Output::any(peer_end);
-        let (stop, stopped) = watch::channel(None);
-        // No limit: the messages that we send were limited when they were received from a client.
-        let lines = LineReader::new(Box::new(driver_end), UNLIMITED);
-        let driver = ConnectionDriver::new(connection, lines, stopped);
-        let driver = tokio::spawn(driver.run().in_current_span()).abort_handle();
-        Ok(OpenTransport {
-            input: Box::new(MessageReader::new(received)),
-            output,
-            writer,
-            handle: Self(Arc::new(DriverHandle {
-                end_reason,
-                other_transport,
-                request_streams,
-                server_stream,
-                stop,
-                driver,
-            })),
-            failures: RequestFailures::new(failures),
-        })
-    }
+/// Starts the task of a connection. Nothing is sent yet: the first message opens the connection. `max_message_bytes`
+/// limits each received message.
+///
+/// # Errors
+///
+/// Those of `HttpClient::new`: the config is not valid, or the certificates are not read within `connect_timeout`.
+pub(super) async fn open(
+    config: &HttpConfig,
+    connect_timeout: Duration,
+    max_message_bytes: usize,
+    credentials: Arc<dyn Credentials>,
+) -> Result<OpenTransport, RemoteError> {
+    let http = HttpClient::new(config, connect_timeout, credentials).await?;
+    let (messages, received) = mpsc::channel(MAX_UNREAD_MESSAGES);
+    let (failed_requests, failures) = mpsc::channel(MAX_UNREAD_FAILURES);
+    let connection = RemoteConnection::new(http, config.kind, max_message_bytes, messages, failed_requests);
+    let end_reason = connection.end_reason();
+    let other_transport = connection.other_transport.clone();
+    let request_streams = connection.request_streams.clone();
+    let server_stream = connection.server_stream.clone();
+    let (peer_end, driver_end) = tokio::io::duplex(UNSENT_BUFFER_BYTES);
+    let (output, writer) = Output::any(peer_end);
+    let (stop, stopped) = watch::channel(None);
+    // No limit: the messages that we send were limited when they were received from a client.
+    let lines = LineReader::new(Box::new(driver_end), UNLIMITED);
+    let driver = ConnectionDriver::new(connection, lines, stopped);
+    let driver = tokio::spawn(driver.run().in_current_span()).abort_handle();
+    let remote = Remote { end_reason, other_transport, request_streams, server_stream, stop, driver };
+    let (input, failures) = (Box::new(MessageReader::new(received)), RequestFailures::new(failures));
+    Ok(OpenTransport { input, output, writer, handle: Arc::new(remote), failures })
+}
 
-    /// Returns why nothing more can be sent, if that is so.
-    pub(crate) fn end_reason(&self) -> Option<RemoteError> {
-        self.0.end_reason.get().cloned()
-    }
-
+impl ServerControl for Remote {
     /// Returns what is wrong with the transport that the config demands, if something is.
-    pub fn finding(&self) -> Option<String> {
-        self.0.other_transport.get().map(|found| found.is_not_as_configured().to_owned())
+    fn finding(&self) -> Option<String> {
+        self.other_transport.get().map(|found| found.is_not_as_configured().to_owned())
     }
 
-    /// Returns what is known of the server's own stream.
-    pub(crate) fn server_stream(&self) -> Arc<ServerStream> {
-        self.0.server_stream.clone()
+    fn server_stream(&self) -> Option<Arc<ServerStream>> {
+        Some(self.server_stream.clone())
     }
 
-    /// Returns the id of our request on whose stream the server's request `id` came, if it came on one.
-    pub(crate) fn call_of(&self, id: &Raw) -> Option<Raw> {
-        self.0.request_streams.call_of(id)
+    fn close_reason(&self) -> Option<RemoteError> {
+        self.end_reason.get().cloned()
     }
 
-    /// Aborts all requests and ends the session, within `time_limit`. Returns when the task of the connection has
-    /// ended.
-    pub async fn stop(&self, time_limit: Duration) {
-        self.0.stop.send_replace(Some(time_limit));
-        self.0.stop.closed().await;
+    fn call_of(&self, id: &Raw) -> Option<Raw> {
+        self.request_streams.call_of(id)
+    }
+
+    fn connection_end(&self) -> BoxFuture<'_, UpstreamError> {
+        let reason = self.close_reason().unwrap_or_else(|| RemoteError::connection_lost("it was closed"));
+        Box::pin(ready(reason.into()))
+    }
+
+    /// Aborts all requests and ends the session.
+    fn stop(&self, grace: Grace) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.stop.send_replace(Some(match grace {
+                Grace::Ordinary => END_TIMEOUT,
+                Grace::Shutdown => SHUTDOWN_TIMEOUT,
+            }));
+            self.stop.closed().await;
+        })
     }
 }
