@@ -6,17 +6,17 @@
 //! order:
 //!
 //! 1. *Resolve*: which group and which tool is meant (`resolve`, if the call does not name both exactly).
-//! 2. *Lease*: a lease on the group's connection, which is made if there is none (`attempts`).
+//! 2. *Lease*: a lease on the group's connection, which is made if there is none (`forward`).
 //! 3. *Prepare*: the tool is found (`found_tool`), and what is sent is decided. `misfit` handles arguments that do not fit
 //!    the tool's schema.
-//! 4. *Send*: the request goes to the upstream, and the answer comes back (`attempts`; `task` if it runs as a task). If it
+//! 4. *Send*: the request goes to the upstream, and the answer comes back (`forward`; `task` if it runs as a task). If it
 //!    may be sent once more, steps 2 to 4 are repeated.
 //! 5. *Finish*: what the client gets of the result. `large_results` is for `select` and for what is too large.
 //!
 //! The params and the result pass as bytes. A call under the tool's own name passes its arguments as they are: its caller has
 //! the schema, and wants what a direct call gives.
 //!
-//! `stored_result` answers calls of our own group. Other methods than `tools/call` are forwarded by `attempts` as well.
+//! `stored_result` answers calls of our own group. Other methods than `tools/call` are forwarded by `forward` as well.
 
 use crate::arguments::{CallArguments, SelectArgument};
 use crate::ask::approval::{self, ApprovalOutcome};
@@ -28,7 +28,7 @@ use crate::names::lookup;
 use crate::session::context::RequestContext;
 use crate::session::request_span;
 use crate::session::requester::Requester;
-use attempts::{Attempts, LeasedConnection, MAX_TOTAL, PreparedRequest};
+use forward::{Forwarder, LeasedConnection, MAX_TOTAL, PreparedRequest};
 use base::blocking::{self, MAX_INLINE_BYTES};
 use config::OWN_GROUP;
 use found_tool::{FoundTool, find_tool, require_list};
@@ -45,7 +45,7 @@ use wire::protocol::Era;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
-pub mod attempts;
+pub mod forward;
 pub mod found_tool;
 pub mod large_results;
 mod misfit;
@@ -145,15 +145,15 @@ async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
         Err(error) => return failed(call, error, &arguments.tool),
     };
     request_span::record_tool(&group.name, &name);
-    let mut attempts = Attempts::new(&call.context, group);
+    let mut forwarder = Forwarder::new(&call.context, group);
     let mut approved = None;
     let (prepared, reply) = loop {
-        let connection = match connect(&mut attempts, call, arguments, &name).await {
+        let connection = match connect(&mut forwarder, call, arguments, &name).await {
             Ok(connection) => connection,
             Err(error) => return failed(call, error, &name),
         };
-        let group = &attempts.group;
-        if group.lost_state_since(attempts.known_losses) {
+        let group = &forwarder.group;
+        if group.lost_state_since(forwarder.known_losses) {
             return failed(call, tool_errors::lost_state(&group.name).into(), &name);
         }
         let prepared = match prepare(call, arguments, &name, group, connection, &mut approved).await {
@@ -161,13 +161,13 @@ async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
             Ok(Preparation::InputRequired(result)) => return Ok(result),
             Err(error) => return failed(call, error, &name),
         };
-        match attempts.send(&prepared.lease, &prepared.request).await {
+        match forwarder.send(&prepared.lease, &prepared.request).await {
             Ok(Some(reply)) => break (prepared, reply),
             Ok(None) => {}
             Err(error) => return failed(call, error, &prepared.tool.name),
         }
     };
-    finish(call, arguments, attempts.group, prepared, reply).await
+    finish(call, arguments, forwarder.group, prepared, reply).await
 }
 
 /// Answers a call that failed: with a result for the model if the error is about the tool or its group. Fails if it is
@@ -203,18 +203,18 @@ async fn resolve<'a>(
     Ok((group, name.into()))
 }
 
-/// Step 2. Leases a connection for the call, once that has what the call needs. Fails as [`Attempts::connect`] does.
+/// Step 2. Leases a connection for the call, once that has what the call needs. Fails as [`Forwarder::connect`] does.
 async fn connect(
-    attempts: &mut Attempts<'_>,
+    forwarder: &mut Forwarder<'_>,
     call: &ToolCall,
     arguments: &CallArguments<'_>,
     tool: &str,
 ) -> Result<LeasedConnection, RequestError> {
-    if let Some(connection) = attempts.connected() {
+    if let Some(connection) = forwarder.connected() {
         return Ok(connection);
     }
-    let need = Box::pin(need(call, arguments, &attempts.group, tool)).await;
-    attempts.connect(need).await
+    let need = Box::pin(need(call, arguments, &forwarder.group, tool)).await;
+    forwarder.connect(need).await
 }
 
 /// Returns what the call waits for if its group is not connected: the tools, unless the tool is known and the arguments

@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! `resources`, `skills`, `topic_subscriptions`, `prompts` and `tasks` find the group that a request belongs to:
-//! by its `group` member, by the URI (`uri_lookup`), by an exposed name, or by the id of a task. `call::attempts`
+//! by its `group` member, by the URI (`uri_lookup`), by an exposed name, or by the id of a task. `call::forward`
 //! sends it. The params and the result pass unchanged except for what a
 //! proxy has to rewrite (names, URIs, ids).
 //!

@@ -350,13 +350,13 @@ impl<T> WokenList<T> {
 }
 
 thread_local! {
-    static TURN: Turn = const {
-        Turn { is_running: Cell::new(false), continues: Cell::new(false), woken: RefCell::new(VecDeque::new()) }
+    static TURN: MessageTurn = const {
+        MessageTurn { is_running: Cell::new(false), continues: Cell::new(false), woken: RefCell::new(VecDeque::new()) }
     };
 }
 
 /// The turn of one thread.
-struct Turn {
+struct MessageTurn {
     /// Whether a turn is running.
     is_running: Cell<bool>,
     /// Whether woken requests are being continued.
@@ -365,7 +365,7 @@ struct Turn {
     woken: RefCell<VecDeque<Arc<OpenRequest>>>,
 }
 
-impl Turn {
+impl MessageTurn {
     /// Continues a request that was woken in this turn, or leaves it to its owner.
     fn add(&self, request: Arc<OpenRequest>) {
         match self.is_running.get() && !self.continues.get() {
@@ -396,7 +396,7 @@ pub(crate) fn in_turn<T>(work: impl FnOnce() -> T) -> T {
 
 /// Continues the requests that were woken since the turn began, in that order.
 pub(crate) fn run_woken() {
-    TURN.with(Turn::run_woken);
+    TURN.with(MessageTurn::run_woken);
 }
 
 /// Ends a turn when it is dropped: woken requests continue, sent frames are written, and the clock goes on.

@@ -1,7 +1,7 @@
 //! The lists of all groups as one. Connected groups are asked; the others contribute the list of their last connection.
 //! Nothing is started for it.
 
-use crate::call::attempts::forward_method;
+use crate::call::forward::forward_method;
 use crate::errors;
 use crate::names::known_lists::{GroupEntries, ListKind, read_last_known};
 use crate::session::context::Invocation;

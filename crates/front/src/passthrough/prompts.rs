@@ -3,7 +3,7 @@
 
 use super::{aggregate, uri_lookup};
 use crate::ask::acquire::acquire_for_user;
-use crate::call::attempts::forward_method;
+use crate::call::forward::forward_method;
 use crate::errors::{self, RpcError};
 use crate::names::exposed_names::{self, ExposedNames};
 use crate::names::known_lists::{self, GroupEntries, ListKind};

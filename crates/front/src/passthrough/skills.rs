@@ -5,7 +5,7 @@
 
 use super::uri_lookup::Candidate;
 use super::{aggregate, uri_lookup};
-use crate::call::attempts::forward_method;
+use crate::call::forward::forward_method;
 use crate::names::known_lists::{GroupEntries, ListKind};
 use crate::names::{known_lists, uri_owner};
 use crate::session::context::Invocation;

@@ -2,7 +2,7 @@
 //! client knows names the group. A group with an open task stays connected.
 
 use super::aggregate;
-use crate::call::attempts::forward_method;
+use crate::call::forward::forward_method;
 use crate::errors;
 use crate::names::known_lists::{GroupEntries, ListKind};
 use crate::session::context::Invocation;

@@ -3,7 +3,7 @@
 
 use super::uri_lookup;
 use super::uri_lookup::Candidate;
-use crate::call::attempts::forward_method;
+use crate::call::forward::forward_method;
 use crate::client::Client;
 use crate::client::notifications::Listener;
 use crate::errors::{self, RpcError};

@@ -52,18 +52,19 @@ impl GroupManager {
         if config.lacks_profile() {
             config.errors.iter().for_each(|error| self.report_error(&error.to_string()));
         } else if !config.errors.is_empty() {
+            // Whoever reads of an error in the log finds it in the status.
+            self.reload_errors.lock().clone_from(&config.errors);
             for error in &config.errors {
                 self.report_error(&format!("config not reloaded: {error}"));
             }
-            *self.reload_errors.lock() = config.errors;
             return;
         }
         let old = self.config();
         let errors = keep_valid_entries(&old, &mut config);
+        self.reload_errors.lock().clone_from(&errors);
         for error in &errors {
             self.report_error(&format!("{error}; the group goes on as it was"));
         }
-        *self.reload_errors.lock() = errors;
         if *old == config {
             tracing::debug!("the content of the config has not changed");
             return;

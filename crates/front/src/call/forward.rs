@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! let reply = loop {
-//!     let connection = attempts.connect(need).await?;
+//!     let connection = forwarder.connect(need).await?;
 //!     let request = …;
-//!     if let Some(reply) = attempts.send(&connection.lease, &request).await? {
+//!     if let Some(reply) = forwarder.send(&connection.lease, &request).await? {
 //!         break reply;
 //!     }
 //! };
@@ -66,8 +66,8 @@ pub(crate) struct LeasedConnection {
     pub snapshot: Arc<Snapshot>,
 }
 
-/// The attempts to get one request answered.
-pub(crate) struct Attempts<'a> {
+/// Forwards one request until it is answered.
+pub(crate) struct Forwarder<'a> {
     context: &'a RequestContext,
     /// The group. If a reload replaces it while it connects, its successor.
     pub group: Upstream,
@@ -79,7 +79,7 @@ pub(crate) struct Attempts<'a> {
     login_offered: bool,
 }
 
-impl<'a> Attempts<'a> {
+impl<'a> Forwarder<'a> {
     /// Nothing is sent yet.
     pub(crate) fn new(context: &'a RequestContext, group: Upstream) -> Self {
         let known_losses = group.known_losses();
@@ -283,11 +283,11 @@ pub(crate) async fn forward_method(
     params: Raw,
 ) -> Reply {
     request_span::record_group(&group.name);
-    let mut attempts = Attempts::new(context, group.clone());
+    let mut forwarder = Forwarder::new(context, group.clone());
     loop {
-        let LeasedConnection { lease, snapshot } = attempts.connect(group.snapshot().least_need()).await?;
+        let LeasedConnection { lease, snapshot } = forwarder.connect(group.snapshot().least_need()).await?;
         let request = method_request(&snapshot, method, &params);
-        if let Some(reply) = attempts.send(&lease, &request).await? {
+        if let Some(reply) = forwarder.send(&lease, &request).await? {
             return reply;
         }
     }
