@@ -46,7 +46,8 @@ pub(crate) async fn in_slot<T>(
     attempt.await
 }
 
-/// The groups whose snapshot changed since the last look.
+/// The groups whose snapshot changed since the last look. A queue of names beside the registry, because a task reports a
+/// change without the registry's lock, and each group is to be looked at once.
 #[derive(Default)]
 pub struct ChangedGroups {
     /// The changed groups that `take` has not returned yet.
