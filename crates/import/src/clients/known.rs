@@ -67,9 +67,8 @@ pub struct KnownClient {
     pub(super) known_fields: &'static [&'static str],
     /// The fields with the names of the tools in use and of those not in use; empty where it has none.
     pub(super) rule_fields: [&'static str; 2],
-    /// What its entry for this program has beside the usual fields, in a file with this content, if it passes these
-    /// variables. Its own key, if it has
-    /// one, that keeps our tools from being deferred: they are the few that are always needed.
+    /// Returns the fields that our entry has beside the usual ones, in a file with this content, if the entry passes these
+    /// variables. One of them keeps our tools from being deferred, if the client has a key for that.
     pub(super) own_fields: fn(&Value, &[String]) -> Value,
 }
 

@@ -133,9 +133,8 @@ impl GroupManager {
     /// Returns the groups of the config, also those whose entry is invalid, in config order. There are none before
     /// `start`.
     pub fn all(&self) -> Vec<Upstream> {
-        let config = self.config();
-        let names = config.servers.iter().map(|(name, _)| name);
-        names.filter_map(|name| self.get(name)).collect()
+        let (config, registry) = (self.config(), self.registry.lock());
+        config.servers.iter().filter_map(|(name, _)| registry.get(name.as_str())).collect()
     }
 
     /// Returns a group.
