@@ -18,6 +18,7 @@
 pub mod caller;
 pub mod context;
 pub mod input_required;
+mod open_tasks;
 pub mod request_span;
 pub mod requester;
 pub mod subscription_order;

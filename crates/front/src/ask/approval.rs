@@ -5,7 +5,7 @@
 //! left out. A call whose question would be too long to be read is refused.
 
 use super::approval_token::{Approval, ApprovalDemand, ApprovalState};
-use crate::client::TooManyQuestions;
+use crate::client::question_limit::TooManyQuestions;
 use crate::errors::tool_errors;
 use crate::session::context::RequestContext;
 use crate::session::unspent_nonces::UnspentNonces;

@@ -2,8 +2,8 @@
 //! of the client (stateless era).
 
 use super::Client;
-use super::TooManyQuestions;
 use super::input_channels::{CallHint, InputChannel, NoInputChannel, PendingInput};
+use super::question_limit::TooManyQuestions;
 use crate::errors;
 use base::text::visible;
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 use super::input_required::{self, InputCall};
 use super::requester::{Requester, SessionState};
 use crate::arguments::text_limits;
-use crate::client::TooManyQuestions;
 use crate::client::input_channels::InputChannel;
 use crate::client::notifications::LogInterest;
+use crate::client::question_limit::TooManyQuestions;
 use crate::client::{Client, client_requests};
 use crate::errors::{self, RpcError};
 use crate::names::exposed_names::ExposedNames;

@@ -5,7 +5,7 @@
 use crate::client::Client;
 use crate::client::client_requests;
 use crate::client::input_channels::InputChannel;
-use crate::client::{MAX_OPEN_QUESTIONS, MAX_QUESTIONS};
+use crate::client::question_limit::{MAX_OPEN_QUESTIONS, MAX_QUESTIONS};
 use crate::errors;
 use config::GroupName;
 use futures_util::future::try_join_all;
