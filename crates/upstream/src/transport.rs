@@ -15,7 +15,7 @@
 //!
 //! `open_transport` is what every transport gives to its users.
 //!
-//! A connection that ends by itself ends its input. [`TransportHandle::connection_end`] then tells why. Dropping the
+//! A connection that ends by itself ends its input. [`ServerControl::connection_end`] then tells why. Dropping the
 //! last clone of the handle ends the connection in any case.
 
 use crate::error::UpstreamError;
