@@ -1,27 +1,13 @@
 //! Questions to the person at the terminal.
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
 use std::time::Duration;
 
-use super::clients::apps::short_path;
-use super::files::write::is_read_only;
 use base::blocking;
-use config::env::Env;
+use terminal::VisibleText;
 
 /// How long the person may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
-
-/// Whether a file is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Replacement {
-    /// It is.
-    Done,
-    /// The person said no.
-    Declined,
-    /// It cannot be replaced, and the reason was said.
-    Failed,
-}
 
 /// Who answers questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,55 +46,27 @@ impl Answers {
         }
     }
 
-    /// Asks whether a file is replaced. `--yes` does not answer for one that is read-only: the user or a program made
-    /// it so on purpose. That it is left then is said here.
+    /// Asks for a yes like [`confirm`](Self::confirm), and prints the details as often as the person asks for them.
     ///
     /// # Errors
     ///
-    /// As [`confirm`](Self::confirm).
-    pub(crate) async fn confirm_replacement(
+    /// As [`confirm`](Self::confirm), and if stdout cannot be written.
+    pub(crate) async fn confirm_with_details(
         self,
-        file: &Path,
-        env: &Env,
         question: &str,
-    ) -> io::Result<Replacement> {
-        let is_read_only = is_read_only(file);
-        if is_read_only && self == Self::Yes {
-            let path = short_path(file, env);
-            terminal::message(format_args!(
-                "{path} is read-only, so it is left as it is; make it writable, or answer without --yes"
-            ));
-            return Ok(Replacement::Failed);
-        }
-        let question = match question.strip_suffix('?').filter(|_| is_read_only) {
-            Some(question) => format!("{question}, although the file is read-only?"),
-            None => question.to_owned(),
-        };
-        Ok(match self.confirm(&question).await? {
-            true => Replacement::Done,
-            false => Replacement::Declined,
-        })
-    }
-
-    /// Asks which of several to take, until the answer is one of them. Returns its index. Enter takes the first, and so
-    /// do `--yes` and a missing terminal.
-    ///
-    /// # Errors
-    ///
-    /// As [`confirm`](Self::confirm).
-    pub(crate) async fn choose(self, question: &str, options: &[&str]) -> io::Result<usize> {
+        details: &VisibleText,
+    ) -> io::Result<bool> {
         if self != Self::Terminal {
-            return Ok(0);
+            return Ok(self == Self::Yes);
         }
-        let numbered: Vec<_> =
-            options.iter().enumerate().map(|(index, option)| format!("{}) {option}", index + 1)).collect();
-        terminal::line("")?;
         loop {
-            let answer = ask(&format!("{question} {} [1] ", numbered.join("  "))).await?;
-            match answer.parse::<usize>() {
-                _ if answer.is_empty() => return Ok(0),
-                Ok(number) if (1..=options.len()).contains(&number) => return Ok(number - 1),
-                _ => {}
+            match ask(&format!("{question} [y/N/d, where d shows the details] "))
+                .await?
+                .to_lowercase()
+                .as_str()
+            {
+                "d" | "details" => terminal::print(details)?,
+                answer => return Ok(matches!(answer, "y" | "yes")),
             }
         }
     }

@@ -2,19 +2,38 @@
 //!
 //! # Theory of operation
 //!
-//! `apps` lists the clients, and `known` is the table of what is known of each: where its files are, and how it writes
-//! servers. `translate` makes an entry of
-//! servers.json from a client's entry: `shape` checks the types of its values, `variables` rewrites its strings by the
-//! client's `string_rules`, `timeouts` converts its timeout, and `entry_order` sorts its fields. `client_form` goes the
-//! other way, for servers that return to a client.
-//!
-//! Nothing here reads or writes a file, and nothing compares two clients. A new client is a variant of
-//! `ClientApp` and a row of `known`; `rules` and `tool_search` have what a row cannot say.
+//! A client is one file with a table, [`client::KnownClient`], and is named in the list below. `apps` has all of them.
+//! `translate` makes an entry of servers.json from a client's entry: `shape` checks the types of its values, `variables`
+//! rewrites its strings by the client's `string_rules`, `timeouts` converts its timeout, and `entry_order` sorts its fields.
+//! The rules for tools that a client's files have beside the servers are read into a `rule_file`, and `client_rules` finds
+//! those of one server.
+
+/// Declares the file of each client, and lists the clients in the order in which their servers are merged.
+macro_rules! clients {
+    ($($file:ident: $($client:ident),+;)+) => {
+        $(mod $file;)+
+        /// All clients.
+        static CLIENTS: &[&client::KnownClient] = &[$($(&$file::$client),+),+];
+    };
+}
+
+clients! {
+    claude_desktop: CLIENT;
+    claude_code: CLIENT;
+    opencode: CLIENT;
+    cursor: CLIENT;
+    vscode: CLIENT, INSIDERS;
+    codex: CLIENT;
+    gemini: CLIENT;
+    copilot: CLIENT;
+}
 
 pub mod apps;
-pub(crate) mod client_form;
+pub mod client;
+pub(crate) mod client_rules;
 pub(crate) mod entry_order;
-pub(crate) mod known;
+pub mod host_search;
+pub(crate) mod rule_file;
 pub(crate) mod shape;
 mod string_rules;
 mod timeouts;

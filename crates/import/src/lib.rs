@@ -2,31 +2,31 @@
 //!
 //! # Theory of operation
 //!
-//! `clients` knows the files of each client and what their entries mean, `rules` knows the rules for tools in them, and
-//! `files` reads, edits and writes them. On these stand the parts of an import, in the order in which they act:
+//! `clients` has a file for each client: where its files are, what its entries mean and what its rules say. `files` edits and
+//! writes the files. On these stand the parts of an import, in the order in which they act:
 //!
-//! 1. `merge` finds the servers of all clients, and puts them together with those of servers.json.
-//! 2. `profiles` decides which servers and tools each client may use, so that each client still sees what it saw
-//!    before.
-//! 3. `measure` starts the servers before anything is written, for `--measure`.
-//! 4. `plan` puts together what is written, shows it, asks, and writes servers.json. With `--write-client` it also
-//!    writes the clients' files, with our entry in place of their servers. `--secrets` moves secrets to the system's
-//!    keyring.
+//! 1. `merge` finds the servers of all clients, and puts them together with those of a config file. A server that cannot be
+//!    carried over exactly stays in its client's file, with the reason.
+//! 2. `profiles` decides which servers each client sees, so that each client still sees what it saw before.
+//! 3. `plan` puts together what is written, shows it, asks once, and writes the config files. With `--write-client` it also
+//!    writes the clients' files, with our entry in place of their servers. The servers of a project get a config file of
+//!    their own, which only the entries in the project read. `--secrets` moves secrets to the system's keyring.
+//! 4. `measure` starts the servers before anything is written, for `--measure`.
 //!
 //! `undo` goes through the records of `files` and takes the changes of clients' files back. `ask` puts the questions of
-//! all parts to the person at the terminal, `mode` is what the command line asks for, and `json` reads values that may be
-//! of any type.
+//! all parts to the person at the terminal, `mode` is what the command line asks for, `source` reads files, `tool_rules` has
+//! rules for tools as globs of ours, and `json` reads values that may be of any type.
 //!
-//! A folder imports only folders before it in this list: `clients`, `rules`, `files`, `merge`, `profiles`, `measure`,
-//! `plan`, `undo`. `src/main.rs` calls [`import`](fn@import) for the command. Other commands use what is public beside
+//! A folder imports only folders before it in this list: `clients`, `files`, `merge`, `profiles`, `measure`, `plan`, `undo`.
+//! `src/main.rs` calls [`import`](fn@import) for the command. Other commands use what is public beside
 //! it: `add` and `remove` edit servers.json as an import does, and `check` finds our entry in a client's file.
 //!
 //! # Invariants
 //!
 //! - A file that is not valid is reported and never written. A file is replaced only if it is as it was read.
 //! - Nothing of an entry is lost silently: what has no counterpart is listed.
-//! - A server whose rules cannot be carried over exactly stays in its client's file.
-//! - What a project brings appears in this project only, and gets nothing of the user's entries without a person's yes.
+//! - What cannot be carried over exactly stays in its client's file, named. Fields that mean nothing here are named once.
+//! - What a project brings appears in this project only, and gets nothing of the user's entries.
 //! - A record stays until everything in it is back, or until the user forgets it.
 //! - No client may use more tools of its servers than before, and no profile loses a server that it chooses, unless its
 //!   client turns it off.
@@ -53,7 +53,7 @@ use files::write::absolute;
 use instance::InstanceOptions;
 use instance::signals::interrupted;
 use instance::stores::secret_store;
-use merge::discover::{Discovery, discover};
+use merge::discover::{Discovery, FoundServer, Place, discover};
 use mode::ImportMode;
 use plan::Plan;
 use terminal::outcome::{
@@ -70,12 +70,12 @@ pub(crate) mod merge;
 mod mode;
 mod plan;
 mod profiles;
-mod rules;
-pub mod tool_search;
+pub mod source;
+pub(crate) mod tool_rules;
 mod undo;
 
-pub use clients::apps;
-pub use files::{edit, source, write};
+pub use clients::{apps, client, host_search};
+pub use files::{edit, write};
 pub use merge::own_entry;
 pub use mode::ImportArgs;
 
@@ -101,7 +101,8 @@ pub async fn import(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> 
 }
 
 async fn import_or_undo(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
-    let apps = if args.clients.is_empty() { ClientApp::all() } else { &args.clients };
+    let all: Vec<ClientApp> = ClientApp::all().collect();
+    let apps = if args.clients.is_empty() { &all } else { &args.clients };
     let answers = Answers::new(args.yes);
     let mode = ImportMode { args, apps, stored_secrets: None, answers, options, env };
     if args.list {
@@ -141,16 +142,12 @@ async fn import_into(target: PathBuf, mut mode: ImportMode<'_>) -> anyhow::Resul
         mode.stored_secrets = Some(known_secrets(&target, args.dry_run, env).await?);
     }
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
-    let mut discovery = discover(apps, project.as_deref(), env);
+    let mut discovery = discover(apps.iter().copied(), project.as_deref(), env);
     discovery.read_others(apps, env);
-    discovery.leave_inexact();
-    let is_limited = args.write_client || args.measure && args.dry_run;
-    discovery.leave_unlimited(is_limited, mode.answers == Answers::Terminal);
     own_entry::set_other_configs_apart(&mut discovery, &target, env);
     for (app, error) in &discovery.errors {
         terminal::message(format_args!("{}: {error}; the file is left as it is", app.label));
     }
-    terminal::print(&plan::report::files(&discovery, env).wrapped())?;
     if discovery.files.is_empty() && discovery.errors.is_empty() {
         let names = text::joined(apps.iter().map(|app| app.label));
         terminal::line(format_args!(
@@ -160,12 +157,12 @@ async fn import_into(target: PathBuf, mut mode: ImportMode<'_>) -> anyhow::Resul
             return Ok(ExitCode::SUCCESS);
         }
     }
-    confirm_projects(&mut discovery, &mode).await?;
-    let plan = Plan::new(&discovery, target, &mode).await?;
+    confirm_project(&mut discovery, &mode).await?;
+    let plan = Plan::new(&discovery, &target, project.as_deref(), &mode).await?;
     if args.measure {
-        plan.measure(&mode).await?;
+        plan.measure().await?;
     }
-    let done = plan.carry_out(&discovery, &mode).await?;
+    let done = plan.carry_out().await?;
     Ok(match (done, discovery.errors.is_empty()) {
         (false, _) => ExitCode::from(EXIT_FAILURE),
         (true, false) => ExitCode::from(EXIT_CONFIG),
@@ -199,30 +196,40 @@ fn target_file(options: &InstanceOptions, env: &Env) -> anyhow::Result<PathBuf> 
     Ok(absolute(&env.cwd().join(file)))
 }
 
-/// Asks for each server of a project, because a project's files may be anybody's. Those that are not wanted stay. Asks
-/// nothing if the servers are neither written nor started.
+/// Asks whether a project's servers are wanted, because a project's files may be anybody's. They stay where they are if not,
+/// and without `--write-client`: an entry in the project limits them to the project. Asks nothing if they are neither written
+/// nor started.
 ///
 /// # Errors
 ///
-/// Fails if a question is not answered.
-async fn confirm_projects(discovery: &mut Discovery, mode: &ImportMode<'_>) -> io::Result<()> {
-    let of_projects =
-        discovery.files.iter().flat_map(|file| &file.places).filter(|place| place.project.is_some());
-    let mut is_wanted = Vec::new();
-    for server in of_projects.flat_map(|place| &place.servers) {
-        let gets = match server.taken.is_empty() {
-            true => String::new(),
-            false => format!("\nIt gets this of your own entry of that name: {}", server.taken_fields()),
-        };
-        let question = format!(
-            "{} of the project runs or contacts: {}{gets}\nImport it?",
-            text::name(&server.name),
-            plan::report::program(&server.translated.entry)
-        );
-        let is_unused = mode.args.dry_run && !mode.args.measure;
-        is_wanted.push(is_unused || mode.answers.confirm(&question).await?);
+/// Fails if the question is not answered.
+async fn confirm_project(discovery: &mut Discovery, mode: &ImportMode<'_>) -> io::Result<()> {
+    let is_of_project = |place: &Place| place.project.is_some() && !place.servers.is_empty();
+    let ImportMode { args, answers, .. } = mode;
+    let places =
+        discovery.places().filter(|(_, place)| is_of_project(place)).flat_map(|(_, place)| &place.servers);
+    let program = |server: &FoundServer| {
+        format!("  {}: {}", text::name(&server.name), plan::report::program(&server.translated.entry))
+    };
+    let programs: Vec<_> = places.map(program).collect();
+    if programs.is_empty() {
+        return Ok(());
     }
-    let mut is_wanted = is_wanted.into_iter();
-    discovery.leave_of_project(|_| (is_wanted.next() != Some(true)).then(|| "it is not wanted".to_owned()));
+    let reason = match (args.write_client || args.measure && args.dry_run, args.dry_run && !args.measure) {
+        (false, _) => {
+            "--write-client imports it too, because an entry in the project limits it to the project"
+        }
+        (true, true) => return Ok(()),
+        (true, false) => {
+            let question = "The servers of the project run or contact:";
+            let question = format!("{question}\n{}\nImport them?", programs.join("\n"));
+            if answers.confirm(&question).await? {
+                return Ok(());
+            }
+            "it is not wanted"
+        }
+    };
+    let places = discovery.files.iter_mut().flat_map(|file| &mut file.places);
+    places.filter(|place| is_of_project(place)).for_each(|place| place.leave(|_| true, reason));
     Ok(())
 }

@@ -235,7 +235,7 @@ fn table(servers: &[PlannedServer], measured: &Measured, after: &Figures) -> Vis
         }
     }
     out.paragraph(format_args!("{:<28} {COLUMNS}", "Per instance"));
-    for &app in ClientApp::all() {
+    for app in ClientApp::all() {
         let is_on = |server: &&PlannedServer| server.origins.iter().any(|origin| origin.app == app);
         let of_app = servers.iter().filter(is_on);
         let started: Vec<&Figures> =

@@ -1,18 +1,16 @@
 //! Merges the servers of several clients with each other and with the servers of servers.json.
 //!
 //! A server is recognized by what it runs or contacts: its command with the arguments, or its URL. The version of a package
-//! does not count. Servers of one name
-//! and one program are one server if they are about the same thing (`accounts`); where the clients' entries differ in other
-//! fields (`differences`), the first client's value counts, unless the user wants the entries apart. Servers of one name
-//! and different programs or accounts both stay, the later one under a name of its own, by which the next import finds
-//! it. Servers of different names are one only if everything is equal.
+//! does not count. Servers of one name and one program are one server if they are about the same thing and allow the same
+//! tools (`accounts`); where the clients' entries differ in other fields (`differences`), the first client's value counts.
+//! All others stay apart, the later one under a name of its own, by which the next import finds it. Servers of different
+//! names are one only if everything is equal.
 //!
 //! # Theory of operation
 //!
 //! `discover` reads the clients' files and finds the servers in them; `own_entry` finds the entry that starts this program,
 //! also for `check`, and names the config that it reads. `Merger` then goes through the servers. `accounts` tells entries of
-//! different accounts apart, `differences` finds the other fields that differ, and `client_scope` names the clients that have
-//! them. `limits` has the looser time limits, and `exact` the servers that stay in their client's file.
+//! different accounts apart, and `differences` finds the other fields that differ. `limits` has the looser time limits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -20,23 +18,20 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::clients::apps::ClientApp;
+use super::clients::entry_order::in_order;
 use super::clients::translate::TranslatedEntry;
 use super::clients::variables::{UsedVariables, comparable};
-use super::files::change_record::EarlierUse;
 use super::files::records::ChangeRecords;
 use super::json::{map_strings, strings};
-use super::rules::tool_rules::ToolRuleSet;
 use accounts::{AccountDifference, KeyringValues};
 use config::env::Env;
 use config::{InheritEnv, StdioConfig};
-use discover::{Discovery, FoundServer};
+use discover::FoundServer;
 use process::launch::direct::without_version;
 
 pub(crate) mod accounts;
-pub(crate) mod client_scope;
 pub(crate) mod differences;
 pub(crate) mod discover;
-mod exact;
 mod limits;
 pub mod own_entry;
 
@@ -49,42 +44,40 @@ pub(crate) struct PlannedServer {
     pub(crate) entry: Map<String, Value>,
     /// Whether servers.json has it already. It is then left as it is.
     pub(crate) is_known: bool,
-    /// The clients that have it, each with the name that it has there and its file.
+    /// The clients that have it.
     pub(crate) origins: Vec<Origin>,
     /// The clients that had it when an import put this program in its place.
-    pub(crate) earlier_uses: BTreeSet<EarlierUse>,
-    /// What the clients' entries have beyond ours.
-    pub(crate) notes: Vec<String>,
+    pub(crate) earlier_users: BTreeSet<ClientApp>,
 }
 
 /// Where a server was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// The client.
     pub(crate) app: ClientApp,
     /// Its name there.
     pub(crate) name: String,
-    /// Whether it belongs to a project.
-    pub(crate) is_project: bool,
     /// The variables that it uses.
     pub(crate) variables: UsedVariables,
     /// Whether the client starts it.
     pub(crate) is_on: bool,
-    /// Its entry there, in our form, without the rules.
+    /// Its entry there, in our form.
     pub(crate) entry: Map<String, Value>,
-    /// What its entry there says about its tools.
-    pub(crate) rules: ToolRuleSet,
+    /// The variables that are not set here.
+    pub(crate) unset: Vec<String>,
+    /// The fields of its entry that mean nothing here.
+    pub(crate) ignored: Vec<String>,
     /// The server of the same name and program that is about something else.
     pub(crate) other_account: Option<(String, AccountDifference)>,
 }
 
 impl Origin {
     /// Creates a server that was found in a file of a client.
-    pub(crate) fn new(app: ClientApp, is_project: bool, found: FoundServer) -> Self {
-        let FoundServer { name, translated: TranslatedEntry { mut entry, variables, .. }, .. } = found;
+    pub(crate) fn new(app: ClientApp, found: &FoundServer) -> Self {
+        let (name, found) = (found.name.clone(), found.translated.clone());
+        let TranslatedEntry { mut entry, unset, ignored, variables } = found;
         let is_on = entry.shift_remove("enabled") != Some(Value::Bool(false));
-        let rules = ToolRuleSet::take_from(&mut entry);
-        Self { app, name, is_project, variables, is_on, entry, rules, other_account: None }
+        Self { app, name, variables, is_on, entry, unset, ignored, other_account: None }
     }
 }
 
@@ -121,35 +114,34 @@ impl Merger {
         self.servers.push(server);
     }
 
-    /// Adds all servers of clients.
-    pub(crate) fn add_all(&mut self, discovery: &Discovery) {
-        for file in &discovery.files {
-            for place in &file.places {
-                for server in &place.servers {
-                    self.add(file.app, server.clone(), place.project.is_some());
-                }
-            }
-        }
-    }
-
     /// Adds a server of a client.
-    fn add(&mut self, app: ClientApp, found: FoundServer, is_project: bool) {
-        let notes = found.translated.notes.clone();
-        let mut origin = Origin::new(app, is_project, found);
+    pub(crate) fn add(&mut self, app: ClientApp, found: &FoundServer) {
+        let mut origin = Origin::new(app, found);
         match self.twin(&origin) {
             Ok(twin) => {
                 let server = &mut self.servers[twin];
                 server.merge(origin.entry.clone());
-                server.add_notes(app, notes);
                 server.origins.push(origin);
             }
             Err(other_account) => {
                 origin.other_account = other_account;
-                let mut server = PlannedServer::new(self.free_name(&origin.name, app), origin);
-                server.add_notes(app, notes);
-                self.push(server);
+                let name = self.free_name(&origin.name, app);
+                let entry = origin.entry.clone();
+                self.push(PlannedServer { name, entry, origins: vec![origin], ..PlannedServer::default() });
             }
         }
+    }
+
+    /// Adds a client's entry to the server that it is of, by its content or by one of these names. Returns the entry if there
+    /// is none.
+    pub(crate) fn attach(&mut self, origin: Origin, own_name: &str) -> Result<(), Origin> {
+        let of_name = |name: &str| self.servers.iter().position(|server| server.name == name);
+        let twin = self.twin(&origin).ok();
+        match twin.or_else(|| of_name(own_name)).or_else(|| of_name(&origin.name)) {
+            Some(index) => self.servers[index].origins.push(origin),
+            None => return Err(origin),
+        }
+        Ok(())
     }
 
     /// Returns the server that this is another entry of: one with an equal entry if there is one.
@@ -157,22 +149,22 @@ impl Merger {
     /// # Errors
     ///
     /// Returns what keeps it apart from the first server that has its name and its program, if there is one.
-    pub(crate) fn twin(&self, origin: &Origin) -> Result<usize, Option<(String, AccountDifference)>> {
+    fn twin(&self, origin: &Origin) -> Result<usize, Option<(String, AccountDifference)>> {
         let Origin { name, entry, .. } = origin;
         let places = self.places.get(&program_key(entry)).into_iter().flatten();
         let same_program: Vec<_> = places.map(|index| (*index, &self.servers[*index])).collect();
-        let is_equal = |server: &PlannedServer| have_same_members(&without_rules(&server.entry), entry);
+        let is_equal = |server: &PlannedServer| {
+            let mut ours = server.entry.clone();
+            ours.shift_remove("enabled");
+            have_same_members(&ours, entry)
+        };
         let named = || same_program.iter().filter(|(_, server)| server.has_name(name));
         let equal = named().chain(&same_program).find(|(_, server)| is_equal(server));
         if let Some((index, _)) = equal {
             return Ok(*index);
         }
         let mut first = None;
-        // What a project brings changes no server of the user's, nor the reverse.
-        let is_of_scope = |server: &PlannedServer| {
-            server.is_known || server.origins.iter().all(|other| other.is_project == origin.is_project)
-        };
-        for (index, server) in named().filter(|(_, server)| is_of_scope(server)) {
+        for (index, server) in named() {
             match self.keyring.difference(&server.entry, entry, server.is_known) {
                 None => return Ok(*index),
                 Some(difference) => drop(first.get_or_insert_with(|| (server.name.clone(), difference))),
@@ -181,38 +173,24 @@ impl Merger {
         Err(first)
     }
 
-    /// Gives each client whose entry of the server at `index` differs from the one that counts a server of its own.
-    /// Clients with equal entries share one.
-    pub(crate) fn keep_apart(&mut self, index: usize) {
-        let server = &mut self.servers[index];
-        if !server.is_known {
-            server.entry = server.origins[0].entry.clone();
-        }
-        let (same, different) = std::mem::take(&mut server.origins)
-            .into_iter()
-            .partition::<Vec<_>, _>(|origin| have_same_members(&server.entry, &origin.entry));
-        server.origins = same;
-        let first = self.servers.len();
-        for origin in different {
-            let mut made = self.servers[first..].iter_mut();
-            match made.find(|server| have_same_members(&server.entry, &origin.entry)) {
-                Some(server) => server.origins.push(origin),
-                None => {
-                    let name = self.free_name(&origin.name, origin.app);
-                    self.push(PlannedServer::new(name, origin));
-                }
+    /// Ends the merge: a server is off if all of its clients have it off. Notes which clients had the servers of this config
+    /// file before an import replaced them, if the records can be read.
+    pub(crate) fn finish(mut self, config: &Path, env: &Env) -> (Vec<PlannedServer>, KeyringValues) {
+        // The step that writes a client's file reports why the records cannot be read.
+        let records = ChangeRecords::of_user(env).ok();
+        for server in &mut self.servers {
+            server.earlier_users = records
+                .as_ref()
+                .map(|records| records.earlier_users(&server.name, config))
+                .unwrap_or_default();
+            if !server.is_known && server.origins.iter().all(|origin| !origin.is_on) {
+                server.entry.insert("enabled".to_owned(), Value::Bool(false));
+            }
+            if !server.is_known {
+                server.entry = in_order(std::mem::take(&mut server.entry));
             }
         }
-    }
-
-    /// Notes which clients had the servers of this config file before an import replaced them. Reads the records. Notes
-    /// nothing if they cannot be read.
-    pub(crate) fn note_earlier_uses(&mut self, config: &Path, env: &Env) {
-        // The step that writes a client's file reports why the records cannot be read.
-        let Ok(records) = ChangeRecords::of_user(env) else { return };
-        for server in &mut self.servers {
-            server.earlier_uses = records.earlier_uses(&server.name, config);
-        }
+        (self.servers, self.keyring)
     }
 
     /// Returns the name, or one with the client's name if another server has it.
@@ -226,17 +204,12 @@ impl Merger {
 }
 
 impl PlannedServer {
-    /// One that a client has.
-    fn new(name: String, origin: Origin) -> Self {
-        Self { name, entry: origin.entry.clone(), origins: vec![origin], ..Self::default() }
-    }
-
     /// Returns whether this is its name, here or with one of the clients, or the name that an import gave it beside
     /// another one.
-    fn has_name(&self, name: &str) -> bool {
+    pub(crate) fn has_name(&self, name: &str) -> bool {
         self.name == name
             || self.origins.iter().any(|origin| origin.name == name)
-            || ClientApp::all().iter().any(|app| self.name_in(*app) == name)
+            || ClientApp::all().any(|app| self.name_in(app) == name)
     }
 
     /// The name by which a client that has it no more is likely to have known it: without what an import added.
@@ -244,10 +217,6 @@ impl PlannedServer {
         let added = format!("-{}", app.id);
         let known = self.name.rsplit_once(added.as_str()).filter(|(name, _)| !name.is_empty());
         known.filter(|(_, number)| is_number_or_nothing(number)).map_or(&self.name, |(name, _)| name)
-    }
-
-    fn add_notes(&mut self, app: ClientApp, notes: Vec<String>) {
-        self.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", app.label)));
     }
 
     /// Adds what only the other entry has. A server that servers.json has already stays as it is.
@@ -282,25 +251,19 @@ impl PlannedServer {
         }
     }
 
-    /// Returns the variables that only clients know, with what each client writes. `is_project`: for its file of the
-    /// project, where the inputs of the user's file have no value.
-    pub(crate) fn client_variables(&self, app: ClientApp, is_project: bool) -> BTreeMap<String, Value> {
+    /// Returns the variables that only the client knows, with what it writes.
+    pub(crate) fn client_variables(&self, app: ClientApp) -> BTreeMap<String, Value> {
         let origins = self.origins.iter().filter(|origin| origin.app == app);
-        let known = origins.flat_map(|origin| {
-            let has_value =
-                move |text: &str| origin.is_project == is_project || !text.starts_with("${input:");
-            origin.variables.client.iter().filter(move |(_, text)| has_value(text))
-        });
+        let known = origins.flat_map(|origin| &origin.variables.client);
         known.map(|(name, text)| (name.clone(), text.as_str().into())).collect()
     }
-}
 
-/// Returns an entry without what it says about its tools, and about whether it is on.
-fn without_rules(entry: &Map<String, Value>) -> Map<String, Value> {
-    let mut entry = entry.clone();
-    entry.shift_remove("enabled");
-    ToolRuleSet::take_from(&mut entry);
-    entry
+    /// Returns whether two servers run the same program under one name, for different accounts.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        let is_named = |name: &str| other.has_name(name);
+        program_key(&self.entry) == program_key(&other.entry)
+            && (is_named(&self.name) || self.origins.iter().any(|origin| is_named(&origin.name)))
+    }
 }
 
 /// Returns whether this is what `Merger::free_name` may put after the client.
@@ -355,12 +318,12 @@ fn have_same_members(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::merge::differences::{FieldDifference, prefer};
+    use crate::merge::differences::FieldDifference;
 
     fn add(merger: &mut Merger, app: ClientApp, name: &str, entry: Value) {
         let entry = entry.as_object().unwrap().clone();
         let translated = TranslatedEntry { entry, ..TranslatedEntry::default() };
-        merger.add(app, FoundServer { name: name.to_owned(), translated, taken: Vec::new() }, false);
+        merger.add(app, &FoundServer { name: name.to_owned(), translated });
     }
 
     fn names(merger: &Merger) -> Vec<&str> {
@@ -372,21 +335,31 @@ mod tests {
         let mut merger = Merger::default();
         add(
             &mut merger,
-            ClientApp::Cursor,
+            ClientApp::find("cursor").unwrap(),
             "fs",
             json!({"command": "npx", "args": ["fs"], "env": {"LOG_LEVEL": "1"}}),
         );
         add(
             &mut merger,
-            ClientApp::Codex,
+            ClientApp::find("codex").unwrap(),
             "fs",
             json!({"command": "npx", "args": ["fs"], "env": {"LOG_LEVEL": "2", "DEBUG": "3"}}),
         );
-        add(&mut merger, ClientApp::Gemini, "fs", json!({"command": "npx", "args": ["other"]}));
-        add(&mut merger, ClientApp::Copilot, "files", json!({"command": "npx", "args": ["other"]}));
         add(
             &mut merger,
-            ClientApp::Copilot,
+            ClientApp::find("gemini").unwrap(),
+            "fs",
+            json!({"command": "npx", "args": ["other"]}),
+        );
+        add(
+            &mut merger,
+            ClientApp::find("copilot").unwrap(),
+            "files",
+            json!({"command": "npx", "args": ["other"]}),
+        );
+        add(
+            &mut merger,
+            ClientApp::find("copilot").unwrap(),
             "work",
             json!({"command": "npx", "args": ["other"], "env": {"X": "y"}}),
         );
@@ -404,20 +377,17 @@ mod tests {
         );
         let origins: Vec<_> = merger.servers[1].origins.iter().map(|origin| origin.name.as_str()).collect();
         assert_eq!(origins, ["fs", "files"]);
-        prefer(&mut merger.servers[0], 1);
-        assert_eq!(merger.servers[0].entry["env"], json!({"LOG_LEVEL": "2", "DEBUG": "3"}));
-        merger.keep_apart(0);
-        assert_eq!(names(&merger), ["fs", "fs-gemini", "work", "fs-codex"]);
-        assert_eq!(merger.servers[0].entry["env"], json!({"LOG_LEVEL": "1"}));
-        assert_eq!(merger.servers[3].entry["env"], json!({"LOG_LEVEL": "2", "DEBUG": "3"}));
-        assert!(merger.servers.iter().all(|server| FieldDifference::all(server).is_empty()));
     }
 
     #[test]
     fn accounts_stay_apart_under_names_by_which_they_are_found_again() {
         let entry = |token: &str| json!({"command": "gh", "env": {"GITHUB_TOKEN": token}});
         let (work, home) = (entry("ghp_0123456789abcdefWORK"), entry("ghp_0123456789abcdefHOME"));
-        let clients = [(ClientApp::ClaudeCode, &work), (ClientApp::Cursor, &home), (ClientApp::Codex, &home)];
+        let clients = [
+            (ClientApp::find("claude-code").unwrap(), &work),
+            (ClientApp::find("cursor").unwrap(), &home),
+            (ClientApp::find("codex").unwrap(), &home),
+        ];
         let mut merger = Merger::default();
         for (app, entry) in clients {
             add(&mut merger, app, "github", entry.clone());
@@ -434,7 +404,7 @@ mod tests {
         assert_eq!(names(&again), ["github", "github-cursor"]);
         let counts: Vec<_> = again.servers.iter().map(|server| server.origins.len()).collect();
         assert_eq!(counts, [1, 2]);
-        add(&mut again, ClientApp::Cursor, "github", entry("other-secret"));
+        add(&mut again, ClientApp::find("cursor").unwrap(), "github", entry("other-secret"));
         assert_eq!(names(&again), ["github", "github-cursor", "github-cursor-2"]);
     }
 
@@ -444,13 +414,13 @@ mod tests {
             json!({"fs": {"command": "a", "args": ["$$5 $${A} {env:B} {{file:x}"], "env": {"A": "$$"}}});
         let mut merger = Merger::new(known.as_object(), KeyringValues::default());
         let imported = json!({"command": "a", "args": ["$5 $${A} ${B} {{file:x}"], "env": {"A": "$"}});
-        add(&mut merger, ClientApp::Cursor, "fs", imported.clone());
-        add(&mut merger, ClientApp::Cursor, "other-name", imported);
+        add(&mut merger, ClientApp::find("cursor").unwrap(), "fs", imported.clone());
+        add(&mut merger, ClientApp::find("cursor").unwrap(), "other-name", imported);
         assert_eq!((names(&merger), FieldDifference::all(&merger.servers[0]).len()), (vec!["fs"], 0));
         // A text is not the variable that looks like it.
         add(
             &mut merger,
-            ClientApp::Cursor,
+            ClientApp::find("cursor").unwrap(),
             "fs",
             json!({"command": "a", "args": ["$5 $${A} ${B} {file:x}"]}),
         );
@@ -463,11 +433,11 @@ mod tests {
         let mut merger = Merger::new(known.as_object(), KeyringValues::default());
         add(
             &mut merger,
-            ClientApp::Cursor,
+            ClientApp::find("cursor").unwrap(),
             "fs",
             json!({"command": "a", "args": [], "env": {"LOG_LEVEL": "2", "DEBUG": "1"}, "timeout": "9s"}),
         );
-        add(&mut merger, ClientApp::Cursor, "x", json!({"command": "other"}));
+        add(&mut merger, ClientApp::find("cursor").unwrap(), "x", json!({"command": "other"}));
         assert_eq!(names(&merger), ["fs", "x", "x-cursor"]);
         assert_eq!(json!(merger.servers[0].entry), known["fs"]);
         let differences: Vec<_> = FieldDifference::all(&merger.servers[0])
@@ -485,8 +455,8 @@ mod tests {
         // What the user added stays; a client's own directory is another server.
         let known = json!({"fs": {"command": "a", "cwd": "/mine"}});
         let mut merger = Merger::new(known.as_object(), KeyringValues::default());
-        add(&mut merger, ClientApp::Cursor, "fs", json!({"command": "a"}));
-        add(&mut merger, ClientApp::Codex, "fs", json!({"command": "a", "cwd": "/other"}));
+        add(&mut merger, ClientApp::find("cursor").unwrap(), "fs", json!({"command": "a"}));
+        add(&mut merger, ClientApp::find("codex").unwrap(), "fs", json!({"command": "a", "cwd": "/other"}));
         assert_eq!(names(&merger), ["fs", "fs-codex"]);
     }
 }

@@ -42,6 +42,12 @@ pub struct ImportArgs {
     /// Start the servers, and show what they take today and would take with dynamic-mcp
     #[arg(long, conflicts_with = "undo")]
     pub measure: bool,
+    /// Let every client see every server, instead of those that it had
+    #[arg(long, requires = "write_client")]
+    pub(crate) same_servers: bool,
+    /// Show each server and each changed line
+    #[arg(long)]
+    pub(crate) details: bool,
     /// Write nothing, and show what would change
     #[arg(long)]
     pub dry_run: bool,

@@ -1,125 +1,112 @@
-//! What an import does to servers.json and to the clients' files: put together, shown, and carried out.
+//! What an import does to the config files and to the clients' files: put together, shown, and carried out.
 //!
 //! # Theory of operation
 //!
-//! [`Plan::new`] runs `merge` and `profiles`, with the `questions` that they need answered, and `report` says what was
-//! found. [`Plan::carry_out`] shows or writes servers.json, then the `client_writes`, which `replace` makes. `keyring` moves
-//! secrets with `--secrets`, and `after_import` says what to do next.
+//! [`Plan::new`] puts the servers into a `config_file`, those of a project into another one, and makes a `client_write` of
+//! each client's file. `report` says what was found and what would be done. [`Plan::carry_out`] asks once, writes the config
+//! files first and then the clients' files, each after its record. `keyring` moves secrets with `--secrets`, and
+//! `after_import` says what to do next.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::Context;
-use serde_json::Value;
-
-use super::ask::Replacement;
-use super::clients::apps::{ClientApp, short_path};
+use super::clients::apps::{ClientApp, OWN_NAME, short_path};
+use super::clients::client::HostOs;
 use super::files::change_record::ChangeRecord;
-use super::files::edit::{ObjectEdit, edit};
 use super::files::records::ChangeRecords;
-use super::files::source::{check_in_project, read_text, servers_keys, understood, value_at};
 use super::files::write;
-use super::json::into_members;
 use super::measure::measure;
-use super::merge::accounts::KeyringValues;
-use super::merge::discover::Discovery;
-use super::merge::{Merger, PlannedServer};
+use super::merge::discover::{Discovery, Place};
 use super::mode::ImportMode;
-use super::profiles::client_profiles::ClientProfiles;
-use super::profiles::not_carried::RuleReview;
-use super::profiles::own_profiles::own_profiles;
-use super::tool_search::tool_search;
+use super::source::check_in_project;
 use after_import::{say_what_next, show_problems};
-use base::{redact, text};
-use client_writes::client_writes;
+use base::text;
+use client_write::{ClientWrite, OwnProgram, own_command};
 use config::env::Env;
-use instance::stores::secret_store;
-use keyring::{SecretMove, take_secrets};
-use questions::{settle_access, settle_differences};
-use replace::{ClientWrite, OwnProgram, own_command};
-use report::ConfigChanges;
+use config_file::{ConfigChange, project_config};
+use tracked::is_tracked;
 
 mod after_import;
-mod client_writes;
+mod client_write;
+mod config_file;
 mod keyring;
-mod questions;
-mod replace;
 pub(crate) mod report;
+mod tracked;
 
 /// What an import does.
-pub(crate) struct Plan {
-    /// The config file.
-    target: PathBuf,
-    /// Its text; `None` if there is no file.
-    before: Option<String>,
-    /// The text to write.
-    after: String,
-    /// All servers: those of the file, and the new ones.
-    servers: Vec<PlannedServer>,
-    /// The profiles that the clients use.
-    profiles: ClientProfiles,
-    /// How many servers and profiles the file gets.
-    new_content: ConfigChanges,
-    /// Secrets that move to the keyring.
-    moves: Vec<SecretMove>,
-    /// The secrets that are in the keyring already.
-    keyring: KeyringValues,
-    /// Whether a client uses this program already.
-    is_used: bool,
+pub(crate) struct Plan<'a> {
+    mode: &'a ImportMode<'a>,
+    discovery: &'a Discovery,
+    /// The user's config file, and that of the project.
+    configs: Vec<ConfigChange>,
+    /// The clients' files that change.
+    writes: Vec<ClientWrite>,
+    /// Whether every file can be written.
+    is_complete: bool,
 }
 
-impl Plan {
-    /// Puts everything together, shows it and asks about conflicts. Writes nothing.
+impl<'a> Plan<'a> {
+    /// Puts everything together. Writes nothing.
     ///
     /// # Errors
     ///
-    /// Fails if servers.json cannot be read or edited, stdout cannot be written, or a question is not answered.
+    /// Fails if a config file cannot be read or edited, a question is not answered, or the path of this program is not
+    /// known.
     pub(crate) async fn new(
-        discovery: &Discovery,
-        target: PathBuf,
-        mode: &ImportMode<'_>,
+        discovery: &'a Discovery,
+        target: &Path,
+        project: Option<&Path>,
+        mode: &'a ImportMode<'a>,
     ) -> anyhow::Result<Self> {
-        let env = mode.env;
-        let before = read_text(&target)?;
-        let text = before.as_deref().unwrap_or_default();
-        let root = understood(&target, text)?;
-        let keys = servers_keys(&target, &root);
-        let known = value_at(&root, &keys).and_then(Value::as_object);
-        let entries = known.into_iter().flat_map(|known| known.values().filter_map(Value::as_object));
-        let mut merger = Merger::new(known, KeyringValues::read(entries, secret_store(env).as_ref()).await);
-        merger.add_all(discovery);
-        settle_differences(&mut merger, mode.answers).await?;
-        merger.note_earlier_uses(&target, env);
-        let Merger { mut servers, keyring, .. } = merger;
-        let existing = into_members(root.get("profiles").cloned());
-        let profiles = settle_access(discovery, &mut servers, &existing, mode).await?;
-        let review = RuleReview { discovery, servers: &servers, profiles: &profiles, env };
-        let (lost, general) = review.lines();
-        terminal::print(&report::servers(&servers, &target, env).wrapped())?;
-        terminal::print(&report::access(&profiles, &lost, &general).wrapped())?;
-        let moves =
-            mode.stored_secrets.as_ref().map(|taken| take_secrets(&mut servers, taken)).unwrap_or_default();
-        if !moves.is_empty() {
-            terminal::paragraph("To the system's keyring:")?;
-            moves.iter().try_for_each(|secret| terminal::line(secret.describe()))?;
+        let user = ConfigChange::new(target.to_owned(), discovery, None, mode).await?;
+        let mut configs = vec![user];
+        let is_used = |(_, place): (_, &Place)| {
+            place.project.is_some() && (place.own.is_some() || !place.servers.is_empty())
+        };
+        if let Some(project) = project.filter(|_| discovery.places().any(is_used)) {
+            let path = project_config(discovery, target, project, mode.env);
+            configs.push(ConfigChange::new(path, discovery, configs.first(), mode).await?);
         }
-        let new = servers.iter().filter(|server| !server.is_known);
-        let set: Vec<_> =
-            new.map(|server| (server.name.clone(), Value::Object(server.entry.clone()))).collect();
-        let changed_profiles =
-            profiles.changed.iter().filter(|(name, _)| existing.contains_key(name)).count();
-        let new_profiles = profiles.changed.len() - changed_profiles;
-        let new_content = ConfigChanges { servers: set.len(), profiles: new_profiles, changed_profiles };
-        let mut edits = vec![ObjectEdit::set(keys.clone(), set)];
-        if !profiles.changed.is_empty() {
-            edits.push(ObjectEdit::set(vec!["profiles".to_owned()], profiles.changed.clone()));
+        let mut plan = Self { mode, discovery, configs, writes: Vec::new(), is_complete: true };
+        if mode.args.write_client {
+            plan.add_writes()?;
         }
-        edits.extend(moves.iter().filter_map(|secret| secret.edit(&keys)));
-        let after = edit(&target, text, &edits);
-        let after =
-            after.map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", text::path(&target)))?;
-        let is_used = !own_profiles(discovery).is_empty();
-        Ok(Self { target, before, after, servers, profiles, new_content, moves, keyring, is_used })
+        Ok(plan)
+    }
+
+    /// Adds the clients' files with our entry. Says which files are left as they are, and why.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the path of this program is not known.
+    fn add_writes(&mut self) -> anyhow::Result<()> {
+        let (discovery, mode) = (self.discovery, self.mode);
+        let [user, rest @ ..] = &self.configs[..] else { return Ok(()) };
+        let (command, is_in_path) = own_command(mode.env)?;
+        let program = OwnProgram { command, is_in_path, user, project: rest.first(), env: mode.env };
+        let files = discovery.files.iter().map(|file| (file, mode.is_named()));
+        let made = files.map(|(file, always)| (file.path.clone(), program.replace_in(file, always)));
+        let has_file = |app: ClientApp| {
+            discovery.files.iter().any(|file| file.app == app)
+                || discovery.errors.iter().any(|(of, _)| *of == app)
+        };
+        let without_file = mode.apps.iter().filter(|app| mode.is_named() && !has_file(**app));
+        let new_files = without_file.filter_map(|app| Some((*app, app.new_file(mode.env, HostOs::CURRENT)?)));
+        let new = new_files.map(|(app, path)| (path.clone(), program.new_file(app, path)));
+        for (path, write) in made.chain(new).collect::<Vec<_>>() {
+            match write {
+                Ok(Some(write)) if write::is_read_only(&path) => {
+                    self.is_complete = false;
+                    say_what_to_paste(&write, mode.env);
+                }
+                Ok(write) => self.writes.extend(write),
+                Err(reason) => {
+                    let path = text::path(&path);
+                    terminal::message(format_args!("{path} cannot be edited: {reason}; it is left as it is"));
+                    self.is_complete = false;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Starts the servers, and prints what they take today and would take with dynamic-mcp.
@@ -127,186 +114,118 @@ impl Plan {
     /// # Errors
     ///
     /// As [`measure`], and if stdout cannot be written.
-    pub(crate) async fn measure(&self, mode: &ImportMode<'_>) -> anyhow::Result<()> {
-        let count = self.servers.iter().filter(|server| !server.origins.is_empty()).count();
-        terminal::paragraph(format_args!(
-            "Starting {}, once each. This takes up to two minutes.",
-            terminal::counted(count, "server")
-        ))?;
-        // If a signal drops it, that removes its files and ends the servers.
-        let table = measure(&self.servers, &self.target, &self.after, mode.options, mode.env).await?;
-        Ok(terminal::print(&table)?)
+    pub(crate) async fn measure(&self) -> anyhow::Result<()> {
+        for config in &self.configs {
+            let count = config.servers.iter().filter(|server| !server.origins.is_empty()).count();
+            terminal::paragraph(format_args!(
+                "Starting {}, once each. This takes up to two minutes.",
+                terminal::counted(count, "server")
+            ))?;
+            // If a signal drops it, that removes its files and ends the servers.
+            let table =
+                measure(&config.servers, &config.path, &config.after, self.mode.options, self.mode.env)
+                    .await?;
+            terminal::print(&table)?;
+        }
+        Ok(())
     }
 
-    /// Shows or writes the files, after a question for each. Returns whether everything that was wanted is done. What
-    /// the user declines was not wanted.
+    /// Shows what changes, asks, and writes the files. Returns whether everything that was wanted is done. What the user
+    /// declines was not wanted.
     ///
     /// # Errors
     ///
-    /// Fails if servers.json, a record or stdout cannot be written, a secret cannot be stored, the path of this program
-    /// is not known, or a question is not answered. A client's file that cannot be written is said and is no error.
-    pub(crate) async fn carry_out(
-        &self,
-        discovery: &Discovery,
-        mode: &ImportMode<'_>,
-    ) -> anyhow::Result<bool> {
-        let ImportMode { args, env, .. } = mode;
-        let (writes, mut is_complete) = match args.write_client {
-            true => {
-                let program = OwnProgram {
-                    command: own_command(env)?,
-                    config: &self.target,
-                    servers: &self.servers,
-                    profiles: &self.profiles,
-                    codex_search: tool_search(ClientApp::Codex, env),
-                };
-                client_writes(&program, discovery, mode)?
-            }
-            false => (Vec::new(), true),
-        };
-        if args.dry_run {
-            if self.changes() {
-                self.show_diff(&self.target, self.before.as_deref(), &self.after)?;
-            }
-            for client in &writes {
-                self.show_diff(&client.path, client.before.as_deref(), &client.after)?;
-            }
-            terminal::paragraph("Nothing was written.")?;
-            return Ok(is_complete);
+    /// Fails if a config file, a record or stdout cannot be written, a secret cannot be stored, or a question is not
+    /// answered. A client's file that cannot be written is said and is no error.
+    pub(crate) async fn carry_out(&self) -> anyhow::Result<bool> {
+        let ImportMode { args, env, answers, .. } = self.mode;
+        let details = report::details(&self.configs, &self.writes, env).wrapped();
+        terminal::print(&report::summary(self.discovery, &self.configs, &self.writes, env).wrapped())?;
+        if args.details {
+            terminal::print(&details)?;
         }
-        if self.is_lost() && !self.changes() {
+        let user = short_path(&self.configs[0].path, env);
+        let changed: Vec<_> = self.configs.iter().filter(|config| config.changes()).collect();
+        let is_lost =
+            self.configs[0].before.is_none() && self.discovery.places().any(|(_, place)| place.own.is_some());
+        if is_lost {
             terminal::message(format_args!(
-                "{} does not exist, and the clients have no servers but dynamic-mcp, which reads it; \
-                 `dynamic-mcp import --undo` puts their servers back",
-                short_path(&self.target, env)
+                "{user} does not exist, although a client uses dynamic-mcp with it already: the servers that were in it are gone; `dynamic-mcp import --undo` puts those of the clients back"
             ));
-            terminal::line("Nothing was written.")?;
-            return Ok(false);
         }
-        let written = self.write_servers(mode).await?;
-        if written != Replacement::Done {
-            terminal::line("Nothing was written.")?;
-            return Ok(written == Replacement::Declined);
+        if changed.is_empty() {
+            terminal::paragraph(format_args!("There are no new servers for {user}."))?;
         }
-        let mut has_written = false;
-        for client in &writes {
-            match self.write_client(client, mode).await? {
-                Replacement::Done => has_written = true,
-                Replacement::Declined => {}
-                Replacement::Failed => is_complete = false,
+        if args.dry_run || is_lost && changed.is_empty() || changed.is_empty() && self.writes.is_empty() {
+            if args.dry_run || is_lost {
+                terminal::paragraph("Nothing was written.")?;
+            } else {
+                say_what_next(&self.configs[0].path, args.write_client, &[], self.discovery, env)?;
+            }
+            return Ok(self.is_complete && !is_lost);
+        }
+        terminal::line("")?;
+        if !answers.confirm_with_details("Write this?", &details).await? {
+            terminal::line("Nothing was written.")?;
+            return Ok(true);
+        }
+        for config in changed {
+            config.write(env).await?;
+            terminal::line(format_args!("Wrote {}.", short_path(&config.path, env)))?;
+            self.remove_moved_values(config)?;
+            show_problems(&config.path, &config.servers, env)?;
+        }
+        let (mut is_complete, mut written) = (self.is_complete, Vec::new());
+        for client in &self.writes {
+            match self.write_client(client).await? {
+                Some(true) => written.push(client.app),
+                Some(false) => is_complete = false,
+                None => {}
             }
         }
-        say_what_next(&self.target, args.write_client, has_written, discovery, env)?;
+        say_what_next(&self.configs[0].path, args.write_client, &written, self.discovery, env)?;
         Ok(is_complete)
     }
 
-    /// Writes a client's file, after a question. Stores the record of the change before. If the file cannot be written,
-    /// says so and removes the record.
+    /// Writes a client's file, after a question if others get it, too. Stores the record of the change before. If the file
+    /// cannot be written, says so and removes the record. Returns whether it is written; `None`: it is not wanted.
     ///
     /// # Errors
     ///
     /// Fails if a record cannot be read, stored or removed, stdout cannot be written, or the question is not answered.
-    async fn write_client(&self, client: &ClientWrite, mode: &ImportMode<'_>) -> anyhow::Result<Replacement> {
-        let ImportMode { answers, env, .. } = mode;
+    async fn write_client(&self, client: &ClientWrite) -> anyhow::Result<Option<bool>> {
+        let env = self.mode.env;
         let path = short_path(&client.path, env);
-        let question = format!("{} {path} ({})?", client.describe(), client.app.label);
-        let answer = answers.confirm_replacement(&client.path, env, &question).await?;
-        if answer != Replacement::Done {
-            return Ok(answer);
-        }
         let mut record = client.record();
-        for project in record.places.iter().filter_map(|place| place.project.as_ref()) {
-            check_in_project(&client.path, project)?;
+        let projects = record.places.iter().filter_map(|place| place.project.as_ref());
+        let is_shared = projects.clone().any(|project| client.path.starts_with(project));
+        projects.into_iter().try_for_each(|project| check_in_project(&client.path, project))?;
+        if is_shared && is_tracked(&client.path) {
+            let question =
+                format!("{path} is tracked by Git: a commit brings `{OWN_NAME}` to everybody. Write it?");
+            if !self.mode.answers.confirm(&question).await? {
+                return Ok(None);
+            }
         }
         let mut records = ChangeRecords::of_user(env)?;
-        for (name, value) in self.moved_values().chain(self.keyring.pairs()) {
-            record.remove_value(name, value);
+        for config in &self.configs {
+            for (name, value) in moved_values(config).chain(config.keyring.pairs()) {
+                record.remove_value(name, value);
+            }
         }
         // Before the change, so that no change is without its record.
         let id = records.add(record.clone())?;
-        self.name_kept_secrets(&record, &records.path(id), env);
+        self.configs.iter().for_each(|config| name_kept_secrets(config, &record, &records.path(id), env));
         if let Err(error) = write::replace(&client.path, client.before.as_deref(), &client.after) {
             records.remove(id)?;
             terminal::message(format_args!("{path} cannot be written: {error}"));
-            return Ok(Replacement::Failed);
+            return Ok(Some(false));
         }
         terminal::line(format_args!(
-            "{}: wrote {path}; its old content is kept in {}.",
-            client.app.label,
+            "Wrote {path}; its old content is kept in {}.",
             short_path(&records.path(id), env)
         ))?;
-        Ok(Replacement::Done)
-    }
-
-    /// Returns whether there is no servers.json although a client reads it.
-    fn is_lost(&self) -> bool {
-        self.before.is_none() && self.is_used
-    }
-
-    /// Returns whether servers.json changes.
-    fn changes(&self) -> bool {
-        !self.moves.is_empty() || self.new_content != ConfigChanges::default()
-    }
-
-    /// Returns the secrets that move to the keyring, each with its name there.
-    fn moved_values(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.moves.iter().map(|secret| (secret.name.as_str(), secret.value.expose()))
-    }
-
-    /// Stores the secrets and writes servers.json, after a question. Returns `Done` also if there is nothing to write.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a secret cannot be stored, servers.json or a record cannot be written, stdout cannot be written, or the
-    /// question is not answered. Secrets that were stored before stay in the keyring.
-    async fn write_servers(&self, mode: &ImportMode<'_>) -> anyhow::Result<Replacement> {
-        let env = mode.env;
-        let target = short_path(&self.target, env);
-        if !self.changes() {
-            terminal::paragraph(format_args!("There are no new servers for {target}."))?;
-            return Ok(Replacement::Done);
-        }
-        let secrets = terminal::counted(self.moves.len(), "secret");
-        let question = match (self.new_content.describe("Add", "Change", &target), self.moves.len()) {
-            (Some(change), 0) => format!("{change}?"),
-            (Some(change), _) => format!("{change}, and move {secrets} to the system's keyring?"),
-            (None, _) => format!("Move {secrets} of {target} to the system's keyring?"),
-        };
-        terminal::line("")?;
-        let answer = mode.answers.confirm_replacement(&self.target, env, &question).await?;
-        if answer != Replacement::Done {
-            return Ok(answer);
-        }
-        if !self.moves.is_empty() {
-            let store = secret_store(env).context("there is no directory for the names of secrets")?;
-            for secret in &self.moves {
-                secret.store(&store).await?;
-            }
-        }
-        let written = write::replace(&self.target, self.before.as_deref(), &self.after);
-        written.with_context(|| format!("{target} cannot be written"))?;
-        if let Some(change) = self.new_content.describe("Added", "Changed", &target) {
-            terminal::line(format_args!("{change}."))?;
-        }
-        if self.is_lost() {
-            terminal::message(format_args!(
-                "{target} did not exist, although a client uses dynamic-mcp with it already: the servers that \
-                 were in it are gone, and `dynamic-mcp import --undo` puts those of the clients back"
-            ));
-        }
-        let has_secret = || redact::has_secret(&self.after);
-        if let Some(mode) = write::mode(&self.target).filter(|mode| mode & 0o077 != 0 && has_secret()) {
-            terminal::message(format_args!(
-                "{target} has secrets, and others may read it (its mode is {mode:o}); \
-                 `chmod 600 {target}` keeps it private"
-            ));
-        }
-        if !self.moves.is_empty() {
-            terminal::line(format_args!("Moved {secrets} to the system's keyring."))?;
-            self.remove_values_from_records(env)?;
-        }
-        show_problems(&self.target, &self.servers, env)?;
-        Ok(answer)
+        Ok(Some(true))
     }
 
     /// Removes values that moved to the keyring from the records: `--undo` fetches them from the keyring.
@@ -314,11 +233,18 @@ impl Plan {
     /// # Errors
     ///
     /// Fails if the records cannot be read or written, or stdout cannot be written.
-    fn remove_values_from_records(&self, env: &Env) -> anyhow::Result<()> {
-        let values: Vec<_> = self.moved_values().collect();
-        let mut records = ChangeRecords::of_user(env)?;
+    fn remove_moved_values(&self, config: &ConfigChange) -> anyhow::Result<()> {
+        if config.moves.is_empty() {
+            return Ok(());
+        }
+        let secrets = terminal::counted(config.moves.len(), "secret");
+        terminal::line(format_args!("Moved {secrets} to the system's keyring."))?;
+        let values: Vec<_> = moved_values(config).collect();
+        let mut records = ChangeRecords::of_user(self.mode.env)?;
         let changed = records.remove_values(&values)?;
-        records.all().for_each(|(id, record)| self.name_kept_secrets(record, &records.path(id), env));
+        records
+            .all()
+            .for_each(|(id, record)| name_kept_secrets(config, record, &records.path(id), self.mode.env));
         if !changed.is_empty() {
             terminal::line(format_args!(
                 "Removed them from {} of the clients' files; --undo takes them from the keyring.",
@@ -327,19 +253,33 @@ impl Plan {
         }
         Ok(())
     }
+}
 
-    /// Says that a record has a secret that moved to the keyring.
-    fn name_kept_secrets(&self, record: &ChangeRecord, path: &Path, env: &Env) {
-        for (name, _) in self.moved_values().filter(|(_, value)| record.has_value(value)) {
-            terminal::message(format_args!(
-                "{} still has the value of {name}, which is written with escapes there",
-                short_path(path, env)
-            ));
-        }
+/// Returns the secrets that move to the keyring, each with its name there.
+fn moved_values(config: &ConfigChange) -> impl Iterator<Item = (&str, &str)> {
+    config.moves.iter().map(|secret| (secret.name.as_str(), secret.value.expose()))
+}
+
+/// Says that a record has a secret that moved to the keyring.
+fn name_kept_secrets(config: &ConfigChange, record: &ChangeRecord, path: &Path, env: &Env) {
+    for (name, _) in moved_values(config).filter(|(_, value)| record.has_value(value)) {
+        terminal::message(format_args!(
+            "{} still has the value of {name}, which is written with escapes there",
+            short_path(path, env)
+        ));
     }
+}
 
-    fn show_diff(&self, path: &Path, before: Option<&str>, after: &str) -> io::Result<()> {
-        terminal::line("")?;
-        terminal::print(&report::diff(path, before, Some(after)))
+/// Says what to write into a file that is read-only: a program like Nix may make it.
+fn say_what_to_paste(write: &ClientWrite, env: &Env) {
+    for place in &write.places {
+        terminal::message(format_args!(
+            "{} is read-only, so it is left as it is. To put dynamic-mcp in place of {}, write this as `{}` of `{}`: {}",
+            short_path(&write.path, env),
+            text::joined(place.removed.iter().map(|server| text::name(server))),
+            place.own.as_deref().unwrap_or(OWN_NAME),
+            place.keys.join("."),
+            place.entry
+        ));
     }
 }

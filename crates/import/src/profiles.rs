@@ -1,143 +1,81 @@
 //! The profiles of servers.json by which each client goes on to see the servers that it had.
 //!
 //! A profile that `import` makes leaves servers out (`["*", "!x"]`), so that a server that is added later appears
-//! everywhere. One that exists is only added to: it never loses a server that it chooses.
-//!
-//! # Theory of operation
-//!
-//! `access` collects, for each client, its servers and the rules for their tools. `client_profiles` turns that into
-//! profiles of servers.json, each of which is a [`Profile`] here. `own_profiles` knows the clients that use this program
-//! already, and the profile of each.
-//! `not_carried` names the rules that have no counterpart.
+//! everywhere. One that exists is only added to: it never loses a server that it chooses, unless its client turns it off.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::json::into_members;
-use super::rules::tool_rules::ToolRuleSet;
-use base::text::name as visible_name;
+use super::clients::apps::ClientApp;
+use super::merge::PlannedServer;
+use super::merge::discover::Place;
+use super::merge::own_entry::option_values;
+use base::text::name;
 use config::file::values::ServerPattern;
 use config::glob::Glob;
 use config::notation::{escape, literal};
 
-pub(crate) mod access;
-pub(crate) mod client_profiles;
-pub(crate) mod not_carried;
-pub(crate) mod own_profiles;
-
 /// How many servers of a profile are named.
 const MAX_NAMED: usize = 8;
 
-/// A profile, as the file has it or will have it.
+/// A profile, as the file has it or will have it: globs, and those that leave servers out with `!` before them.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Profile {
-    /// Globs, and those that leave servers out with `!` before them.
-    servers: Vec<String>,
-    /// The rules for tools, by server.
-    tools: Map<String, Value>,
-}
-
-/// A server, from the view of one profile.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ProfileCandidate<'s> {
-    /// Its name.
-    pub(crate) name: &'s str,
-    /// Whether a profile that chooses it may leave it out.
-    pub(crate) may_be_left_out: bool,
-    /// Whether the profile should choose it; `None`: as it does now.
-    pub(crate) is_wanted: Option<bool>,
-}
+pub(crate) struct Profile(Vec<String>);
 
 impl Profile {
-    /// One that chooses every server.
-    pub(crate) fn of_all() -> Self {
-        Self { servers: vec!["*".to_owned()], tools: Map::new() }
-    }
-
-    /// Reads one. `None` if it is no profile. Without `servers`, it chooses all.
+    /// Reads the servers of a profile. `None` if it has none that can be read. Without `servers`, it chooses all.
     pub(crate) fn read(value: &Value) -> Option<Self> {
         let servers = if value.is_object() { value.get("servers") } else { Some(value) };
-        let servers = servers.cloned().unwrap_or_else(|| json!(["*"]));
-        let servers = servers.as_array()?.iter().map(|glob| Some(glob.as_str()?.to_owned()));
-        let tools = value.get("tools");
-        let tools = into_members(tools.cloned());
-        Some(Self { servers: servers.collect::<Option<_>>()?, tools })
+        let Some(servers) = servers else { return Some(Self(vec!["*".to_owned()])) };
+        let globs = servers.as_array()?.iter().map(|glob| Some(glob.as_str()?.to_owned()));
+        globs.collect::<Option<_>>().map(Self)
     }
 
-    /// Returns the value for the file.
-    pub(crate) fn value(&self) -> Value {
-        match self.tools.is_empty() {
-            true => json!(self.servers),
-            false => json!({"servers": self.servers, "tools": self.tools}),
+    /// Returns the value for the file, in place of this one.
+    fn value(&self, before: Option<&Value>) -> Value {
+        match before {
+            Some(Value::Object(members)) => {
+                let servers = [("servers".to_owned(), json!(self.0))];
+                Value::Object(
+                    members.clone().into_iter().filter(|(key, _)| key != "servers").chain(servers).collect(),
+                )
+            }
+            _ => json!(self.0),
         }
-    }
-
-    /// Returns whether it chooses all servers but those that it names.
-    pub(crate) fn is_by_exclusion(&self) -> bool {
-        self.servers.iter().any(|glob| glob == "*")
     }
 
     /// Returns whether it chooses a server.
     pub(crate) fn chooses(&self, server: &str) -> bool {
-        let patterns = self.servers.iter().filter_map(|glob| ServerPattern::try_from(text(glob)).ok());
+        let patterns = self.0.iter().filter_map(|glob| ServerPattern::try_from(text(glob)).ok());
         ServerPattern::choose_server(patterns.collect::<Vec<_>>().iter(), server)
     }
 
-    /// Returns the profile with the wanted servers, and without those that are not wanted and may be left out. `None`
-    /// if that is impossible because a glob excludes a wanted server, or because it chooses one that may not be left
-    /// out.
-    pub(crate) fn adapted(&self, candidates: &[ProfileCandidate<'_>]) -> Option<Self> {
-        let mut adapted = self.clone();
-        for ProfileCandidate { name, may_be_left_out, is_wanted } in candidates {
-            let glob = escape(&Glob::escape(name));
-            let exclusion = format!("!{glob}");
-            match is_wanted {
-                Some(true) if !adapted.chooses(name) => {
-                    adapted.servers.retain(|known| *known != exclusion);
-                    if !adapted.chooses(name) {
-                        // A glob that begins with `!` excludes.
-                        let mark = if glob.starts_with('!') { "\\" } else { "" };
-                        adapted.servers.push(format!("{mark}{glob}"));
-                    }
-                    if !adapted.chooses(name) {
-                        return None;
-                    }
-                }
-                Some(false) if adapted.chooses(name) => match may_be_left_out {
-                    true => adapted.servers.push(exclusion),
-                    false => return None,
-                },
-                _ => {}
-            }
+    /// Chooses a server, or leaves it out. Returns false if its globs do not allow that.
+    fn set(&mut self, server: &str, is_chosen: bool) -> bool {
+        let glob = escape(&Glob::escape(server));
+        let exclusion = format!("!{glob}");
+        if is_chosen && !self.chooses(server) {
+            self.0.retain(|known| *known != exclusion);
         }
-        Some(adapted)
-    }
-
-    /// Leaves out these servers, which it chooses so far.
-    pub(crate) fn without<'s>(mut self, servers: impl IntoIterator<Item = &'s str>) -> Self {
-        self.servers.extend(servers.into_iter().map(|name| format!("!{}", escape(&Glob::escape(name)))));
-        self
-    }
-
-    /// Returns the rules for the tools of a server.
-    pub(crate) fn rules(&self, server: &str) -> ToolRuleSet {
-        ToolRuleSet::read(self.tools.get(server))
-    }
-
-    /// Adds rules for a server. If the profile has rules for it already, those stay. Returns whether the rules that it has
-    /// then refuse at least as much as `rules`.
-    pub(crate) fn add_rules_if_none(&mut self, server: &str, rules: &ToolRuleSet) -> bool {
-        if !self.tools.contains_key(server) {
-            self.tools.insert(server.to_owned(), Value::Object(rules.members()));
+        if is_chosen && !self.chooses(server) {
+            // A glob that begins with `!` excludes.
+            let mark = if glob.starts_with('!') { "\\" } else { "" };
+            self.0.push(format!("{mark}{glob}"));
         }
-        rules.is_within(&self.rules(server))
+        if !is_chosen && self.chooses(server) {
+            self.0.push(exclusion);
+        }
+        self.chooses(server) == is_chosen
     }
 
     /// Says which servers it chooses.
-    pub(crate) fn describe(&self) -> String {
-        let (out, chosen): (Vec<_>, Vec<_>) = self.servers.iter().partition(|glob| glob.starts_with('!'));
+    fn describe(&self) -> String {
+        let (out, chosen): (Vec<_>, Vec<_>) = self.0.iter().partition(|glob| glob.starts_with('!'));
         let names = |globs: &[&String]| {
-            let name = |glob: &&String| visible_name(&plain_name(glob.strip_prefix('!').unwrap_or(glob)));
-            let names: Vec<_> = globs.iter().map(name).collect();
+            let names: Vec<_> =
+                globs.iter().map(|glob| name(&plain_name(glob.strip_prefix('!').unwrap_or(glob)))).collect();
             match names.len() {
                 ..=MAX_NAMED => names.join(", "),
                 count => {
@@ -147,6 +85,175 @@ impl Profile {
         };
         let chosen = if chosen == ["*"] { "all servers".to_owned() } else { names(&chosen) };
         if out.is_empty() { chosen } else { format!("{chosen} but {}", names(&out)) }
+    }
+}
+
+/// A client that uses the config file, or will.
+pub(crate) struct ConfigUser {
+    /// The client.
+    pub(crate) app: ClientApp,
+    /// The profile that its entry names, if it has an entry already.
+    pub(crate) own: Option<Option<String>>,
+    /// Whether its entry is written.
+    pub(crate) is_written: bool,
+}
+
+impl ConfigUser {
+    /// Returns the client of a place. `is_written`: its entry there is written.
+    pub(crate) fn of(app: ClientApp, place: &Place, is_written: bool) -> Self {
+        let profile = |own| option_values(own, "--profile", "DYNAMIC_MCP_PROFILE").into_iter().next();
+        Self { app, own: place.own.as_ref().map(profile), is_written }
+    }
+}
+
+/// The profiles of an import.
+#[derive(Debug, Default)]
+pub(crate) struct ClientProfiles {
+    /// The name of each client's profile. Clients without one see every server.
+    pub names: BTreeMap<ClientApp, String>,
+    /// All profiles of the file that can be read, as they will be.
+    all: BTreeMap<String, Profile>,
+    /// The clients whose entries change: each gets a profile, or sees new servers.
+    pub updated: BTreeSet<ClientApp>,
+    /// The profiles to write, by their names.
+    pub changed: Vec<(String, Value)>,
+    /// What each client sees, where that is not everything.
+    pub lines: Vec<String>,
+}
+
+impl ClientProfiles {
+    /// Makes the profiles of the clients. `existing`: those of the file. `beside`: the file, and the profiles of another file
+    /// that these clients use as well. `keeps_apart`: each client sees only the servers that it had.
+    pub(crate) fn new(
+        servers: &[PlannedServer],
+        users: &[ConfigUser],
+        existing: &Map<String, Value>,
+        beside: Option<(&Path, &Self)>,
+        keeps_apart: bool,
+    ) -> Self {
+        let read = |(name, value): (&String, &Value)| Some((name.clone(), Profile::read(value)?));
+        let before: BTreeMap<String, Profile> = existing.iter().filter_map(read).collect();
+        let mut profiles = Self { all: before.clone(), ..Self::default() };
+        let maker = ProfileMaker { servers, existing, beside, keeps_apart };
+        for user in users {
+            // Several clients may use one profile.
+            let shares = |other: &&ConfigUser| matches!((&user.own, &other.own), (Some(Some(own)), Some(Some(other))) if own == other);
+            let apps: Vec<_> =
+                std::iter::once(user).chain(users.iter().filter(shares)).map(|user| user.app).collect();
+            maker.add(&mut profiles, user, &apps);
+            let is_new = |server: &&PlannedServer| !server.is_known && profiles.sees(user.app, &server.name);
+            let is_new_profile = user.own == Some(None) && profiles.names.contains_key(&user.app);
+            if is_new_profile || servers.iter().any(|server| is_new(&server)) {
+                profiles.updated.insert(user.app);
+            }
+        }
+        let changed = profiles.all.iter().filter(|(name, profile)| before.get(*name) != Some(*profile));
+        profiles.changed =
+            changed.map(|(name, profile)| (name.clone(), profile.value(existing.get(name)))).collect();
+        profiles
+    }
+
+    /// Returns whether a client sees a server.
+    pub(crate) fn sees(&self, app: ClientApp, server: &str) -> bool {
+        let profile = self.names.get(&app).and_then(|name| self.all.get(name));
+        profile.is_none_or(|profile| profile.chooses(server))
+    }
+
+    /// Returns the profile of a client that uses another file as well.
+    fn profile(&self, app: ClientApp) -> Option<&Profile> {
+        self.all.get(self.names.get(&app)?)
+    }
+}
+
+/// What profiles are made of.
+struct ProfileMaker<'a> {
+    servers: &'a [PlannedServer],
+    existing: &'a Map<String, Value>,
+    beside: Option<(&'a Path, &'a ClientProfiles)>,
+    keeps_apart: bool,
+}
+
+impl ProfileMaker<'_> {
+    /// Adapts the profile of a client, or makes one if it needs one. `apps`: the clients that use it.
+    fn add(&self, profiles: &mut ClientProfiles, user: &ConfigUser, apps: &[ClientApp]) {
+        let label = user.app.label;
+        let own = user.own.as_ref().and_then(Option::as_ref);
+        let wanted =
+            self.servers.iter().filter_map(|server| Some((&server.name, self.wanted(server, apps, user)?)));
+        let wanted: Vec<_> = wanted.collect();
+        let adapt = |profile: &mut Profile| -> Vec<String> {
+            let refused = wanted.iter().filter(|(name, is_chosen)| !profile.set(name, *is_chosen));
+            refused.map(|(server, _)| name(server)).collect()
+        };
+        if let Some((own, profile)) = own.and_then(|own| Some((own, profiles.all.get_mut(own)?))) {
+            let before = profile.clone();
+            let refused = adapt(profile);
+            if !refused.is_empty() {
+                let refused = refused.join(", ");
+                profiles
+                    .lines
+                    .push(format!("{label}: its profile {} leaves out {refused}, which it has", name(own)));
+            } else if *profile != before {
+                profiles.lines.push(format!(
+                    "{label} keeps the profile {}: {}",
+                    name(own),
+                    profile.describe()
+                ));
+            }
+            profiles.names.insert(user.app, own.clone());
+            return;
+        }
+        let beside = self.beside.and_then(|(_, beside)| beside.profile(user.app)).cloned();
+        let first = beside.unwrap_or_else(|| Profile(vec!["*".to_owned()]));
+        let mut profile = first.clone();
+        adapt(&mut profile);
+        if profile == first {
+            profiles.names.extend(own.map(|own| (user.app, own.clone())));
+        } else if user.is_written && (own.is_none() || self.beside.is_some()) {
+            let file = self.beside.and_then(|(file, _)| file.file_stem()).map(|stem| stem.to_string_lossy());
+            let base = file.map_or_else(|| user.app.id.to_owned(), |file| format!("{}-{file}", user.app.id));
+            // A profile of the user's that has this name stays as it is.
+            let numbered = (2..).map(|number| format!("{base}-{number}"));
+            let mut names = std::iter::once(base.clone()).chain(numbered);
+            let is_free = |name: &String| {
+                !self.existing.contains_key(name) && !profiles.all.contains_key(name)
+                    || profiles.all.get(name) == Some(&profile)
+            };
+            let Some(free) = names.find(is_free) else { return };
+            profiles.lines.push(format!("{label} gets the profile {}: {}", name(&free), profile.describe()));
+            profiles.names.insert(user.app, free.clone());
+            profiles.all.insert(free, profile);
+        } else if user.own.is_some() {
+            let new = self.servers.iter().filter(|server| !server.is_known && !profile.chooses(&server.name));
+            let new: Vec<_> = new.map(|server| name(&server.name)).collect();
+            if !new.is_empty() {
+                let new = new.join(", ");
+                profiles
+                    .lines
+                    .push(format!("{label} uses dynamic-mcp already, and sees the new servers too: {new}"));
+            }
+        }
+    }
+
+    /// Returns whether a profile of these clients should choose a server. `None`: as it does now.
+    fn wanted(&self, server: &PlannedServer, apps: &[ClientApp], user: &ConfigUser) -> Option<bool> {
+        let of_apps = |server: &PlannedServer| {
+            let origins = server.origins.iter().filter(|origin| apps.contains(&origin.app));
+            origins.map(|origin| origin.is_on).reduce(|one, other| one || other)
+        };
+        if let Some(is_on) = of_apps(server) {
+            // Off in all of its clients, it is off in its entry.
+            let is_on_elsewhere = server.is_known || server.origins.iter().any(|origin| origin.is_on);
+            return (is_on || is_on_elsewhere).then_some(is_on);
+        }
+        let is_new_user = user.own.is_none();
+        let mut own = self.servers.iter().filter(|other| of_apps(other).is_some());
+        if (is_new_user || !server.is_known) && own.any(|other| other.is_beside(server)) {
+            return Some(false);
+        }
+        let had = &server.earlier_users;
+        let was_of_others = !had.is_empty() && !apps.iter().any(|app| had.contains(app));
+        (self.keeps_apart && (!server.is_known || is_new_user && was_of_others)).then_some(false)
     }
 }
 
@@ -172,61 +279,33 @@ fn plain_name(glob: &str) -> String {
 mod tests {
     use super::*;
 
-    fn candidate(name: &str, may_be_left_out: bool, is_wanted: Option<bool>) -> ProfileCandidate<'_> {
-        ProfileCandidate { name, may_be_left_out, is_wanted }
-    }
-
     #[test]
-    fn a_profile_is_only_added_to() {
-        let adapted = |profile: Value, candidates: &[ProfileCandidate<'_>]| {
-            Profile::read(&profile).unwrap().adapted(candidates).map(|profile| profile.value())
+    fn a_profile_chooses_what_it_should_or_says_that_it_cannot() {
+        let set = |profile: Value, server: &str, is_chosen: bool| {
+            let mut profile = Profile::read(&profile).unwrap();
+            profile.set(server, is_chosen).then(|| json!(profile.0))
         };
-        let (new, old) = (true, false);
-        for (profile, candidates, expected) in [
-            (
-                json!(["*"]),
-                &[candidate("a", new, Some(false)), candidate("b[1]", new, Some(false))][..],
-                json!(["*", "!a", "!b[[]1[]]"]),
-            ),
-            (
-                json!(["*", "!a"]),
-                &[candidate("a", old, Some(false)), candidate("b", old, None)],
-                json!(["*", "!a"]),
-            ),
-            (json!(["*", "!a"]), &[candidate("a", old, Some(true))], json!(["*"])),
-            (json!(["a"]), &[candidate("!x", new, Some(true))], json!(["a", "\\!x"])),
-            (json!(["*"]), &[candidate("!x", new, Some(false))], json!(["*", "!!x"])),
-            (
-                json!(["work*"]),
-                &[candidate("a", new, Some(true)), candidate("work1", old, None)],
-                json!(["work*", "a"]),
-            ),
+        for (profile, server, is_chosen, expected) in [
+            (json!(["*"]), "b[1]", false, json!(["*", "!b[[]1[]]"])),
+            (json!(["*", "!a"]), "a", false, json!(["*", "!a"])),
+            (json!(["*", "!a"]), "a", true, json!(["*"])),
+            (json!(["a"]), "!x", true, json!(["a", "\\!x"])),
+            (json!(["*"]), "!x", false, json!(["*", "!!x"])),
+            (json!(["work*"]), "a", true, json!(["work*", "a"])),
         ] {
-            assert_eq!(adapted(profile, candidates), Some(expected));
+            assert_eq!(set(profile, server, is_chosen), Some(expected));
         }
-        assert_eq!(adapted(json!(["*"]), &[candidate("a", old, Some(false))]), None, "it would lose a");
-        assert_eq!(adapted(json!(["*", "!a*"]), &[candidate("ab", new, Some(true))]), None);
+        assert_eq!(set(json!(["*", "!a*"]), "ab", true), None);
     }
 
     #[test]
-    fn a_profile_with_rules_is_an_object_and_the_users_rules_stay() {
-        let mut profile =
-            Profile::read(&json!({"servers": ["*"], "tools": {"gh": {"deny": ["a"]}}})).unwrap();
-        let rules = |globs: &[&str]| ToolRuleSet::read(Some(&json!({"deny": globs})));
-        assert!(
-            !profile.add_rules_if_none("gh", &rules(&["b"]))
-                && profile.add_rules_if_none("gh", &rules(&["a"]))
-        );
-        assert!(profile.add_rules_if_none("fs", &rules(&["b"])));
-        let expected = json!({"servers": ["*"], "tools": {"gh": {"deny": ["a"]}, "fs": {"deny": ["b"]}}});
-        assert_eq!(profile.value(), expected);
-        assert_eq!(
-            Profile::of_all().without(["a"; 19]).describe(),
-            "all servers but a, a, a, a, a, a and 13 others"
-        );
-        assert_eq!(
-            Profile::of_all().without(["a", "b[1]", "!x", ""]).describe(),
-            r#"all servers but a, "b[1]", "!x", """#
-        );
+    fn the_users_rules_of_a_profile_stay() {
+        let value = json!({"servers": ["*"], "tools": {"gh": {"deny": ["a"]}}});
+        let mut profile = Profile::read(&value).unwrap();
+        profile.set("x", false);
+        assert_eq!(profile.value(Some(&value)), json!({"servers": ["*", "!x"], "tools": value["tools"]}));
+        let mut many = Profile(vec!["*".to_owned()]);
+        many.0.extend(vec!["!a".to_owned(); 19]);
+        assert_eq!(many.describe(), "all servers but a, a, a, a, a, a and 13 others");
     }
 }

@@ -6,8 +6,8 @@
 //! # Theory of operation
 //!
 //! `undo_step` finds out what a record does to its client's file as it is now, and `other_content` what that file had
-//! beside its servers. At the end `leaving` prints the servers that no client has any more, and `undone_settings` what
-//! servers.json has of the others beyond the clients' entries.
+//! beside its servers. `own_changes` names what the config files have beyond the clients' entries. All of that is shown
+//! before one question, and then carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,51 +15,48 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use super::ask::Replacement;
 use super::clients::apps::{ClientApp, short_path};
 use super::files::change_record::{ChangeRecord, OtherContent};
 use super::files::records::ChangeRecords;
-use super::files::source::{check_in_project, read_text};
-use super::merge::discover::discover;
+use super::files::write::is_read_only;
+use super::merge::discover::{FileTexts, discover};
 use super::mode::ImportMode;
 use super::plan::report;
+use super::source::{check_in_project, read_text};
 use base::clock::utc_minute;
 use base::text::{self, joined, name, visible};
 use config::env::Env;
 use instance::stores::secret_store;
-use leaving::{UndoneFiles, after_undo};
+use own_changes::own_changes;
 use terminal::VisibleText;
 use terminal::outcome::{CommandError, EXIT_FAILURE, EXIT_USAGE};
 use undo_step::UndoStep;
 
-mod leaving;
 mod other_content;
+mod own_changes;
 mod undo_step;
-mod undone_settings;
 
 /// An undo, while it goes through the records.
 struct Undo<'a> {
     mode: &'a ImportMode<'a>,
     records: ChangeRecords,
-    /// The files that were changed, or would be.
-    files: UndoneFiles,
-    /// The records that keep something.
-    kept: Vec<u32>,
-    /// Whether the file has other content where the kept content would go.
-    is_blocked: bool,
+    /// The texts that the files will have.
+    texts: FileTexts,
+    /// What is done, each with the number of its record and its client.
+    steps: Vec<(u32, ChangeRecord, UndoStep)>,
     /// Whether everything that was wanted is done.
     is_complete: bool,
 }
 
-/// Takes back what was changed in the clients' files, after a question for each. `config`: the config file, for records
-/// that do not name theirs.
+/// Takes back what was changed in the clients' files, after a question. `config`: the config file, for records that do not
+/// name theirs.
 ///
 /// # Errors
 ///
 /// Fails if the records cannot be read, or stdout cannot be written. A change that cannot be taken back is said, and
 /// the exit code is `EXIT_FAILURE`.
 pub(crate) async fn undo_changes(mode: &ImportMode<'_>, config: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let ImportMode { args, apps, env, .. } = *mode;
+    let ImportMode { args, apps, env, answers, .. } = *mode;
     let records = ChangeRecords::of_user(env)?;
     let is_complete = records.errors.is_empty();
     records.errors.iter().for_each(|error| terminal::message(format_args!("{error:#}")));
@@ -68,38 +65,26 @@ pub(crate) async fn undo_changes(mode: &ImportMode<'_>, config: Option<PathBuf>)
         terminal::line("There is nothing to take back.")?;
         name_own_entries(apps, env)?;
     }
-    let imported: BTreeSet<String> =
-        records.all().flat_map(|(_, record)| record.servers.iter().cloned()).collect();
-    let configs: BTreeSet<PathBuf> =
-        changes.iter().filter_map(|(_, record)| record.config.clone().or_else(|| config.clone())).collect();
-    let projects: BTreeSet<PathBuf> = changes
-        .iter()
-        .flat_map(|(_, record)| &record.places)
-        .filter_map(|place| place.project.clone())
-        .collect();
-    let files = UndoneFiles::new();
-    let mut undo = Undo { mode, records, files, kept: Vec::new(), is_blocked: false, is_complete };
+    let mut undo = Undo { mode, records, texts: FileTexts::new(), steps: Vec::new(), is_complete };
     for (id, change) in changes {
-        if let Err(error) = undo.take_back(id, &change).await {
+        if let Err(error) = undo.add_step(id, change).await {
             terminal::message(format_args!("{error:#}"));
             undo.is_complete = false;
         }
     }
-    if let Some(id) = undo.kept.iter().min() {
-        let again = match undo.is_blocked {
-            true => {
-                "Rename or remove what stands in its place and run `dynamic-mcp import --undo` again, or delete"
-            }
-            false => "If you do not need it, delete",
-        };
-        terminal::line(format_args!(
-            "What is not put back stays in its record. {again} the record with `dynamic-mcp import --forget {id}`."
-        ))?;
-    }
-    let projects = projects.into_iter().filter(|_| !args.dry_run).collect();
-    terminal::print(&after_undo(&undo.files, &projects, &configs, &imported, env).await)?;
+    let changed = own_changes(&undo.records, &undo.steps, &undo.texts, config, env).await;
+    terminal::print(&changed.wrapped())?;
+    terminal::print(&undo.describe(args.details && args.dry_run).wrapped())?;
+    let is_change = undo.steps.iter().any(|(_, _, step)| step.now != step.then);
     if args.dry_run {
         terminal::paragraph("Nothing was written.")?;
+    } else if !undo.steps.is_empty() {
+        let details = undo.describe(true);
+        if !is_change || answers.confirm_with_details("Take this back?", &details).await? {
+            undo.carry_out()?;
+        } else {
+            terminal::line("Nothing was written.")?;
+        }
     }
     Ok(if undo.is_complete { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })
 }
@@ -110,7 +95,7 @@ pub(crate) async fn undo_changes(mode: &ImportMode<'_>, config: Option<PathBuf>)
 ///
 /// Fails if stdout cannot be written.
 fn name_own_entries(apps: &[ClientApp], env: &Env) -> anyhow::Result<()> {
-    for file in discover(apps, None, env).files {
+    for file in discover(apps.iter().copied(), None, env).files {
         for own in file.places.iter().filter_map(|place| place.own.as_ref()) {
             terminal::line(format_args!(
                 "{}: {} still has `{}`, of which there is no record; if it replaced servers, they are in the config file that it names",
@@ -124,54 +109,88 @@ fn name_own_entries(apps: &[ClientApp], env: &Env) -> anyhow::Result<()> {
 }
 
 impl Undo<'_> {
-    /// Takes one change back, after a question, and removes or shortens its record. A dry run only shows it.
+    /// Finds out how one change is taken back.
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read, edited or written, a secret cannot be read, the record cannot be written,
-    /// stdout cannot be written, or the question is not answered.
-    async fn take_back(&mut self, id: u32, change: &ChangeRecord) -> anyhow::Result<()> {
+    /// Fails if the file cannot be read or edited, or a secret cannot be read.
+    async fn add_step(&mut self, id: u32, change: ChangeRecord) -> anyhow::Result<()> {
         for project in change.places.iter().filter_map(|place| place.project.as_ref()) {
             check_in_project(&change.file, project)?;
         }
-        let now = match self.files.get(&change.file) {
-            Some((_, text)) => text.clone(),
+        let now = match self.texts.get(&change.file) {
+            Some(text) => text.clone(),
             None => read_text(&change.file)?,
         };
-        let is_dry = self.mode.args.dry_run;
-        let values = if is_dry { BTreeMap::new() } else { self.stored_values(id, change).await? };
-        let step = UndoStep::new(change, now, &values)?;
-        let (what, question) = step.texts(self.mode.env);
-        if step.now != step.then {
-            if is_dry {
-                terminal::line(&what)?;
-                self.show_diff(&step)?;
-            } else {
-                match self.mode.answers.confirm_replacement(&step.file, self.mode.env, &question).await? {
-                    Replacement::Done => step.apply()?,
-                    Replacement::Declined => return Ok(()),
-                    Replacement::Failed => {
-                        self.is_complete = false;
-                        return Ok(());
-                    }
-                }
-                terminal::line(format_args!("{what}."))?;
-            }
-            if let Some(app) = change.app() {
-                self.files.insert(step.file.clone(), (app, step.then.clone()));
-            }
-        } else {
-            terminal::line(format_args!("{what}."))?;
+        let values =
+            if self.mode.args.dry_run { BTreeMap::new() } else { self.stored_values(id, &change).await? };
+        let step = UndoStep::new(&change, now, &values)?;
+        if step.now != step.then && is_read_only(&step.file) {
+            let path = short_path(&step.file, self.mode.env);
+            bail!("{path} is read-only, so it is left as it is; make it writable, and run this again");
         }
-        self.name_leftovers(id, &step)?;
-        match step.rest {
-            _ if is_dry => {}
-            None => {
-                step.remove_made_dirs();
-                self.records.remove(id)?;
+        self.texts.insert(step.file.clone(), step.then.clone());
+        self.steps.push((id, change, step));
+        Ok(())
+    }
+
+    /// Says what is done, and what is not put back.
+    fn describe(&self, with_diffs: bool) -> VisibleText {
+        let env = self.mode.env;
+        let mut out = VisibleText::default();
+        for (id, _, step) in &self.steps {
+            out.line(format_args!("{}.", step.describe(env)));
+            let lines = step.reversal.notes.iter().chain(&step.left);
+            lines.for_each(|line| out.line(format_args!("  {line}")));
+            if !step.left.is_empty() {
+                let path = short_path(&self.records.path(*id), env);
+                out.line(format_args!("  Record {id} keeps it: {path}"));
             }
-            Some(rest) if rest != *change => self.records.update(id, rest)?,
-            Some(_) => {}
+            if with_diffs {
+                out.lines("", report::diff(&step.file, step.now.as_deref(), step.then.as_deref()));
+            }
+        }
+        let kept = || self.steps.iter().filter(|(_, _, step)| !step.left.is_empty());
+        if let Some((id, ..)) = kept().min_by_key(|(id, ..)| *id) {
+            let again = match kept().any(|(_, _, step)| step.is_blocked) {
+                true => {
+                    "Rename or remove what stands in its place and run `dynamic-mcp import --undo` again, or delete"
+                }
+                false => "If you do not need it, delete",
+            };
+            out.line(format_args!(
+                "What is not put back stays in its record. {again} the record with `dynamic-mcp import --forget {id}`."
+            ));
+        }
+        out
+    }
+
+    /// Writes the files, and removes or shortens the records.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a record or stdout cannot be written. A file that cannot be written is said.
+    fn carry_out(&mut self) -> anyhow::Result<()> {
+        let mut restarted = BTreeSet::new();
+        for (id, change, step) in std::mem::take(&mut self.steps) {
+            if let Err(error) = step.apply() {
+                terminal::message(format_args!("{error:#}"));
+                self.is_complete = false;
+                continue;
+            }
+            self.is_complete &= step.left.is_empty();
+            restarted.extend(change.app().filter(|_| step.now != step.then).map(|app| app.label));
+            match step.rest {
+                None => {
+                    step.remove_made_dirs();
+                    self.records.remove(id)?;
+                }
+                Some(rest) if rest != change => self.records.update(id, rest)?,
+                Some(_) => {}
+            }
+        }
+        if !restarted.is_empty() {
+            terminal::line(format_args!("Done. Restart {}.", joined(restarted)))?;
         }
         Ok(())
     }
@@ -205,30 +224,6 @@ impl Undo<'_> {
             values.insert(stored.name.clone(), value.expose().to_owned());
         }
         Ok(values)
-    }
-
-    /// Names what is not put back, and where it is. The undo is not complete then.
-    ///
-    /// # Errors
-    ///
-    /// Fails if stdout cannot be written.
-    fn name_leftovers(&mut self, id: u32, step: &UndoStep) -> anyhow::Result<()> {
-        let mut out = VisibleText::default();
-        let lines = step.reversal.notes.iter().chain(&step.left);
-        lines.for_each(|line| out.line(format_args!("  {line}")));
-        if !step.left.is_empty() {
-            let path = short_path(&self.records.path(id), self.mode.env);
-            out.line(format_args!("  Record {id} keeps it: {path}"));
-            self.kept.push(id);
-            self.is_blocked |= step.is_blocked;
-            self.is_complete = false;
-        }
-        Ok(terminal::print(&out)?)
-    }
-
-    fn show_diff(&self, step: &UndoStep) -> anyhow::Result<()> {
-        let (now, then) = (step.now.as_deref(), step.then.as_deref());
-        Ok(terminal::print(&report::diff(&step.file, now, then))?)
     }
 }
 

@@ -14,8 +14,8 @@ use base::procfs;
 use config::SurfaceKind;
 use config::env::Env;
 use import::apps::{ClientApp, short_path};
+use import::host_search::HostSearch;
 use import::own_entry::{self, OwnEntry};
-use import::tool_search::{HostSearch, tool_search};
 use process::processes;
 
 /// The PATH of programs that the desktop starts.
@@ -43,8 +43,6 @@ const SESSION_PREFIX: &str = "XDG_";
 const TERMINAL_VARS: [&str; 4] = ["PATH", "TERM", "TZ", "LC_ALL"];
 /// A list of tools that costs less than this is small enough for every request to the model.
 const FEW_TOKENS: usize = 2_000;
-/// Parts of names by which Gemini CLI recognizes secrets. It does not pass secrets on.
-const SECRET_NAMES: [&str; 6] = ["TOKEN", "KEY", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"];
 
 /// How a client starts us.
 pub(super) struct ClientStart {
@@ -107,15 +105,15 @@ pub(super) fn surface_warning(
     env: &Env,
 ) -> Option<String> {
     let name = client.label;
-    match (surface, tool_search(client, env)) {
+    match (surface, (client.tool_search)(&client, env)) {
         (SurfaceKind::Flat, HostSearch::Off(reason)) if tokens > FEW_TOKENS => Some(format!(
             "the surface `flat` shows the model all tools, about {tokens} tokens, because {name} does not search for \
              tools: {reason}; leave out `--surface flat` in its entry"
         )),
-        (SurfaceKind::Flat, _) if client == ClientApp::Codex && !waits => {
+        (SurfaceKind::Flat, _) if client.lists_tools_once && !waits => {
             Some(format!("{name} lists the tools once; add `--first-list-wait 10s` to its entry"))
         }
-        (SurfaceKind::Meta, HostSearch::On(reason)) if client == ClientApp::Codex => Some(format!(
+        (SurfaceKind::Meta, HostSearch::On(reason)) if client.lists_tools_once => Some(format!(
             "the model of {name} searches for tools ({reason}), and again with those of dynamic-mcp; add `--surface flat \
              --first-list-wait 10s` to its entry"
         )),
@@ -169,9 +167,8 @@ fn passes(client: ClientApp, entry: &OwnEntry, name: &OsStr) -> bool {
         return true;
     }
     let Some(name) = name.to_str() else { return false };
-    match client {
-        _ if TERMINAL_VARS.contains(&name) || entry.passed.iter().any(|passed| passed == name) => true,
-        ClientApp::Gemini => !SECRET_NAMES.iter().any(|part| name.to_uppercase().contains(part)),
-        _ => false,
-    }
+    let is_withheld = || client.withholds.iter().any(|part| name.to_uppercase().contains(part));
+    TERMINAL_VARS.contains(&name)
+        || entry.passed.iter().any(|passed| passed == name)
+        || !client.withholds.is_empty() && !is_withheld()
 }

@@ -3,8 +3,6 @@
 use serde_json::{Value, json};
 
 use super::Home;
-#[cfg(unix)]
-use crate::shell::at_terminal;
 
 const WORK: &str = "ghp_workworkworkworkworkworkwork12WORK";
 const PRIVATE: &str = "ghp_privateprivateprivateprivate12PRIV";
@@ -39,7 +37,7 @@ fn tokens(home: &Home) -> Vec<(String, Value)> {
 #[test]
 fn two_tokens_are_two_servers_also_with_yes_and_the_next_import_finds_both() {
     let home = two_accounts();
-    let printed = home.imported(&["--yes"]);
+    let printed = home.imported(&["--yes", "--details"]);
     let expected = [("github".to_owned(), json!(WORK)), ("github-cursor".to_owned(), json!(PRIVATE))];
     assert_eq!(tokens(&home), expected);
     // What else differs is merged as it was: the first client counts.
@@ -91,7 +89,7 @@ fn a_header_the_name_of_an_account_and_the_url_are_of_an_account_too_and_short_s
             (".claude.json", json!({"mcpServers": {"wiki": remote(ours.clone(), url)}})),
             (".copilot/mcp-config.json", json!({"mcpServers": {"wiki": remote(theirs, their_url)}})),
         ]);
-        let printed = home.imported(&["--yes"]);
+        let printed = home.imported(&["--yes", "--details"]);
         let servers = home.servers();
         let names: Vec<_> = servers.as_object().unwrap().keys().collect();
         let expected: &[&str] = if is_apart { &["wiki", "wiki-copilot"] } else { &["wiki"] };
@@ -120,7 +118,7 @@ fn variables_that_say_what_a_server_is_about_keep_entries_apart() {
             (".cursor/mcp.json", server(json!({name: "one"}))),
             (".gemini/settings.json", server(json!({name: "other"}))),
         ]);
-        let printed = home.imported(&["--yes"]);
+        let printed = home.imported(&["--yes", "--details"]);
         let servers = home.servers();
         let names: Vec<_> = servers.as_object().unwrap().keys().collect();
         let expected: &[&str] = if is_apart { &["db", "db-gemini"] } else { &["db"] };
@@ -131,19 +129,8 @@ fn variables_that_say_what_a_server_is_about_keep_entries_apart() {
     }
 }
 
-#[cfg(unix)]
 #[test]
-fn questions_come_before_the_list_and_never_about_an_account() {
-    let (code, shown) = at_terminal(two_accounts().command(&[]), "\ny\nn\n");
-    assert_eq!(code, 0, "{shown}");
-    assert_eq!(shown.matches("Which values count?").count(), 1, "{shown}");
-    let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}"));
-    assert!(at("The entries of github differ: env.LOG_LEVEL is") < at("2 servers for "), "{shown}");
-}
-
-#[cfg(unix)]
-#[test]
-fn entries_that_differ_in_how_they_run_are_named_and_can_be_kept_apart() {
+fn entries_that_differ_in_how_they_run_are_named() {
     let entry = |fields: Value| {
         let mut entry = json!({"command": "fs-mcp"});
         entry.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -156,7 +143,7 @@ fn entries_that_differ_in_how_they_run_are_named_and_can_be_kept_apart() {
         ])
     };
     let home = clients();
-    let printed = home.imported(&["--yes", "--write-client"]);
+    let printed = home.imported(&["--yes", "--write-client", "--details"]);
     for line in [
         "env.LOG_LEVEL is debug in Cursor, not set in Gemini CLI; that of Cursor counts",
         "timeout.tools is not set in Cursor, 90 in Gemini CLI; that of Cursor counts",
@@ -165,16 +152,10 @@ fn entries_that_differ_in_how_they_run_are_named_and_can_be_kept_apart() {
     }
     // What a client gets later is not lost without a word either.
     home.write(".gemini/settings.json", &entry(json!({"env": {"DEBUG": "1"}})).to_string());
-    let printed = home.imported(&["--yes", "--write-client"]);
+    let printed = home.imported(&["--yes", "--write-client", "--details"]);
     let line =
         "env.DEBUG is 1 in Gemini CLI; it is not set in ~/.config/dynamic-mcp/servers.json, which counts";
     assert!(printed.contains(line), "{printed}");
-    let home = clients();
-    let (code, shown) = at_terminal(home.command(&["--write-client"]), "3\n1\ny\ny\ny\n");
-    assert_eq!(code, 0, "{shown}");
-    let servers = home.servers();
-    assert_eq!(servers["fs"]["env"]["LOG_LEVEL"], "debug", "{shown}");
-    assert!(servers["fs"].get("timeout").is_none() && servers["fs-gemini"].get("env").is_none());
     // A directory says what a server is about.
     let home = Home::of(&[
         (".cursor/mcp.json", entry(json!({"cwd": "/a"}))),

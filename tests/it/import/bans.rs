@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Home;
 
 const SERVERS: &str = ".config/dynamic-mcp/servers.json";
+const PROJECT: &str = ".config/dynamic-mcp/projects/app.json";
 
 fn program(name: &str) -> Value {
     json!({"command": "npx", "args": ["-y", name]})
@@ -29,12 +30,11 @@ fn what_opencode_denies_is_denied() {
         "tools": {"gh_delete_repository": false, "write": false, "my_files_drop*": false},
         "permission": {"bash": {"rm *": "deny"}, "gh_force*": "deny", "gh_merge": "deny"}
     }))]);
-    let printed = home.imported(&["--yes"]);
+    let printed = home.imported(&["--yes", "--details"]);
     let servers = home.servers();
     assert_eq!(servers["gh"]["tools"], json!({"deny": ["delete_repository", "force*", "merge"]}));
     assert_eq!(servers["my.files"]["tools"], json!({"deny": ["drop*"]}));
     assert!(printed.contains("tools: denies delete_repository, force*, merge"), "{printed}");
-    assert!(!printed.contains("Not carried over"), "{printed}");
 }
 
 #[test]
@@ -83,58 +83,61 @@ fn claude_codes_permissions_arrive_from_all_its_settings() {
             }}),
         ),
         ("app/.mcp.json", json!({"mcpServers": {"shop": program("shop"), "old": program("old")}})),
-        (
-            "app/.claude/settings.json",
-            json!({"permissions": {"deny": ["mcp__db"]}, "disabledMcpjsonServers": ["old"]}),
-        ),
+        ("app/.claude/settings.json", json!({"disabledMcpjsonServers": ["old"]})),
         ("app/.claude/settings.local.json", json!({"permissions": {"ask": ["mcp__shop__pay*"]}})),
     ]);
-    let printed = home.imported(&["--yes", "--write-client", "--project=app"]);
-    let root = home.json(SERVERS);
-    let servers = &root["mcpServers"];
+    home.imported(&["--yes", "--write-client", "--project=app"]);
+    let servers = home.servers();
     let expected = json!({"deny": ["delete_repository"], "ask": ["merge_pull_request"]});
     assert_eq!(servers["github"]["tools"], expected, "a permission without a question bans no other tool");
-    assert_eq!(servers["shop"]["tools"], json!({"ask": ["pay*"]}));
+    assert_eq!(servers["db"].get("tools"), None);
+    let project = home.json(PROJECT)["mcpServers"].take();
+    assert_eq!(project["shop"]["tools"], json!({"ask": ["pay*"]}));
     assert_eq!(
-        (&servers["old"]["enabled"], servers["old"].get("tools")),
+        (&project["old"]["enabled"], project["old"].get("tools")),
         (&json!(false), None),
         "it is not started"
     );
-    // In the project alone.
-    assert_eq!(servers["db"].get("tools"), None);
-    assert_eq!(
-        root["profiles"]["claude-code-app"],
-        json!({"servers": ["*"], "tools": {"db": {"deny": ["*"]}}})
-    );
-    assert_eq!(root["profiles"]["claude-code"], json!(["*", "!shop", "!old"]));
-    let args = |file: &str| home.json(file)["mcpServers"]["dyn"]["args"].clone();
-    assert_eq!(args("app/.mcp.json")[3], "claude-code-app", "{}", args("app/.mcp.json"));
-    assert_eq!(args(".claude.json")[3], "claude-code", "{}", args(".claude.json"));
-    assert!(
-        printed.contains("Not carried over: Claude Code (~/.claude/settings.json): `permissions.deny`: mcp__gone__x: it names no server that Claude Code has"),
-        "{printed}"
-    );
-    assert!(printed.contains("and will ask: `permissions.allow`: mcp__github__get_issue"), "{printed}");
+    let args = |file: &str| home.json(file)["mcpServers"]["dyn"]["args"].as_array().unwrap().len();
+    assert_eq!((args("app/.mcp.json"), args(".claude.json")), (4, 2));
+}
+
+#[test]
+fn a_project_with_rules_for_the_users_servers_keeps_its_own() {
+    let home = Home::of(&[
+        (".claude.json", json!({"mcpServers": {"db": program("db")}})),
+        ("app/.mcp.json", json!({"mcpServers": {"shop": program("shop")}})),
+        ("app/.claude/settings.json", json!({"permissions": {"deny": ["mcp__db__drop"]}})),
+    ]);
+    let before = home.text("app/.mcp.json");
+    let printed = home.imported(&["--yes", "--write-client", "--project=app"]);
+    let line = "shop stays there: `permissions.deny`: mcp__db__drop: the project has a rule for db, which is your own server";
+    assert!(printed.contains(line), "{printed}");
+    assert_eq!(home.text("app/.mcp.json"), before);
+    assert!(!home.file(PROJECT).exists());
 }
 
 #[test]
 fn a_ban_of_one_client_holds_for_it_alone() {
     let mut banned = program("github");
     banned["excludeTools"] = json!(["delete_repository"]);
+    let desktop = ".config/Claude/claude_desktop_config.json";
     let home = Home::of(&[
-        (".config/Claude/claude_desktop_config.json", json!({"mcpServers": {"github": program("github")}})),
+        (desktop, json!({"mcpServers": {"github": program("github")}})),
         (".gemini/settings.json", json!({"mcpServers": {"github": banned}})),
     ]);
-    let printed = home.imported(&["--yes", "--write-client"]);
+    let printed = home.imported(&["--yes", "--write-client", "--details"]);
     let root = home.json(SERVERS);
     assert_eq!(root["mcpServers"]["github"].get("tools"), None);
-    let expected =
-        json!({"gemini": {"servers": ["*"], "tools": {"github": {"deny": ["delete_repository"]}}}});
+    assert_eq!(root["mcpServers"]["github-gemini"]["tools"], json!({"deny": ["delete_repository"]}));
+    let expected = json!({"claude-desktop": ["*", "!github-gemini"], "gemini": ["*", "!github"]});
     assert_eq!(root["profiles"], expected);
-    let dyn_args = |file: &str| home.json(file)["mcpServers"]["dyn"]["args"].as_array().unwrap().len();
-    assert_eq!(dyn_args(".config/Claude/claude_desktop_config.json"), 2);
-    assert_eq!(home.json(".gemini/settings.json")["mcpServers"]["dyn"]["args"][3], "gemini");
-    assert!(printed.contains("github: denies delete_repository"), "{printed}");
+    assert!(printed.contains("kept apart from github: tools is denies delete_repository here"), "{printed}");
+    // Where every client sees every server, none sees another one's in place of its own.
+    home.imported(&["--undo", "--yes"]);
+    std::fs::remove_file(home.file(SERVERS)).unwrap();
+    home.imported(&["--yes", "--write-client", "--same-servers"]);
+    assert_eq!(home.json(SERVERS)["profiles"], expected);
     // What both have is the server's own.
     let home = Home::of(&[
         (".copilot/mcp-config.json", json!({"mcpServers": {"github": {"command": "gh", "tools": ["get"]}}})),
@@ -152,7 +155,7 @@ fn a_ban_of_one_client_holds_for_it_alone() {
 }
 
 #[test]
-fn a_ban_is_kept_without_write_client_and_for_a_server_that_servers_json_has() {
+fn a_ban_is_kept_for_a_server_that_servers_json_has() {
     let mut banned = program("github");
     banned["excludeTools"] = json!(["delete_repository"]);
     let home = Home::of(&[
@@ -163,15 +166,22 @@ fn a_ban_is_kept_without_write_client_and_for_a_server_that_servers_json_has() {
         home.imported(args);
         let root = home.json(SERVERS);
         assert_eq!(root["mcpServers"]["github"], program("github"), "it is left as it is");
-        let expected =
-            json!({"gemini": {"servers": ["*"], "tools": {"github": {"deny": ["delete_repository"]}}}});
-        assert_eq!(root["profiles"], expected);
+        assert_eq!(root["mcpServers"]["github-gemini"]["tools"], json!({"deny": ["delete_repository"]}));
+        assert_eq!(root["mcpServers"].as_object().unwrap().len(), 3);
     }
+    assert_eq!(home.json(SERVERS)["profiles"], json!({"gemini": ["*", "!github"]}));
     assert_eq!(home.json(".gemini/settings.json")["mcpServers"]["dyn"]["args"][3], "gemini");
+    // What the user bans in servers.json holds, too, and makes no second server.
+    let mut file = home.json(SERVERS);
+    file["mcpServers"]["github"]["tools"] = json!({"deny": ["push"]});
+    home.write(SERVERS, &file.to_string());
+    home.write(".cursor/mcp.json", &json!({"mcpServers": {"github": program("github")}}).to_string());
+    home.imported(&["--yes", "--write-client"]);
+    assert_eq!(home.servers().as_object().unwrap().len(), 3);
 }
 
 #[test]
-fn a_rule_for_a_server_that_was_imported_before_is_named_unless_it_holds() {
+fn a_rule_that_came_after_an_import_makes_a_server_of_its_own() {
     let settings = |tools: &[&str]| {
         let denied: Vec<_> = tools.iter().map(|tool| format!("mcp__github__{tool}")).collect();
         json!({"permissions": {"deny": denied}}).to_string()
@@ -179,100 +189,22 @@ fn a_rule_for_a_server_that_was_imported_before_is_named_unless_it_holds() {
     let home = Home::of(&[(".claude.json", json!({"mcpServers": {"github": program("github")}}))]);
     home.write(".claude/settings.json", &settings(&["delete"]));
     home.imported(&["--yes", "--write-client"]);
-    let printed = home.imported(&["--yes", "--write-client"]);
-    assert!(!printed.contains("Not carried over"), "{printed}");
+    // Taken back, the client's file brings its rules again.
     home.write(".claude/settings.json", &settings(&["delete", "push"]));
-    let printed = home.imported(&["--yes", "--write-client"]);
-    assert_eq!(printed.matches("Not carried over").count(), 1, "{printed}");
-    assert!(
-        printed.contains("mcp__github__push: it names github, which servers.json has already"),
-        "{printed}"
-    );
-    // Taken back, the client's file brings its rules again, into the client's profile.
     home.imported(&["--undo", "--yes"]);
-    let printed = home.imported(&["--yes", "--write-client"]);
-    assert!(printed.contains("Added 1 profile to"), "{printed}");
-    let tools = json!({"github": {"deny": ["delete", "push"]}});
-    assert_eq!(home.json(SERVERS)["profiles"]["claude-code"], json!({"servers": ["*"], "tools": tools}));
-}
-
-#[test]
-fn a_further_import_names_no_rule_that_holds_or_is_about_another_account() {
-    let github = |token: &str| {
-        let mut entry = program("github");
-        entry["env"] = json!({"GITHUB_TOKEN": token});
-        entry
-    };
-    let (path, mut file) = opencode(json!({
-        "permission": {"gh_*": "deny", "gh_get": "allow", "wiki_drop": "deny"}
-    }));
-    file["mcp"]["wiki"] = json!({"type": "local", "command": ["wiki"], "environment": {"WIKI_TOKEN": "one"}});
-    let home = Home::of(&[
-        (path, file),
-        (
-            ".cursor/mcp.json",
-            json!({"mcpServers": {"wiki": {"command": "wiki", "env": {"WIKI_TOKEN": "two"}}}}),
-        ),
-        (".claude.json", json!({"mcpServers": {"github": github("work")}})),
-        (".copilot/mcp-config.json", json!({"mcpServers": {"github": github("home")}})),
-        (
-            ".claude/settings.json",
-            json!({"permissions": {"deny": ["mcp__github__delete", "mcp__wiki__drop"]}}),
-        ),
-    ]);
-    let printed = home.imported(&["--yes", "--write-client"]);
-    assert_eq!(printed.matches("Not carried over").count(), 1, "{printed}");
-    let named = "mcp__wiki__drop: it names no server that Claude Code has";
-    assert!(printed.contains(named), "{printed}");
-    // Claude Code sees neither the other account nor the servers of the others.
-    let printed = home.imported(&["--yes", "--write-client"]);
-    assert_eq!(printed.matches("Not carried over").count(), 1, "{printed}");
-    assert!(printed.contains(named), "{printed}");
-}
-
-#[test]
-fn a_projects_rules_hold_for_servers_that_the_client_has_elsewhere() {
-    let home = Home::of(&[
-        (".claude.json", json!({"mcpServers": {"db": program("db"), "github": program("github")}})),
-        (".cursor/mcp.json", json!({"mcpServers": {"github": program("github"), "own": program("own")}})),
-        (".claude/settings.json", json!({"permissions": {"deny": ["mcp__github__delete"]}})),
-    ]);
     home.imported(&["--yes", "--write-client"]);
-    home.write("app/.mcp.json", &json!({"mcpServers": {"shop": program("shop")}}).to_string());
-    home.write("app/.claude/settings.json", &json!({"disabledMcpjsonServers": ["db"]}).to_string());
-    let printed = home.imported(&["--yes", "--write-client", "--project=app"]);
-    assert!(!printed.contains("Not carried over"), "{printed}");
-    let expected = json!({
-        "servers": ["*", "!db", "!own"],
-        "tools": {"github": {"deny": ["delete"]}}
-    });
-    assert_eq!(home.json(SERVERS)["profiles"]["claude-code-app"], expected, "{printed}");
-    assert_eq!(home.json("app/.mcp.json")["mcpServers"]["dyn"]["args"][3], "claude-code-app");
+    assert_eq!(home.servers()["github"]["tools"], json!({"deny": ["delete"]}));
+    assert_eq!(home.servers()["github-claude-code"]["tools"], json!({"deny": ["delete", "push"]}));
+    assert_eq!(home.json(SERVERS)["profiles"], json!({"claude-code": ["*", "!github"]}));
 }
 
 #[test]
-fn what_cannot_be_carried_over_is_a_line_of_its_own() {
-    let home = Home::of(&[
-        opencode(json!({
-            "permission": {"gh_del*": "deny"}, "agent": {"build": {"tools": {"bash": false}}}
-        })),
-        (".cursor/mcp.json", json!({"mcpServers": {"gh": program("github")}})),
-        ("app/.claude/settings.json", json!({"permissions": {"deny": ["mcp__db__drop"]}})),
-        (".claude.json", json!({"mcpServers": {"db": program("db")}})),
-        (".cursor/cli-config.json", json!({"permissions": {"deny": ["Mcp(gh:push)", "Shell(rm)"]}})),
-    ]);
+fn a_rule_for_all_tools_stays_with_the_client() {
+    let home = Home::empty();
     home.write(".codex/config.toml", "approval_policy = 'never'\n[mcp_servers.fs]\ncommand = 'fs'\n");
-    let printed = home.imported(&["--yes", "--project=app"]);
-    for line in [
-        "Not carried over: Claude Code (~/app/.claude/settings.json): `permissions.deny`: mcp__db__drop: it is for the project",
-        "Note: Codex (~/.codex/config.toml) decides for all tools, and so for those of dynamic-mcp: `approval_policy`",
-    ] {
-        assert_eq!(printed.matches(line).count(), 1, "{line}: {printed}");
-    }
-    assert_eq!(printed.matches("Not carried over").count(), 1, "{printed}");
-    let tools = &home.json(SERVERS)["profiles"];
-    assert_eq!(tools["cursor"]["tools"]["gh"], json!({"deny": ["push"]}), "{tools}");
-    assert_eq!(tools["opencode"]["tools"]["gh"], json!({"deny": ["del*"]}), "{tools}");
+    let printed = home.imported(&["--yes"]);
+    let line = "Codex decides for all tools, and so for those of dynamic-mcp: `approval_policy`";
+    assert_eq!(printed.matches(line).count(), 1, "{printed}");
 }
 
 #[test]
@@ -326,31 +258,29 @@ fn a_further_import_keeps_the_comments_above_dyn_in_toml() {
 }
 
 #[test]
-fn what_gemini_excludes_of_any_server_and_limits_by_arguments_is_named() {
+fn what_gemini_excludes_of_any_server_is_denied_and_a_limit_of_arguments_stays() {
     let home = Home::of(&[(
         ".gemini/settings.json",
         json!({
             "tools": {"exclude": ["delete_repository", "run_shell_command", "ShellTool(rm)"]},
-            "mcpServers": {"gh": {"command": "github", "includeTools": ["search_code(x)", "get"]}}
+            "mcpServers": {
+                "gh": {"command": "github", "includeTools": ["get"]},
+                "code": {"command": "code", "includeTools": ["search_code(x)", "get"]}
+            }
         }),
     )]);
     let printed = home.imported(&["--yes"]);
-    let server = &home.servers()["gh"];
-    assert_eq!(server["tools"], json!({"allow": ["get", "search_code"]}));
-    let note = "Note: Gemini CLI passes your environment to its servers, but for what looks like a secret";
-    assert!(printed.contains(note), "{printed}");
-    let lost: Vec<_> = printed.lines().filter(|line| line.starts_with("Not carried over: ")).collect();
-    let line = "Not carried over: Gemini CLI (~/.gemini/settings.json): `tools.exclude`: delete_repository: a tool of any server may have this name; write delete_repository into `tools.deny` of the server that has it";
-    assert_eq!(lost, [line], "{printed}");
-    assert!(printed.contains("`includeTools` limits the arguments of tools, which has no counterpart here"));
+    assert_eq!(home.servers()["gh"]["tools"], json!({"allow": ["get"], "deny": ["delete_repository"]}));
+    let line = "code stays there: `includeTools` limits the arguments of tools, which dynamic-mcp cannot";
+    assert!(printed.contains(line), "{printed}");
+    assert!(printed.contains("Gemini CLI: its servers get the variables that hold no secrets"), "{printed}");
 }
 
 #[test]
-fn a_server_that_claude_code_turns_off_in_a_project_is_named() {
+fn a_server_that_claude_code_turns_off_in_a_project_stays() {
     let file = json!({"mcpServers": {"gh": {"command": "github"}}, "projects": {"/p": {"disabledMcpServers": ["gh", "other"]}}});
     let printed = Home::of(&[(".claude.json", file)]).imported(&["--yes"]);
-    let line =
-        "Not carried over: Claude Code: in /p, gh is off; import that project too, with --project=/p\n";
+    let line = "gh stays there: it is off in /p, and a server of dynamic-mcp is on everywhere";
     assert!(printed.contains(line), "{printed}");
 }
 
@@ -363,6 +293,6 @@ fn no_import_lets_all_users_use_a_server() {
         )]);
         let printed = home.imported(&["--yes"]);
         assert_eq!(home.servers()["gh"].get("all_users"), None);
-        assert!(printed.contains("`all_users` is not taken over"), "{printed}");
+        assert!(printed.contains(&format!("Without meaning here, and left out: {name}.")), "{printed}");
     }
 }

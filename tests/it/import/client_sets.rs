@@ -2,9 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Home;
-#[cfg(unix)]
-use crate::shell::at_terminal;
+use super::{Home, on_this_system};
 
 const SERVERS: &str = ".config/dynamic-mcp/servers.json";
 const CURSOR: &str = ".cursor/mcp.json";
@@ -38,7 +36,7 @@ fn with_yes_each_client_keeps_its_own_set_also_in_a_further_import() {
     assert_eq!(args(&home, COPILOT), ["--profile", "copilot"]);
     assert_eq!(args(&home, GEMINI), [""; 0]);
     assert!(printed.contains("Cursor gets the profile cursor: all servers but \"wiki[1]\""), "{printed}");
-    assert!(printed.contains("Added 3 servers and 2 profiles to"), "{printed}");
+    assert!(printed.contains("3 servers for ~/.config/dynamic-mcp/servers.json:"), "{printed}");
     // So is a server that a client gets later, and the other client that had all.
     let mut file = home.json(CURSOR);
     file["mcpServers"]["new"] = json!({"command": "new-mcp", "env": {"NEW_KEY": "${env:NEW_KEY}"}});
@@ -146,6 +144,12 @@ fn a_users_own_profiles_and_entries_stay_as_they_are() {
     assert_eq!(home.json(SERVERS)["profiles"], expected, "its client goes on to see what it had");
 }
 
+/// The config files and the profile of the entry in a project's file.
+fn project_args(home: &Home, file: &str) -> Vec<String> {
+    let args = home.json(file)["mcpServers"]["dyn"]["args"].clone();
+    args.as_array().unwrap().iter().map(|arg| arg.as_str().unwrap().to_owned()).collect()
+}
+
 #[test]
 fn a_projects_servers_are_seen_in_the_project_alone() {
     let home = Home::of(&[
@@ -154,100 +158,82 @@ fn a_projects_servers_are_seen_in_the_project_alone() {
         (COPILOT, servers(&["fs", "git"])),
     ]);
     home.imported(&["--yes", "--write-client", "--project=app"]);
-    let expected =
-        json!({"cursor": ["*", "!shop", "!git"], "cursor-app": ["*", "!git"], "copilot": ["*", "!shop"]});
-    let profiles = home.json(SERVERS)["profiles"].clone();
-    for (name, profile) in expected.as_object().unwrap() {
-        let sorted = |profile: &Value| {
-            let mut globs: Vec<_> = profile.as_array().unwrap().iter().map(ToString::to_string).collect();
-            globs.sort();
-            globs
-        };
-        assert_eq!(sorted(&profiles[name]), sorted(profile), "{profiles}");
-    }
+    assert_eq!(home.json(SERVERS)["profiles"], json!({"cursor": ["*", "!git"]}));
     assert_eq!(args(&home, CURSOR), ["--profile", "cursor"]);
-    assert_eq!(args(&home, "app/.cursor/mcp.json"), ["--profile", "cursor-app"]);
-    // Also those that are added to the project later.
+    let user = "~/.config/dynamic-mcp/servers.json";
+    let app = "~/.config/dynamic-mcp/projects/app.json";
+    let expected = ["--config", user, "--config", app, "--profile", "cursor"];
+    // Without a path of this user's home: a commit may bring the file to others.
+    assert_eq!(project_args(&home, "app/.cursor/mcp.json"), expected.map(on_this_system));
+    let project = ".config/dynamic-mcp/projects/app.json";
+    assert_eq!(home.json(project)["mcpServers"].as_object().unwrap().len(), 1);
+    // Also those that are added to the project later, and those of a project that is imported later.
     let mut file = home.json("app/.cursor/mcp.json");
     file["mcpServers"]["pay"] = json!({"command": "pay-mcp"});
     home.write("app/.cursor/mcp.json", &file.to_string());
     home.imported(&["--yes", "--write-client", "--project=app"]);
-    let profiles = home.json(SERVERS)["profiles"].clone();
-    let has_pay = ["cursor", "cursor-app", "copilot"]
-        .map(|name| !profiles[name].as_array().unwrap().contains(&json!("!pay")));
-    assert_eq!(has_pay, [false, true, false], "{profiles}");
-    // So are those of a project that is imported later.
-    home.write("two/.cursor/mcp.json", &servers(&["two"]).to_string());
-    home.imported(&["--yes", "--write-client", "--project=two"]);
-    let profiles = home.json(SERVERS)["profiles"].clone();
-    for name in ["cursor", "cursor-app", "copilot"] {
-        assert!(profiles[name].as_array().unwrap().contains(&json!("!two")), "{profiles}");
-    }
-    assert_eq!(
-        profiles["cursor-two"],
-        json!(["*", "!shop", "!git", "!pay"]),
-        "it sees what Cursor sees elsewhere"
-    );
-    assert_eq!(args(&home, "two/.cursor/mcp.json"), ["--profile", "cursor-two"]);
+    assert_eq!(home.json(project)["mcpServers"].as_object().unwrap().len(), 2);
+    home.write("two/app/.cursor/mcp.json", &servers(&["two"]).to_string());
+    home.imported(&["--yes", "--write-client", "--project=two/app"]);
+    assert_eq!(home.json(project)["mcpServers"].as_object().unwrap().len(), 2);
+    let second = on_this_system("~/.config/dynamic-mcp/projects/app-2.json");
+    assert_eq!(project_args(&home, "two/app/.cursor/mcp.json")[3], second);
+    assert_eq!(home.servers().as_object().unwrap().len(), 2);
+    // Everything comes back.
+    home.imported(&["--undo", "--yes"]);
+    assert_eq!(home.json("two/app/.cursor/mcp.json"), servers(&["two"]));
+    assert_eq!(home.json("app/.cursor/mcp.json"), servers(&["shop", "pay"]));
 }
 
 #[test]
-fn accounts_of_projects_stay_apart_also_if_one_client_is_imported_after_the_other() {
+fn two_clients_of_a_project_keep_their_sets_in_it() {
+    let home = Home::of(&[
+        (CURSOR, servers(&["mine"])),
+        (GEMINI, servers(&["own"])),
+        ("app/.cursor/mcp.json", servers(&["shop", "pay"])),
+        ("app/.gemini/settings.json", servers(&["shop"])),
+    ]);
+    home.imported(&["--yes", "--write-client", "--project=app"]);
+    let project = home.json(".config/dynamic-mcp/projects/app.json");
+    assert_eq!(project["profiles"], json!({"gemini-app": ["*", "!mine", "!pay"]}));
+    assert_eq!(project_args(&home, "app/.gemini/settings.json")[5], "gemini-app");
+    assert_eq!(project_args(&home, "app/.cursor/mcp.json")[5], "cursor");
+}
+
+#[test]
+fn accounts_of_projects_stay_apart() {
     let db = |token: &str| json!({"mcpServers": {"db": {"command": "db-mcp", "env": {"DB_TOKEN": token}}}});
     let home = Home::of(&[
         (CURSOR, db("of-the-user")),
-        (GEMINI, db("of-the-user")),
         ("a/app/.cursor/mcp.json", db("of-a")),
         ("b/app/.cursor/mcp.json", db("of-b")),
     ]);
-    home.imported(&["--yes", "--write-client"]);
-    let printed = home.imported(&["cursor", "--yes", "--write-client", "--project=a/app"]);
-    assert!(printed.contains("Gemini CLI gets the profile gemini: all servers but db-cursor"), "{printed}");
-    assert_eq!(args(&home, GEMINI), ["--profile", "gemini"]);
-    home.imported(&["cursor", "--yes", "--write-client", "--project=b/app"]);
-    home.imported(&["gemini", "--yes", "--write-client"]);
-    let sees = |file: &str| {
-        let config = home.json(SERVERS);
-        let args = args(&home, file);
-        let profile = config["profiles"][&args[1]].as_array().unwrap_or_else(|| panic!("{file}: {config}"));
-        let left_out = |name: &&String| profile.contains(&json!(format!("!{name}")));
-        let tokens = config["mcpServers"].as_object().unwrap();
-        let tokens = tokens.iter().filter(|(name, _)| !left_out(name));
-        tokens.map(|(_, entry)| entry["env"]["DB_TOKEN"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(sees(CURSOR), ["of-the-user"]);
-    assert_eq!(sees("a/app/.cursor/mcp.json"), ["of-a"]);
-    assert_eq!(sees("b/app/.cursor/mcp.json"), ["of-b"]);
-    assert_eq!(sees(GEMINI), ["of-the-user"]);
+    for project in ["a/app", "b/app"] {
+        home.imported(&["cursor", "--yes", "--write-client", &format!("--project={project}")]);
+    }
+    let token = |file: &str| home.json(file)["mcpServers"]["db"]["env"]["DB_TOKEN"].clone();
+    assert_eq!(token(SERVERS), "of-the-user");
+    assert_eq!(token(".config/dynamic-mcp/projects/app.json"), "of-a");
+    assert_eq!(token(".config/dynamic-mcp/projects/app-2.json"), "of-b");
 }
 
-#[cfg(unix)]
 #[test]
-fn one_answer_gives_every_client_all_servers() {
-    for (answer, profiles) in
-        [("1", Some(json!({"cursor": ["*", "!git"], "copilot": ["*", "!fs"]}))), ("2", None)]
-    {
+fn an_option_gives_every_client_all_servers() {
+    for (more, profiles) in [
+        (&[][..], Some(json!({"cursor": ["*", "!git"], "copilot": ["*", "!fs"]}))),
+        (&["--same-servers"][..], None),
+    ] {
         let home = Home::of(&[(CURSOR, servers(&["fs"])), (COPILOT, servers(&["git"]))]);
-        let (code, shown) = at_terminal(home.command(&["--write-client"]), &format!("{answer}\ny\ny\ny\n"));
-        assert_eq!(code, 0, "{shown}");
-        let question = "The clients have different servers: Cursor 1, Copilot CLI 1. Which of them does each see with dynamic-mcp?";
-        assert!(shown.find(question).unwrap() < shown.find("2 servers for ").unwrap(), "{shown}");
+        home.imported(&[&["--yes", "--write-client"], more].concat());
         assert_eq!(home.json(SERVERS).get("profiles").cloned(), profiles);
     }
-}
-
-#[cfg(unix)]
-#[test]
-fn one_answer_of_a_further_import_gives_every_client_the_new_servers_with_their_variables() {
+    // Also the new servers of a further import, with their variables.
     let home = Home::of(&[(CURSOR, servers(&["fs"])), (COPILOT, servers(&["fs"]))]);
     home.imported(&["--yes", "--write-client"]);
     let mut file = home.json(CURSOR);
     file["mcpServers"]["new"] = json!({"command": "new-mcp", "env": {"NEW_KEY": "${env:NEW_KEY}"}});
     home.write(CURSOR, &file.to_string());
-    let (code, shown) = at_terminal(home.command(&["--write-client"]), "2\ny\ny\ny\n");
-    assert_eq!(code, 0, "{shown}");
-    assert!(shown.contains("The clients have different servers: Cursor 2, Copilot CLI 1."), "{shown}");
-    assert!(shown.contains("Change `dyn` in ~/.copilot/mcp-config.json (Copilot CLI)?"), "{shown}");
+    home.imported(&["--yes", "--write-client", "--same-servers"]);
     assert_eq!(home.json(SERVERS).get("profiles"), None);
-    assert!(home.json(COPILOT)["mcpServers"]["dyn"]["env"].get("NEW_KEY").is_some(), "{shown}");
+    assert!(home.json(COPILOT)["mcpServers"]["dyn"]["env"].get("NEW_KEY").is_some());
 }

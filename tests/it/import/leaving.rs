@@ -21,37 +21,22 @@ fn home_with_three_clients() -> Home {
 }
 
 #[test]
-fn undo_names_the_clients_to_restart_and_prints_the_servers_that_none_has() {
+fn undo_names_the_clients_to_restart_and_the_servers_that_none_has() {
     let home = home_with_three_clients();
     home.imported(&["--yes", "--write-client"]);
     let file = ".config/dynamic-mcp/servers.json";
     let mut config: serde_json::Value = serde_json::from_str(&home.text(file)).unwrap();
-    config["mcpServers"]["late"] = json!({
-        "command": "late", "args": ["--dir", "${HOME}"], "env": {"LATE_TOKEN": "s3cret-0123456789", "KEY": "${KEY}"},
-        "stateful": true, "timeout": {"tools": "5s"}
-    });
+    config["mcpServers"]["late"] = json!({"command": "late", "env": {"LATE_TOKEN": "s3cret-0123456789"}});
     config["mcpServers"]["docs"] = json!({"url": "https://docs.example.com/mcp"});
     home.write(file, &config.to_string());
+    let line = "Only in ~/.config/dynamic-mcp/servers.json, where they stay, and in no client: late, docs.\n";
     let planned = home.imported(&["--undo", "--dry-run"]);
+    assert!(planned.starts_with(line) && planned.ends_with("Nothing was written.\n"), "{planned}");
     let (code, shown) = home.undone();
     assert_eq!(code, Some(0), "{shown}");
-    for printed in [&planned, &shown] {
-        for text in [
-            "Restart OpenCode, VS Code, Codex.\n",
-            "2 servers of ~/.config/dynamic-mcp/servers.json are in no client now: late, docs.\n",
-            "For OpenCode, in ~/.config/opencode/opencode.json:\n  {\n    \"mcp\": {\n      \"late\": {\n        \"type\": \"local\",\n        \"command\": [\"late\", \"--dir\", \"{env:HOME}\"],\n        \"environment\": {\n          \"LATE_TOKEN\": \"•••\",\n          \"KEY\": \"{env:KEY}\"\n",
-            "For VS Code, in ~/.config/Code/User/mcp.json:\n  {\n    \"servers\": {\n      \"late\": {\n        \"type\": \"stdio\",\n        \"command\": \"late\",\n        \"args\": [\"--dir\", \"${env:HOME}\"],\n",
-            "      \"docs\": {\n        \"type\": \"http\",\n        \"url\": \"https://docs.example.com/mcp\"\n",
-            "For Codex, in ~/.codex/config.toml:\n  [mcp_servers.late]\n  command = \"late\"\n  args = [\"--dir\", \"${HOME}\"]\n  env = { LATE_TOKEN = \"•••\" }\n  env_vars = [\"KEY\"]\n",
-            "  [mcp_servers.docs]\n  url = \"https://docs.example.com/mcp\"\n",
-            "  The values that are not shown are in servers.json.\n",
-            "  late: Codex does not know ${HOME} in `args`; write the value in its place\n",
-            "  late: without `timeout`\n",
-        ] {
-            assert!(printed.contains(text), "{text}\n---\n{printed}");
-        }
-        assert!(!printed.contains("s3cret") && !printed.contains("\"a\": {\n        \"type\""), "{printed}");
-    }
+    assert!(shown.starts_with(line), "{shown}");
+    assert!(shown.ends_with("Done. Restart Codex, OpenCode, VS Code.\n"), "{shown}");
+    assert!(!shown.contains("s3cret"), "{shown}");
 }
 
 #[test]
@@ -63,11 +48,11 @@ fn servers_that_came_from_clients_or_that_one_has_are_not_printed() {
     home.write(".codex/config.toml", &changed);
     let file = ".config/dynamic-mcp/servers.json";
     let mut config: serde_json::Value = serde_json::from_str(&home.text(file)).unwrap();
-    config["mcpServers"]["same-as-mine"] = json!({"command": "mine", "args": ["$$5"], "env": {}});
+    config["mcpServers"]["same-as-mine"] = json!({"command": "mine", "args": ["$$5"]});
     home.write(file, &config.to_string());
     let (code, shown) = home.undone();
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("Restart ") && !shown.contains("in no client now"), "{shown}");
+    assert!(shown.contains("Restart ") && !shown.contains("in no client:"), "{shown}");
 }
 
 /// The commands of the page.

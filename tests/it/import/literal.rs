@@ -12,6 +12,8 @@ use super::{Home, loaded};
 use crate::support::scripted_upstream;
 
 const SERVERS: &str = ".config/dynamic-mcp/servers.json";
+/// The config file of the project.
+const PROJECT: &str = ".config/dynamic-mcp/projects/app.json";
 
 /// Text in the notations of ours that no client has.
 const SECRETS: &str = "{command:id} {keyring:k} $$ {{file:x";
@@ -33,7 +35,11 @@ fn clients() -> Vec<(&'static str, &'static str, String)> {
 }
 
 fn server(home: &Home, name: &str) -> ServerConfig {
-    let config = loaded(&home.file(SERVERS));
+    server_in(home, SERVERS, name)
+}
+
+fn server_in(home: &Home, file: &str, name: &str) -> ServerConfig {
+    let config = loaded(&home.file(file));
     let (_, server) = config.servers.iter().find(|(known, _)| known.as_str() == name).unwrap();
     let server = server.as_ref().unwrap_or_else(|error| panic!("{name}: {error}"));
     assert_eq!(server.secrets, Default::default(), "nothing is fetched for {name}");
@@ -94,13 +100,22 @@ fn a_repositorys_file_runs_no_command_and_reads_no_file_through_an_import() {
     let file = json!({"mcpServers": {"local": local, "remote": remote}});
     fs::write(home.file("app/.cursor/mcp.json"), file.to_string()).unwrap();
     home.imported(&["cursor", "--yes", "--write-client", "--project=app"]);
-    let Endpoint::Stdio(stdio) = server(&home, "local").endpoint else { panic!("local is remote") };
+    let Endpoint::Stdio(stdio) = server_in(&home, PROJECT, "local").endpoint else {
+        panic!("local is remote")
+    };
     assert_eq!([&stdio.env["A"], &stdio.env["B"]], [&command, "{file:~/.ssh/id}"]);
-    let Endpoint::Http(http) = server(&home, "remote").endpoint else { panic!("remote is local") };
+    let Endpoint::Http(http) = server_in(&home, PROJECT, "remote").endpoint else {
+        panic!("remote is local")
+    };
     let headers: Vec<_> = http.headers.iter().map(|(_, value)| value.as_str()).collect();
     assert_eq!(headers, ["{file:~/.ssh/id}", &command]);
     let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_dynamic-mcp"));
-    let check = check.arg("check").env_clear().env("HOME", home.path()).current_dir(home.path());
+    let check = check
+        .args(["check", "--config"])
+        .arg(home.file(PROJECT))
+        .env_clear()
+        .env("HOME", home.path())
+        .current_dir(home.path());
     let checked = check.output().unwrap();
     assert!(stdout(&checked).contains("local"), "{checked:?}");
     assert!(!mark.exists() && !stdout(&checked).contains("runs a command"), "{checked:?}");
@@ -121,8 +136,8 @@ fn a_projects_opencode_file_brings_no_file_from_elsewhere() {
     fs::write(home.file("app/opencode.json"), json!({"mcp": servers}).to_string()).unwrap();
     let printed = home.imported(&["opencode", "--yes", "--write-client", "--project=app"]);
     assert_eq!(printed.matches("is not in the directory of the project").count(), 3, "{printed}");
-    let names: Vec<_> = home.servers().as_object().unwrap().keys().cloned().collect();
+    let names: Vec<_> = home.json(PROJECT)["mcpServers"].as_object().unwrap().keys().cloned().collect();
     assert_eq!(names, ["own"]);
-    let Endpoint::Http(http) = server(&home, "own").endpoint else { panic!("own is local") };
+    let Endpoint::Http(http) = server_in(&home, PROJECT, "own").endpoint else { panic!("own is local") };
     assert_eq!(http.headers[0].1, "own");
 }

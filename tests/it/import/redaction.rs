@@ -21,10 +21,10 @@ fn secrets_are_printed_by_no_import_wherever_they_stand() {
     });
     let home = Home::of(&[(".cursor/mcp.json", json!({"mcpServers": servers}))]);
     let runs: [&[&str]; 4] = [
-        &["--dry-run"],
-        &["--dry-run", "--write-client"],
+        &["--dry-run", "--details"],
+        &["--dry-run", "--write-client", "--details"],
         &["--yes", "--write-client"],
-        &["--undo", "--dry-run"],
+        &["--undo", "--dry-run", "--details"],
     ];
     for args in runs {
         let output = home.import(args);

@@ -47,15 +47,26 @@ fn seen(home: &Home, path: &str, key: &str) -> Option<Vec<String>> {
         .into_iter()
         .flat_map(|field| entry[field].as_array().cloned().unwrap_or_default());
     let words: Vec<String> = words.map(|word| word.as_str().unwrap().to_owned()).collect();
-    let profile = words.iter().position(|word| word == "--profile").map(|at| &words[at + 1]);
-    let config = home.json(SERVERS);
-    let profile = profile.map(|name| config["profiles"][name].clone());
+    let values = |option: &str| {
+        let at = words.iter().enumerate().filter(move |(_, word)| *word == option);
+        at.map(|(at, _)| words[at + 1].clone()).collect::<Vec<_>>()
+    };
+    let config = |path: &String| {
+        let path = path.trim_end_matches('?').replacen('~', home.path().to_str().unwrap(), 1);
+        let text = std::fs::read_to_string(path).unwrap_or_else(|_| "{}".to_owned());
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let configs: Vec<Value> = values("--config").iter().map(config).collect();
+    let profile = values("--profile")
+        .pop()
+        .map(|name| configs.iter().rev().find_map(|config| config["profiles"].get(&name)).unwrap().clone());
     let profile =
         profile.map_or_else(|| json!(["*"]), |profile| profile.get("servers").cloned().unwrap_or(profile));
     assert!(profile.as_array().unwrap().contains(&json!("*")), "{profile}");
     let is_out = |name: &String| profile.as_array().unwrap().contains(&json!(format!("!{name}")));
-    let servers = config["mcpServers"].as_object().cloned().unwrap_or_default();
-    Some(servers.into_iter().map(|(name, _)| name).filter(|name| !is_out(name)).collect())
+    let servers =
+        configs.iter().flat_map(|config| config["mcpServers"].as_object().cloned().unwrap_or_default());
+    Some(servers.map(|(name, _)| name).filter(|name| !is_out(name)).collect())
 }
 
 #[test]
@@ -120,7 +131,6 @@ fn seen_by(home: &Home, client: Client) -> Option<Vec<String>> {
 }
 
 /// One answer gives every client all servers, but those of projects.
-#[cfg(unix)]
 #[test]
 fn all_servers_are_not_those_of_a_project() {
     let home = Home::empty();
@@ -128,8 +138,7 @@ fn all_servers_are_not_those_of_a_project() {
     home.write(cursor.1, &file(cursor, &["fs"]));
     home.write(gemini.1, &file(gemini, &["git"]));
     home.write(cursor.2, &file(cursor, &["shop"]));
-    let (code, shown) = at_terminal(home.command(&["--write-client", "--project=app"]), "y\n2\ny\ny\ny\ny\n");
-    assert_eq!(code, 0, "{shown}");
+    let shown = home.imported(&["--write-client", "--project=app", "--same-servers", "--yes"]);
     assert_eq!(seen_by(&home, cursor).unwrap(), ["fs", "git"], "{shown}");
     assert_eq!(seen_by(&home, gemini).unwrap(), ["fs", "git"], "{shown}");
     assert!(seen(&home, cursor.2, cursor.3).unwrap().contains(&"shop".to_owned()), "{shown}");
@@ -145,19 +154,11 @@ fn overridden(user: &Value, project: &Value) -> Home {
 fn an_address_or_a_command_of_a_project_gets_nothing_of_the_users_by_yes() {
     let remote = json!({"type": "remote", "url": "https://mine.example/mcp", "headers": {"Authorization": "Bearer s3cret-token"}, "oauth": {"clientId": "mine"}});
     let local = json!({"type": "local", "command": ["ux", "--key", "k"], "environment": {"TOKEN": "s3cret"}});
-    for (user, project, taken) in [
-        (
-            &remote,
-            json!({"type": "remote", "url": "https://theirs.example/mcp"}),
-            "headers.Authorization and oauth.clientId",
-        ),
-        (&remote, json!({"headers": {"X-Proxy": "theirs"}}), "headers.Authorization, oauth.clientId and url"),
-        (&local, json!({"type": "local", "command": ["theirs"]}), "environment.TOKEN"),
-        (
-            &local,
-            json!({"environment": {"NODE_OPTIONS": "--require ./theirs.js"}}),
-            "command and environment.TOKEN",
-        ),
+    for (user, project) in [
+        (&remote, json!({"type": "remote", "url": "https://theirs.example/mcp"})),
+        (&remote, json!({"headers": {"X-Proxy": "theirs"}})),
+        (&local, json!({"type": "local", "command": ["theirs"]})),
+        (&local, json!({"environment": {"NODE_OPTIONS": "--require ./theirs.js"}})),
     ] {
         for args in [
             &["--yes", "--write-client", "--project=app"][..],
@@ -166,16 +167,10 @@ fn an_address_or_a_command_of_a_project_gets_nothing_of_the_users_by_yes() {
             let home = overridden(user, &project);
             let before = home.client_files();
             let printed = home.imported(args);
-            let mut fields: Vec<&str> = taken.split(" and ").flat_map(|part| part.split(", ")).collect();
-            fields.sort_unstable();
-            let line = printed
-                .lines()
-                .find(|line| line.contains("ux stays there: it would get "))
-                .unwrap_or_else(|| panic!("{project}: {printed}"));
-            fields.iter().for_each(|field| assert!(line.contains(field), "{field}: {line}"));
-            assert!(!line.contains("s3cret"), "{line}");
             // The user's own entry is what it changes.
             assert!(printed.contains("ux stays there: the project's file changes it"), "{printed}");
+            assert_eq!(printed.matches("ux stays there: ").count(), 2, "{printed}");
+            assert!(!printed.contains("s3cret"), "{printed}");
             assert_eq!(home.client_files(), before, "{printed}");
         }
     }
@@ -186,57 +181,68 @@ fn an_address_or_a_command_of_a_project_gets_nothing_of_the_users_by_yes() {
         "[mcp_servers.cx]\nargs = ['--base-url', 'https://theirs.example']\n",
     );
     let printed = home.imported(&["--yes", "--write-client", "--project=app"]);
-    assert!(
-        printed.contains("cx stays there: it would get command, env.TOKEN of your own entry"),
-        "{printed}"
-    );
+    assert_eq!(printed.matches("cx stays there: ").count(), 2, "{printed}");
     assert!(!home.file(SERVERS).exists(), "{printed}");
 }
 
 #[cfg(unix)]
 #[test]
-fn at_a_terminal_the_question_names_what_a_project_gets_of_the_users() {
-    let user = json!({"type": "remote", "url": "https://mine.example/mcp", "headers": {"Authorization": "Bearer s3cret-token"}});
-    let project = json!({"type": "remote", "url": "https://theirs.example/mcp"});
-    for (answer, is_imported) in [("y", true), ("n", false)] {
-        let home = overridden(&user, &project);
-        let answers = format!("{answer}\n1\ny\ny\ny\n");
-        let (_, shown) = at_terminal(home.command(&["--write-client", "--project=app"]), &answers);
+fn a_question_names_what_a_project_runs_and_enter_says_no() {
+    let [_, _, cursor, ..] = CLIENTS;
+    for (answers, is_imported) in [("y\ny\n", true), ("\n", false)] {
+        let home = Home::empty();
+        home.write(cursor.2, &file(cursor, &["shop", "--sell"]));
+        let (_, shown) = at_terminal(home.command(&["--write-client", "--project=app"]), answers);
+        assert!(shown.contains("shop: shop --sell") && shown.contains("Import them? [y/N]"), "{shown}");
+        assert_eq!(home.file(".config/dynamic-mcp/projects/app.json").exists(), is_imported, "{shown}");
+    }
+}
+
+/// A commit brings it to others.
+#[test]
+fn a_file_that_git_tracks_has_no_path_of_the_users_home() {
+    let [_, _, cursor, ..] = CLIENTS;
+    let home = Home::empty();
+    home.write(cursor.2, &file(cursor, &["shop"]));
+    let git = |args: &[&str]| {
+        let status = std::process::Command::new("git").args(args).current_dir(home.file("app")).status();
+        assert!(status.unwrap().success(), "{args:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["add", "."]);
+    home.imported(&["--write-client", "--project=app", "--yes"]);
+    let text = home.text(cursor.2).replace(env!("CARGO_BIN_EXE_dynamic-mcp"), "");
+    assert!(text.contains("dyn") && !text.contains(home.path().to_str().unwrap()), "{text}");
+    #[cfg(unix)]
+    {
+        home.imported(&["--undo", "--yes"]);
+        let (_, shown) = at_terminal(home.command(&["--write-client", "--project=app"]), "y\ny\n\n");
         assert!(
-            shown.contains("It gets this of your own entry of that name: headers.Authorization"),
+            shown.contains("is tracked by Git: a commit brings `dyn` to everybody. Write it? [y/N]"),
             "{shown}"
         );
-        let has_server = home.file(SERVERS).exists() && home.servers().to_string().contains("theirs.example");
-        assert_eq!(has_server, is_imported, "{shown}");
+        assert!(!home.text(cursor.2).contains("dyn"), "{shown}");
     }
 }
 
 /// What only turns something off or on changes no program.
 #[test]
-fn a_rule_of_the_users_that_a_project_lifts_is_named() {
+fn a_server_for_which_a_project_lifts_a_rule_of_the_users_stays() {
     let entry = json!({"type": "local", "command": ["gh"]});
     let home = Home::of(&[
         (
             OPENCODE,
-            json!({"mcp": {"gh": entry, "off": {"type": "local", "command": ["off"], "enabled": false}}, "permission": {"gh_drop": "deny"}}),
+            json!({"mcp": {"gh": entry, "off": {"type": "local", "command": ["off"], "enabled": false}}, "permission": {"gh2_drop": "deny"}}),
         ),
         (
             "app/opencode.json",
-            json!({"mcp": {"shop": entry, "off": {"enabled": true}}, "permission": {"gh_*": "allow"}}),
+            json!({"mcp": {"gh": {"enabled": true}, "gh2": entry, "off": {"enabled": true}}, "permission": {"gh2_*": "allow"}}),
         ),
-        (
-            ".gemini/settings.json",
-            json!({"mcpServers": {"gem": {"command": "gem", "excludeTools": ["drop"]}}}),
-        ),
-        ("app/.gemini/settings.json", json!({"mcpServers": {"gem": {"command": "gem"}}})),
     ]);
     let printed = home.imported(&["--yes", "--write-client", "--project=app"]);
-    for line in [
-        "OpenCode (project) lifts what you have elsewhere: gh denies drop, off is off",
-        "Gemini CLI (project) lifts what you have elsewhere: gem denies drop",
-    ] {
-        assert!(printed.contains(line), "{line}: {printed}");
-    }
+    let line = "gh2 stays there: the project lifts a rule of yours for a server of this name";
+    assert!(printed.contains(line), "{printed}");
+    assert_eq!(printed.matches("stays there: the project's file changes it").count(), 2, "{printed}");
 }
 
 /// A project's server of the user's name and program does not change the user's server.
@@ -253,7 +259,8 @@ fn a_project_changes_no_server_of_the_users() {
     ]);
     home.imported(&["--yes", "--write-client", "--project=app"]);
     assert_eq!(home.servers()["db"], json!({"command": "db-mcp", "cwd": "/srv"}));
-    assert_eq!(home.servers()["db-copilot"]["env"]["NODE_OPTIONS"], "--require ./theirs.js");
+    let project = home.json(".config/dynamic-mcp/projects/app.json");
+    assert_eq!(project["mcpServers"]["db"]["env"]["NODE_OPTIONS"], "--require ./theirs.js");
 }
 
 #[cfg(unix)]

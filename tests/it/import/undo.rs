@@ -262,7 +262,7 @@ fn our_entry_is_known_by_what_it_starts_whatever_its_name() {
 
 /// Somebody made it so, or a program that manages it.
 #[test]
-fn a_file_that_is_read_only_is_left_unless_a_person_says_otherwise() {
+fn a_file_that_is_read_only_is_left_and_named() {
     let home = Home::empty();
     home.write(CURSOR, &github("ghp_cursor_0123456789"));
     let set_read_only = |is_read_only: bool| {
@@ -279,8 +279,9 @@ fn a_file_that_is_read_only_is_left_unless_a_person_says_otherwise() {
     set_read_only(true);
     let output = home.import(&["--yes", "--write-client"]);
     assert_eq!((output.status.code(), home.text(CURSOR)), (Some(1), github("ghp_cursor_0123456789")));
+    let paste = "~/.cursor/mcp.json is read-only, so it is left as it is. To put dynamic-mcp in place of github, fs, write this as `dyn` of `mcpServers`: {\"command\":";
+    assert!(home.shown(&stderr(&output)).contains(paste), "{output:?}");
     let message = "~/.cursor/mcp.json is read-only, so it is left as it is; make it writable";
-    assert!(home.shown(&stderr(&output)).contains(message), "{output:?}");
     assert_eq!((home.servers()["fs"]["command"].as_str(), home.records()), (Some("fs"), vec![]));
     set_read_only(false);
     home.imported(&["--yes", "--write-client"]);
@@ -288,18 +289,27 @@ fn a_file_that_is_read_only_is_left_unless_a_person_says_otherwise() {
     let (code, shown) = home.undone();
     assert_eq!((code, home.records().len()), (Some(1), 1), "{shown}");
     assert!(shown.contains(message) && home.text(CURSOR).contains("\"dyn\""), "{shown}");
-    #[cfg(unix)]
-    {
-        let (code, shown) = at_terminal(home.command(&["--undo"]), "y\n");
-        assert_eq!(code, 0, "{shown}");
-        assert!(
-            shown.contains(
-                "Restore the old content of ~/.cursor/mcp.json, although the file is read-only? [y/N] "
-            ),
-            "{shown}"
-        );
-        assert_eq!((home.text(CURSOR), home.records()), (github("ghp_cursor_0123456789"), vec![]));
-    }
+    set_read_only(false);
+    assert_eq!(home.undone().0, Some(0));
+    assert_eq!((home.text(CURSOR), home.records()), (github("ghp_cursor_0123456789"), vec![]));
+}
+
+/// One question for everything.
+#[cfg(unix)]
+#[test]
+fn undo_asks_once_and_shows_the_details() {
+    let home = Home::of(&[
+        (CURSOR, json!({"mcpServers": {"fs": {"command": "fs"}}})),
+        (GEMINI, json!({"mcpServers": {"wiki": {"command": "wiki"}}})),
+    ]);
+    home.imported(&["--yes", "--write-client"]);
+    let after = home.client_files();
+    let (code, shown) = at_terminal(home.command(&["--undo"]), "d\nn\n");
+    assert_eq!((code, home.client_files()), (0, after), "{shown}");
+    assert_eq!(shown.matches("Take this back?").count(), 2, "{shown}");
+    assert!(shown.contains("+++ ") && shown.contains("Nothing was written."), "{shown}");
+    let (code, shown) = at_terminal(home.command(&["--undo"]), "y\n");
+    assert_eq!((code, home.records()), (0, vec![]), "{shown}");
 }
 
 #[test]
@@ -413,7 +423,7 @@ fn what_was_changed_in_servers_json_since_is_named() {
     let (code, shown) = home.undone();
     assert_eq!(code, Some(0), "{shown}");
     for line in [
-        "The clients have these servers as they were before the import:\n",
+        "~/.config/dynamic-mcp/servers.json has changes that the clients do not get:\n",
         "  github: env.GITHUB_TOKEN is …2OLD in Cursor, …2NEW in ~/.config/dynamic-mcp/servers.json\n",
     ] {
         assert!(shown.contains(line), "{line}: {shown}");
@@ -475,7 +485,7 @@ fn an_import_without_servers_json_says_where_the_servers_are() {
     fs::remove_file(home.file(".config/dynamic-mcp/servers.json")).unwrap();
     let output = home.import(&["--yes"]);
     let shown = home.shown(&(stdout(&output) + &stderr(&output)));
-    let reason = "~/.config/dynamic-mcp/servers.json does not exist, and the clients have no servers but dynamic-mcp, which reads it; `dynamic-mcp import --undo` puts their servers back";
+    let reason = "~/.config/dynamic-mcp/servers.json does not exist, although a client uses dynamic-mcp with it already: the servers that were in it are gone; `dynamic-mcp import --undo` puts those of the clients back";
     assert!(shown.contains(reason) && !output.status.success(), "{shown}");
 }
 
@@ -499,7 +509,7 @@ fn every_change_in_servers_json_since_is_named() {
             json!({"timeout": {"tools": "9s"}, "cwd": "/x"}),
             "b: cwd is not set in Cursor, /x in SERVERS\n",
         ),
-        ("removed", Value::Null, "b is not in SERVERS any more, and Cursor has it\n"),
+        ("removed", Value::Null, "b is not in SERVERS any more\n"),
         ("profile", json!({}), "b: the profile of Cursor in SERVERS leaves it out, and Cursor has it\n"),
     ] {
         let home = Home::of(&[(CURSOR, entry(&["b"]))]);
@@ -523,7 +533,7 @@ fn every_change_in_servers_json_since_is_named() {
     let home = Home::of(&[(CURSOR, entry(&["b"])), (GEMINI, entry(&["c"]))]);
     home.imported(&["--yes", "--write-client"]);
     let (_, shown) = home.undone();
-    assert!(!shown.contains("as they were before the import"), "{shown}");
+    assert!(!shown.contains("has changes that the clients do not get"), "{shown}");
 }
 
 #[cfg(unix)]

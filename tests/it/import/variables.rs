@@ -25,19 +25,11 @@ fn every_clients_entry_passes_on_what_the_servers_that_it_sees_need() {
     let printed = home.imported(&["--yes", "--write-client"]);
     let env = |file: &str| home.json(file)["mcpServers"]["dyn"]["env"].clone();
     let names = ["OWN_INHERITED", "OWN_KEY", "OWN_TOKEN"];
-    let home_name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
-    for (file, before, after, more) in [
-        (".cursor/mcp.json", "${env:", "}", None),
-        (".gemini/settings.json", "${", "}", None),
-        // Its early versions pass nothing but PATH.
-        (".copilot/mcp-config.json", "${", "}", Some(&home_name)),
-    ] {
-        let expected: serde_json::Map<_, _> = names
-            .iter()
-            .chain(more)
-            .map(|name| ((*name).to_owned(), json!(format!("{before}{name}{after}"))))
-            .collect();
-        assert_eq!(env(file), Value::Object(expected), "{file}");
+    for (file, before) in
+        [(".cursor/mcp.json", "${env:"), (".gemini/settings.json", "${"), (".copilot/mcp-config.json", "${")]
+    {
+        let variable = |name: &&str| ((*name).to_owned(), json!(format!("{before}{name}}}")));
+        assert_eq!(env(file), Value::Object(names.iter().map(variable).collect()), "{file}");
     }
     let codex = home.text(".codex/config.toml");
     assert!(codex.contains(r#"env_vars = ["OWN_INHERITED", "OWN_KEY", "OWN_TOKEN"]"#), "{codex}");
@@ -85,7 +77,7 @@ fn the_directory_of_the_project_is_filled_in() {
         ),
     ]);
     home.imported(&["--yes", "--write-client", "--project=app"]);
-    let servers = home.servers();
+    let servers = home.json(".config/dynamic-mcp/projects/app.json")["mcpServers"].take();
     let app = home.path().canonicalize().unwrap().join("app");
     // Windows resolves it to a form that import does not write.
     let app = app.to_str().unwrap().trim_start_matches(r"\\?\").to_owned();

@@ -35,6 +35,7 @@ fn bytes_that_are_no_utf8_are_replaced_and_told_once() {
         );
         assert_eq!(text_of(&result), "a\u{fffd}");
     }
+    proxy.wait_for_log("bytes that are no UTF-8");
     assert_eq!(proxy.log().matches("bytes that are no UTF-8").count(), 1);
 }
 

@@ -90,8 +90,8 @@ fn an_ordered_exit_ends_a_stopped_warden_and_its_upstreams() {
             let left = processes.running();
             is_done.store(true, Ordering::Relaxed);
             assert!(status.success(), "{status}");
-            // The second is for a machine that has other things to do.
-            assert!(took < EXIT_TIMEOUT + Duration::from_secs(1), "{cause:?} {is_stopped_again}: {took:?}");
+            // The seconds are for a machine that has other things to do: without a limit, the exit would not end.
+            assert!(took < EXIT_TIMEOUT + Duration::from_secs(5), "{cause:?} {is_stopped_again}: {took:?}");
             assert!(left.is_empty(), "{cause:?} {is_stopped_again}: {left:?} {}", proxy.log());
         });
     }

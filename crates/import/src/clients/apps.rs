@@ -1,147 +1,41 @@
-//! The clients that `import` knows. `known` has what is known of each.
+//! The clients that `import` knows.
 
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::ValueEnum;
-use serde_json::{Map, Value, json};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParserFactory};
+use serde_json::Value;
 
-use super::known::{CLIENTS, ClientDir, KnownClient, has_nested_servers};
-use crate::json::{into_members, strings};
+use super::CLIENTS;
+use super::client::{HostOs, KnownClient};
+use crate::json::strings;
 use base::text;
 use config::env::Env;
 
 /// The key of our entry in a client's file. Clients put it before the names of tools, so it is short.
 pub(crate) const OWN_NAME: &str = "dyn";
 
-/// A client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
-pub enum ClientApp {
-    /// Claude Desktop
-    ClaudeDesktop,
-    /// Claude Code
-    ClaudeCode,
-    /// OpenCode
-    Opencode,
-    /// Cursor
-    Cursor,
-    /// Visual Studio Code
-    Vscode,
-    /// Visual Studio Code Insiders
-    VscodeInsiders,
-    /// OpenAI Codex
-    Codex,
-    /// Gemini CLI
-    Gemini,
-    /// GitHub Copilot CLI
-    Copilot,
-}
-
-/// The systems that differ in where clients keep their files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HostOs {
-    /// Linux and other Unix systems.
-    Linux,
-    /// macOS.
-    MacOs,
-    /// Windows.
-    Windows,
-}
-
-impl HostOs {
-    /// The system that this program was built for.
-    pub(crate) const CURRENT: Self = if cfg!(target_os = "macos") {
-        Self::MacOs
-    } else if cfg!(windows) {
-        Self::Windows
-    } else {
-        Self::Linux
-    };
-}
+/// A client, by its place among all clients.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientApp(usize);
 
 impl ClientApp {
     /// Returns every client, in the order in which their servers are merged.
-    pub fn all() -> &'static [Self] {
-        Self::value_variants()
+    pub fn all() -> impl DoubleEndedIterator<Item = Self> {
+        (0..CLIENTS.len()).map(Self)
     }
 
-    /// Returns the files of the user, whether or not they exist. There are none if their directory is not known, as
-    /// without a home directory.
-    pub(crate) fn user_files(self, env: &Env, os: HostOs) -> Vec<PathBuf> {
-        let home = |path: &str| env.home().map(|home| home.join(path));
-        let below = |variable: &str, default: &str| {
-            env.get_non_empty(variable).map(PathBuf::from).or_else(|| home(default))
-        };
-        let dir = match (&self.dir, os) {
-            (ClientDir::Named(variable, default), _) => below(variable, default),
-            (ClientDir::AppData, HostOs::Linux) => below("XDG_CONFIG_HOME", ".config"),
-            (ClientDir::AppData, HostOs::MacOs) => home("Library/Application Support"),
-            (ClientDir::AppData, HostOs::Windows) => below("APPDATA", "AppData/Roaming"),
-        };
-        // As components, so that every separator is that of the system.
-        let file = |dir: &PathBuf, name: &str| dir.join(name).components().collect();
-        dir.iter().flat_map(|dir| self.user_files.iter().map(|name| file(dir, name))).collect()
+    /// Returns the client of this name on the command line.
+    pub fn find(id: &str) -> Option<Self> {
+        Self::all().find(|app| app.id == id)
     }
 
-    /// Returns the file to make if there is none. `None` if its directory is not known.
-    pub(crate) fn new_file(self, env: &Env, os: HostOs) -> Option<PathBuf> {
-        self.user_files(env, os).pop()
-    }
-
-    /// Returns the keys that lead to the servers in a file with this content.
-    pub(crate) fn servers_path(self, root: &Value) -> Vec<String> {
-        let nested = (self == Self::Opencode && has_nested_servers(root)).then_some("servers");
-        std::iter::once(self.servers).chain(nested).map(str::to_owned).collect()
-    }
-
-    /// Returns the client whose files of a project these are: of VS Code, the edition that has a file of the user's.
+    /// Returns the client whose files of a project these are: of those that read them, the first that has a file of the
+    /// user's. VS Code has two editions.
     pub(crate) fn in_project(self, env: &Env) -> Self {
-        let has_file = |app: Self| app.user_files(env, HostOs::CURRENT).iter().any(|file| file.exists());
-        match self {
-            Self::Vscode if !has_file(self) && has_file(Self::VscodeInsiders) => Self::VscodeInsiders,
-            app => app,
-        }
-    }
-
-    /// Returns whether the client shows its user what a server asks (form elicitation). `root` is the content of its file.
-    pub(crate) fn shows_questions(self, root: &Value) -> bool {
-        self.shows_questions || self == Self::Opencode && has_nested_servers(root)
-    }
-
-    /// Returns how the client's entry for us gets a variable of the environment, where it has to be named: the value of
-    /// a member of `env`. `None` where the client passes its whole environment, has no variables, or has a list of
-    /// names.
-    pub(crate) fn named_variable(self, name: &str) -> Option<String> {
-        (self.variable)(name, None).filter(|_| !self.passes_environment)
-    }
-
-    /// Returns the client's entry for this program. `root` is the content of the client's file.
-    ///
-    /// `env` has values in the client's syntax, `variables` the names of variables to pass.
-    pub fn entry(self, root: &Value, launch: &OwnLaunch) -> Map<String, Value> {
-        let OwnLaunch { command, args, env, variables } = launch;
-        let mut entry = self.program_fields(json!(command), json!(args));
-        let named =
-            variables.iter().filter_map(|name| Some((name.clone(), self.named_variable(name)?.into())));
-        let env: Map<_, _> = env.clone().into_iter().chain(named).collect();
-        if !env.is_empty() {
-            entry.insert(self.env.to_owned(), Value::Object(env));
-        }
-        entry.extend(into_members(Some((self.own_fields)(root, variables))));
-        entry
-    }
-
-    /// Returns the fields of an entry that say which program is started.
-    pub(crate) fn program_fields(self, program: Value, args: Value) -> Map<String, Value> {
-        let command = match self.command_has_args {
-            true => {
-                let words = [vec![program], args.as_array().cloned().unwrap_or_default()].concat();
-                json!({"command": words})
-            }
-            false => json!({"command": program, "args": args}),
-        };
-        let transport = self.local_type.map(|name| ("type".to_owned(), json!(name)));
-        transport.into_iter().chain(into_members(Some(command))).collect()
+        let has_file = |app: &Self| app.user_files(env, HostOs::CURRENT).iter().any(|file| file.exists());
+        let same_files = Self::all().filter(|app| app.edition_of == self.id);
+        std::iter::once(self).chain(same_files).find(has_file).unwrap_or(self)
     }
 }
 
@@ -149,21 +43,25 @@ impl Deref for ClientApp {
     type Target = KnownClient;
 
     fn deref(&self) -> &KnownClient {
-        &CLIENTS[*self as usize]
+        CLIENTS[self.0]
     }
 }
 
-/// How a client starts this program.
-#[derive(Clone, Debug, Default)]
-pub struct OwnLaunch {
-    /// The absolute path of the program.
-    pub command: String,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Variables that only the client knows, by the names that servers.json uses for them.
-    pub env: Map<String, Value>,
-    /// The names of variables of the environment that servers.json uses.
-    pub variables: Vec<String>,
+impl std::fmt::Debug for ClientApp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.id)
+    }
+}
+
+impl ValueParserFactory for ClientApp {
+    type Parser = clap::builder::MapValueParser<PossibleValuesParser, fn(String) -> ClientApp>;
+
+    fn value_parser() -> Self::Parser {
+        let values = PossibleValuesParser::new(
+            CLIENTS.iter().map(|client| PossibleValue::new(client.id).help(client.label)),
+        );
+        values.map(|id| ClientApp::find(&id).unwrap_or(ClientApp(0)))
+    }
 }
 
 /// The name of our packages on npm and PyPI, as Cargo.toml has it.
@@ -222,19 +120,14 @@ pub fn short_path(path: &Path, env: &Env) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::client::OwnLaunch;
     use super::*;
+    use serde_json::{Map, json};
 
     fn files(os: HostOs, variables: &[(&str, &str)]) -> Vec<String> {
         let env = Env::new(variables.iter().copied(), "/");
-        let files = ClientApp::all().iter().flat_map(|app| app.user_files(&env, os));
+        let files = ClientApp::all().flat_map(|app| app.user_files(&env, os));
         files.map(|path| path.to_str().unwrap().replace('\\', "/")).collect()
-    }
-
-    #[test]
-    fn every_client_has_its_row_in_the_table() {
-        for app in ClientApp::all() {
-            assert_eq!(app.to_possible_value().unwrap().get_name(), app.id);
-        }
     }
 
     #[test]
@@ -278,18 +171,21 @@ mod tests {
         let entry = |app: ClientApp, root: &Value| Value::Object(app.entry(root, &launch));
         let args = ["--config", "/s.json"];
         let plain = json!({"command": "/bin/dynamic-mcp", "args": args, "env": {"DYN_KEY": "${input:key}"}});
-        assert_eq!(entry(ClientApp::ClaudeDesktop, &json!({})), plain);
-        let claude = entry(ClientApp::ClaudeCode, &json!({}));
+        assert_eq!(entry(ClientApp::find("claude-desktop").unwrap(), &json!({})), plain);
+        let claude = entry(ClientApp::find("claude-code").unwrap(), &json!({}));
         assert_eq!((&claude["type"], &claude["alwaysLoad"]), (&json!("stdio"), &json!(true)));
-        let first = entry(ClientApp::Opencode, &json!({"mcp": {}}));
+        let first = entry(ClientApp::find("opencode").unwrap(), &json!({"mcp": {}}));
         assert_eq!(first["command"], json!(["/bin/dynamic-mcp", "--config", "/s.json"]));
         assert_eq!((&first["environment"]["DYN_KEY"], first.get("codemode")), (&json!("${input:key}"), None));
-        let second = entry(ClientApp::Opencode, &json!({"mcp": {"servers": {"a": {}}}}));
+        let second = entry(ClientApp::find("opencode").unwrap(), &json!({"mcp": {"servers": {"a": {}}}}));
         assert_eq!(second["codemode"], json!(false));
-        assert_eq!(entry(ClientApp::Cursor, &json!({}))["env"]["TOKEN"], json!("${env:TOKEN}"));
-        assert_eq!(entry(ClientApp::Gemini, &json!({}))["env"]["TOKEN"], json!("${TOKEN}"));
-        assert_eq!(entry(ClientApp::Codex, &json!({}))["env_vars"], json!(["TOKEN"]));
-        let copilot = entry(ClientApp::Copilot, &json!({}));
+        assert_eq!(
+            entry(ClientApp::find("cursor").unwrap(), &json!({}))["env"]["TOKEN"],
+            json!("${env:TOKEN}")
+        );
+        assert_eq!(entry(ClientApp::find("gemini").unwrap(), &json!({}))["env"]["TOKEN"], json!("${TOKEN}"));
+        assert_eq!(entry(ClientApp::find("codex").unwrap(), &json!({}))["env_vars"], json!(["TOKEN"]));
+        let copilot = entry(ClientApp::find("copilot").unwrap(), &json!({}));
         assert_eq!((&copilot["tools"], &copilot["deferTools"]), (&json!(["*"]), &json!("never")));
     }
 }

@@ -1,7 +1,7 @@
 //! What each client makes of the strings of a server: which notations of variables it knows, and in which fields it looks
 //! for them. Everything else is text to it. docs/clients.md has the same for users.
 //!
-//! `known` has the rules of each client.
+//! The file of each client has its rules.
 
 /// Where a `${` ends.
 #[derive(Clone, Copy, Debug)]
@@ -40,39 +40,6 @@ pub(super) enum VariableForm {
     OpenCode,
 }
 
-/// What Cursor knows about its window.
-pub(super) const CURSOR_NAMES: &[&str] = &["workspaceFolder", "workspaceFolderBasename"];
-
-/// What VS Code knows about its window and its settings.
-pub(super) const VSCODE_NAMES: &[&str] = &[
-    "columnNumber",
-    "command:",
-    "config:",
-    "cwd",
-    "cwd:",
-    "defaultBuildTask",
-    "execInstallFolder",
-    "execPath",
-    "extensionInstallFolder:",
-    "file",
-    "fileBasename",
-    "fileBasenameNoExtension",
-    "fileDirname",
-    "fileDirnameBasename",
-    "fileExtname",
-    "fileWorkspaceFolder",
-    "fileWorkspaceFolderBasename",
-    "input:",
-    "lineNumber",
-    "relativeFile",
-    "relativeFileDirname",
-    "selectedText",
-    "workspaceFolder",
-    "workspaceFolder:",
-    "workspaceFolderBasename",
-    "workspaceFolderBasename:",
-];
-
 /// The fields of a server that is started, or asked, whatever stands in them. Claude Code 2.1.332, Copilot CLI 1.0.102 and
 /// Gemini CLI 0.61.0 pass the text of an unset variable there; in `env`, Gemini CLI passes the empty string.
 pub(super) const OPTIONAL: Fields = Fields::Only(&["args", "env", "headers"]);
@@ -94,7 +61,7 @@ mod tests {
     use crate::clients::apps::ClientApp;
     use crate::clients::translate::{TranslatedEntry, translate};
     use crate::clients::variables::EntryContext;
-    use crate::files::source::understood;
+    use crate::source::understood;
     use config::env::Env;
     use config::load::load;
     use config::{Endpoint, Overrides, ServerConfig};
@@ -135,26 +102,21 @@ mod tests {
                     replaced(pattern, text, |found| value(found).or_else(|| is_optional.then(String::new)))
                 };
             let braces = r"\$\{([^}]+)\}";
-            match self.app {
-                ClientApp::ClaudeDesktop | ClientApp::Codex => Ok(text.to_owned()),
-                ClientApp::ClaudeCode if !is_in(&["command", "args", "env", "url", "headers"]) => {
-                    Ok(text.to_owned())
-                }
-                ClientApp::ClaudeCode => replaced(braces, text, &mut |found| shell(&found[1], &found[0])),
-                ClientApp::Opencode => replaced(
-                    r"\{env:([^}]+)\}|\{file:([^}]+)\}",
-                    text,
-                    &mut |found| match (found.get(1), &found[0]) {
-                        (Some(name), _) => Some(Self::env(name.as_str()).unwrap_or_default().to_owned()),
-                        (None, "{file:token}" | "{file:~/token}") => Some(TOKEN.to_owned()),
-                        (None, _) => None,
-                    },
-                ),
-                ClientApp::Cursor if is_in(&["cwd"]) => Ok(text.to_owned()),
-                ClientApp::Cursor => {
-                    replaced(braces, text, &mut |found| self.of_editor(&found[1], &found[0]))
-                }
-                ClientApp::Vscode | ClientApp::VscodeInsiders => {
+            match self.app.id {
+                "claude-desktop" | "codex" => Ok(text.to_owned()),
+                "claude-code" if !is_in(&["command", "args", "env", "url", "headers"]) => Ok(text.to_owned()),
+                "claude-code" => replaced(braces, text, &mut |found| shell(&found[1], &found[0])),
+                "opencode" => replaced(r"\{env:([^}]+)\}|\{file:([^}]+)\}", text, &mut |found| match (
+                    found.get(1),
+                    &found[0],
+                ) {
+                    (Some(name), _) => Some(Self::env(name.as_str()).unwrap_or_default().to_owned()),
+                    (None, "{file:token}" | "{file:~/token}") => Some(TOKEN.to_owned()),
+                    (None, _) => None,
+                }),
+                "cursor" if is_in(&["cwd"]) => Ok(text.to_owned()),
+                "cursor" => replaced(braces, text, &mut |found| self.of_editor(&found[1], &found[0])),
+                "vscode" | "vscode-insiders" => {
                     let text = self.of_vscode(text)?;
                     let is_home = text == "~" || text.starts_with("~/");
                     Ok(match is_home && is_in(&["command", "args", "cwd"]) {
@@ -162,8 +124,8 @@ mod tests {
                         false => text,
                     })
                 }
-                ClientApp::Copilot if is_in(&["url"]) => Ok(text.to_owned()),
-                ClientApp::Gemini | ClientApp::Copilot => {
+                "copilot" if is_in(&["url"]) => Ok(text.to_owned()),
+                _ => {
                     replaced(r"\$(?:(\w+)|\{([^}]+?)(?::-([^}]*))?\})", text, &mut |found| match found.get(1)
                     {
                         Some(name) if is_constant(name.as_str()) => {
@@ -178,7 +140,7 @@ mod tests {
 
         /// Variables of Cursor and VS Code.
         fn of_editor(&self, body: &str, whole: &str) -> Option<String> {
-            let is_vscode = matches!(self.app, ClientApp::Vscode | ClientApp::VscodeInsiders);
+            let is_vscode = self.app.id.starts_with("vscode");
             Some(match body {
                 "userHome" => self.dir.display().to_string(),
                 "/" => std::path::MAIN_SEPARATOR.to_string(),
@@ -270,11 +232,14 @@ mod tests {
     fn imported(app: ClientApp, dir: &Path, entry: &Map<String, Value>) -> Result<Arc<ServerConfig>, String> {
         let home = dir.to_str().unwrap();
         let env = Env::new(SET.into_iter().chain([("HOME", home), ("USERPROFILE", home)]), dir);
-        let path = dir.join(if app == ClientApp::Codex { "config.toml" } else { "client.json" });
-        let key = if app == ClientApp::Codex { "mcp_servers" } else { "mcpServers" };
+        let (name, key) = match app.id {
+            "codex" => ("config.toml", "mcp_servers"),
+            _ => ("client.json", "mcpServers"),
+        };
+        let path = dir.join(name);
         let file = json!({ key: { "s": entry } });
-        let text = match app {
-            ClientApp::Codex => toml_text(&file),
+        let text = match app.id {
+            "codex" => toml_text(&file),
             _ => file.to_string(),
         };
         let root = understood(&path, &text).unwrap();
@@ -346,7 +311,7 @@ mod tests {
         }
 
         let url = format!("https://example.com/{first}");
-        let header_field = if app == ClientApp::Codex { "http_headers" } else { "headers" };
+        let header_field = if app == ClientApp::find("codex").unwrap() { "http_headers" } else { "headers" };
         let remote = json!({"url": url, header_field: {"X": header}});
         let server = imported(app, dir.path(), remote.as_object().unwrap());
         match (means("url", &url).and_then(|url| Ok([url, means("headers", header)?])), server) {
@@ -376,14 +341,14 @@ mod tests {
 
     /// A property for each client, because each has rules of its own.
     macro_rules! properties {
-        ($($name:ident: $app:ident,)*) => {
+        ($($name:ident: $app:literal,)*) => {
             proptest! {
                 #![proptest_config(ProptestConfig::with_cases(192))]
                 $(
                     #[test]
                     fn $name(command in command(), rest in proptest::array::uniform5(any_string())) {
                         let [first, second, variable, cwd, header] = rest;
-                        compare(ClientApp::$app, &[command, first, second, variable, cwd, header]);
+                        compare(ClientApp::find($app).unwrap(), &[command, first, second, variable, cwd, header]);
                     }
                 )*
             }
@@ -391,13 +356,13 @@ mod tests {
     }
 
     properties! {
-        what_claude_desktop_makes_of_an_entry_is_imported: ClaudeDesktop,
-        what_claude_code_makes_of_an_entry_is_imported: ClaudeCode,
-        what_opencode_makes_of_an_entry_is_imported: Opencode,
-        what_cursor_makes_of_an_entry_is_imported: Cursor,
-        what_vscode_makes_of_an_entry_is_imported: Vscode,
-        what_codex_makes_of_an_entry_is_imported: Codex,
-        what_gemini_cli_makes_of_an_entry_is_imported: Gemini,
-        what_copilot_cli_makes_of_an_entry_is_imported: Copilot,
+        what_claude_desktop_makes_of_an_entry_is_imported: "claude-desktop",
+        what_claude_code_makes_of_an_entry_is_imported: "claude-code",
+        what_opencode_makes_of_an_entry_is_imported: "opencode",
+        what_cursor_makes_of_an_entry_is_imported: "cursor",
+        what_vscode_makes_of_an_entry_is_imported: "vscode",
+        what_codex_makes_of_an_entry_is_imported: "codex",
+        what_gemini_cli_makes_of_an_entry_is_imported: "gemini",
+        what_copilot_cli_makes_of_an_entry_is_imported: "copilot",
     }
 }

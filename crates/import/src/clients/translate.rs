@@ -1,14 +1,15 @@
 //! A server's entry, from a client's form into ours.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use super::client::KnownClient;
 use super::entry_order::in_order;
 use super::shape;
 use super::timeouts;
 use super::variables::{EntryContext, UsedVariables};
-use crate::json::{into_members, strings};
+use crate::json::{into_members, members, strings};
 use base::redact::is_windows_path;
 use config::fields;
 use config::file::ServerEntry;
@@ -21,8 +22,10 @@ use config::notation::{StringPart, escape, literal, write};
 pub(crate) struct TranslatedEntry {
     /// The entry for servers.json.
     pub entry: Map<String, Value>,
-    /// What the client's entry has beyond that: one line each, without values.
-    pub notes: Vec<String>,
+    /// The variables that are not set here: the server starts, and gets an empty value.
+    pub unset: Vec<String>,
+    /// The fields of the client's entry that mean nothing here.
+    pub ignored: Vec<String>,
     /// The variables in it.
     pub variables: UsedVariables,
 }
@@ -75,16 +78,18 @@ struct Translation<'a> {
 
 impl Translation<'_> {
     fn field(&mut self, name: &str, value: &Value) -> Result<(), String> {
-        let known = fields::find(ServerEntry::FIELDS, name).map(|field| field.name);
+        let client: &KnownClient = &self.context.app;
+        let known = fields::find(ServerEntry::FIELDS, client.our_name(name)).map(|field| field.name);
         match known {
+            _ if client.ignored.contains(&name) => self.ignore(name),
             Some("command") => self.command(value),
             Some("args") => {
                 let mut args = self.take_list("args");
                 args.extend(self.strings("args", value).as_array().cloned().unwrap_or_default());
                 self.set("args", Value::Array(args));
             }
-            Some("env") => self.env(value),
-            Some("env_file" | "cwd") => self.path(known.unwrap_or(name), value),
+            Some("env") => self.env(value)?,
+            Some("env_file" | "cwd") => self.path(known.unwrap_or(name), value)?,
             Some("url") => self.set_strings("url", value),
             Some("httpUrl") => {
                 self.set_strings("url", value);
@@ -92,6 +97,7 @@ impl Translation<'_> {
             }
             Some("type") => self.transport(value)?,
             Some("oauth") => self.oauth(name, value),
+            Some("all_users") => self.ignore(name),
             Some("enabled" | "disabled") => {
                 if *value == json!(known == Some("disabled")) {
                     self.set("enabled", json!(false));
@@ -103,8 +109,7 @@ impl Translation<'_> {
                 // A name may have rules for arguments behind it: `run(ls)`.
                 let names: Vec<&str> = strings(Some(value)).map(without_arguments).collect();
                 if strings(Some(value)).ne(names.iter().copied()) {
-                    let note = "`includeTools` limits the arguments of tools, which has no counterpart here";
-                    self.note(note.to_owned());
+                    return Err(format!("`{name}` limits the arguments of tools, which dynamic-mcp cannot"));
                 }
                 let globs = self.globs("includeTools", &json!(names));
                 if globs.is_empty() {
@@ -119,7 +124,7 @@ impl Translation<'_> {
             Some(_) if *value == json!([]) || *value == json!({}) => {}
             Some(known) => self.set_strings(known, value),
             None if name == "auth" && value.is_object() => self.oauth(name, value),
-            None => self.note(format!("`{name}` has no counterpart here")),
+            None => self.ignore(name),
         }
         Ok(())
     }
@@ -148,12 +153,11 @@ impl Translation<'_> {
         }
     }
 
-    fn env(&mut self, value: &Value) {
-        let Value::Object(members) = value else { return self.set_strings("env", value) };
+    fn env(&mut self, value: &Value) -> Result<(), String> {
         let mut env = Map::new();
-        for (name, value) in members {
+        for (name, value) in members(Some(value)) {
             match value {
-                Value::Null => self.note(format!("`env.{name}` is null, which unsets the variable")),
+                Value::Null => return Err(format!("`env.{name}` is null, which unsets the variable")),
                 Value::Number(_) | Value::Bool(_) => drop(env.insert(name.clone(), json!(value.to_string()))),
                 other => drop(env.insert(name.clone(), self.strings("env", other))),
             }
@@ -161,10 +165,11 @@ impl Translation<'_> {
         if !env.is_empty() {
             self.set("env", Value::Object(env));
         }
+        Ok(())
     }
 
     /// A relative path starts at our config file's directory, which is not where it starts for the client.
-    fn path(&mut self, name: &str, value: &Value) {
+    fn path(&mut self, name: &str, value: &Value) -> Result<(), String> {
         let text = value.as_str().unwrap_or_default();
         let parts = self.context.parts(name, text, &mut self.out.variables);
         let is_fixed = match parts.first() {
@@ -174,7 +179,7 @@ impl Translation<'_> {
         match self.context.project {
             _ if is_fixed => self.set(name, write(&parts).into()),
             Some(project) => {
-                let [StringPart::Text(first), rest @ ..] = &parts[..] else { return };
+                let [StringPart::Text(first), rest @ ..] = &parts[..] else { return Ok(()) };
                 // Without `.` in it.
                 let path: PathBuf = project.join(&**first).components().collect();
                 let path = path.to_string_lossy().into_owned();
@@ -183,11 +188,11 @@ impl Translation<'_> {
                 let path = [StringPart::Text(path.into()), StringPart::Text(end.into())];
                 self.set(name, write(path.iter().chain(rest)).into());
             }
-            None => self.note(format!(
-                "`{name}` is left out, because it is relative to where {} runs; write it as an absolute path",
-                self.context.app.label
-            )),
+            // Without it, a server runs where this program runs: where the client runs.
+            None if name == "cwd" && Path::new(text).components().all(|part| part == Component::CurDir) => {}
+            None => return Err(format!("`{name}` is relative to where {} runs", self.context.app.label)),
         }
+        Ok(())
     }
 
     fn transport(&mut self, value: &Value) -> Result<(), String> {
@@ -205,7 +210,7 @@ impl Translation<'_> {
 
     fn oauth(&mut self, field: &str, value: &Value) {
         let Value::Object(members) = value else {
-            return self.note(format!("`{field}` has no counterpart here"));
+            return self.ignore(field);
         };
         let mut oauth = Map::new();
         for (name, value) in members {
@@ -213,7 +218,7 @@ impl Translation<'_> {
             match fields::find(OAuthEntry::FIELDS, &lower) {
                 Some(known) => drop(oauth.insert(known.name.to_owned(), self.strings("oauth", value))),
                 None if name == "enabled" && *value == json!(true) => {}
-                None => self.note(format!("`{field}.{name}` has no counterpart here")),
+                None => self.ignore(&format!("{field}.{name}")),
             }
         }
         if !oauth.is_empty() {
@@ -222,10 +227,9 @@ impl Translation<'_> {
     }
 
     fn timeout(&mut self, value: &Value) {
-        let (timeouts, notes) = timeouts::translate(self.context.app, value);
-        notes.into_iter().for_each(|note| self.note(note));
-        if let Some(timeouts) = timeouts {
-            self.set("timeout", timeouts);
+        match timeouts::translate(self.context.app.timeout, value) {
+            Some(timeouts) => self.set("timeout", timeouts),
+            None => self.ignore("timeout"),
         }
     }
 
@@ -251,12 +255,6 @@ impl Translation<'_> {
         }
         shape::check_destination(&self.out.entry)?;
         let is_local = has("command");
-        if self.out.entry.shift_remove("all_users").is_some() {
-            self.note(
-                "`all_users` is not taken over: write it in servers.json if all users may use the server"
-                    .to_owned(),
-            );
-        }
         let mut rules = into_members(self.out.entry.shift_remove("tools"));
         for (name, globs) in [("allow", &self.allow), ("deny", &self.deny)] {
             if !globs.is_empty() {
@@ -275,12 +273,7 @@ impl Translation<'_> {
             return Err(reason.to_owned());
         }
         let optional = self.out.variables.optional.iter();
-        let unset: Vec<_> = optional.filter(|name| self.context.env.get(name).is_none()).cloned().collect();
-        for name in unset {
-            self.note(format!(
-                "`{name}` is not set here; the server starts without it, and gets an empty value"
-            ));
-        }
+        self.out.unset = optional.filter(|name| self.context.env.get(name).is_none()).cloned().collect();
         self.out.entry = in_order(self.out.entry);
         Ok(self.out)
     }
@@ -337,10 +330,8 @@ impl Translation<'_> {
         self.set(name, value);
     }
 
-    fn note(&mut self, note: String) {
-        if !self.out.notes.contains(&note) {
-            self.out.notes.push(note);
-        }
+    fn ignore(&mut self, field: &str) {
+        self.out.ignored.push(field.to_owned());
     }
 }
 

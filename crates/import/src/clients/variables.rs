@@ -6,7 +6,7 @@ use std::path::{Component, MAIN_SEPARATOR, Path};
 use serde_json::Value;
 
 use super::apps::ClientApp;
-use super::known::KnownClient;
+use super::client::KnownClient;
 use super::string_rules::{Braces, VariableForm};
 use crate::json::{all_strings, map_strings};
 use base::digest;
@@ -264,6 +264,15 @@ pub(crate) fn comparable(text: &str) -> String {
     write(&parts)
 }
 
+/// Returns the name of the variable that a string consists of. `None` if the string has anything else, or the variable
+/// a default.
+pub(crate) fn env_name(text: &str) -> Option<String> {
+    match &parts(text).ok()?[..] {
+        [StringPart::Env { name, default: None }] => Some(name.to_string()),
+        _ => None,
+    }
+}
+
 /// Returns the environment variables that the strings of a value name, without the ones that every client passes.
 pub(crate) fn names_in(value: &Value) -> BTreeSet<String> {
     let parts = all_strings(value).into_iter().flat_map(|text| parts(text).unwrap_or_default());
@@ -304,45 +313,48 @@ fn own_name(body: &str, project: Option<&Path>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clients::apps::ClientApp;
 
     /// A string in `args` of a client.
-    fn translated(app: ClientApp, text: &str) -> (String, UsedVariables) {
+    fn translated(app: &str, text: &str) -> (String, UsedVariables) {
         let env = Env::new([("word", "x")], "/");
         let mut used = UsedVariables::default();
-        let translator = EntryContext { app, env: &env, dir: Path::new("/c"), project: None };
+        let translator = EntryContext {
+            app: ClientApp::find(app).unwrap(),
+            env: &env,
+            dir: Path::new("/c"),
+            project: None,
+        };
         let text = translator.translate("args", text, &mut used);
         (text, used)
     }
 
     #[test]
     fn every_notation_becomes_ours_and_all_else_stands_for_itself() {
-        use ClientApp::{ClaudeCode, ClaudeDesktop, Codex, Cursor, Gemini, Opencode, Vscode};
         for (app, text, wanted) in [
-            (ClaudeDesktop, "${A} $A $$ $", "$${A} $A $$$ $"),
-            (ClaudeDesktop, "{env:A} {file:~/x} {command:id}", "{{env:A} {{file:~/x} {{command:id}"),
-            (ClaudeCode, "x${A}y${B:-c d}", "x${A:-}y${B:-c d}"),
-            (ClaudeCode, "$A ${a b} ${env:A} $${A} ${x${A}", "$A $${a b} $${env:A} $$${A:-} $${x$${A}"),
-            (Gemini, "Bearer $TOKEN, ${A}", "Bearer ${TOKEN:-}, ${A:-}"),
-            (Gemini, "pa$sword$word$$5", "pa$sword${word:-}$$$5"),
+            ("claude-desktop", "${A} $A $$ $", "$${A} $A $$$ $"),
+            ("claude-desktop", "{env:A} {file:~/x} {command:id}", "{{env:A} {{file:~/x} {{command:id}"),
+            ("claude-code", "x${A}y${B:-c d}", "x${A:-}y${B:-c d}"),
+            ("claude-code", "$A ${a b} ${env:A} $${A} ${x${A}", "$A $${a b} $${env:A} $$${A:-} $${x$${A}"),
+            ("gemini", "Bearer $TOKEN, ${A}", "Bearer ${TOKEN:-}, ${A:-}"),
+            ("gemini", "pa$sword$word$$5", "pa$sword${word:-}$$$5"),
             (
-                Cursor,
+                "cursor",
                 "${env:A}:${userHome}${/}x",
                 if cfg!(windows) { r"${A:-}:${USERPROFILE}\x" } else { "${A:-}:${HOME}/x" },
             ),
             (
-                Cursor,
+                "cursor",
                 "${workspaceFolder} ${input:a} ${A} ~/x",
                 "${DYN_WORKSPACE_FOLDER} $${input:a} $${A} ~/x",
             ),
             (
-                Vscode,
+                "vscode",
                 "${input:api-key} ${workspaceFolder:a} ${A}",
                 "${DYN_API_KEY} ${DYN_WORKSPACE_FOLDER_A_8335F2} $${A}",
             ),
-            (Vscode, "~/x", if cfg!(windows) { "${USERPROFILE}/x" } else { "${HOME}/x" }),
+            ("vscode", "~/x", if cfg!(windows) { "${USERPROFILE}/x" } else { "${HOME}/x" }),
             (
-                Opencode,
+                "opencode",
                 "{env:A} {file:./t} {file:~/t} ${A} {a}",
                 if cfg!(windows) {
                     r"${A:-} {file:/c\./t} {file:~/t} $${A} {a}"
@@ -350,13 +362,13 @@ mod tests {
                     "${A:-} {file:/c/./t} {file:~/t} $${A} {a}"
                 },
             ),
-            (Opencode, "{{env:A} ${file:~/t} {{file:~/t}", "{${A:-} ${:-$}{file:~/t} {{{file:~/t}"),
+            ("opencode", "{{env:A} ${file:~/t} {{file:~/t}", "{${A:-} ${:-$}{file:~/t} {{{file:~/t}"),
             (
-                Vscode,
+                "vscode",
                 "${env:A} ${userHome}",
                 if cfg!(windows) { "${A:-} ${USERPROFILE}" } else { "${A:-} ${HOME}" },
             ),
-            (Codex, "$$ ${A} {{file:x}", "$ ${A} {{file:x}"),
+            ("codex", "$$ ${A} {{file:x}", "$ ${A} {{file:x}"),
         ] {
             assert_eq!(translated(app, text).0, wanted, "{app:?} {text}");
         }
@@ -364,8 +376,7 @@ mod tests {
 
     #[test]
     fn the_variables_in_use_are_known() {
-        let (_, used) =
-            translated(ClientApp::Vscode, "${env:A}${input:a-b}${input:a_b}${input:a-b}${env:a b}");
+        let (_, used) = translated("vscode", "${env:A}${input:a-b}${input:a_b}${input:a-b}${env:a b}");
         assert_eq!(used.env, BTreeSet::from(["A".to_owned()]));
         let client = [
             ("DYN_A_B", "${input:a-b}"),

@@ -10,9 +10,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::put_back::{ReturningEntries, put_back};
-use super::source::literal;
 use crate::clients::apps::ClientApp;
 use crate::json::all_strings;
+use crate::source::literal;
 use base::clock::unix_time_s;
 use base::text;
 
@@ -56,22 +56,6 @@ pub(crate) struct ChangeRecord {
     /// Values that were moved out of `before` to the keyring.
     #[serde(default)]
     pub(crate) stored_values: Vec<StoredValue>,
-}
-
-/// The client that had a server before an import put this program in its place.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct EarlierUse {
-    /// The client.
-    pub app: ClientApp,
-    /// The project in which it had the server.
-    pub project: Option<PathBuf>,
-}
-
-impl EarlierUse {
-    /// Returns whether the client still has the server in this project, or, with `None`, elsewhere.
-    pub(crate) fn counts_in(&self, project: Option<&Path>) -> bool {
-        self.project.is_none() || self.project.as_deref() == project
-    }
 }
 
 /// The change in one place of a file.
@@ -158,14 +142,12 @@ impl ChangeRecord {
 
     /// Returns the client. `None` if this version does not know it.
     pub(crate) fn app(&self) -> Option<ClientApp> {
-        ClientApp::all().iter().copied().find(|app| app.id == self.client)
+        ClientApp::find(&self.client)
     }
 
-    /// Whose this server of the config file was, if an entry of it was replaced.
-    pub(crate) fn earlier_use(&self, server: &str) -> Option<EarlierUse> {
-        let app = self.app().filter(|_| self.servers.contains(server))?;
-        let place = self.places.iter().find(|place| place.servers.contains(server));
-        Some(EarlierUse { app, project: place.and_then(|place| place.project.clone()) })
+    /// Returns the client that had this server of the config file, if an entry of it was replaced.
+    pub(crate) fn earlier_user(&self, server: &str) -> Option<ClientApp> {
+        self.app().filter(|_| self.servers.contains(server))
     }
 
     /// Returns whether a part was put back.
@@ -273,7 +255,8 @@ mod tests {
     const BEFORE: &str = "{\n  \"mcpServers\": {\n    // work\n    \"a\": {\"env\": {\"TOKEN\": \"s3cret\\\"x\"}},\n    \"b\": {\"command\": \"b\"}\n  }\n}\n";
 
     fn record() -> ChangeRecord {
-        let mut record = ChangeRecord::new(ClientApp::Cursor, Path::new(FILE), Some(BEFORE), "after");
+        let mut record =
+            ChangeRecord::new(ClientApp::find("cursor").unwrap(), Path::new(FILE), Some(BEFORE), "after");
         let removed = ["a", "b"].map(str::to_owned).to_vec();
         let keys = vec!["mcpServers".to_owned()];
         record.places =

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 use super::comments::comments_above;
-use super::source::{item_value, literal, parse_toml, split_mark};
+use crate::source::{item_value, literal, parse_toml, split_mark};
 use config::load::{PARSE_OPTIONS, is_toml};
 
 /// Changes of the members of one object in a file.

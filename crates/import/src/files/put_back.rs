@@ -12,7 +12,7 @@ use super::comments::{comments_above, comments_in, counts};
 use super::edit::{
     ObjectEdit, edit, is_as_wanted, object_at, parse_json, properties_by_name, table_at, with_line_ends_of,
 };
-use super::source::{literal, parse_toml, split_mark, value_at};
+use crate::source::{literal, parse_toml, split_mark, value_at};
 use config::load::{PARSE_OPTIONS, is_toml};
 
 /// What stands in place of an entry's name and behind its value until its text is there.

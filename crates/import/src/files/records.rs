@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::Deserialize;
 
-use super::change_record::{ChangeRecord, EarlierUse};
+use super::change_record::ChangeRecord;
 use crate::clients::apps::ClientApp;
 use base::{private_files, text};
 use config::dirs;
@@ -100,9 +100,9 @@ impl ChangeRecords {
     }
 
     /// Returns the clients that had a server of this config file.
-    pub(crate) fn earlier_uses(&self, server: &str, config: &Path) -> BTreeSet<EarlierUse> {
+    pub(crate) fn earlier_users(&self, server: &str, config: &Path) -> BTreeSet<ClientApp> {
         let of_config = self.all().filter(|(_, record)| record.config.as_deref() == Some(config));
-        of_config.filter_map(|(_, record)| record.earlier_use(server)).collect()
+        of_config.filter_map(|(_, record)| record.earlier_user(server)).collect()
     }
 
     /// Returns the record of this number.
@@ -219,7 +219,7 @@ mod tests {
     const BEFORE: &str = "{\n  \"mcpServers\": {\n    \"a\": {\"env\": {\"TOKEN\": \"s3cret\\\"x\"}},\n    \"b\": {\"command\": \"b\"}\n  }\n}\n";
 
     fn record() -> ChangeRecord {
-        ChangeRecord::new(ClientApp::Cursor, Path::new(FILE), Some(BEFORE), "after")
+        ChangeRecord::new(ClientApp::find("cursor").unwrap(), Path::new(FILE), Some(BEFORE), "after")
     }
 
     fn records() -> (tempfile::TempDir, ChangeRecords) {

@@ -1,7 +1,7 @@
 //! Whether two entries of one program are of one account and about the same thing.
 //!
-//! They are not if they differ in `env`, `env_file`, `headers`, `oauth` or `cwd`: a token, a project, the address of a
-//! database. Only how a server runs makes no difference, such as its log and its timeouts (`is_harmless`). A variable that
+//! They are not if they differ in `env`, `env_file`, `headers`, `oauth`, `cwd` or the rules for tools: a token, a project, the
+//! address of a database. Only how a server runs makes no difference, such as its log and its timeouts (`is_harmless`). A variable that
 //! one entry passes on under its own name (`"TOKEN": "${TOKEN}"`) may be absent in the other if that passes on all of
 //! them. Secrets that `--secrets` moved are compared by their values, if the keyring gives them without a question.
 
@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::clients::client_form::env_name;
-use crate::clients::variables::comparable;
+use crate::clients::variables::{comparable, env_name};
 use crate::json::{members, strings};
+use crate::tool_rules::ToolRuleSet;
 use auth::secret_store::SecretStore;
 use base::redact::{is_secret, name_words, names_secret, split_scheme};
 use base::text;
@@ -176,6 +176,12 @@ impl KeyringValues {
                 false => text::joined(names),
             });
             return Some(AccountDifference { field: "inherit_env".to_owned(), ours, theirs });
+        }
+        // What a client's rules refuse, nobody may do for it. More may be refused in servers.json.
+        let [our_rules, their_rules] = [ours, theirs].map(|entry| ToolRuleSet::read(entry.get("tools")));
+        if !(their_rules.is_within(&our_rules) && (is_known || our_rules.is_within(&their_rules))) {
+            let [ours, theirs] = [our_rules, their_rules].map(|rules| rules.describe());
+            return Some(AccountDifference { field: "tools".to_owned(), ours, theirs });
         }
         for field in ["env", "headers", "oauth"] {
             // The names of headers are the same in upper and lower case.

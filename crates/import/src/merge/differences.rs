@@ -1,14 +1,16 @@
 //! The fields in which the entries of one server differ, although they are of one account: how it runs, and how its
 //! clients treat it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::accounts::{passes_all, shown_value};
-use super::client_scope::ClientScope;
 use super::limits::is_stricter;
 use super::{Origin, PlannedServer, is_equal};
-use crate::files::source::value_at;
+use crate::clients::apps::ClientApp;
 use crate::json::members;
+use crate::source::value_at;
 use base::text::{joined, visible};
 
 /// Fields whose values are put together, or that say nothing about how the server runs.
@@ -65,7 +67,7 @@ impl FieldDifference {
                 if path == ["inherit_env"] && value != Some(Value::Bool(true)) {
                     continue;
                 }
-                let label = ClientScope::of_origin(origin).label();
+                let label = origin.app.label.to_owned();
                 match values.iter_mut().find(|(known, _)| is_equal(known.as_ref(), value.as_ref())) {
                     Some((_, clients)) if clients.contains(&label) => {}
                     Some((_, clients)) => clients.push(label),
@@ -78,13 +80,8 @@ impl FieldDifference {
         paths.into_iter().filter_map(difference).collect()
     }
 
-    /// Returns whether the value that counts follows from a rule: of time limits, the looser one.
-    pub(crate) fn is_settled(&self) -> bool {
-        is_timeout(&self.path)
-    }
-
     /// Returns the field with the value that each client has.
-    pub(crate) fn describe(&self) -> String {
+    fn describe(&self) -> String {
         let value = |(value, clients): &(Option<Value>, Vec<String>)| {
             format!("{} in {}", shown_value(&self.path, value.as_ref()), clients.join(" and "))
         };
@@ -113,15 +110,19 @@ impl FieldDifference {
         format!("{}, {} in {file}", self.describe(), shown_value(&self.path, self.counts.as_ref()))
     }
 
-    /// Those fields of a server in servers.json that are as in no client.
-    pub(crate) fn since_import(server: &PlannedServer) -> Vec<Self> {
+    /// Those fields of a server in servers.json that are as in none of these clients that has it.
+    pub(crate) fn since_import(server: &PlannedServer, apps: &BTreeSet<ClientApp>) -> Vec<Self> {
+        let origins = || server.origins.iter().filter(|origin| apps.contains(&origin.app));
+        if origins().next().is_none() {
+            return Vec::new();
+        }
         let has = |path: &[String], value: Option<&Value>| {
-            server.origins.iter().any(|origin| is_equal(field_at(&origin.entry, path), value))
+            origins().any(|origin| is_equal(field_at(&origin.entry, path), value))
         };
         let is_in_keyring = |value: Option<&Value>| {
             value.and_then(Value::as_str).is_some_and(|text| text.contains("{keyring:"))
         };
-        let entries = std::iter::once(&server.entry).chain(server.origins.iter().map(|origin| &origin.entry));
+        let entries = std::iter::once(&server.entry).chain(origins().map(|origin| &origin.entry));
         let paths = paths(entries);
         let difference = |path: Vec<String>| {
             let counts = field_at(&server.entry, &path).cloned();
@@ -129,41 +130,13 @@ impl FieldDifference {
             if has(&path, counts.as_ref()) || is_in_keyring(counts.as_ref()) {
                 return None;
             }
-            let values = server.origins.iter().map(|origin| {
-                let scope = ClientScope::of_origin(origin);
-                (field_at(&origin.entry, &path).cloned(), vec![scope.label()])
-            });
+            let value = |origin: &Origin| {
+                (field_at(&origin.entry, &path).cloned(), vec![origin.app.label.to_owned()])
+            };
+            let values = origins().map(value);
             Some(Self { values: values.collect(), counts, path })
         };
         paths.into_iter().filter_map(difference).collect()
-    }
-
-    /// Gives an entry the value that another one has, if it has one.
-    fn take(&self, entry: &mut Map<String, Value>, from: &Map<String, Value>) {
-        let Some(value) = field_at(from, &self.path).cloned() else { return };
-        match self.path.as_slice() {
-            [field, member] if field == "args" => {
-                let word = member.parse().ok().and_then(|at: usize| entry.get_mut("args")?.get_mut(at));
-                word.into_iter().for_each(|word| word.clone_from(&value));
-            }
-            [field, member] => {
-                let members = entry.entry(field.as_str()).or_insert_with(|| Value::Object(Map::new()));
-                if let Value::Object(members) = members {
-                    members.insert(member.clone(), value);
-                }
-            }
-            [field, ..] => drop(entry.insert(field.clone(), value)),
-            [] => {}
-        }
-    }
-}
-
-/// Takes the values of the origin at this index where the entries of a server differ. A value that this origin lacks
-/// stays.
-pub(crate) fn prefer(server: &mut PlannedServer, origin: usize) {
-    let from = server.origins[origin].entry.clone();
-    for difference in FieldDifference::all(server).into_iter().filter(|difference| !difference.is_settled()) {
-        difference.take(&mut server.entry, &from);
     }
 }
 

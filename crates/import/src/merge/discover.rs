@@ -1,30 +1,23 @@
 //! Reads the clients' files and finds the servers in them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::clients::apps::{ClientApp, HostOs, is_own_entry};
+use crate::clients::apps::{ClientApp, is_own_entry};
+use crate::clients::client::HostOs;
+use crate::clients::client_rules::{globs, is_policy, rules_for};
+use crate::clients::rule_file::{ClientRule, RuleFile, TurnedOff};
 use crate::clients::shape;
 use crate::clients::translate::{TranslatedEntry, translate};
 use crate::clients::variables::EntryContext;
-use crate::files::source::{check_in_project, literal, read_text, understood, value_at};
-use crate::json::{into_members, members, strings};
-use crate::rules::client_rules::RuleFile;
-use crate::rules::rule_files;
-use base::text::{joined, visible};
+use crate::json::members;
+use crate::source::{check_in_project, literal, read_text, understood, value_at};
+use crate::tool_rules::{ToolEffect, ToolRuleSet};
 use config::ConfigError;
 use config::env::Env;
-use config::fields;
-use config::file::ServerEntry;
 use config::load::name_error;
-
-/// Why a project's entry stays that only changes the user's server of the same name.
-const CHANGES_ONLY: &str = "what it changes of a server that was imported before is not carried over; write it into the profile of the project";
-
-/// Fields of an entry that change neither the program nor what it gets.
-const WITHOUT_EFFECT_ON_PROGRAM: &[&str] =
-    &["disabled", "enabled", "excludeTools", "includeTools", "timeout", "tools", "type"];
 
 /// A client's file that was read.
 #[derive(Debug)]
@@ -58,22 +51,21 @@ pub(crate) struct Place {
     pub(crate) other_own: Option<(String, PathBuf)>,
 }
 
+impl Place {
+    /// Leaves servers in the file.
+    pub(crate) fn leave(&mut self, which: impl Fn(&FoundServer) -> bool, reason: &str) {
+        let left = self.servers.extract_if(.., |server| which(server));
+        self.staying.extend(left.map(|server| (server.name, reason.to_owned())));
+    }
+}
+
 /// A server of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundServer {
     /// Its name.
     pub name: String,
-    /// Its entry, in our form.
+    /// Its entry, in our form, with the client's rules for its tools.
     pub translated: TranslatedEntry,
-    /// What a project's server would get of the user's entry of its name: fields, or members of them.
-    pub(crate) taken: Vec<String>,
-}
-
-impl FoundServer {
-    /// Returns what it would get of the user's entry, for texts.
-    pub(crate) fn taken_fields(&self) -> String {
-        joined(self.taken.iter().map(|field| visible(field)))
-    }
 }
 
 /// What was found.
@@ -85,235 +77,277 @@ pub(crate) struct Discovery {
     pub(crate) other_files: Vec<ClientFile>,
     /// Files that cannot be read or parsed.
     pub errors: Vec<(ClientApp, ConfigError)>,
-    /// Directories of projects whose servers were left out, from `~/.claude.json`.
-    pub(crate) other_projects: Vec<String>,
-    /// What Claude Code turns off in single projects that are left out: each directory with the names of servers.
-    pub(crate) off_in_projects: Vec<(String, Vec<String>)>,
-    /// The rules for tools, in the order in which the files count.
-    pub rules: Vec<RuleFile>,
-    /// The directory of the project that is imported.
-    pub project: Option<PathBuf>,
+    /// Directories of projects whose servers were left out, from a user's file.
+    pub(crate) other_projects: Vec<PathBuf>,
+    /// What clients decide for all tools, each with the settings.
+    pub(crate) policies: Vec<(ClientApp, Vec<String>)>,
+    /// How many rules of clients let tools of their servers go without a question.
+    pub(crate) allowing: Vec<(ClientApp, usize)>,
+    texts: FileTexts,
 }
 
 /// Reads the files of these clients, and those of the project in `project`. Files that do not exist are left out; those
 /// that cannot be read are in `errors`.
-pub(crate) fn discover(apps: &[ClientApp], project: Option<&Path>, env: &Env) -> Discovery {
-    let mut discovery = Discovery { project: project.map(Path::to_owned), ..Discovery::default() };
-    for &app in apps {
-        for path in app.user_files(env, HostOs::CURRENT) {
-            discovery.read(app, &path, None, project, env);
-        }
-        for name in app.project_files {
-            if let Some(project) = project {
-                let path = project.join(name);
-                // The home directory may be taken for a project.
-                if discovery.files.iter().all(|file| file.path != path)
-                    && discovery.is_of_project(app, &path, project)
-                {
-                    discovery.read(app.in_project(env), &path, Some(project), None, env);
-                }
-            }
-        }
-        for (path, is_project) in rule_files::settings_files(app, project, env) {
-            if is_project && !project.is_some_and(|project| discovery.is_of_project(app, &path, project)) {
-                continue;
-            }
-            match read_text(&path).and_then(|text| text.map(|text| understood(&path, &text)).transpose()) {
-                Ok(root) => {
-                    let file = root.map(|root| rule_files::read(app, &path, is_project, &root));
-                    discovery.rules.extend(file);
-                }
-                Err(error) => discovery.errors.push((app, error)),
-            }
-        }
-    }
+pub(crate) fn discover(
+    apps: impl IntoIterator<Item = ClientApp>,
+    project: Option<&Path>,
+    env: &Env,
+) -> Discovery {
+    discover_in(&FileTexts::new(), apps, project, env)
+}
+
+/// The texts of files that count in place of those on disk; `None`: there is no such file.
+pub(crate) type FileTexts = BTreeMap<PathBuf, Option<String>>;
+
+/// Reads files as [`discover`] does, if these have these texts.
+pub(crate) fn discover_in(
+    texts: &FileTexts,
+    apps: impl IntoIterator<Item = ClientApp>,
+    project: Option<&Path>,
+    env: &Env,
+) -> Discovery {
+    let mut discovery = Discovery { texts: texts.clone(), ..Discovery::default() };
+    apps.into_iter().for_each(|app| discovery.read_client(app, project, env));
     discovery
 }
 
 impl Discovery {
     /// Reads the user's files of the clients that are not among `apps`. One that cannot be read has no part in the import.
     pub(crate) fn read_others(&mut self, apps: &[ClientApp], env: &Env) {
-        let others: Vec<_> = ClientApp::all().iter().copied().filter(|app| !apps.contains(app)).collect();
-        self.other_files = discover(&others, None, env).files;
+        self.other_files = discover(ClientApp::all().filter(|app| !apps.contains(app)), None, env).files;
         // Their servers stay where they are.
         let places = self.other_files.iter_mut().flat_map(|file| &mut file.places);
         places.for_each(|place| place.servers.clear());
     }
 
-    /// Returns whether a file of a project is in the project. One that is not, because of a link, is an error.
-    fn is_of_project(&mut self, app: ClientApp, path: &Path, project: &Path) -> bool {
-        let outside = check_in_project(path, project);
-        let is_inside = outside.is_ok();
-        self.errors.extend(outside.err().map(|error| (app, error)));
-        is_inside
+    /// Returns the places of all files, with the client of each.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&ClientFile, &Place)> {
+        self.files.iter().flat_map(|file| file.places.iter().map(move |place| (file, place)))
     }
 
-    /// Reads one file. `owner` is the project that the whole file is for, `wanted` the one whose part of the user's file
-    /// counts.
-    fn read(&mut self, app: ClientApp, path: &Path, owner: Option<&Path>, wanted: Option<&Path>, env: &Env) {
-        let text = match read_text(path) {
-            Ok(Some(text)) => text,
-            Ok(None) => return,
-            Err(error) => return self.errors.push((app, error)),
-        };
-        let root = match understood(path, &text) {
-            Ok(root) => root,
-            Err(error) => return self.errors.push((app, error)),
-        };
-        let written = literal(path, &text).unwrap_or_default();
-        self.rules.push(rule_files::read(app, path, owner.is_some(), &written));
-        // Its part for a project has settings of the project.
-        let of_project = wanted.and_then(|dir| root.get("projects")?.get(dir.to_str()?));
-        self.rules.extend(of_project.map(|part| rule_files::read(app, path, true, part)));
-        let mut places = vec![(app.servers_path(&root), owner.map(Path::to_owned))];
-        if app == ClientApp::ClaudeCode && owner.is_none() {
-            places.extend(self.claude_projects(&root, wanted));
-        }
-        let of_user = self.user_servers(app).filter(|_| owner.is_some());
-        let dir = path.parent().unwrap_or(path);
-        let places = places.into_iter().map(|(keys, project)| {
-            let context = EntryContext { app, dir, project: project.as_deref(), env };
-            find_servers(&context, &root, keys, of_user.as_ref())
-        });
-        let places = places.collect();
-        self.files.push(ClientFile { app, path: path.to_owned(), text, root, places });
-    }
-
-    /// Returns the servers of the user's files, for a client that puts a project's entry over the user's entry of the
-    /// same name.
-    fn user_servers(&self, app: ClientApp) -> Option<Map<String, Value>> {
-        if !app.puts_project_over_user {
-            return None;
-        }
-        let mut servers = Map::new();
-        for file in self.files.iter().filter(|file| file.app == app) {
-            for place in file.places.iter().filter(|place| place.project.is_none()) {
-                servers.extend(into_members(value_at(&file.root, &place.keys).cloned()));
+    fn read_client(&mut self, app: ClientApp, project: Option<&Path>, env: &Env) {
+        let mut files: Vec<(ClientFile, bool)> = Vec::new();
+        let users = app.user_files(env, HostOs::CURRENT).into_iter().map(|path| (app, path, false));
+        let of_project = app.project_files.iter().filter_map(|name| Some(project?.join(name)));
+        for (app, path, is_project) in users.chain(of_project.map(|path| (app.in_project(env), path, true))) {
+            // The home directory may be taken for a project. Two clients may read one file.
+            let mut known = self.files.iter().chain(files.iter().map(|(file, _)| file));
+            if known.all(|file| file.path != path)
+                && let Some((text, root)) = self.read_file(app, &path, project.filter(|_| is_project))
+            {
+                files.push((ClientFile { app, path, text, root, places: Vec::new() }, is_project));
             }
         }
-        Some(servers)
+        let rules = self.read_rules(app, &files, project, env);
+        let user_servers = |(file, is_project): &(ClientFile, bool)| {
+            let servers = value_at(&file.root, &app.servers_path(&file.root)).filter(|_| !is_project);
+            members(servers).map(|(name, entry)| (name.clone(), entry.clone())).collect::<Vec<_>>()
+        };
+        let user_servers: Map<String, Value> = files.iter().flat_map(user_servers).collect();
+        let found = Finder { app, project, env, rules: &rules, user_servers: &user_servers };
+        let overridden = files.iter().filter(|(_, is_project)| *is_project && app.puts_project_over_user);
+        let overridden =
+            overridden.flat_map(|(file, _)| members(value_at(&file.root, &app.servers_path(&file.root))));
+        let overridden: BTreeSet<String> = overridden.map(|(name, _)| name.clone()).collect();
+        for (mut file, is_project) in files {
+            let mut places = vec![(app.servers_path(&file.root), project.filter(|_| is_project))];
+            for (keys, dir) in (app.projects)(&file.root).into_iter().filter(|_| !is_project) {
+                match project {
+                    Some(project) if project == dir => places.push((keys, Some(project))),
+                    _ if members(value_at(&file.root, &keys)).next().is_none() => {}
+                    _ => self.other_projects.push(dir),
+                }
+            }
+            file.places =
+                places.into_iter().map(|(keys, project)| found.place(&file, keys, project)).collect();
+            for place in file.places.iter_mut().filter(|place| place.project.is_none()) {
+                place.leave(|server| overridden.contains(&server.name), "the project's file changes it");
+            }
+            self.files.push(file);
+        }
+        let names = || user_servers.iter().filter(|(_, entry)| !is_own_entry(entry));
+        let allows = |rule: &&ClientRule| {
+            let is_about = |(name, _): (&String, &Value)| !globs(&app, rule, name).is_empty();
+            rule.effect == ToolEffect::Allow && !is_policy(&app, rule) && names().any(is_about)
+        };
+        let allowing = rules.iter().flat_map(|file| &file.rules).filter(allows).count();
+        if allowing > 0 && !app.rules.allow_lifts {
+            self.allowing.push((app, allowing));
+        }
     }
 
-    /// Returns the place of the wanted project in `~/.claude.json`. Notes the other ones that have servers.
-    fn claude_projects(
+    /// Reads the text and the content of a file. `None`: there is no file, or an error was noted.
+    fn read_file(&mut self, app: ClientApp, path: &Path, project: Option<&Path>) -> Option<(String, Value)> {
+        let read = || {
+            project.map_or(Ok(()), |project| check_in_project(path, project))?;
+            let text = self.texts.get(path).map_or_else(|| read_text(path), |text| Ok(text.clone()))?;
+            text.map(|text| Ok((understood(path, &text)?, text))).transpose()
+        };
+        let read: Result<Option<(Value, String)>, ConfigError> = read();
+        read.unwrap_or_else(|error| {
+            self.errors.push((app, error));
+            None
+        })
+        .map(|(root, text)| (text, root))
+    }
+
+    /// Reads the rules for tools, in the order in which the files count.
+    fn read_rules(
         &mut self,
-        root: &Value,
-        wanted: Option<&Path>,
-    ) -> Option<(Vec<String>, Option<PathBuf>)> {
-        let mut place = None;
-        for (dir, project) in members(root.get("projects")) {
-            if wanted == Some(Path::new(dir)) {
-                let keys = ["projects", dir, "mcpServers"].map(str::to_owned).to_vec();
-                place = Some((keys, Some(PathBuf::from(dir))));
+        app: ClientApp,
+        files: &[(ClientFile, bool)],
+        project: Option<&Path>,
+        env: &Env,
+    ) -> Vec<RuleFile> {
+        let mut all = Vec::new();
+        let mut add = |path: &Path, is_project: bool, root: &Value| {
+            let mut file =
+                RuleFile { path: path.to_owned(), is_project, rules: Vec::new(), policies: Vec::new() };
+            (app.rules.read)(&mut file, root);
+            all.push(file);
+        };
+        for (file, is_project) in files {
+            add(&file.path, *is_project, &literal(&file.path, &file.text).unwrap_or_default());
+            // Its part for a project has settings of the project.
+            let parts = (app.projects)(&file.root).into_iter().filter(|(_, dir)| Some(&**dir) == project);
+            let part = |keys: Vec<String>| value_at(&file.root, keys.split_last()?.1);
+            parts.filter_map(|(keys, _)| part(keys)).for_each(|part| add(&file.path, true, part));
+        }
+        let users = (app.rules.user_files)(env).into_iter().map(|path| (path, None));
+        let of_project =
+            app.rules.project_files.iter().filter_map(|name| Some((project?.join(name), project)));
+        for (path, project) in users.chain(of_project) {
+            if let Some((_, root)) = self.read_file(app, &path, project) {
+                add(&path, project.is_some(), &root);
+            }
+        }
+        let mut policies: Vec<String> = all.iter().flat_map(|file| file.policies.clone()).collect();
+        let rules = all.iter().flat_map(|file| &file.rules);
+        let asks = rules.filter(|rule| rule.effect == ToolEffect::Ask && is_policy(&app, rule));
+        policies.extend(asks.map(|rule| rule.written.clone()));
+        if !policies.is_empty() {
+            self.policies.push((app, policies));
+        }
+        all
+    }
+}
+
+/// Finds the servers of one client.
+struct Finder<'a> {
+    app: ClientApp,
+    project: Option<&'a Path>,
+    env: &'a Env,
+    rules: &'a [RuleFile],
+    /// The servers of the user's files.
+    user_servers: &'a Map<String, Value>,
+}
+
+impl Finder<'_> {
+    /// Finds the servers in one place of a file.
+    fn place(&self, file: &ClientFile, keys: Vec<String>, project: Option<&Path>) -> Place {
+        let mut place = Place { keys, project: project.map(Path::to_owned), ..Place::default() };
+        let servers =
+            value_at(&file.root, &place.keys).filter(|servers| !servers.is_null()).map(shape::object);
+        let servers = servers.transpose().unwrap_or_else(|reason| {
+            place.staying.push((place.keys.join("."), reason));
+            None
+        });
+        for (name, value) in servers.into_iter().flatten() {
+            // Beside its servers, a client may have a setting.
+            if *name == self.app.beside_servers && !value.is_object() {
                 continue;
             }
-            let off: Vec<String> = strings(project.get("disabledMcpServers")).map(str::to_owned).collect();
-            if !off.is_empty() {
-                self.off_in_projects.push((dir.clone(), off));
+            match self.server(file, name, value, project) {
+                Ok(server) if is_own_entry(value) => place.own = Some(server),
+                Ok(server) => place.servers.push(server),
+                Err(reason) => place.staying.push((name.clone(), reason)),
             }
-            if members(project.get("mcpServers")).next().is_some() {
-                self.other_projects.push(dir.clone());
-            }
+        }
+        if project.is_some()
+            && let Some(reason) = self.reaches_beyond(&place)
+        {
+            place.leave(|_| true, &reason);
         }
         place
     }
-}
 
-/// Returns a value put over another one: the members of objects count one by one.
-fn put_over(below: &Value, above: &Value) -> Value {
-    let (Value::Object(below), Value::Object(above)) = (below, above) else { return above.clone() };
-    let mut all = below.clone();
-    for (name, value) in above {
-        let value = below.get(name).map_or_else(|| value.clone(), |below| put_over(below, value));
-        all.insert(name.clone(), value);
-    }
-    Value::Object(all)
-}
-
-/// Returns whether a field says nothing about the program, or about what that gets.
-fn is_without_effect(name: &str) -> bool {
-    let known = fields::find(ServerEntry::FIELDS, name).map_or(name, |field| field.name);
-    WITHOUT_EFFECT_ON_PROGRAM.contains(&known)
-}
-
-/// Returns what an entry has of the one that it is put over, if it changes the program or what that gets.
-fn taken_from(below: &Value, above: &Value) -> Vec<String> {
-    let is_change =
-        |(field, value): (&String, &Value)| !is_without_effect(field) && below.get(field) != Some(value);
-    if !members(Some(above)).any(is_change) {
-        return Vec::new();
-    }
-    let mut taken = Vec::new();
-    for (field, value) in members(Some(below)) {
-        match (value, above.get(field)) {
-            _ if is_without_effect(field) => {}
-            (Value::Object(members), Some(Value::Object(own))) => {
-                let kept = members.keys().filter(|member| !own.contains_key(*member));
-                taken.extend(kept.map(|member| format!("{field}.{member}")));
-            }
-            (Value::Object(members), None) => {
-                taken.extend(members.keys().map(|member| format!("{field}.{member}")));
-            }
-            (_, None) => taken.push(field.clone()),
-            (_, Some(_)) => {}
+    /// Finds one server.
+    ///
+    /// # Errors
+    ///
+    /// Says why it stays in the client's file.
+    fn server(
+        &self,
+        file: &ClientFile,
+        name: &str,
+        value: &Value,
+        project: Option<&Path>,
+    ) -> Result<FoundServer, String> {
+        let dir = file.path.parent().unwrap_or(&file.path);
+        let context = EntryContext { app: file.app, dir, project, env: self.env };
+        let mut translated = translate(shape::object(value)?, &context)?;
+        if is_own_entry(value) {
+            return Ok(FoundServer { name: name.to_owned(), translated });
         }
+        if let Some((reason, _)) = name_error(name, false) {
+            return Err(reason);
+        }
+        let overridden =
+            self.user_servers.get(name).filter(|_| project.is_some() && self.app.puts_project_over_user);
+        if overridden.is_some_and(|user| !is_own_entry(user)) {
+            return Err("it is put over the server of the same name in your own file".to_owned());
+        }
+        let asks = (self.app.shows_questions)(&file.root);
+        let rules_in = |project| rules_for(&self.app, name, project, &self.rules_in(project), asks);
+        let rules = rules_in(project.is_some())?;
+        if let (Some(_), Ok(users)) = (project, rules_in(false)) {
+            let is_lifted = users.is_off && !rules.is_off || !users.tools.is_within(&rules.tools);
+            if is_lifted {
+                return Err("the project lifts a rule of yours for a server of this name".to_owned());
+            }
+        }
+        if rules.is_off {
+            translated.entry.insert("enabled".to_owned(), Value::Bool(false));
+        }
+        let mut tools = ToolRuleSet::take_from(&mut translated.entry);
+        tools.join(rules.tools);
+        tools.write_to(&mut translated.entry);
+        Ok(FoundServer { name: name.to_owned(), translated })
     }
-    taken
-}
 
-/// Finds the servers in one place of a file. `of_user`: the user's servers, over which those of the file are put.
-fn find_servers(
-    context: &EntryContext<'_>,
-    root: &Value,
-    keys: Vec<String>,
-    of_user: Option<&Map<String, Value>>,
-) -> Place {
-    let app = context.app;
-    let mut place = Place { keys, project: context.project.map(Path::to_owned), ..Place::default() };
-    let servers = value_at(root, &place.keys).filter(|servers| !servers.is_null()).map(shape::object);
-    let servers = servers.transpose().unwrap_or_else(|reason| {
-        place.staying.push((place.keys.join("."), reason));
-        None
-    });
-    for (name, value) in servers.into_iter().flatten() {
-        let below = of_user.and_then(|servers| servers.get(name)).filter(|below| !is_own_entry(below));
-        let taken = below.map_or_else(Vec::new, |below| taken_from(below, value));
-        let value = &below.map_or_else(|| value.clone(), |below| put_over(below, value));
-        let found = shape::object(value).and_then(|entry| translate(entry, context));
-        let found = found.map(|translated| FoundServer { name: name.clone(), translated, taken });
-        let has_program = value.get("command").is_some() || value.get("url").is_some();
-        let reason = match (found, name_error(name, false)) {
-            // Beside its servers, `mcp` of OpenCode has a setting.
-            (Err(_), _) if app == ClientApp::Opencode && name == "timeout" && !value.is_object() => continue,
-            (Err(reason), _) if !value.is_object() => reason,
-            (found, _) if is_own_entry(value) => {
-                place.own = found.ok().or(place.own);
-                "it is dynamic-mcp".to_owned()
+    /// The rules that count for the user's servers, or for those of the project.
+    fn rules_in(&self, project: bool) -> Vec<&ClientRule> {
+        let files = self.rules.iter().filter(|file| project || !file.is_project);
+        files.flat_map(|file| &file.rules).collect()
+    }
+
+    /// Returns why the servers of a project cannot leave its file: the project says something about servers of the user's,
+    /// or these need what only the user's file has.
+    fn reaches_beyond(&self, place: &Place) -> Option<String> {
+        let of_project = self.rules.iter().filter(|file| file.is_project).flat_map(|file| &file.rules);
+        let is_in_place = |name: &String| place.servers.iter().any(|server| server.name == *name);
+        let names =
+            || self.user_servers.iter().filter(|(name, entry)| !is_own_entry(entry) && !is_in_place(name));
+        let is_about = |rule: &ClientRule, name: &str| match &rule.turns_off {
+            TurnedOff::No => {
+                rule.effect != ToolEffect::Allow
+                    && !is_policy(&self.app, rule)
+                    && !globs(&self.app, rule, name).is_empty()
             }
-            (_, Some((reason, _))) => reason,
-            (Ok(mut server), None) => {
-                add_defaults(app, root, &mut server.translated);
-                place.servers.push(server);
-                continue;
-            }
-            (Err(_), None) if of_user.is_some() && !has_program => CHANGES_ONLY.to_owned(),
-            (Err(reason), None) => reason,
+            TurnedOff::NamedIn(..) => false,
+            TurnedOff::Named(off) | TurnedOff::NamedOfProject(off) => off == name,
+            TurnedOff::AllBut(allowed) => allowed.iter().all(|allowed| allowed != name),
         };
-        place.staying.push((name.clone(), reason));
-    }
-    place
-}
-
-/// Applies what a client's file says about servers outside of their entries.
-fn add_defaults(app: ClientApp, root: &Value, translated: &mut TranslatedEntry) {
-    if app == ClientApp::Opencode && !translated.entry.contains_key("timeout") {
-        let of_version_2 = root.pointer("/mcp/timeout").filter(|_| root.pointer("/mcp/servers").is_some());
-        let defaults = [
-            ("mcp.timeout", of_version_2),
-            ("experimental.mcp_timeout", root.pointer("/experimental/mcp_timeout")),
-        ];
-        for (name, _) in defaults.iter().filter(|(_, default)| default.is_some()) {
-            translated.notes.push(format!("`{name}`, the default of all servers, is not carried over"));
+        for rule in of_project {
+            if let Some((name, _)) = names().find(|(name, _)| is_about(rule, name)) {
+                return Some(format!(
+                    "{}: the project has a rule for {name}, which is your own server",
+                    rule.written
+                ));
+            }
         }
+        let needs_input = |(_, entry): &(&String, &Value)| entry.to_string().contains("${input:");
+        let (name, _) = self.user_servers.iter().find(needs_input).filter(|_| self.project.is_some())?;
+        Some(format!("{name} of your own file has an input, which the project's file does not know"))
     }
 }

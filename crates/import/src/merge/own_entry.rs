@@ -43,7 +43,7 @@ pub struct OwnEntry {
 ///
 /// Says which file cannot be read, and why, if no other file has the entry.
 pub fn find(app: ClientApp, env: &Env) -> Result<Option<OwnEntry>, String> {
-    let discovery = discover(&[app], None, env);
+    let discovery = discover([app], None, env);
     let places = discovery.files.iter().flat_map(|file| file.places.iter().map(|place| (&file.path, place)));
     let Some((file, own)) = places.filter_map(|(file, place)| Some((file, place.own.as_ref()?))).next()
     else {
@@ -113,10 +113,16 @@ pub(crate) fn set_other_configs_apart(discovery: &mut Discovery, target: &Path, 
     }
 }
 
+/// Returns the config files that an entry for this program names.
+pub(crate) fn config_files(own: &FoundServer, env: &Env) -> Vec<PathBuf> {
+    let files = option_values(own, "--config", "DYNAMIC_MCP_CONFIG").into_iter();
+    // One that may be absent has a question mark behind it.
+    files.map(|file| expand_home(Path::new(plain(&file).trim_end_matches('?')), env)).collect()
+}
+
 /// Returns the config file that this entry reads, if it does not read `target`.
 fn other_config(own: &FoundServer, target: &Path, env: &Env) -> Option<PathBuf> {
-    let files = option_values(own, "--config", "DYNAMIC_MCP_CONFIG");
-    let mut files: Vec<_> = files.iter().map(|file| expand_home(Path::new(&plain(file)), env)).collect();
+    let mut files = config_files(own, env);
     if files.is_empty() {
         files.extend(dirs::default_config_file(env));
     }

@@ -1,8 +1,10 @@
 //! What an import says at its end: what is wrong with the new servers, and what to do next.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use crate::clients::apps::ClientApp;
 use crate::files::write;
 use crate::merge::PlannedServer;
 use crate::merge::discover::Discovery;
@@ -39,7 +41,7 @@ pub(super) fn show_problems(target: &Path, servers: &[PlannedServer], env: &Env)
     terminal::print(&text)
 }
 
-/// Says what to do next, if there is anything.
+/// Says what to do next, if there is anything. `written`: the clients whose files were written.
 ///
 /// # Errors
 ///
@@ -47,16 +49,17 @@ pub(super) fn show_problems(target: &Path, servers: &[PlannedServer], env: &Env)
 pub(super) fn say_what_next(
     target: &Path,
     writes_clients: bool,
-    has_written: bool,
+    written: &[ClientApp],
     discovery: &Discovery,
     env: &Env,
 ) -> anyhow::Result<()> {
-    let has_servers =
-        discovery.files.iter().flat_map(|file| &file.places).any(|place| !place.servers.is_empty());
-    if has_written {
-        terminal::line(
-            "Restart the clients. `dynamic-mcp import --undo` takes the changes in their files back.",
-        )?;
+    let has_servers = discovery.places().any(|(_, place)| !place.servers.is_empty());
+    if !written.is_empty() {
+        let labels: BTreeSet<&str> = written.iter().map(|app| app.label).collect();
+        terminal::line(format_args!(
+            "Restart {}. `dynamic-mcp import --undo` takes the changes in their files back.",
+            text::joined(labels)
+        ))?;
     } else if !writes_clients && has_servers {
         let is_default = dirs::default_config_file(env).is_some_and(|file| write::absolute(&file) == target);
         let named = target.to_str().and_then(text::shell_word).filter(|_| !is_default);

@@ -133,9 +133,7 @@ mod tests {
             name: "git hub".to_owned(),
             entry: entry.as_object().unwrap().clone(),
             is_known,
-            origins: Vec::new(),
-            earlier_uses: Default::default(),
-            notes: Vec::new(),
+            ..PlannedServer::default()
         };
         let mut servers = [server(false), server(true)];
         let moves = take_secrets(&mut servers, &["git_hub-GITHUB_TOKEN".to_owned()]);

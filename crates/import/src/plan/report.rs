@@ -1,103 +1,221 @@
 //! What `import` prints: the files, the servers, and the difference that a change makes. Values that are probably secrets
 //! are never shown.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
-use crate::clients::apps::short_path;
+use super::client_write::ClientWrite;
+use super::config_file::ConfigChange;
+use crate::clients::apps::{ClientApp, OWN_NAME, short_path};
 use crate::json::{members, strings};
 use crate::merge::accounts::passes_all;
-use crate::merge::client_scope::ClientScope;
 use crate::merge::differences::FieldDifference;
-use crate::merge::discover::Discovery;
+use crate::merge::discover::{ClientFile, Discovery, Place};
 use crate::merge::{Origin, PlannedServer};
-use crate::profiles::client_profiles::ClientProfiles;
-use crate::rules::tool_rules::ToolRuleSet;
+use crate::tool_rules::ToolRuleSet;
 use base::redact;
-use base::text::{self, joined, name, quoted, visible};
+use base::text::{self, joined, name, quoted, shorten, visible};
 use config::env::Env;
 use terminal::{VisibleText, counted};
 
 /// After this time, a difference need not be the shortest.
 const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Lists the clients' files with the number of servers in each, and what is wrong with them.
-pub(crate) fn files(discovery: &Discovery, env: &Env) -> VisibleText {
+/// Our tools that change nothing.
+const QUIET_TOOLS: [&str; 4] =
+    ["get_dynamic_tools", "search_dynamic_tools", "call_dynamic_tool_readonly", "get_status"];
+/// The longest program of a server in the summary, in characters.
+const MAX_PROGRAM: usize = 60;
+
+/// Lists what was found and what becomes of it: a line for each file and for each server.
+pub(super) fn summary(
+    discovery: &Discovery,
+    configs: &[ConfigChange],
+    writes: &[ClientWrite],
+    env: &Env,
+) -> VisibleText {
     let mut out = VisibleText::default();
     for file in &discovery.files {
         let count: usize = file.places.iter().map(|place| place.servers.len()).sum();
-        let label = file.app.label;
+        let write = writes.iter().find(|write| write.path == file.path);
+        let change = write.map_or_else(String::new, |write| format!("; {}", write.describe()));
         let path = short_path(&file.path, env);
-        out.line(format_args!("{label:<15} {path}: {}", counted(count, "server")));
+        out.line(format_args!("{:<15} {path}: {}{change}", file.app.label, counted(count, "server")));
         for (server, reason) in file.places.iter().flat_map(|place| &place.staying) {
             out.line(format_args!("{:<15}   {} stays there: {reason}", "", name(server)));
         }
     }
+    let of_others = writes.iter().filter(|write| discovery.files.iter().all(|file| file.path != write.path));
+    for write in of_others {
+        let path = short_path(&write.path, env);
+        out.line(format_args!("{:<15} {path}: {}", write.app.label, write.describe()));
+    }
     if !discovery.other_projects.is_empty() {
-        out.line(
-            "Claude Code has servers for single projects too; add --project=DIR to import those of one:",
-        );
-        discovery.other_projects.iter().for_each(|dir| out.line(format_args!("  {dir}")));
+        let dirs = joined(discovery.other_projects.iter().map(|dir| short_path(dir, env)));
+        out.line(format_args!(
+            "Single projects have servers too; add --project=DIR to import those of one: {dirs}"
+        ));
     }
-    out
-}
-
-/// Lists the servers that are new, and names those that servers.json has.
-pub(crate) fn servers(servers: &[PlannedServer], target: &Path, env: &Env) -> VisibleText {
-    let mut out = VisibleText::default();
-    let (known, new): (Vec<_>, Vec<_>) = servers.iter().partition(|server| server.is_known);
-    let target = short_path(target, env);
-    if !new.is_empty() {
-        out.paragraph(format_args!("{} for {target}:", counted(new.len(), "server")));
-    }
-    for server in new {
-        describe(&mut out, server);
-    }
-    let known: Vec<_> = known.into_iter().filter(|server| !server.origins.is_empty()).collect();
-    if !known.is_empty() {
-        out.paragraph(format_args!("Already in {target}, and left as they are:"));
-    }
-    for server in known {
-        out.line(format_args!("  {}: in {}", name(&server.name), origins(server)));
-        if server.entry.get("enabled") == Some(&Value::Bool(false))
-            && server.origins.iter().any(|origin| origin.is_on)
-        {
+    for config in configs {
+        let path = short_path(&config.path, env);
+        let count = config.new_servers().count();
+        if count > 0 {
+            out.paragraph(format_args!("{} for {path}:", counted(count, "server")));
+        }
+        let width =
+            config.new_servers().map(|server| name(&server.name).chars().count()).max().unwrap_or_default();
+        for server in config.new_servers() {
+            let state = if is_off(server) { "disabled, " } else { "" };
+            let program = shorten(&program(&server.entry), MAX_PROGRAM);
             out.line(format_args!(
-                "    it is disabled in {target}, and so for every client; `dynamic-mcp enable {}` turns it on",
-                name(&server.name)
+                "  {:<width$}  {program} ({state}{})",
+                name(&server.name),
+                origins(server)
             ));
         }
-        for difference in FieldDifference::all(server) {
-            out.line(format_args!("    {}", difference.describe_outcome(Some(&target))));
+        let known = config.servers.iter().filter(|server| server.is_known && !server.origins.is_empty());
+        let known = joined(known.map(|server| name(&server.name)));
+        if !known.is_empty() {
+            out.paragraph(format_args!("Already in {path}, and left as they are: {known}."));
+        }
+    }
+    let remarks = remarks(discovery, configs, writes, env);
+    if !remarks.is_empty() {
+        out.line("");
+    }
+    remarks.into_iter().for_each(|remark| out.line(remark));
+    out
+}
+
+/// What to know beside the lists, one line each.
+fn remarks(
+    discovery: &Discovery,
+    configs: &[ConfigChange],
+    writes: &[ClientWrite],
+    env: &Env,
+) -> Vec<String> {
+    let mut remarks: Vec<String> = configs.iter().flat_map(|config| config.profiles.lines.clone()).collect();
+    for config in configs {
+        let off = config.servers.iter().filter(|server| server.is_known && is_off(server));
+        for server in off.filter(|server| server.origins.iter().any(|origin| origin.is_on)) {
+            let (name, path) = (name(&server.name), short_path(&config.path, env));
+            remarks.push(format!(
+                "{name} is disabled in {path}, and so for every client; `dynamic-mcp enable {name}` turns it on"
+            ));
+        }
+    }
+    let servers = || configs.iter().flat_map(ConfigChange::new_servers);
+    let origins = || servers().flat_map(|server| server.origins.iter().map(move |origin| (server, origin)));
+    let mut apps: BTreeMap<ClientApp, bool> = BTreeMap::new();
+    for (_, origin) in origins() {
+        *apps.entry(origin.app).or_default() |= origin.entry.contains_key("command");
+    }
+    let passing = joined(
+        apps.iter().filter(|(app, local)| **local && app.passes_environment).map(|(app, _)| app.label),
+    );
+    if !passing.is_empty() {
+        remarks.push(format!("The servers of {passing} get your whole environment, as before."));
+    }
+    let unset = origins().flat_map(|(server, origin)| {
+        origin.unset.iter().map(|variable| format!("{variable} ({})", name(&server.name)))
+    });
+    let unset = joined(unset.collect::<BTreeSet<_>>());
+    if !unset.is_empty() {
+        remarks.push(format!("Not set here, and so empty for their servers: {unset}."));
+    }
+    let ignored = joined(
+        origins()
+            .flat_map(|(_, origin)| origin.ignored.iter())
+            .map(|field| visible(field))
+            .collect::<BTreeSet<_>>(),
+    );
+    if !ignored.is_empty() {
+        remarks.push(format!("Without meaning here, and left out: {ignored}."));
+    }
+    for (app, local) in apps.iter().filter(|(_, local)| **local) {
+        remarks.extend(
+            (app.remarks)(env)
+                .into_iter()
+                .filter(|_| *local)
+                .map(|remark| format!("{}: {remark}", app.label)),
+        );
+    }
+    for (app, policies) in &discovery.policies {
+        remarks.push(format!(
+            "{} decides for all tools, and so for those of dynamic-mcp: {}",
+            app.label,
+            policies.join(", ")
+        ));
+    }
+    for (app, count) in
+        discovery.allowing.iter().filter(|(app, _)| writes.iter().any(|write| write.app == *app))
+    {
+        remarks.push(format!(
+            "{}: {} for tools of these servers mean nothing any more, so it will ask; to let it search and read without a question, allow the tools {} of `{OWN_NAME}`",
+            app.label,
+            counted(*count, "permission"),
+            joined(QUIET_TOOLS)
+        ));
+    }
+    for write in writes.iter().filter(|write| !write.unpassed.is_empty()) {
+        remarks.push(format!(
+            "{} passes on no variables, and its servers need {}: write their values into `env` of `{OWN_NAME}` in {}",
+            write.app.label,
+            write.unpassed.join(", "),
+            short_path(&write.path, env)
+        ));
+    }
+    let reads_other = |(file, place): (&ClientFile, &Place)| {
+        let (own, config) = place.other_own.as_ref().filter(|_| !place.servers.is_empty())?;
+        Some(format!(
+            "{}: `{}` in {} reads {}, so the file is left as it is; to move its servers, run `dynamic-mcp import {} --write-client` with that file as --config",
+            file.app.label,
+            visible(own),
+            short_path(&file.path, env),
+            short_path(config, env),
+            file.app.id
+        ))
+    };
+    remarks.extend(discovery.places().filter_map(reads_other));
+    remarks
+}
+
+/// Returns all that is known of the servers, and the changes of the files.
+pub(super) fn details(configs: &[ConfigChange], writes: &[ClientWrite], env: &Env) -> VisibleText {
+    let mut out = VisibleText::default();
+    for config in configs {
+        let path = short_path(&config.path, env);
+        out.paragraph(format_args!("{path}:"));
+        config.new_servers().for_each(|server| describe(&mut out, server));
+        for server in config.servers.iter().filter(|server| server.is_known && !server.origins.is_empty()) {
+            out.line(format_args!("  {} is there already, as in {}", name(&server.name), origins(server)));
+            for difference in FieldDifference::all(server) {
+                out.line(format_args!("    {}", difference.describe_outcome(Some(&path))));
+            }
+        }
+    }
+    let configs = configs.iter().map(|config| (&config.path, config.before.as_deref(), &config.after));
+    let writes = writes.iter().map(|write| (&write.path, write.before.as_deref(), &write.after));
+    for (path, before, after) in configs.chain(writes) {
+        let diff = diff(path, before, Some(after));
+        if diff != VisibleText::default() {
+            out.line("");
+            out.lines("", diff);
         }
     }
     out
 }
 
-/// Says which clients get profiles, and what cannot be carried over.
-pub(crate) fn access(profiles: &ClientProfiles, lost: &[String], general: &[String]) -> VisibleText {
-    let mut out = VisibleText::default();
-    if !profiles.lines.is_empty() {
-        out.paragraph("What each client may use:");
-        profiles.lines.iter().for_each(|line| out.line(format_args!("  {line}")));
-    }
-    let lost: Vec<_> = profiles.not_carried.iter().chain(lost).collect();
-    if !(lost.is_empty() && general.is_empty()) {
-        out.line("");
-    }
-    lost.iter().for_each(|line| out.line(format_args!("Not carried over: {line}")));
-    general.iter().for_each(|line| out.line(format_args!("Note: {line}")));
-    out
+fn is_off(server: &PlannedServer) -> bool {
+    server.entry.get("enabled") == Some(&Value::Bool(false))
 }
 
 fn describe(out: &mut VisibleText, server: &PlannedServer) {
-    let is_off = server.entry.get("enabled") == Some(&Value::Bool(false));
-    let state = if is_off { " (disabled)" } else { "" };
-    out.line(format_args!("  {}{state}", name(&server.name)));
+    out.line(format_args!("  {}{}", name(&server.name), if is_off(server) { " (disabled)" } else { "" }));
     out.line(format_args!("    {}", program(&server.entry)));
     out.line(format_args!("    from {}", origins(server)));
     for field in ["env", "headers"] {
@@ -123,9 +241,6 @@ fn describe(out: &mut VisibleText, server: &PlannedServer) {
     }
     for difference in FieldDifference::all(server) {
         out.line(format_args!("    {}", difference.describe_outcome(None)));
-    }
-    for note in &server.notes {
-        out.line(format_args!("    note: {}", visible(note)));
     }
     for origin in &server.origins {
         for (variable, text) in &origin.variables.client {
@@ -156,7 +271,7 @@ fn whole_environment(server: &PlannedServer) -> String {
 fn origins(server: &PlannedServer) -> String {
     let mut texts: Vec<String> = Vec::new();
     for origin in &server.origins {
-        let mut text = ClientScope::of_origin(origin).label();
+        let mut text = origin.app.label.to_owned();
         if origin.name != server.name {
             text.push_str(&format!(" (as {})", name(&origin.name)));
         }
@@ -209,50 +324,9 @@ pub(crate) fn diff(path: &Path, before: Option<&str>, after: Option<&str>) -> Vi
     out
 }
 
-/// How many servers and profiles servers.json gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ConfigChanges {
-    /// The new servers.
-    pub servers: usize,
-    /// The new profiles.
-    pub profiles: usize,
-    /// The profiles that change.
-    pub(crate) changed_profiles: usize,
-}
-
-impl ConfigChanges {
-    /// Says what is written into a file, with these verbs for what is new and what changes. `None`: nothing.
-    pub(crate) fn describe(self, add: &str, change: &str, file: &str) -> Option<String> {
-        let new = [(self.servers, "server"), (self.profiles, "profile")];
-        let new: Vec<_> =
-            new.iter().filter(|(count, _)| *count > 0).map(|(count, noun)| counted(*count, noun)).collect();
-        let new = (!new.is_empty()).then(|| format!("{add} {} to {file}", new.join(" and ")));
-        let changed = (self.changed_profiles > 0).then(|| counted(self.changed_profiles, "profile"));
-        match (new, changed) {
-            (Some(new), Some(changed)) => {
-                Some(format!("{new}, and {} {changed} there", change.to_lowercase()))
-            }
-            (None, Some(changed)) => Some(format!("{change} {changed} in {file}")),
-            (new, None) => new,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_new_and_what_changes_is_said_apart() {
-        let said = |servers, profiles, changed_profiles| {
-            let changes = ConfigChanges { servers, profiles, changed_profiles };
-            changes.describe("Added", "Changed", "x.json").unwrap_or_default()
-        };
-        assert_eq!(said(1, 0, 0), "Added 1 server to x.json");
-        assert_eq!(said(2, 1, 1), "Added 2 servers and 1 profile to x.json, and changed 1 profile there");
-        assert_eq!(said(0, 0, 2), "Changed 2 profiles in x.json");
-        assert_eq!(said(0, 0, 0), "");
-    }
 
     #[test]
     fn a_difference_shows_backslashes_tabs_and_hidden_characters() {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::clients::apps::is_own_entry;
 use crate::files::change_record::{ChangeRecord, OtherContent};
-use crate::files::source::value_at;
+use crate::source::value_at;
 
 /// Returns the content of the old text that is not in the file now, but for the servers of the record.
 pub(super) fn other_content(record: &ChangeRecord, root: &Value, old_root: &Value) -> Vec<OtherContent> {

@@ -18,9 +18,9 @@ use crate::files::change_record::{ChangeRecord, ChangedPlace, OtherContent, OwnV
 use crate::files::comments::{comments, missing_comments};
 use crate::files::edit::edit;
 use crate::files::put_back::{ReturningEntries, put_back};
-use crate::files::source::{literal, value_at};
 use crate::files::write;
 use crate::json::members;
+use crate::source::{literal, value_at};
 use base::text::{self, joined, name, visible};
 use config::env::Env;
 
@@ -126,7 +126,7 @@ impl UndoStep {
         let written = record.places.iter().filter_map(|place| place.own.clone());
         let all_own: Vec<String> = own.iter().cloned().chain(written).collect();
         let allowed = record.app().filter(|_| !own.is_empty());
-        let allowed = allowed.and_then(|app| disallow_own_entries(app, &root, &old_root, &all_own));
+        let allowed = allowed.and_then(|app| disallow_own_entries(&app, &root, &old_root, &all_own));
         if let Some(allowed) = allowed {
             then = edit(&record.file, &then, &[allowed])?;
         }
@@ -161,40 +161,24 @@ impl UndoStep {
         Ok(())
     }
 
-    /// Says what happens to the file, and asks whether that is wanted.
-    pub(super) fn texts(&self, env: &Env) -> (String, String) {
+    /// Says what happens to the file.
+    pub(super) fn describe(&self, env: &Env) -> String {
         let path = short_path(&self.file, env);
         let Reversal { own, back, .. } = &self.reversal;
         let has_changed = format!("{path} was changed since");
-        let changed = format!("{has_changed} the import.");
-        let quoted = joined(own.iter().map(|own| format!("`{}`", visible(own))));
-        let restore = format!("Restore the old content of {path}?");
-        let (own_names, back_names) = (listed(own), listed(back));
+        let own_names = joined(own.iter().map(|own| format!("`{}`", visible(own))));
+        let back_names = listed(back);
         match (&self.outcome, own.is_empty(), back.is_empty()) {
-            (Undone::Restored, ..) => (format!("{path} gets its old content"), restore),
-            (Undone::Removed, ..) => (
-                format!("{path} did not exist, and is removed"),
-                format!("Remove {path}, which did not exist before the import?"),
-            ),
-            (Undone::Unchanged, ..) if self.now.is_none() => {
-                (format!("{path} does not exist any more"), restore)
+            (Undone::Restored, ..) => format!("{path} gets its old content"),
+            (Undone::Removed, ..) => format!("{path} did not exist, and is removed"),
+            (Undone::Unchanged, ..) if self.now.is_none() => format!("{path} does not exist any more"),
+            (Undone::Unchanged, ..) if self.rest.is_none() => format!("{path} has everything back"),
+            (Undone::Unchanged, ..) => format!("{has_changed}, and stays as it is"),
+            (Undone::Reverted, false, true) => format!("{has_changed}: {own_names} is removed"),
+            (Undone::Reverted, false, false) => {
+                format!("{has_changed}: {own_names} is removed, and {back_names} put back")
             }
-            (Undone::Unchanged, ..) if self.rest.is_none() => {
-                (format!("{path} has everything back"), restore)
-            }
-            (Undone::Unchanged, ..) => (format!("{has_changed}, and stays as it is"), restore),
-            (Undone::Reverted, false, true) => (
-                format!("{has_changed}: {quoted} is removed"),
-                format!("{changed} Remove {own_names} from it?"),
-            ),
-            (Undone::Reverted, false, false) => (
-                format!("{has_changed}: {quoted} is removed, and {back_names} put back"),
-                format!("{changed} Remove {own_names} from it, and put back {back_names}?"),
-            ),
-            (Undone::Reverted, true, _) => (
-                format!("{has_changed}: {back_names} put back"),
-                format!("{changed} Put back {back_names} in it?"),
-            ),
+            (Undone::Reverted, true, _) => format!("{has_changed}: {back_names} put back"),
         }
     }
 

@@ -6,21 +6,20 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use crate::clients::apps::{ClientApp, OWN_NAME, OwnLaunch, is_own_entry};
+use super::config_file::ConfigChange;
+use crate::clients::apps::{ClientApp, OWN_NAME, is_own_entry};
+use crate::clients::client::OwnLaunch;
+use crate::clients::host_search::HostSearch;
 use crate::clients::variables::names_in;
 use crate::files::allowed::allow_own_entry;
 use crate::files::change_record::{ChangeRecord, ChangedPlace};
 use crate::files::comments::{comments, missing_comments};
 use crate::files::edit::{ObjectEdit, edit_with_comments};
-use crate::files::source::{literal, value_at};
 use crate::files::write::{missing_dirs, mode};
 use crate::json::strings;
-use crate::merge::client_scope::ClientScope;
 use crate::merge::discover::{ClientFile, Place};
 use crate::merge::own_entry;
-use crate::merge::{Origin, PlannedServer};
-use crate::profiles::client_profiles::ClientProfiles;
-use crate::tool_search::HostSearch;
+use crate::source::{literal, value_at};
 use config::env::Env;
 use terminal::counted;
 
@@ -39,8 +38,9 @@ pub(super) struct ClientWrite {
     is_update: bool,
     /// Variables that the servers need and the client cannot pass on.
     pub(crate) unpassed: Vec<String>,
-    places: Vec<ChangedPlace>,
-    /// The path of servers.json.
+    /// The places that change.
+    pub(super) places: Vec<ChangedPlace>,
+    /// The config file of the servers that it had.
     config: PathBuf,
 }
 
@@ -60,18 +60,13 @@ impl ClientWrite {
         }
     }
 
-    /// Returns what is done to the file, before its path.
+    /// Says what is done to the file, for a list.
     pub(super) fn describe(&self) -> String {
         match self.places.iter().map(|place| place.removed.len()).sum() {
-            0 if self.is_update => format!("Change `{OWN_NAME}` in"),
-            0 => format!("Add `{OWN_NAME}` to"),
-            count => format!("Put `{OWN_NAME}` in place of {} in", counted(count, "server")),
+            0 if self.is_update => format!("`{OWN_NAME}` changes"),
+            0 => format!("`{OWN_NAME}` is added"),
+            count => format!("`{OWN_NAME}` in place of {}", counted(count, "server")),
         }
-    }
-
-    /// Returns whether the file has this text already.
-    pub(super) fn is_done(&self) -> bool {
-        self.before.as_deref() == Some(&self.after)
     }
 }
 
@@ -79,35 +74,49 @@ impl ClientWrite {
 pub(super) struct OwnProgram<'a> {
     /// The absolute path of the program.
     pub command: String,
-    /// The absolute path of servers.json.
-    pub config: &'a Path,
-    /// The servers in it.
-    pub servers: &'a [PlannedServer],
-    /// The profiles of the clients.
-    pub profiles: &'a ClientProfiles,
-    /// Whether the model of Codex searches for tools.
-    pub codex_search: HostSearch,
+    /// Whether PATH has it.
+    pub is_in_path: bool,
+    /// The user's config file.
+    pub user: &'a ConfigChange,
+    /// The config file with the servers of the project.
+    pub project: Option<&'a ConfigChange>,
+    /// The environment.
+    pub env: &'a Env,
 }
 
 impl OwnProgram<'_> {
-    /// Returns how this client starts it.
-    fn launch(&self, scope: ClientScope) -> OwnLaunch {
-        let app = scope.app;
-        let mut launch = OwnLaunch {
-            command: self.command.clone(),
-            args: vec!["--config".to_owned(), self.config.to_string_lossy().into_owned()],
-            ..OwnLaunch::default()
-        };
-        if let Some(profile) = self.profiles.names.get(&scope) {
+    /// The config files that an entry reads, in the project or elsewhere.
+    fn configs(&self, in_project: bool) -> impl Iterator<Item = &ConfigChange> {
+        std::iter::once(self.user).chain(self.project.filter(|_| in_project))
+    }
+
+    /// Returns how this client starts it. `is_shared`: its file may be everybody's, so that no path of this user's stands
+    /// there.
+    fn launch(&self, app: ClientApp, in_project: bool, is_shared: bool) -> OwnLaunch {
+        let name = Path::new(&self.command).file_name().map(|name| name.to_string_lossy().into_owned());
+        let command = name.filter(|_| is_shared && self.is_in_path).unwrap_or_else(|| self.command.clone());
+        let mut launch = OwnLaunch { command, ..OwnLaunch::default() };
+        for config in self.configs(in_project) {
+            let home =
+                self.env.home().filter(|_| is_shared).and_then(|home| config.path.strip_prefix(home).ok());
+            let path = home.map_or_else(|| config.path.clone(), |path| Path::new("~").join(path));
+            // A user may have no servers elsewhere.
+            let mark = if in_project && config.before.is_none() && !config.changes() { "?" } else { "" };
+            launch.args.extend(["--config".to_owned(), format!("{}{mark}", path.to_string_lossy())]);
+        }
+        let profiles = self.configs(in_project).filter_map(|config| config.profiles.names.get(&app));
+        if let Some(profile) = profiles.last() {
             launch.args.extend(["--profile".to_owned(), profile.clone()]);
         }
-        if app == ClientApp::Codex && matches!(self.codex_search, HostSearch::On(_)) {
-            // Codex hides our tools as well, so that the model would search twice. It lists the tools once.
+        if app.lists_tools_once && matches!((app.tool_search)(&app, self.env), HostSearch::On(_)) {
+            // It hides our tools as well, so that the model would search twice.
             let flat = ["--surface", "flat", "--first-list-wait", "10s"];
             launch.args.extend(flat.map(str::to_owned));
         }
-        for server in self.servers.iter().filter(|server| self.profiles.sees(scope, &server.name)) {
-            launch.env.extend(server.client_variables(app, scope.is_project));
+        let sees = |server: &str| self.configs(in_project).all(|config| config.profiles.sees(app, server));
+        let servers = self.configs(in_project).flat_map(|config| &config.servers);
+        for server in servers.filter(|server| sees(&server.name)) {
+            launch.env.extend(server.client_variables(app));
             // Only its client knows what these are.
             let of_client = |name: &String| {
                 server.origins.iter().any(|origin| origin.variables.client.contains_key(name))
@@ -117,49 +126,52 @@ impl OwnProgram<'_> {
             launch.variables.extend(names.filter(|name| !of_client(name)));
             launch.variables.extend(strings(server.entry.get("inherit_env")).map(str::to_owned));
         }
-        // Before version 1.0.10, Copilot CLI passes nothing but PATH.
-        if app == ClientApp::Copilot {
-            launch.variables.push(if cfg!(windows) { "USERPROFILE" } else { "HOME" }.to_owned());
-        }
         launch.variables.sort();
         launch.variables.dedup();
         launch
     }
 
-    /// Returns the change that replaces the servers of a client's file that are in servers.json now, and updates our
+    /// Returns the change that replaces the servers of a client's file that are in a config file now, and updates our
     /// entry. Writes nothing. `None` if there is nothing to do, unless `always`.
     ///
     /// # Errors
     ///
     /// Says why the file cannot be edited.
     pub(super) fn replace_in(&self, file: &ClientFile, always: bool) -> Result<Option<ClientWrite>, String> {
-        let is_replaced = |place: &Place| {
-            let is_updated =
-                || place.own.is_some() && self.profiles.updated.contains(&ClientScope::of(file.app, place));
-            !place.servers.is_empty() || (always && place.project.is_none()) || is_updated()
+        let is_replaced = |place: &&Place| {
+            let is_updated = self
+                .configs(place.project.is_some())
+                .any(|config| config.profiles.updated.contains(&file.app));
+            place.other_own.is_none()
+                && (!place.servers.is_empty()
+                    || (always && place.project.is_none())
+                    || place.own.is_some() && is_updated)
         };
-        let own_places = file.places.iter().filter(|place| place.other_own.is_none());
-        let places: Vec<&Place> = own_places.filter(|place| is_replaced(place)).collect();
+        let places: Vec<&Place> = file.places.iter().filter(is_replaced).collect();
         if places.is_empty() {
             return Ok(None);
         }
         // As the client writes them, for the record.
         let root = literal(&file.path, &file.text).map_err(|error| error.to_string())?;
         let is_update = places.iter().all(|place| place.own.is_some());
+        let config =
+            self.configs(places.iter().any(|place| place.project.is_some())).last().unwrap_or(self.user);
         let changes = places.into_iter().map(|place| self.replace_place(file, &root, place));
         let (mut edits, places, unpassed): (Vec<_>, Vec<_>, Vec<_>) = changes.collect();
         let mut own_names = places.iter().filter_map(|place| place.own.as_deref());
-        edits.extend(own_names.find_map(|own| allow_own_entry(file.app, &root, own)));
-        Ok(Some(ClientWrite {
+        edits.extend(own_names.find_map(|own| allow_own_entry(&file.app, &root, own)));
+        let after = edit_with_comments(&file.path, &file.text, &edits)?;
+        let write = ClientWrite {
             app: file.app,
             path: file.path.clone(),
             before: Some(file.text.clone()),
-            after: edit_with_comments(&file.path, &file.text, &edits)?,
+            after,
             is_update,
             unpassed: unpassed.concat(),
             places,
-            config: self.config.to_owned(),
-        }))
+            config: config.path.clone(),
+        };
+        Ok(Some(write).filter(|write| write.after != file.text))
     }
 
     /// Returns what becomes of one place, and the variables that the client cannot pass on.
@@ -169,16 +181,17 @@ impl OwnProgram<'_> {
         root: &Value,
         place: &Place,
     ) -> (ObjectEdit, ChangedPlace, Vec<String>) {
+        let in_project = place.project.is_some();
         let known = value_at(root, &place.keys).and_then(Value::as_object);
         let names = place.servers.iter().map(|server| server.name.clone());
         let removed: Vec<String> =
             names.filter(|name| known.is_some_and(|known| known.contains_key(name))).collect();
         let own = known.and_then(own_entry::name_among).unwrap_or(OWN_NAME).to_owned();
         let remove = removed.iter().filter(|name| **name != own).cloned().collect();
-        let scope = ClientScope::of(file.app, place);
-        let launch = self.launch(scope);
+        let is_shared = place.project.as_ref().is_some_and(|project| file.path.starts_with(project));
+        let launch = self.launch(file.app, in_project, is_shared);
         let fresh = file.app.entry(root, &launch);
-        let unpassed = launch.variables.into_iter().filter(|_| file.app == ClientApp::ClaudeDesktop);
+        let unpassed = launch.variables.into_iter().filter(|_| !file.app.passes_variables());
         let known_own = known.and_then(|known| known.get(&own)).filter(|entry| is_own_entry(entry));
         let entry = match known_own {
             Some(known) => own_entry::merged(known, &fresh),
@@ -189,18 +202,19 @@ impl OwnProgram<'_> {
             keys: place.keys.clone(),
             own: Some(own),
             entry,
-            servers: self.names_of(scope, &removed),
+            servers: self.names_of(file.app, in_project, &removed),
             removed,
             project: place.project.clone(),
         };
         (edit, change, unpassed.collect())
     }
 
-    /// Returns the names in servers.json of the servers that stand under these names in a client's file.
-    fn names_of(&self, scope: ClientScope, names: &[String]) -> BTreeSet<String> {
-        let is_one =
-            |origin: &Origin| ClientScope::of_origin(origin) == scope && names.contains(&origin.name);
-        let servers = self.servers.iter().filter(|server| server.origins.iter().any(is_one));
+    /// Returns the names in the config file of the servers that stand under these names in a client's file.
+    fn names_of(&self, app: ClientApp, in_project: bool, names: &[String]) -> BTreeSet<String> {
+        let config = self.project.filter(|_| in_project).unwrap_or(self.user);
+        let is_one = |origin: &&crate::merge::Origin| origin.app == app && names.contains(&origin.name);
+        let servers =
+            config.servers.iter().filter(|server| server.origins.iter().any(|origin| is_one(&origin)));
         servers.map(|server| server.name.clone()).collect()
     }
 
@@ -218,16 +232,18 @@ impl OwnProgram<'_> {
     }
 }
 
-/// Returns the path of this program, as PATH has it if it does: a package manager replaces what a link points to.
+/// Returns the path of this program, as PATH has it if it does: a package manager replaces what a link points to. Returns
+/// whether PATH has it.
 ///
 /// # Errors
 ///
 /// Fails if the system does not tell it.
-pub(super) fn own_command(env: &Env) -> anyhow::Result<String> {
+pub(super) fn own_command(env: &Env) -> anyhow::Result<(String, bool)> {
     let own = std::env::current_exe().context("the path of this program is not known")?;
     let name = if cfg!(windows) { "dynamic-mcp.exe" } else { "dynamic-mcp" };
     let dirs = std::env::split_paths(env.get("PATH").unwrap_or_default()).filter(|dir| dir.is_absolute());
     let is_own = |path: &PathBuf| path.canonicalize().is_ok_and(|path| Some(path) == own.canonicalize().ok());
     let in_path = dirs.map(|dir| dir.join(name)).find(is_own);
-    Ok(in_path.unwrap_or(own).to_string_lossy().into_owned())
+    let is_in_path = in_path.is_some();
+    Ok((in_path.unwrap_or(own).to_string_lossy().into_owned(), is_in_path))
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use toml_edit::{DocumentMut, Item};
 
-use crate::clients::known::has_nested_servers;
 use base::files::{MAX_CONFIG_BYTES, read_regular};
 use config::ConfigError;
 use config::load::{is_toml, parse_client_file};
@@ -69,7 +68,7 @@ pub fn literal(path: &Path, text: &str) -> Result<Value, ConfigError> {
 }
 
 /// Splits a text into its byte order mark, or nothing, and the rest.
-pub(super) fn split_mark(text: &str) -> (&str, &str) {
+pub(crate) fn split_mark(text: &str) -> (&str, &str) {
     text.split_at(if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 })
 }
 
@@ -96,6 +95,13 @@ pub fn servers_keys(path: &Path, root: &Value) -> Vec<String> {
         _ => &["mcpServers"],
     };
     keys.iter().map(|&key| key.to_owned()).collect()
+}
+
+/// Returns whether a file of OpenCode has the servers in `mcp.servers`, as its version 2 does.
+pub(crate) fn has_nested_servers(root: &Value) -> bool {
+    let Some(servers) = root.pointer("/mcp/servers").and_then(Value::as_object) else { return false };
+    // A server of version 1 may be named "servers".
+    !servers.contains_key("command") && !servers.contains_key("url") && servers.values().all(Value::is_object)
 }
 
 /// Returns the value under these keys. The key of an element of a list is its number.

@@ -51,6 +51,15 @@ impl ToolRuleSet {
         rules
     }
 
+    /// Writes the rules into an entry that has none.
+    pub(crate) fn write_to(&self, entry: &mut Map<String, Value>) {
+        let Value::Object(tools) = entry.entry("tools").or_insert_with(|| json!({})) else { return };
+        tools.extend(self.members());
+        if tools.is_empty() {
+            entry.shift_remove("tools");
+        }
+    }
+
     /// Reads the `tools` of an entry, or those of a server in a profile.
     pub(crate) fn read(tools: Option<&Value>) -> Self {
         let member = |name| {
@@ -137,11 +146,6 @@ impl ToolRuleSet {
         self.ask.iter().map(String::as_str)
     }
 
-    /// Denies what it asks for.
-    pub(crate) fn deny_asked(&mut self) {
-        self.deny.append(&mut self.ask);
-    }
-
     /// Says what they do.
     pub(crate) fn describe(&self) -> String {
         let part = |verb: &str, globs: &BTreeSet<String>| {
@@ -150,7 +154,8 @@ impl ToolRuleSet {
         };
         let allow = self.allow.as_ref().and_then(|allow| part("has only", allow));
         let parts = [allow, part("denies", &self.deny), part("asks before", &self.ask)];
-        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+        let described = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+        if described.is_empty() { "without rules".to_owned() } else { described }
     }
 }
 

@@ -1,0 +1,88 @@
+//! Codex 0.169. Its entries are translated while its file is read (`config::load`).
+
+use serde_json::Value;
+
+use super::client::{KnownClient, ClientDir, HostOs, TimeoutMeaning, ToolRules};
+use super::host_search::{HostSearch, file_members};
+use super::rule_file::RuleFile;
+use super::string_rules::{Fields, VariableForm};
+use crate::json::members;
+use crate::tool_rules::{ToolEffect, globs_after};
+use base::text;
+use config::env::Env;
+
+pub(super) static CLIENT: KnownClient = KnownClient {
+    user_files: &[(ClientDir::Named("CODEX_HOME", ".codex"), "config.toml")],
+    project_files: &[".codex/config.toml"],
+    puts_project_over_user: true,
+    servers: |_| &["mcp_servers"],
+    timeout: TimeoutMeaning::Ours,
+    // It starts no server without the variable of its token.
+    forms: &[VariableForm::Ours],
+    fields: Fields::All,
+    optional: Fields::Only(&[]),
+    passed_names: Some("env_vars"),
+    rules: ToolRules {
+        user_files: |_| Vec::new(),
+        project_files: &[],
+        read,
+        globs: |pattern, server| globs_after(&format!("mcp__{server}__"), pattern),
+        denies_first: false,
+        allow_lifts: true,
+        has_agents: false,
+    },
+    tool_search,
+    lists_tools_once: true,
+    ..KnownClient::new("codex", "Codex", &["codex"])
+};
+
+/// Reads the tools that go without a question although their server asks. The other rules are in its entry.
+fn read(file: &mut RuleFile, root: &Value) {
+    if root.get("approval_policy").is_some() {
+        file.policies.push("`approval_policy`".to_owned());
+    }
+    const MODE: &str = "default_tools_approval_mode";
+    // Of a server whose tools are named, the entry asks for the others by name.
+    let asks = |entry: &Value| entry[MODE] == "prompt" && entry.get("enabled_tools").is_none();
+    for (server, entry) in members(root.get("mcp_servers")).filter(|(_, entry)| asks(entry)) {
+        let tools = members(entry.get("tools"));
+        let modes = tools.filter_map(|(tool, settings)| Some((tool, settings["approval_mode"].as_str()?)));
+        for (tool, mode) in modes.filter(|(_, mode)| *mode != "prompt") {
+            file.add(MODE, "prompt", format!("mcp__{server}__*"), ToolEffect::Ask);
+            let key = format!("mcp_servers.{server}.tools.{tool}.approval_mode");
+            file.add(&key, mode, format!("mcp__{server}__{tool}"), ToolEffect::Allow);
+        }
+    }
+}
+
+/// It hides the tools of servers if its list of models says that the model can search for them. Nothing in its settings
+/// changes that. Without a `model` it takes one that can.
+fn tool_search(client: &KnownClient, env: &Env) -> HostSearch {
+    let Some(file) = client.user_files(env, HostOs::CURRENT).pop() else {
+        return HostSearch::Unknown("its directory is not known".to_owned());
+    };
+    let place = text::path(&file);
+    let Some(config) = file_members(&file) else {
+        return HostSearch::Unknown(format!("{place} cannot be read"));
+    };
+    let setting = |name: &str| config.get(name).and_then(Value::as_str);
+    if setting("profile").is_some() {
+        return HostSearch::Unknown("a profile may name another model".to_owned());
+    }
+    let Some(model) = setting("model") else {
+        return HostSearch::On(format!("{place} names no model"));
+    };
+    let dir = file.parent().unwrap_or(&file);
+    let catalog = dir.join(setting("model_catalog_json").unwrap_or("models_cache.json"));
+    let place = text::path(&catalog);
+    let known = file_members(&catalog);
+    let Some(models) = known.as_ref().and_then(|known| known.get("models")?.as_array()) else {
+        return HostSearch::Unknown(format!("{place} has no list of models"));
+    };
+    let entry = models.iter().find(|entry| entry["slug"] == model);
+    match entry.map(|entry| entry["supports_search_tool"] == true) {
+        Some(true) => HostSearch::On(format!("{model} can search by {place}")),
+        Some(false) => HostSearch::Off(format!("{model} cannot search by {place}")),
+        None => HostSearch::Off(format!("{place} has no model {model}")),
+    }
+}

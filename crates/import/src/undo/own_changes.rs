@@ -1,0 +1,139 @@
+//! What the config files have of the servers that come back to the clients, and the clients' entries have not: a secret that
+//! was changed since, a tool that was denied since, a server that was added. `--undo` names it, so that the user does not
+//! continue with old settings.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::undo_step::UndoStep;
+use crate::clients::apps::{ClientApp, short_path};
+use crate::files::change_record::ChangeRecord;
+use crate::files::records::ChangeRecords;
+use crate::json::into_members;
+use crate::merge::accounts::KeyringValues;
+use crate::merge::differences::FieldDifference;
+use crate::merge::discover::{FileTexts, discover_in};
+use crate::merge::{Merger, Origin, PlannedServer, is_same_command};
+use crate::plan::report::program;
+use crate::profiles::Profile;
+use crate::source::{read_text, servers_keys, understood, value_at};
+use crate::tool_rules::ToolRuleSet;
+use base::text::{self, joined, name};
+use config::env::Env;
+use instance::stores::secret_store;
+use terminal::VisibleText;
+
+/// Returns what the config files of these changes have beyond the clients' files, which will have these texts. `config`: the
+/// config file of records that do not name theirs.
+pub(super) async fn own_changes(
+    records: &ChangeRecords,
+    steps: &[(u32, ChangeRecord, UndoStep)],
+    texts: &FileTexts,
+    config: Option<PathBuf>,
+    env: &Env,
+) -> VisibleText {
+    let mut out = VisibleText::default();
+    let changes = || steps.iter().map(|(_, change, _)| change);
+    let apps: BTreeSet<ClientApp> = changes().filter_map(ChangeRecord::app).collect();
+    let configs: BTreeSet<PathBuf> =
+        changes().filter_map(|change| change.config.clone().or_else(|| config.clone())).collect();
+    let projects = changes().flat_map(|change| &change.places).filter_map(|place| place.project.as_deref());
+    let projects: BTreeSet<Option<&Path>> = projects.map(Some).chain([None]).collect();
+    let imported: BTreeSet<&String> = records.all().flat_map(|(_, record)| &record.servers).collect();
+    for config in &configs {
+        let file = short_path(config, env);
+        let (servers, profiles) = match config_content(config) {
+            Ok(content) => content,
+            Err(reason) => {
+                out.line(format_args!("Whether servers were added since is not known: {reason}"));
+                continue;
+            }
+        };
+        let entries = servers.values().filter_map(Value::as_object);
+        let keyring = KeyringValues::read(entries, secret_store(env).as_ref()).await;
+        let mut merger = Merger::new(Some(&keyring.resolved(&servers)), KeyringValues::default());
+        let mut changed = BTreeSet::new();
+        for project in &projects {
+            let discovery = discover_in(texts, ClientApp::all(), *project, env);
+            for (client, place) in discovery.places() {
+                for found in &place.servers {
+                    let origin = Origin::new(client.app, found);
+                    let own_name = format!("{}-{}", found.name, client.app.id);
+                    match merger.attach(origin, &own_name) {
+                        Err(origin)
+                            if apps.contains(&origin.app)
+                                && (imported.contains(&found.name) || imported.contains(&own_name)) =>
+                        {
+                            let line = format!("{} is not in {file} any more", name(&found.name));
+                            changed.insert(line);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        for server in &merger.servers {
+            let origins = server.origins.iter().filter(|origin| apps.contains(&origin.app));
+            let differences = origins.flat_map(|origin| differences(server, origin, &profiles, &file));
+            let fields = FieldDifference::since_import(server, &apps);
+            let all = differences.chain(fields.iter().map(|difference| difference.describe_beside(&file)));
+            changed.extend(all.map(|line| format!("{}: {line}", name(&server.name))));
+        }
+        if !changed.is_empty() {
+            out.line(format_args!("{file} has changes that the clients do not get:"));
+            changed.iter().for_each(|line| out.line(format_args!("  {line}")));
+        }
+        let is_added =
+            |server: &&PlannedServer| server.origins.is_empty() && !imported.contains(&server.name);
+        let added = joined(merger.servers.iter().filter(is_added).map(|server| name(&server.name)));
+        if !added.is_empty() && !apps.is_empty() {
+            out.line(format_args!("Only in {file}, where they stay, and in no client: {added}."));
+        }
+    }
+    out
+}
+
+/// Returns the servers and the profiles of a config file. One that does not exist has none.
+///
+/// # Errors
+///
+/// Says why the file cannot be read.
+fn config_content(config: &Path) -> Result<(Map<String, Value>, Map<String, Value>), String> {
+    let text = read_text(config).map_err(|error| error.to_string())?.unwrap_or_default();
+    let root = understood(config, &text).map_err(|error| error.to_string())?;
+    match value_at(&root, &servers_keys(config, &root)) {
+        Some(servers) if !servers.is_object() => {
+            Err(format!("{} has no servers that can be read", text::path(config)))
+        }
+        servers => Ok((into_members(servers.cloned()), into_members(root.get("profiles").cloned()))),
+    }
+}
+
+/// Returns what a server of the config file has beyond the compared fields of a client's entry.
+fn differences(
+    server: &PlannedServer,
+    origin: &Origin,
+    profiles: &Map<String, Value>,
+    file: &str,
+) -> Vec<String> {
+    let client = origin.app.label;
+    let mut found = Vec::new();
+    if !is_same_command(&server.entry, &origin.entry) {
+        let [ours, theirs] = [&server.entry, &origin.entry].map(program);
+        found.push(format!("{file} runs {ours}, and {client} {theirs}"));
+    }
+    if server.entry.get("enabled") == Some(&Value::Bool(false)) && origin.is_on {
+        found.push(format!("it is disabled in {file}, and on in {client}"));
+    }
+    let profile = profiles.get(origin.app.id).and_then(Profile::read);
+    if profile.is_some_and(|profile| !profile.chooses(&server.name)) && origin.is_on {
+        found.push(format!("the profile of {client} in {file} leaves it out, and {client} has it"));
+    }
+    let [ours, theirs] = [&server.entry, &origin.entry].map(|entry| ToolRuleSet::read(entry.get("tools")));
+    if origin.is_on && !ours.is_within(&theirs) {
+        found.push(format!("{file} {}, and {client} does not", ours.describe()));
+    }
+    found
+}
