@@ -53,7 +53,7 @@ use files::write::absolute;
 use instance::InstanceOptions;
 use instance::signals::interrupted;
 use instance::stores::secret_store;
-use merge::discover::{Discovery, FoundServer, Place, discover};
+use merge::discover::{Discovery, FileTexts, FoundServer, Place, discover_in};
 use mode::ImportMode;
 use plan::Plan;
 use terminal::outcome::{
@@ -142,7 +142,8 @@ async fn import_into(target: PathBuf, mut mode: ImportMode<'_>) -> anyhow::Resul
         mode.stored_secrets = Some(known_secrets(&target, args.dry_run, env).await?);
     }
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
-    let mut discovery = discover(apps.iter().copied(), project.as_deref(), env);
+    let (apps_read, texts) = (apps.iter().copied(), FileTexts::new());
+    let mut discovery = discover_in(&texts, apps_read, project.as_deref(), args.write_client, env);
     discovery.read_others(apps, env);
     own_entry::set_other_configs_apart(&mut discovery, &target, env);
     for (app, error) in &discovery.errors {

@@ -7,6 +7,7 @@
 //! files first and then the clients' files, each after its record. `keyring` moves secrets with `--secrets`, and
 //! `after_import` says what to do next.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::clients::apps::{ClientApp, OWN_NAME, short_path};
@@ -82,7 +83,26 @@ impl<'a> Plan<'a> {
         let (discovery, mode) = (self.discovery, self.mode);
         let [user, rest @ ..] = &self.configs[..] else { return Ok(()) };
         let (command, is_in_path) = own_command(mode.env)?;
-        let program = OwnProgram { command, is_in_path, user, project: rest.first(), env: mode.env };
+        let lists_tools = BTreeSet::new();
+        let mut program =
+            OwnProgram { command, is_in_path, user, project: rest.first(), lists_tools, env: mode.env };
+        // Only of clients whose entry is written.
+        let is_written = |app: ClientApp| {
+            discovery.places().any(|(file, place)| file.app == app && !place.servers.is_empty())
+        };
+        let renamed = discovery.renamed.iter().filter(|(app, _)| is_written(*app));
+        let own = |app: ClientApp| {
+            let mut own = discovery.places().filter(|(file, _)| file.app == app);
+            own.find_map(|(_, place)| place.own.as_ref()).map_or(OWN_NAME, |own| &own.name)
+        };
+        let renamed =
+            renamed.map(|(app, file)| (file.path.clone(), program.rename_rules_in(*app, file, own(*app))));
+        let renamed: Vec<_> = renamed.collect();
+        for (app, file) in &discovery.renamed {
+            if renamed.iter().any(|(path, write)| *path == file.path && matches!(write, Ok(Some(_)))) {
+                program.lists_tools.extend([(*app, file.is_project), (*app, true)]);
+            }
+        }
         let files = discovery.files.iter().map(|file| (file, mode.is_named()));
         let made = files.map(|(file, always)| (file.path.clone(), program.replace_in(file, always)));
         let has_file = |app: ClientApp| {
@@ -92,7 +112,7 @@ impl<'a> Plan<'a> {
         let without_file = mode.apps.iter().filter(|app| mode.is_named() && !has_file(**app));
         let new_files = without_file.filter_map(|app| Some((*app, app.new_file(mode.env, HostOs::CURRENT)?)));
         let new = new_files.map(|(app, path)| (path.clone(), program.new_file(app, path)));
-        for (path, write) in made.chain(new).collect::<Vec<_>>() {
+        for (path, write) in made.chain(new).collect::<Vec<_>>().into_iter().chain(renamed) {
             match write {
                 Ok(Some(write)) if write::is_read_only(&path) => {
                     self.is_complete = false;

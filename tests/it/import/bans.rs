@@ -80,13 +80,15 @@ fn claude_codes_permissions_arrive_from_all_its_settings() {
                 "ask": ["mcp__github__merge_pull_request"],
                 "deny": ["Read(.env)", "mcp__github__delete_repository", "mcp__gone__x"],
                 "defaultMode": "acceptEdits"
-            }}),
+            }, "env": {"ENABLE_TOOL_SEARCH": "false"}}),
         ),
         ("app/.mcp.json", json!({"mcpServers": {"shop": program("shop"), "old": program("old")}})),
         ("app/.claude/settings.json", json!({"disabledMcpjsonServers": ["old"]})),
         ("app/.claude/settings.local.json", json!({"permissions": {"ask": ["mcp__shop__pay*"]}})),
     ]);
-    home.imported(&["--yes", "--write-client", "--project=app"]);
+    let printed = home.imported(&["--yes", "--write-client", "--project=app"]);
+    let line = "Claude Code: 1 permission for tools of these servers will count no more, so it will ask; to let it search and read without a question, allow the tools get_dynamic_tools, search_dynamic_tools";
+    assert!(printed.contains(line), "{printed}");
     let servers = home.servers();
     let expected = json!({"deny": ["delete_repository"], "ask": ["merge_pull_request"]});
     assert_eq!(servers["github"]["tools"], expected, "a permission without a question bans no other tool");
@@ -102,18 +104,81 @@ fn claude_codes_permissions_arrive_from_all_its_settings() {
     assert_eq!((args("app/.mcp.json"), args(".claude.json")), (4, 2));
 }
 
+/// Claude Code, whose model searches for tools, gets the tools themselves, and its rules the names of these.
+#[test]
+fn the_permissions_of_claude_code_go_on_to_hold_for_the_same_tools() {
+    let settings = r#"{
+  "permissions": {
+    "allow": ["Bash(npm test)", "mcp__my_db__read_rows",
+      "mcp__github"],
+    "deny": ["mcp__github__delete_repository", "mcp__gone__x"],
+    "ask": ["mcp__github__merge_*"]
+  },
+  "disabledMcpjsonServers": ["old"]
+}
+"#;
+    let home = Home::of(&[
+        (".claude.json", json!({"mcpServers": {"github": program("github"), "my.db": program("db")}})),
+        ("app/.mcp.json", json!({"mcpServers": {"shop": program("shop"), "old": program("old")}})),
+        (
+            "app/.claude/settings.local.json",
+            json!({"permissions": {"deny": ["mcp__github__push", "mcp__shop__pay"]}}),
+        ),
+    ]);
+    home.write(".claude/settings.json", settings);
+    let before = home.client_files();
+    let printed = home.imported(&["--yes", "--write-client", "--project=app"]);
+    assert!(printed.contains("~/.claude/settings.json: 4 rules for the tools of `dyn`"), "{printed}");
+    let expected = settings
+        .replace("mcp__my_db__read_rows", "mcp__dyn__my_db__read_rows")
+        .replace("\"mcp__github\"", "\"mcp__dyn__github__*\"")
+        .replace("mcp__github__", "mcp__dyn__github__");
+    assert_eq!(home.text(".claude/settings.json"), expected);
+    let project = home.json("app/.claude/settings.local.json");
+    assert_eq!(project["permissions"]["deny"], json!(["mcp__dyn__github__push", "mcp__dyn__shop__pay"]));
+    assert_eq!(home.servers()["github"].get("tools"), None);
+    for file in [".claude.json", "app/.mcp.json"] {
+        let args = home.json(file)["mcpServers"]["dyn"]["args"].clone();
+        assert!(args.as_array().unwrap().ends_with(&[json!("--surface"), json!("flat")]), "{file}: {args}");
+    }
+    // Also those of a server that comes later.
+    let mut file = home.json(".claude.json");
+    file["mcpServers"]["wiki"] = program("wiki");
+    home.write(".claude.json", &file.to_string());
+    home.write(".claude/settings.json", &expected.replace("mcp__gone__x", "mcp__wiki__x"));
+    home.imported(&["--yes", "--write-client"]);
+    assert!(
+        home.text(".claude/settings.json").contains("\"mcp__dyn__wiki__x\""),
+        "{}",
+        home.text(".claude/settings.json")
+    );
+    // A rule that the user has added since stays when the others get their old names.
+    let more =
+        home.text(".claude/settings.json").replace("\"Bash(npm test)\"", "\"Bash(npm test)\", \"Read(x)\"");
+    home.write(".claude/settings.json", &more);
+    let (code, shown) = home.undone();
+    assert_eq!(code, Some(0), "{shown}");
+    let back = settings.replace("\"Bash(npm test)\"", "\"Bash(npm test)\", \"Read(x)\"");
+    assert_eq!(home.text(".claude/settings.json"), back.replace("mcp__gone__x", "mcp__wiki__x"));
+    let after = home.client_files();
+    let project = |files: &[(String, Vec<u8>)]| {
+        files.iter().filter(|(name, _)| name.starts_with("app")).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(project(&after), project(&before), "{shown}");
+}
+
 #[test]
 fn a_project_with_rules_for_the_users_servers_keeps_its_own() {
     let home = Home::of(&[
-        (".claude.json", json!({"mcpServers": {"db": program("db")}})),
-        ("app/.mcp.json", json!({"mcpServers": {"shop": program("shop")}})),
-        ("app/.claude/settings.json", json!({"permissions": {"deny": ["mcp__db__drop"]}})),
+        (".cursor/mcp.json", json!({"mcpServers": {"db": program("db")}})),
+        ("app/.cursor/mcp.json", json!({"mcpServers": {"shop": program("shop")}})),
+        ("app/.cursor/cli.json", json!({"permissions": {"deny": ["Mcp(db:drop)"]}})),
     ]);
-    let before = home.text("app/.mcp.json");
+    let before = home.text("app/.cursor/mcp.json");
     let printed = home.imported(&["--yes", "--write-client", "--project=app"]);
-    let line = "shop stays there: `permissions.deny`: mcp__db__drop: the project has a rule for db, which is your own server";
+    let line = "shop stays there: `permissions.deny`: Mcp(db:drop): the project has a rule for db, which is your own server";
     assert!(printed.contains(line), "{printed}");
-    assert_eq!(home.text("app/.mcp.json"), before);
+    assert_eq!(home.text("app/.cursor/mcp.json"), before);
     assert!(!home.file(PROJECT).exists());
 }
 
@@ -184,7 +249,7 @@ fn a_ban_is_kept_for_a_server_that_servers_json_has() {
 fn a_rule_that_came_after_an_import_makes_a_server_of_its_own() {
     let settings = |tools: &[&str]| {
         let denied: Vec<_> = tools.iter().map(|tool| format!("mcp__github__{tool}")).collect();
-        json!({"permissions": {"deny": denied}}).to_string()
+        json!({"permissions": {"deny": denied}, "env": {"ENABLE_TOOL_SEARCH": "false"}}).to_string()
     };
     let home = Home::of(&[(".claude.json", json!({"mcpServers": {"github": program("github")}}))]);
     home.write(".claude/settings.json", &settings(&["delete"]));

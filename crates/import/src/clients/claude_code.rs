@@ -50,6 +50,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
                 pattern => globs_after(&format!("mcp__{name}__"), pattern),
             }
         },
+        renamed: Some(renamed),
         denies_first: true,
         allow_lifts: false,
         has_agents: false,
@@ -96,6 +97,13 @@ fn read(file: &mut RuleFile, root: &Value) {
         let allowed: Vec<String> = allowed;
         file.turn_off("allowedMcpServers", &allowed.join(", "), TurnedOff::AllBut(allowed.clone()));
     }
+}
+
+/// In a rule that allows, a wildcard may stand behind the name of the server.
+fn renamed(rule: &str, server: &str, own: &str, group: &str) -> Option<String> {
+    let rest = rule.strip_prefix(&format!("mcp__{}", in_tool_name(server)))?;
+    let tool = if rest.is_empty() { "*" } else { rest.strip_prefix("__")? };
+    Some(format!("mcp__{}__{}__{tool}", in_tool_name(own), in_tool_name(group)))
 }
 
 /// It hides the tools of servers, but lists their names. A value in `env` of its settings counts more than the environment.

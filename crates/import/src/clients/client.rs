@@ -96,6 +96,10 @@ pub(crate) struct ToolRules {
     /// Returns the globs over the tools of a server that a pattern names: the pattern, and the server as it stands in the
     /// client's file.
     pub(crate) globs: fn(&str, &str) -> Vec<String>,
+    /// Returns a rule for tools of a server as a rule for the same tools of ours, if the client lists them one by one: the
+    /// rule, the server as it stands in the client's file, and the names of our entry and of the server's group. `None`: it
+    /// is about others.
+    pub(crate) renamed: Option<fn(&str, &str, &str, &str) -> Option<String>>,
     /// Whether a denial of any file counts before a question of any other one.
     pub(crate) denies_first: bool,
     /// Whether a rule that allows a tool lifts the rules before it. Elsewhere it only means that no question is asked.
@@ -242,6 +246,7 @@ impl KnownClient {
                 project_files: &[],
                 read: |_, _| {},
                 globs: |_, _| Vec::new(),
+                renamed: None,
                 denies_first: false,
                 allow_lifts: false,
                 has_agents: false,

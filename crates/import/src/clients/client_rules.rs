@@ -112,8 +112,13 @@ mod tests {
     use serde_json::{Value, json};
 
     fn read(app: &str, root: &Value) -> (ClientApp, RuleFile) {
-        let mut file =
-            RuleFile { path: "/f".into(), is_project: false, rules: Vec::new(), policies: Vec::new() };
+        let mut file = RuleFile {
+            path: "/f".into(),
+            is_project: false,
+            renamed_text: None,
+            rules: Vec::new(),
+            policies: Vec::new(),
+        };
         let app = ClientApp::find(app).unwrap();
         (app.rules.read)(&mut file, root);
         (app, file)

@@ -27,6 +27,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
         project_files: &[],
         read,
         globs: |pattern, server| globs_after(&format!("mcp__{server}__"), pattern),
+        renamed: None,
         denies_first: false,
         allow_lifts: true,
         has_agents: false,

@@ -27,6 +27,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
             let parts = pattern.split_once(':').filter(|(of, _)| has_pattern(of, server));
             parts.map_or_else(Vec::new, |(_, tools)| globs_after("", tools))
         },
+        renamed: None,
         denies_first: true,
         allow_lifts: false,
         has_agents: false,

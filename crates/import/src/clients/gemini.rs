@@ -61,6 +61,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
         project_files: &[],
         read,
         globs,
+        renamed: None,
         denies_first: false,
         allow_lifts: false,
         has_agents: false,

@@ -38,6 +38,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
         project_files: &[],
         read,
         globs: |pattern, server| globs_after(&format!("{}_", in_tool_name(server)), pattern),
+        renamed: None,
         denies_first: false,
         allow_lifts: true,
         has_agents: true,

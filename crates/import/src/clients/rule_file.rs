@@ -45,6 +45,8 @@ pub(crate) struct RuleFile {
     pub path: PathBuf,
     /// Whether it belongs to a project.
     pub is_project: bool,
+    /// Its text, if its rules will be about our tools.
+    pub renamed_text: Option<String>,
     /// Its rules.
     pub rules: Vec<ClientRule>,
     /// What else it decides for all tools, such as "`approval_policy`".

@@ -50,6 +50,9 @@ pub(crate) struct ChangeRecord {
     /// Our entries that were removed although the user had written variables into them. `before` has them.
     #[serde(default)]
     pub(crate) own_variables: Vec<OwnVariables>,
+    /// Rules for tools that got the names of ours, each with its old name.
+    #[serde(default)]
+    pub(crate) renamed: Vec<(String, String)>,
     /// The directories that were made for the file, the innermost first.
     #[serde(default)]
     pub(crate) made_dirs: Vec<PathBuf>,

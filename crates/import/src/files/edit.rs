@@ -187,6 +187,19 @@ fn change(property: &CstObjectProp, value: &Value) {
 fn change_list(array: &CstArray, wanted: &[Value]) -> bool {
     let elements: Vec<_> =
         array.elements().into_iter().map(|element| (value_of(&element), element)).collect();
+    // Where as many strings stand, each is changed where it stands.
+    let pairs =
+        elements.iter().zip(wanted).map(|((_, element), wanted)| (element.as_string_lit(), wanted.as_str()));
+    let pairs: Option<Vec<_>> = pairs.map(|(element, wanted)| Some((element?, wanted?))).collect();
+    if let Some(pairs) = pairs.filter(|_| elements.len() == wanted.len()) {
+        for (element, wanted) in pairs
+            .into_iter()
+            .filter(|(element, wanted)| element.decoded_value().ok().as_deref() != Some(*wanted))
+        {
+            element.set_raw_value(Value::from(wanted).to_string());
+        }
+        return true;
+    }
     let is_wanted = |value: &Option<Value>| value.as_ref().is_some_and(|value| wanted.contains(value));
     let staying: Vec<_> = elements.iter().filter(|(value, _)| is_wanted(value)).collect();
     let stays = |(at, value): (usize, &Value)| staying[at].0.as_ref() == Some(value);

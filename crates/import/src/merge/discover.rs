@@ -8,10 +8,12 @@ use serde_json::{Map, Value};
 use crate::clients::apps::{ClientApp, is_own_entry};
 use crate::clients::client::HostOs;
 use crate::clients::client_rules::{globs, is_policy, rules_for};
+use crate::clients::host_search::HostSearch;
 use crate::clients::rule_file::{ClientRule, RuleFile, TurnedOff};
 use crate::clients::shape;
 use crate::clients::translate::{TranslatedEntry, translate};
 use crate::clients::variables::EntryContext;
+use crate::files::write::is_read_only;
 use crate::json::members;
 use crate::source::{check_in_project, literal, read_text, understood, value_at};
 use crate::tool_rules::{ToolEffect, ToolRuleSet};
@@ -83,6 +85,10 @@ pub(crate) struct Discovery {
     pub(crate) policies: Vec<(ClientApp, Vec<String>)>,
     /// How many rules of clients let tools of their servers go without a question.
     pub(crate) allowing: Vec<(ClientApp, usize)>,
+    /// Files of clients whose rules for tools get the names of our tools.
+    pub(crate) renamed: Vec<(ClientApp, RuleFile)>,
+    /// Whether rules are renamed where the client lists our tools one by one. Elsewhere they become rules of servers.json.
+    renames_rules: bool,
     texts: FileTexts,
 }
 
@@ -93,20 +99,22 @@ pub(crate) fn discover(
     project: Option<&Path>,
     env: &Env,
 ) -> Discovery {
-    discover_in(&FileTexts::new(), apps, project, env)
+    discover_in(&FileTexts::new(), apps, project, false, env)
 }
 
 /// The texts of files that count in place of those on disk; `None`: there is no such file.
 pub(crate) type FileTexts = BTreeMap<PathBuf, Option<String>>;
 
-/// Reads files as [`discover`] does, if these have these texts.
+/// Reads files as [`discover`] does, if these have these texts. `renames_rules`: the clients' files are written, so that
+/// rules can be renamed.
 pub(crate) fn discover_in(
     texts: &FileTexts,
     apps: impl IntoIterator<Item = ClientApp>,
     project: Option<&Path>,
+    renames_rules: bool,
     env: &Env,
 ) -> Discovery {
-    let mut discovery = Discovery { texts: texts.clone(), ..Discovery::default() };
+    let mut discovery = Discovery { texts: texts.clone(), renames_rules, ..Discovery::default() };
     apps.into_iter().for_each(|app| discovery.read_client(app, project, env));
     discovery
 }
@@ -144,7 +152,7 @@ impl Discovery {
             members(servers).map(|(name, entry)| (name.clone(), entry.clone())).collect::<Vec<_>>()
         };
         let user_servers: Map<String, Value> = files.iter().flat_map(user_servers).collect();
-        let found = Finder { app, project, env, rules: &rules, user_servers: &user_servers };
+        let found = ServerFinder { app, project, env, rules: &rules, user_servers: &user_servers };
         let overridden = files.iter().filter(|(_, is_project)| *is_project && app.puts_project_over_user);
         let overridden =
             overridden.flat_map(|(file, _)| members(value_at(&file.root, &app.servers_path(&file.root))));
@@ -170,10 +178,13 @@ impl Discovery {
             let is_about = |(name, _): (&String, &Value)| !globs(&app, rule, name).is_empty();
             rule.effect == ToolEffect::Allow && !is_policy(&app, rule) && names().any(is_about)
         };
-        let allowing = rules.iter().flat_map(|file| &file.rules).filter(allows).count();
+        let unnamed = rules.iter().flat_map(|file| file.rules.iter().filter(|rule| !is_renamed(file, rule)));
+        let allowing = unnamed.filter(allows).count();
         if allowing > 0 && !app.rules.allow_lifts {
             self.allowing.push((app, allowing));
         }
+        let renamed = rules.into_iter().filter(|file| file.renamed_text.is_some());
+        self.renamed.extend(renamed.map(|file| (app, file)));
     }
 
     /// Reads the text and the content of a file. `None`: there is no file, or an error was noted.
@@ -200,25 +211,28 @@ impl Discovery {
         env: &Env,
     ) -> Vec<RuleFile> {
         let mut all = Vec::new();
-        let mut add = |path: &Path, is_project: bool, root: &Value| {
-            let mut file =
-                RuleFile { path: path.to_owned(), is_project, rules: Vec::new(), policies: Vec::new() };
+        let mut add = |path: &Path, is_project: bool, root: &Value, renamed_text: Option<String>| {
+            let (rules, policies) = (Vec::new(), Vec::new());
+            let mut file = RuleFile { path: path.to_owned(), is_project, renamed_text, rules, policies };
             (app.rules.read)(&mut file, root);
             all.push(file);
         };
         for (file, is_project) in files {
-            add(&file.path, *is_project, &literal(&file.path, &file.text).unwrap_or_default());
+            add(&file.path, *is_project, &literal(&file.path, &file.text).unwrap_or_default(), None);
             // Its part for a project has settings of the project.
             let parts = (app.projects)(&file.root).into_iter().filter(|(_, dir)| Some(&**dir) == project);
             let part = |keys: Vec<String>| value_at(&file.root, keys.split_last()?.1);
-            parts.filter_map(|(keys, _)| part(keys)).for_each(|part| add(&file.path, true, part));
+            parts.filter_map(|(keys, _)| part(keys)).for_each(|part| add(&file.path, true, part, None));
         }
+        let lists_tools = || matches!((app.tool_search)(&app, env), HostSearch::On(_));
+        let is_renamed = self.renames_rules && app.rules.renamed.is_some() && lists_tools();
         let users = (app.rules.user_files)(env).into_iter().map(|path| (path, None));
         let of_project =
             app.rules.project_files.iter().filter_map(|name| Some((project?.join(name), project)));
         for (path, project) in users.chain(of_project) {
-            if let Some((_, root)) = self.read_file(app, &path, project) {
-                add(&path, project.is_some(), &root);
+            if let Some((text, root)) = self.read_file(app, &path, project) {
+                let is_writable = is_renamed && !is_read_only(&path) && !path.starts_with("/etc");
+                add(&path, project.is_some(), &root, is_writable.then_some(text));
             }
         }
         let mut policies: Vec<String> = all.iter().flat_map(|file| file.policies.clone()).collect();
@@ -233,7 +247,7 @@ impl Discovery {
 }
 
 /// Finds the servers of one client.
-struct Finder<'a> {
+struct ServerFinder<'a> {
     app: ClientApp,
     project: Option<&'a Path>,
     env: &'a Env,
@@ -242,7 +256,7 @@ struct Finder<'a> {
     user_servers: &'a Map<String, Value>,
 }
 
-impl Finder<'_> {
+impl ServerFinder<'_> {
     /// Finds the servers in one place of a file.
     fn place(&self, file: &ClientFile, keys: Vec<String>, project: Option<&Path>) -> Place {
         let mut place = Place { keys, project: project.map(Path::to_owned), ..Place::default() };
@@ -300,6 +314,9 @@ impl Finder<'_> {
         let asks = (self.app.shows_questions)(&file.root);
         let rules_in = |project| rules_for(&self.app, name, project, &self.rules_in(project), asks);
         let rules = rules_in(project.is_some())?;
+        if let Some(rule) = self.rule_without_a_name(name, project.is_some()) {
+            return Err(format!("{}: it names servers by a pattern", rule.written));
+        }
         if let (Some(_), Ok(users)) = (project, rules_in(false)) {
             let is_lifted = users.is_off && !rules.is_off || !users.tools.is_within(&rules.tools);
             if is_lifted {
@@ -317,14 +334,31 @@ impl Finder<'_> {
 
     /// The rules that count for the user's servers, or for those of the project.
     fn rules_in(&self, project: bool) -> Vec<&ClientRule> {
-        let files = self.rules.iter().filter(|file| project || !file.is_project);
-        files.flat_map(|file| &file.rules).collect()
+        self.files(project)
+            .flat_map(|file| file.rules.iter().filter(|rule| !is_renamed(file, rule)))
+            .collect()
+    }
+
+    /// The files with rules that count for the user's servers, or for those of the project.
+    fn files(&self, project: bool) -> impl Iterator<Item = &RuleFile> {
+        self.rules.iter().filter(move |file| project || !file.is_project)
+    }
+
+    /// Returns a rule that refuses tools of a server and should be renamed, but is about several servers.
+    fn rule_without_a_name(&self, server: &str, project: bool) -> Option<&ClientRule> {
+        let rename = self.app.rules.renamed?;
+        let rules =
+            self.files(project).flat_map(|file| file.rules.iter().filter(|rule| is_renamed(file, rule)));
+        let refuses = |rule: &&ClientRule| rule.effect != ToolEffect::Allow && !is_policy(&self.app, rule);
+        let mut about = rules.filter(refuses).filter(|rule| !globs(&self.app, rule, server).is_empty());
+        about.find(|rule| rename(&rule.pattern, server, "", "").is_none())
     }
 
     /// Returns why the servers of a project cannot leave its file: the project says something about servers of the user's,
     /// or these need what only the user's file has.
     fn reaches_beyond(&self, place: &Place) -> Option<String> {
-        let of_project = self.rules.iter().filter(|file| file.is_project).flat_map(|file| &file.rules);
+        let of_project = self.rules.iter().filter(|file| file.is_project);
+        let of_project = of_project.flat_map(|file| file.rules.iter().filter(|rule| !is_renamed(file, rule)));
         let is_in_place = |name: &String| place.servers.iter().any(|server| server.name == *name);
         let names =
             || self.user_servers.iter().filter(|(name, entry)| !is_own_entry(entry) && !is_in_place(name));
@@ -350,4 +384,9 @@ impl Finder<'_> {
         let (name, _) = self.user_servers.iter().find(needs_input).filter(|_| self.project.is_some())?;
         Some(format!("{name} of your own file has an input, which the project's file does not know"))
     }
+}
+
+/// Returns whether a rule stays in its file, under the names of our tools.
+fn is_renamed(file: &RuleFile, rule: &ClientRule) -> bool {
+    file.renamed_text.is_some() && rule.turns_off == TurnedOff::No
 }

@@ -10,15 +10,18 @@ use super::config_file::ConfigChange;
 use crate::clients::apps::{ClientApp, OWN_NAME, is_own_entry};
 use crate::clients::client::OwnLaunch;
 use crate::clients::host_search::HostSearch;
+use crate::clients::rule_file::{RuleFile, TurnedOff};
 use crate::clients::variables::names_in;
 use crate::files::allowed::allow_own_entry;
 use crate::files::change_record::{ChangeRecord, ChangedPlace};
 use crate::files::comments::{comments, missing_comments};
 use crate::files::edit::{ObjectEdit, edit_with_comments};
+use crate::files::rule_lists::rename_rules;
 use crate::files::write::{missing_dirs, mode};
 use crate::json::strings;
 use crate::merge::discover::{ClientFile, Place};
 use crate::merge::own_entry;
+use crate::merge::{Origin, PlannedServer};
 use crate::source::{literal, value_at};
 use config::env::Env;
 use terminal::counted;
@@ -40,6 +43,8 @@ pub(super) struct ClientWrite {
     pub(crate) unpassed: Vec<String>,
     /// The places that change.
     pub(super) places: Vec<ChangedPlace>,
+    /// Rules for tools that get the names of ours, each with its old name.
+    renamed: Vec<(String, String)>,
     /// The config file of the servers that it had.
     config: PathBuf,
 }
@@ -56,6 +61,7 @@ impl ClientWrite {
             comments: missing_comments(comments(before.unwrap_or_default()), comments(&self.after)),
             made_dirs: missing_dirs(&self.path),
             mode: mode(&self.path),
+            renamed: self.renamed.clone(),
             ..ChangeRecord::new(self.app, &self.path, before, &self.after)
         }
     }
@@ -63,6 +69,9 @@ impl ClientWrite {
     /// Says what is done to the file, for a list.
     pub(super) fn describe(&self) -> String {
         match self.places.iter().map(|place| place.removed.len()).sum() {
+            0 if !self.renamed.is_empty() => {
+                format!("{} for the tools of `{OWN_NAME}`", counted(self.renamed.len(), "rule"))
+            }
             0 if self.is_update => format!("`{OWN_NAME}` changes"),
             0 => format!("`{OWN_NAME}` is added"),
             count => format!("`{OWN_NAME}` in place of {}", counted(count, "server")),
@@ -80,6 +89,8 @@ pub(super) struct OwnProgram<'a> {
     pub user: &'a ConfigChange,
     /// The config file with the servers of the project.
     pub project: Option<&'a ConfigChange>,
+    /// The clients that list our tools one by one, in the project or elsewhere, because their rules are about these.
+    pub lists_tools: BTreeSet<(ClientApp, bool)>,
     /// The environment.
     pub env: &'a Env,
 }
@@ -113,6 +124,9 @@ impl OwnProgram<'_> {
             let flat = ["--surface", "flat", "--first-list-wait", "10s"];
             launch.args.extend(flat.map(str::to_owned));
         }
+        if self.lists_tools.contains(&(app, in_project)) {
+            launch.args.extend(["--surface", "flat"].map(str::to_owned));
+        }
         let sees = |server: &str| self.configs(in_project).all(|config| config.profiles.sees(app, server));
         let servers = self.configs(in_project).flat_map(|config| &config.servers);
         for server in servers.filter(|server| sees(&server.name)) {
@@ -129,6 +143,52 @@ impl OwnProgram<'_> {
         launch.variables.sort();
         launch.variables.dedup();
         launch
+    }
+
+    /// Returns the change that gives the rules of a client's settings the names of our tools. `own`: the name of our entry.
+    /// `None` if it has no rules for our servers.
+    ///
+    /// # Errors
+    ///
+    /// Says why the file cannot be edited.
+    pub(super) fn rename_rules_in(
+        &self,
+        app: ClientApp,
+        file: &RuleFile,
+        own: &str,
+    ) -> Result<Option<ClientWrite>, String> {
+        let (Some(rename), Some(text)) = (app.rules.renamed, &file.renamed_text) else { return Ok(None) };
+        let servers = || self.configs(file.is_project).flat_map(|config| &config.servers);
+        let names = |server: &PlannedServer| {
+            let origins = server.origins.iter().filter(|origin| origin.app == app);
+            let mut names: Vec<String> = origins.map(|origin| origin.name.clone()).collect();
+            if server.is_known && names.is_empty() {
+                names.push(server.name_in(app).to_owned());
+            }
+            names
+        };
+        let new_name = |rule: &str| {
+            let mut new =
+                servers().flat_map(|server| names(server).into_iter().map(move |name| (name, &server.name)));
+            new.find_map(|(name, group)| rename(rule, &name, own, group))
+        };
+        let rules = file.rules.iter().filter(|rule| rule.turns_off == TurnedOff::No);
+        let renamed = rules.filter_map(|rule| Some((rule.pattern.clone(), new_name(&rule.pattern)?)));
+        let renamed: Vec<_> = renamed.collect();
+        if renamed.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(ClientWrite {
+            app,
+            path: file.path.clone(),
+            before: Some(text.clone()),
+            after: rename_rules(&file.path, text, new_name)?,
+            is_update: true,
+            unpassed: Vec::new(),
+            places: Vec::new(),
+            renamed,
+            config: self.user.path.clone(),
+        }))
     }
 
     /// Returns the change that replaces the servers of a client's file that are in a config file now, and updates our
@@ -169,6 +229,7 @@ impl OwnProgram<'_> {
             is_update,
             unpassed: unpassed.concat(),
             places,
+            renamed: Vec::new(),
             config: config.path.clone(),
         };
         Ok(Some(write).filter(|write| write.after != file.text))
@@ -212,7 +273,7 @@ impl OwnProgram<'_> {
     /// Returns the names in the config file of the servers that stand under these names in a client's file.
     fn names_of(&self, app: ClientApp, in_project: bool, names: &[String]) -> BTreeSet<String> {
         let config = self.project.filter(|_| in_project).unwrap_or(self.user);
-        let is_one = |origin: &&crate::merge::Origin| origin.app == app && names.contains(&origin.name);
+        let is_one = |origin: &&Origin| origin.app == app && names.contains(&origin.name);
         let servers =
             config.servers.iter().filter(|server| server.origins.iter().any(|origin| is_one(&origin)));
         servers.map(|server| server.name.clone()).collect()

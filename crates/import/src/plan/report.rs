@@ -155,7 +155,7 @@ fn remarks(
         discovery.allowing.iter().filter(|(app, _)| writes.iter().any(|write| write.app == *app))
     {
         remarks.push(format!(
-            "{}: {} for tools of these servers mean nothing any more, so it will ask; to let it search and read without a question, allow the tools {} of `{OWN_NAME}`",
+            "{}: {} for tools of these servers will count no more, so it will ask; to let it search and read without a question, allow the tools {} of `{OWN_NAME}`",
             app.label,
             counted(*count, "permission"),
             joined(QUIET_TOOLS)

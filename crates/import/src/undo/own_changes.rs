@@ -56,7 +56,7 @@ pub(super) async fn own_changes(
         let mut merger = Merger::new(Some(&keyring.resolved(&servers)), KeyringValues::default());
         let mut changed = BTreeSet::new();
         for project in &projects {
-            let discovery = discover_in(texts, ClientApp::all(), *project, env);
+            let discovery = discover_in(texts, ClientApp::all(), *project, false, env);
             for (client, place) in discovery.places() {
                 for found in &place.servers {
                     let origin = Origin::new(client.app, found);

@@ -18,6 +18,7 @@ use crate::files::change_record::{ChangeRecord, ChangedPlace, OtherContent, OwnV
 use crate::files::comments::{comments, missing_comments};
 use crate::files::edit::edit;
 use crate::files::put_back::{ReturningEntries, put_back};
+use crate::files::rule_lists::rename_rules;
 use crate::files::write;
 use crate::json::members;
 use crate::source::{literal, value_at};
@@ -130,7 +131,13 @@ impl UndoStep {
         if let Some(allowed) = allowed {
             then = edit(&record.file, &then, &[allowed])?;
         }
-        let content = other_content(record, &root, &old_root);
+        let old_name =
+            |rule: &str| record.renamed.iter().find(|(_, new)| new == rule).map(|(old, _)| old.clone());
+        if !record.renamed.is_empty() {
+            then = rename_rules(&record.file, &then, old_name)?;
+        }
+        let content =
+            if record.renamed.is_empty() { other_content(record, &root, &old_root) } else { Vec::new() };
         self.is_blocked = !left.is_empty() || !content.is_empty();
         self.left.extend(left.iter().map(|(_, entry, reason)| not_put_back(&name(entry), reason)));
         let entries: Vec<_> = left.iter().map(|(keys, name, _)| (keys.clone(), name.clone())).collect();
@@ -178,7 +185,8 @@ impl UndoStep {
             (Undone::Reverted, false, false) => {
                 format!("{has_changed}: {own_names} is removed, and {back_names} put back")
             }
-            (Undone::Reverted, true, _) => format!("{has_changed}: {back_names} put back"),
+            (Undone::Reverted, true, true) => format!("{has_changed}: its rules get their old names"),
+            (Undone::Reverted, true, false) => format!("{has_changed}: {back_names} put back"),
         }
     }
 
