@@ -26,6 +26,21 @@ clients! {
     codex: CLIENT;
     gemini: CLIENT;
     copilot: CLIENT;
+    antigravity: CLIENT;
+    kiro: CLIENT;
+    junie: CLIENT;
+    roo: CLIENT;
+    kilo: CLIENT, EARLIER;
+    qwen: CLIENT;
+    windsurf: CLIENT;
+    cline: CLIENT;
+    lm_studio: CLIENT;
+    factory: CLIENT;
+    trae: CLIENT;
+    amazon_q: CLIENT;
+    crush: CLIENT;
+    zed: CLIENT;
+    amp: CLIENT;
 }
 
 pub mod apps;

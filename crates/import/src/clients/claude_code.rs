@@ -20,7 +20,8 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     project_files: &[".mcp.json"],
     projects,
     // Smaller numbers are ignored.
-    timeout: TimeoutMeaning::Calls { unit: 0.001, least: 1000.0 },
+    timeout: TimeoutMeaning::Limits { names: &["tools"], unit: 0.001, least: 1000.0 },
+    own_meaning: &["headersHelper"],
     passes_environment: true,
     forms: &[VariableForm::Braces],
     braces: Braces::First,

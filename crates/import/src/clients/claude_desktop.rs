@@ -6,6 +6,8 @@ const FILE: &str = "Claude/claude_desktop_config.json";
 
 pub(super) static CLIENT: KnownClient = KnownClient {
     has_window: true,
+    // It belongs to an extension.
+    own_meaning: &["extensionId"],
     shows_questions: |_| false,
     // From the store of Windows, its `appData` is that of the package.
     user_files: &[(ClientDir::Package("Claude_", "LocalCache/Roaming"), FILE), (ClientDir::AppData, FILE)],

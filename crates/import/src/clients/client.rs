@@ -37,8 +37,10 @@ pub struct KnownClient {
     pub(crate) beside_servers: &'static str,
     /// The client's own names for fields of ours.
     pub(super) names: &'static [(&'static str, &'static str)],
-    /// Fields that mean nothing for what the server gets and may do.
-    pub(super) ignored: &'static [&'static str],
+    /// Fields that change what the server gets or may do, and that servers.json cannot have: a server with one stays.
+    pub(super) own_meaning: &'static [&'static str],
+    /// Returns an entry as most clients write it, or why it cannot be a server of ours.
+    pub(super) usual_form: fn(&Map<String, Value>) -> Result<Map<String, Value>, String>,
     /// What it means by a server's `timeout`.
     pub(super) timeout: TimeoutMeaning,
     /// Whether it passes its whole environment to servers.
@@ -113,19 +115,21 @@ pub(crate) struct ToolRules {
 pub(super) enum TimeoutMeaning {
     /// The client has no such field.
     None,
-    /// The time that a call may take, in units of so many seconds. A smaller number than `least` is ignored.
-    Calls { unit: f64, least: f64 },
-    /// Milliseconds for the start, for the list of tools and for calls, or an object with one of each.
-    Everything,
+    /// A number for these limits of ours, in units of so many seconds. A smaller number than `least` is ignored. An object
+    /// has one number each.
+    Limits { names: &'static [&'static str], unit: f64, least: f64 },
     /// It is read as our `timeout` already.
     Ours,
 }
 
 impl TimeoutMeaning {
     /// Milliseconds that a call may take.
-    pub(super) const MILLISECONDS: Self = Self::Calls { unit: 0.001, least: 1.0 };
+    pub(super) const MILLISECONDS: Self = Self::Limits { names: &["tools"], unit: 0.001, least: 1.0 };
     /// Seconds that a call may take.
-    pub(super) const SECONDS: Self = Self::Calls { unit: 1.0, least: 1.0 };
+    pub(super) const SECONDS: Self = Self::Limits { names: &["tools"], unit: 1.0, least: 1.0 };
+    /// Milliseconds for the start, for the list of tools and for calls.
+    pub(super) const EVERYTHING: Self =
+        Self::Limits { names: &["initialize", "list", "tools"], unit: 0.001, least: 1.0 };
 }
 
 /// The directory of a client's file.
@@ -135,6 +139,8 @@ pub(super) enum ClientDir {
     AppData,
     /// The one that this variable names, else this one below the home directory.
     Named(&'static str, &'static str),
+    /// That of settings, by the rules of Linux also on macOS.
+    Config,
     /// The directories of packages from the store of Windows whose names begin so, with a directory in each.
     Package(&'static str, &'static str),
     /// What this extension stores in each editor that is made of VS Code.
@@ -143,7 +149,7 @@ pub(super) enum ClientDir {
 
 /// The user directories of the editors that are made of VS Code, below their `appData`.
 const EDITORS: &[&str] =
-    &["Code", "Code - Insiders", "Cursor", "Windsurf", "VSCodium", "Kiro", "Trae", "Antigravity"];
+    &["Antigravity", "Trae", "Kiro", "VSCodium", "Windsurf", "Cursor", "Code - Insiders", "Code"];
 
 /// The systems that differ in where clients keep their files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +187,8 @@ impl ClientDir {
         };
         match self {
             Self::AppData => app_data().into_iter().collect(),
+            Self::Config if os == HostOs::Windows => app_data().into_iter().collect(),
+            Self::Config => below("XDG_CONFIG_HOME", ".config").into_iter().collect(),
             Self::Named(variable, default) => below(variable, default).into_iter().collect(),
             Self::Extension(id) => {
                 let in_editor = |dir: PathBuf| {
@@ -223,7 +231,8 @@ impl KnownClient {
             projects: |_| Vec::new(),
             beside_servers: "",
             names: &[],
-            ignored: &[],
+            own_meaning: &[],
+            usual_form: |entry| Ok(entry.clone()),
             timeout: TimeoutMeaning::None,
             passes_environment: false,
             withholds: &[],

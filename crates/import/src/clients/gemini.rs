@@ -48,6 +48,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     user_files: &[(ClientDir::Named("", ".gemini"), "settings.json")],
     project_files: &[".gemini/settings.json"],
     timeout: TimeoutMeaning::MILLISECONDS,
+    own_meaning: &["authProviderType", "targetAudience", "targetServiceAccount"],
     withholds: &["TOKEN", "KEY", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"],
     shows_questions: |_| false,
     forms: &[VariableForm::Braces, VariableForm::BareName],
@@ -71,7 +72,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     ..KnownClient::new("gemini", "Gemini CLI", &["gemini"])
 };
 
-fn read(file: &mut RuleFile, root: &Value) {
+pub(super) fn read(file: &mut RuleFile, root: &Value) {
     if file.path.ends_with(ENABLEMENT) {
         let disabled = members(Some(root)).filter(|(_, server)| server["enabled"] == false);
         return disabled.for_each(|(name, _)| file.turn_off("enabled", name, TurnedOff::Named(name.clone())));

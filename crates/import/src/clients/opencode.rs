@@ -20,7 +20,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     servers: |root| if has_nested_servers(root) { &["mcp", "servers"] } else { &["mcp"] },
     // Of all servers. It is not carried over.
     beside_servers: "timeout",
-    timeout: TimeoutMeaning::Everything,
+    timeout: TimeoutMeaning::EVERYTHING,
     passes_environment: true,
     // Its second version does.
     shows_questions: has_nested_servers,
@@ -33,19 +33,26 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     env: "environment",
     command_has_args: true,
     own_fields: |root| if has_nested_servers(root) { json!({"codemode": false}) } else { Value::Null },
-    rules: ToolRules {
-        user_files: |_| Vec::new(),
-        project_files: &[],
-        read,
-        globs: |pattern, server| globs_after(&format!("{}_", in_tool_name(server)), pattern),
-        renamed: None,
-        denies_first: false,
-        allow_lifts: true,
-        has_agents: true,
-    },
+    rules: RULES,
     tool_search: |_, _| HostSearch::Off("it has no such search".to_owned()),
     ..KnownClient::new("opencode", "OpenCode", &["opencode"])
 };
+
+/// The rules of the clients that are made of it, too.
+pub(super) const RULES: ToolRules = ToolRules {
+    user_files: |_| Vec::new(),
+    project_files: &[],
+    read,
+    globs,
+    renamed: None,
+    denies_first: false,
+    allow_lifts: true,
+    has_agents: true,
+};
+
+fn globs(pattern: &str, server: &str) -> Vec<String> {
+    globs_after(&format!("{}_", in_tool_name(server)), pattern)
+}
 
 /// Reads `tools`, `permission` and `permissions`, in the order in which they count, and the rules of single agents.
 fn read(file: &mut RuleFile, root: &Value) {

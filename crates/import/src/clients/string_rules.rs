@@ -30,8 +30,12 @@ pub(super) enum VariableForm {
     Ours,
     /// `${NAME}` and `${NAME:-default}`.
     Braces,
+    /// `${NAME}` without a default.
+    Name,
     /// `$NAME`.
     BareName,
+    /// `${env:NAME}`.
+    EnvName,
     /// `${env:NAME}`, `${userHome}`, `${pathSeparator}` and `${/}`.
     Editor,
     /// `${NAME}` for these names, and `${NAME:…}` for those that end in a colon. Only the client knows their values.

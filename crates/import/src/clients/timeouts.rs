@@ -10,20 +10,15 @@ const NAMES: [(&str, &str); 4] =
 
 /// Returns our `timeout`. `None`: the client ignores what stands there.
 pub(super) fn translate(meaning: TimeoutMeaning, value: &Value) -> Option<Value> {
-    let limits: Map<String, Value> = match (meaning, value) {
-        (TimeoutMeaning::Ours, value) => return Some(value.clone()),
-        (TimeoutMeaning::Calls { unit, least }, number) => {
-            limit("tools", number, unit, least).into_iter().collect()
+    let TimeoutMeaning::Limits { names, unit, least } = meaning else {
+        return (meaning == TimeoutMeaning::Ours).then(|| value.clone());
+    };
+    let ours = |name: &str| NAMES.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours);
+    let limits: Map<String, Value> = match value {
+        Value::Object(members) => {
+            members.iter().filter_map(|(name, value)| limit(ours(name)?, value, unit, least)).collect()
         }
-        (TimeoutMeaning::Everything, Value::Object(members)) => {
-            let ours = |name: &String| NAMES.iter().find(|(theirs, _)| theirs == name).map(|(_, ours)| *ours);
-            members.iter().filter_map(|(name, value)| limit(ours(name)?, value, 0.001, 1.0)).collect()
-        }
-        (TimeoutMeaning::Everything, number) => {
-            let names = ["initialize", "list", "tools"];
-            names.iter().filter_map(|name| limit(name, number, 0.001, 1.0)).collect()
-        }
-        (TimeoutMeaning::None, _) => Map::new(),
+        number => names.iter().filter_map(|name| limit(name, number, unit, least)).collect(),
     };
     (!limits.is_empty()).then_some(Value::Object(limits))
 }

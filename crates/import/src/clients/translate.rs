@@ -58,6 +58,15 @@ pub(crate) fn translate(
     entry: &Map<String, Value>,
     context: &EntryContext<'_>,
 ) -> Result<TranslatedEntry, String> {
+    let client: &KnownClient = &context.app;
+    // Absent, off and empty are the same.
+    let has = |name: &&&str| {
+        entry.get(**name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
+    };
+    if let Some(name) = client.own_meaning.iter().find(has) {
+        return Err(format!("dynamic-mcp has nothing like its `{name}`"));
+    }
+    let entry = &(client.usual_form)(entry)?;
     shape::check(entry)?;
     let mut translation =
         Translation { context, out: TranslatedEntry::default(), allow: Vec::new(), deny: Vec::new() };
@@ -81,7 +90,6 @@ impl Translation<'_> {
         let client: &KnownClient = &self.context.app;
         let known = fields::find(ServerEntry::FIELDS, client.our_name(name)).map(|field| field.name);
         match known {
-            _ if client.ignored.contains(&name) => self.ignore(name),
             Some("command") => self.command(value),
             Some("args") => {
                 let mut args = self.take_list("args");

@@ -121,6 +121,8 @@ impl EntryContext<'_> {
         if let Some((body, after)) = self.body(text).filter(|_| !forms.is_empty()) {
             let mut parts = forms.iter().filter_map(|form| match form {
                 VariableForm::Braces => braces(body),
+                VariableForm::Name => is_name(body).then(|| env(body)),
+                VariableForm::EnvName => body.strip_prefix("env:").filter(|name| is_name(name)).map(env),
                 VariableForm::Editor => editor(body, self.project, used),
                 VariableForm::ClientOnly(names) => {
                     self.of_project(body).or_else(|| self.client_only(body, names, used))

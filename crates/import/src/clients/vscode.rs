@@ -59,6 +59,7 @@ const fn edition(id: &'static str, label: &'static str, programs: &'static [&'st
         is_empty_in_env: true,
         variable: Some("${env:NAME}"),
         local_type: Some("stdio"),
+        own_meaning: &["sandboxEnabled", "sandbox"],
         ..KnownClient::new(id, label, programs)
     }
 }

@@ -1,0 +1,20 @@
+//! Droid of Factory 0.225. It starts no server without a variable that its entry names.
+
+use super::client::{ClientDir, KnownClient, TimeoutMeaning};
+use super::string_rules::{Braces, Fields, VariableForm};
+
+pub(super) static CLIENT: KnownClient = KnownClient {
+    user_files: &[(ClientDir::Named("", ".factory"), "mcp.json")],
+    project_files: &[".factory/mcp.json"],
+    names: &[("enabledTools", "includeTools"), ("disabledTools", "excludeTools")],
+    timeout: TimeoutMeaning::MILLISECONDS,
+    passes_environment: true,
+    shows_questions: |_| false,
+    forms: &[VariableForm::Braces],
+    braces: Braces::First,
+    fields: Fields::Only(&["env", "headers", "oauth"]),
+    optional: Fields::Only(&[]),
+    variable: Some("${NAME}"),
+    local_type: Some("stdio"),
+    ..KnownClient::new("factory", "Droid", &["droid"])
+};

@@ -1,0 +1,52 @@
+//! Zed.
+
+use serde_json::{Map, Value};
+
+use super::client::{ClientDir, KnownClient, TimeoutMeaning, ToolRules};
+use super::rule_file::RuleFile;
+use crate::json::{into_members, members};
+use crate::tool_rules::{ToolEffect, globs_after};
+
+pub(super) static CLIENT: KnownClient = KnownClient {
+    has_window: true,
+    user_files: &[(ClientDir::Config, "zed/settings.json")],
+    project_files: &[".zed/settings.json"],
+    servers: |_| &["context_servers"],
+    own_meaning: &["settings", "remote"],
+    usual_form: |entry| Ok(usual_form(entry)),
+    timeout: TimeoutMeaning::SECONDS,
+    passes_environment: true,
+    shows_questions: |_| false,
+    rules: ToolRules {
+        user_files: |_| Vec::new(),
+        project_files: &[],
+        read,
+        globs: |pattern, server| globs_after(&format!("mcp:{server}:"), pattern),
+        renamed: None,
+        denies_first: true,
+        allow_lifts: false,
+        has_agents: false,
+    },
+    ..KnownClient::new("zed", "Zed", &["zed", "Zed", "zeditor"])
+};
+
+/// Earlier entries have the program and its arguments in `command`.
+fn usual_form(entry: &Map<String, Value>) -> Map<String, Value> {
+    let mut usual = entry.clone();
+    if entry.get("command").is_some_and(Value::is_object) {
+        let mut command = into_members(usual.shift_remove("command"));
+        let path = command.shift_remove("path").unwrap_or_default();
+        usual.extend(command);
+        usual.insert("command".to_owned(), path);
+    }
+    usual
+}
+
+/// Only the default of a tool counts: its patterns are about arguments, and a call of a server's tool has none there.
+fn read(file: &mut RuleFile, root: &Value) {
+    for (tool, rules) in members(root.pointer("/agent/tool_permissions/tools")) {
+        if tool.starts_with("mcp:") && rules["default"] == "deny" {
+            file.add("agent.tool_permissions.tools", tool, tool.clone(), ToolEffect::Deny);
+        }
+    }
+}
