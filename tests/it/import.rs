@@ -29,6 +29,7 @@ mod literal;
 // It looks at processes in /proc.
 #[cfg(target_os = "linux")]
 mod measure;
+mod more_clients;
 mod projects;
 mod records;
 mod redaction;

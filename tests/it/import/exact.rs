@@ -170,3 +170,13 @@ fn a_version_does_not_tell_servers_apart() {
         assert_eq!(home.servers()["n"]["args"][1], "@a/b@1.2.3");
     }
 }
+
+#[test]
+fn a_variable_that_an_entry_unsets_keeps_the_server_there() {
+    let home = Home::of(&[(
+        ".config/Code/User/mcp.json",
+        json!({"servers": {"a": {"command": "a", "env": {"UNSET": null}}}}),
+    )]);
+    let printed = home.imported(&["--yes"]);
+    assert!(printed.contains("a stays there: `env.UNSET` is null, which unsets the variable"), "{printed}");
+}
