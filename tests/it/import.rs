@@ -34,6 +34,7 @@ mod projects;
 mod records;
 mod redaction;
 mod repositories;
+mod samples;
 mod undo;
 mod variables;
 

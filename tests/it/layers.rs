@@ -12,7 +12,7 @@ mod source;
 const FRONT: [&str; 8] = ["server", "tools", "passthrough", "call", "notify", "ask", "session", "client"];
 
 /// The folders of the crate `import`: each may import those after it.
-const IMPORT: [&str; 8] = ["undo", "plan", "measure", "profiles", "merge", "files", "rules", "clients"];
+const IMPORT: [&str; 7] = ["undo", "plan", "measure", "profiles", "merge", "files", "clients"];
 
 /// The modules of the crate `upstream`: each may import those after it.
 const UPSTREAM: [&str; 17] = [

@@ -361,3 +361,23 @@ fn no_import_lets_all_users_use_a_server() {
         assert!(printed.contains(&format!("Without meaning here, and left out: {name}.")), "{printed}");
     }
 }
+
+#[test]
+fn a_server_whose_tools_a_hook_watches_stays() {
+    let hook =
+        |matcher: &str| json!({"matcher": matcher, "hooks": [{"type": "command", "command": "check"}]});
+    let home = Home::of(&[
+        (
+            ".claude.json",
+            json!({"mcpServers": {"gh": program("gh"), "db": program("db"), "fs": program("fs")}}),
+        ),
+        (
+            ".claude/settings.json",
+            json!({"hooks": {"PreToolUse": [hook("Bash"), hook("mcp__.*"), hook("mcp__gh__push.*|mcp__db")]}}),
+        ),
+    ]);
+    let printed = home.imported(&["--yes", "--write-client"]);
+    assert_eq!(home.servers().as_object().unwrap().keys().collect::<Vec<_>>(), ["fs"], "{printed}");
+    let line = "gh stays there: `hooks.PreToolUse`: mcp__gh__push.*: a hook watches its tools";
+    assert!(printed.contains(line), "{printed}");
+}

@@ -218,7 +218,7 @@ fn what_only_its_client_has_keeps_a_server_there() {
             ".config/zed/settings.json",
             "context_servers",
             json!({"settings": {"token": "x"}}),
-            "nothing like its `settings`",
+            "an extension of Zed starts it",
         ),
         (
             "crush",

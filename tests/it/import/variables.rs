@@ -115,7 +115,7 @@ fn what_is_malformed_is_named_and_stays() {
         "\"\" stays there: the server's name is empty",
         "dynamic-mcp stays there: the name `dynamic-mcp` is reserved for dynamic-mcp itself",
         "program stays there: `command` is empty",
-        "empty stays there: `url`: expected an address that starts with http:// or https:// and names a host",
+        "empty stays there: it has neither `command` nor `url`",
         "files stays there: `url`: expected an address",
     ] {
         assert!(printed.contains(line), "{line}: {printed}");

@@ -9,7 +9,7 @@ use super::host_search::{HostSearch, file_members};
 use super::rule_file::{RuleFile, TurnedOff, in_tool_name};
 use super::string_rules::{Braces, Fields, VariableForm};
 use crate::json::{members, strings};
-use crate::tool_rules::globs_after;
+use crate::tool_rules::{ToolEffect, globs_after};
 use config::env::Env;
 
 /// Moves its files.
@@ -73,6 +73,7 @@ fn projects(root: &Value) -> Vec<(Vec<String>, PathBuf)> {
 
 fn read(file: &mut RuleFile, root: &Value) {
     file.read_lists(root, "permissions", |rule| Some(rule.to_owned()));
+    read_hooks(file, root);
     let turn_off: [(&str, Option<fn(String) -> TurnedOff>); 2] = match file.is_project {
         true => [("disabledMcpServers", Some(TurnedOff::Named)), ("disabledMcpjsonServers", Some(TurnedOff::Named))],
         false => [("disabledMcpServers", None), ("disabledMcpjsonServers", Some(TurnedOff::NamedOfProject))],
@@ -97,6 +98,18 @@ fn read(file: &mut RuleFile, root: &Value) {
     if let Some(allowed) = named("allowedMcpServers").and_then(|names| names.into_iter().collect()) {
         let allowed: Vec<String> = allowed;
         file.turn_off("allowedMcpServers", &allowed.join(", "), TurnedOff::AllBut(allowed.clone()));
+    }
+}
+
+/// Reads the hooks that watch tools: a regular expression for the name of each.
+fn read_hooks(file: &mut RuleFile, root: &Value) {
+    for (event, hooks) in members(root.get("hooks")) {
+        let matchers = hooks.as_array().into_iter().flatten().filter_map(|hook| hook["matcher"].as_str());
+        for matcher in matchers.flat_map(|matcher| matcher.split('|')).filter(|name| name.contains("mcp__")) {
+            let pattern = matcher.trim_matches(['^', '$', '(', ')']).replace(".*", "*");
+            file.add(&format!("hooks.{event}"), matcher, pattern, ToolEffect::Ask);
+            file.rules.iter_mut().last().into_iter().for_each(|rule| rule.inexact = Some("a hook watches its tools"));
+        }
     }
 }
 

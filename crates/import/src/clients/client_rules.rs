@@ -43,10 +43,12 @@ pub(crate) fn rules_for(
     asks: bool,
 ) -> Result<ServerRules, String> {
     let is_about = |rule: &&&ClientRule| !is_policy(client, rule) && !globs(client, rule, server).is_empty();
-    if let Some(rule) = rules.iter().filter(|rule| rule.agent.is_some()).find(is_about) {
-        return Err(format!("{}: it is for one agent, and dynamic-mcp knows no agents", rule.written));
+    for rule in rules.iter().filter(is_about) {
+        if let Some(reason) = rule.inexact {
+            return Err(format!("{}: {reason}", rule.written));
+        }
     }
-    let mut rules: Vec<&ClientRule> = rules.iter().copied().filter(|rule| rule.agent.is_none()).collect();
+    let mut rules: Vec<&ClientRule> = rules.iter().copied().filter(|rule| rule.inexact.is_none()).collect();
     for rule in rules.iter().filter(|_| !of_project) {
         if let TurnedOff::NamedIn(name, dir) = &rule.turns_off
             && name == server

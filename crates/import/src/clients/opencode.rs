@@ -61,7 +61,8 @@ fn read(file: &mut RuleFile, root: &Value) {
         for (name, agent) in members(root.get(key)) {
             let first = file.rules.len();
             read_object(file, &format!("{key}.{name}."), agent);
-            file.rules.iter_mut().skip(first).for_each(|rule| rule.agent = Some(name.clone()));
+            let of_agent = file.rules.iter_mut().skip(first);
+            of_agent.for_each(|rule| rule.inexact = Some("it is for one agent, and dynamic-mcp knows no agents"));
         }
     }
 }

@@ -17,8 +17,8 @@ pub(crate) struct ClientRule {
     pub effect: ToolEffect,
     /// Where it stands and what it is, for texts: "`permissions.deny`: mcp__github__delete".
     pub written: String,
-    /// The agent that it is for; `None`: all.
-    pub agent: Option<String>,
+    /// Why servers.json can have no such rule, if it cannot.
+    pub inexact: Option<&'static str>,
     /// The servers that the client does not even start for it.
     pub(crate) turns_off: TurnedOff,
 }
@@ -57,14 +57,14 @@ impl RuleFile {
     /// Adds a rule for the tools that match a pattern.
     pub(super) fn add(&mut self, key: &str, written: &str, pattern: String, effect: ToolEffect) {
         let written = format!("`{key}`: {written}");
-        self.rules.push(ClientRule { pattern, effect, written, agent: None, turns_off: TurnedOff::No });
+        self.rules.push(ClientRule { pattern, effect, written, inexact: None, turns_off: TurnedOff::No });
     }
 
     /// Adds a rule that turns off servers.
     pub(super) fn turn_off(&mut self, key: &str, written: &str, turns_off: TurnedOff) {
         let written = format!("`{key}`: {written}");
         let (pattern, effect) = (String::new(), ToolEffect::Deny);
-        self.rules.push(ClientRule { pattern, effect, written, agent: None, turns_off });
+        self.rules.push(ClientRule { pattern, effect, written, inexact: None, turns_off });
     }
 
     /// Reads the lists `allow`, `ask` and `deny` of an object. What denies counts before what asks, and that before what

@@ -98,6 +98,8 @@ impl Translation<'_> {
             }
             Some("env") => self.env(value)?,
             Some("env_file" | "cwd") => self.path(known.unwrap_or(name), value)?,
+            // As some forms of clients write it beside a command.
+            Some("url" | "httpUrl") if value == "" => {}
             Some("url") => self.set_strings("url", value),
             Some("httpUrl") => {
                 self.set_strings("url", value);

@@ -12,8 +12,8 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     user_files: &[(ClientDir::Config, "zed/settings.json")],
     project_files: &[".zed/settings.json"],
     servers: |_| &["context_servers"],
-    own_meaning: &["settings", "remote"],
-    usual_form: |entry| Ok(usual_form(entry)),
+    own_meaning: &["remote"],
+    usual_form,
     timeout: TimeoutMeaning::SECONDS,
     passes_environment: true,
     shows_questions: |_| false,
@@ -31,7 +31,10 @@ pub(super) static CLIENT: KnownClient = KnownClient {
 };
 
 /// Earlier entries have the program and its arguments in `command`.
-fn usual_form(entry: &Map<String, Value>) -> Map<String, Value> {
+fn usual_form(entry: &Map<String, Value>) -> Result<Map<String, Value>, String> {
+    if entry.contains_key("settings") && !entry.contains_key("command") && !entry.contains_key("url") {
+        return Err("an extension of Zed starts it".to_owned());
+    }
     let mut usual = entry.clone();
     if entry.get("command").is_some_and(Value::is_object) {
         let mut command = into_members(usual.shift_remove("command"));
@@ -39,7 +42,7 @@ fn usual_form(entry: &Map<String, Value>) -> Map<String, Value> {
         usual.extend(command);
         usual.insert("command".to_owned(), path);
     }
-    usual
+    Ok(usual)
 }
 
 /// Only the default of a tool counts: its patterns are about arguments, and a call of a server's tool has none there.

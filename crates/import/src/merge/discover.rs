@@ -388,5 +388,5 @@ impl ServerFinder<'_> {
 
 /// Returns whether a rule stays in its file, under the names of our tools.
 fn is_renamed(file: &RuleFile, rule: &ClientRule) -> bool {
-    file.renamed_text.is_some() && rule.turns_off == TurnedOff::No
+    file.renamed_text.is_some() && rule.turns_off == TurnedOff::No && rule.inexact.is_none()
 }

@@ -172,7 +172,8 @@ impl OwnProgram<'_> {
                 servers().flat_map(|server| names(server).into_iter().map(move |name| (name, &server.name)));
             new.find_map(|(name, group)| rename(rule, &name, own, group))
         };
-        let rules = file.rules.iter().filter(|rule| rule.turns_off == TurnedOff::No);
+        let rules =
+            file.rules.iter().filter(|rule| rule.turns_off == TurnedOff::No && rule.inexact.is_none());
         let renamed = rules.filter_map(|rule| Some((rule.pattern.clone(), new_name(&rule.pattern)?)));
         let renamed: Vec<_> = renamed.collect();
         if renamed.is_empty() {
