@@ -132,16 +132,14 @@ impl Merger {
         }
     }
 
-    /// Adds a client's entry to the server that it is of, by its content or by one of these names. Returns the entry if there
-    /// is none.
-    pub(crate) fn attach(&mut self, origin: Origin, own_name: &str) -> Result<(), Origin> {
+    /// Adds a client's entry to the server that it is of, by its content or by one of these names. Returns whether there is
+    /// one.
+    pub(crate) fn attach(&mut self, origin: Origin, own_name: &str) -> bool {
         let of_name = |name: &str| self.servers.iter().position(|server| server.name == name);
         let twin = self.twin(&origin).ok();
-        match twin.or_else(|| of_name(own_name)).or_else(|| of_name(&origin.name)) {
-            Some(index) => self.servers[index].origins.push(origin),
-            None => return Err(origin),
-        }
-        Ok(())
+        let index = twin.or_else(|| of_name(own_name)).or_else(|| of_name(&origin.name));
+        let server = index.and_then(|index| self.servers.get_mut(index));
+        server.map(|server| server.origins.push(origin)).is_some()
     }
 
     /// Returns the server that this is another entry of: one with an equal entry if there is one.

@@ -1,148 +1,15 @@
 //! Clients with a table alone: where their files are, and what becomes of an entry as its client writes it.
+//! `tests/clients/entries.json` has an entry of each, with what that is in our form.
 
 use serde_json::{Value, json};
 
-use super::Home;
-
-/// A client: its name, the user's file, the keys of its servers, an entry as it writes it, and what that is in our form. In
-/// the entry, everything that the client has of its own.
-type Case = (&'static str, &'static str, &'static [&'static str], Value, Value);
-
-fn cases() -> Vec<Case> {
-    let servers: &[&str] = &["mcpServers"];
-    let local = json!({"command": "run", "args": ["a"]});
-    let with = |more: Value| {
-        let mut entry = local.clone();
-        entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        entry
-    };
-    vec![
-        (
-            "antigravity",
-            ".gemini/config/mcp_config.json",
-            servers,
-            json!({"serverUrl": "https://x.example/mcp", "command": "unused", "disabledTools": ["rm"]}),
-            json!({"url": "https://x.example/mcp", "tools": {"deny": ["rm"]}}),
-        ),
-        (
-            "kiro",
-            ".kiro/settings/mcp.json",
-            servers,
-            with(
-                json!({"env": {"A": "${SET}"}, "disabledTools": ["rm"], "autoApprove": ["ls"], "timeout": 5000}),
-            ),
-            with(json!({"env": {"A": "${SET:-}"}, "tools": {"deny": ["rm"]}, "timeout": {"tools": 5}})),
-        ),
-        (
-            "junie",
-            ".junie/mcp/mcp.json",
-            servers,
-            with(json!({"env": {"A": "${SET}"}})),
-            with(json!({"env": {"A": "$${SET}"}})),
-        ),
-        (
-            "roo",
-            ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
-            servers,
-            json!({"url": "https://x.example/mcp", "type": "streamable-http", "headers": {"X": "${env:SET}"}, "timeout": 90, "alwaysAllow": ["a"], "disabledTools": ["rm"], "watchPaths": ["x"]}),
-            json!({"url": "https://x.example/mcp", "type": "http", "headers": {"X": "${SET:-}"}, "tools": {"deny": ["rm"]}, "timeout": {"tools": 90}}),
-        ),
-        (
-            "kilo",
-            ".config/kilo/kilo.jsonc",
-            &["mcp"],
-            json!({"type": "local", "command": ["run", "a"], "environment": {"A": "{env:SET}"}, "timeout": 4000, "enabled": true}),
-            with(
-                json!({"env": {"A": "${SET:-}"}, "inherit_env": true, "timeout": {"initialize": 4, "list": 4, "tools": 4}}),
-            ),
-        ),
-        (
-            "kilocode",
-            ".kilocode/mcp.json",
-            servers,
-            with(json!({"alwaysAllow": ["a"]})),
-            with(json!({"inherit_env": true})),
-        ),
-        (
-            "qwen",
-            ".qwen/settings.json",
-            servers,
-            with(
-                json!({"env": {"A": "$SET", "B": "${SET:-d}"}, "includeTools": ["ls"], "trust": true, "timeout": 7000}),
-            ),
-            with(
-                json!({"env": {"A": "${SET:-}", "B": "$${SET:-d}"}, "inherit_env": true, "tools": {"allow": ["ls"]}, "timeout": {"tools": 7}}),
-            ),
-        ),
-        (
-            "windsurf",
-            ".codeium/windsurf/mcp_config.json",
-            servers,
-            json!({"serverUrl": "https://x.example/${env:SET}", "disabledTools": ["rm"]}),
-            json!({"url": "https://x.example/${SET}", "tools": {"deny": ["rm"]}}),
-        ),
-        (
-            "cline",
-            ".cline/data/settings/cline_mcp_settings.json",
-            servers,
-            json!({"transport": {"type": "stdio", "command": "run", "args": ["a"]}, "disabled": false, "timeout": 30, "autoApprove": []}),
-            with(json!({"timeout": {"tools": 30}})),
-        ),
-        (
-            "lm-studio",
-            ".lmstudio/mcp.json",
-            servers,
-            json!({"url": "https://x.example/mcp"}),
-            json!({"url": "https://x.example/mcp"}),
-        ),
-        (
-            "factory",
-            ".factory/mcp.json",
-            servers,
-            with(json!({"type": "stdio", "env": {"A": "${SET}"}, "enabledTools": ["ls"], "disabled": true})),
-            with(
-                json!({"env": {"A": "${SET}"}, "enabled": false, "inherit_env": true, "tools": {"allow": ["ls"]}}),
-            ),
-        ),
-        ("trae", ".config/Trae/User/mcp.json", servers, with(json!({"fromGalleryId": "x"})), local.clone()),
-        (
-            "amazon-q",
-            ".aws/amazonq/mcp.json",
-            servers,
-            with(json!({"env": {"A": "${env:SET}"}, "timeout": 1500})),
-            with(json!({"env": {"A": "${SET:-}"}, "inherit_env": true, "timeout": {"tools": 1.5}})),
-        ),
-        (
-            "crush",
-            ".config/crush/crush.json",
-            &["mcp"],
-            with(json!({"type": "stdio", "env": {"A": "$SET"}, "disabled_tools": ["rm"], "timeout": 20})),
-            with(
-                json!({"env": {"A": "${SET:-}"}, "inherit_env": true, "tools": {"deny": ["rm"]}, "timeout": {"initialize": 20}}),
-            ),
-        ),
-        (
-            "zed",
-            ".config/zed/settings.json",
-            &["context_servers"],
-            json!({"source": "custom", "command": {"path": "run", "args": ["a"], "env": {}}, "timeout": 60}),
-            with(json!({"inherit_env": true, "timeout": {"tools": 60}})),
-        ),
-        (
-            "amp",
-            ".config/amp/settings.json",
-            &["amp.mcpServers"],
-            with(json!({"env": {"A": "${SET}"}, "includeTools": ["ls"]})),
-            with(json!({"env": {"A": "${SET:-}"}, "tools": {"allow": ["ls"]}})),
-        ),
-    ]
-}
+use super::{Home, fixtures};
 
 /// A file with these servers and a setting of the client.
-fn file(keys: &[&str], servers: &Value) -> Value {
+fn file(keys: &[String], servers: &Value) -> Value {
     let mut value = servers.clone();
     for key in keys.iter().rev() {
-        value = json!({*key: value});
+        value = json!({key: value});
     }
     value["theme"] = json!("dark");
     value
@@ -150,14 +17,17 @@ fn file(keys: &[&str], servers: &Value) -> Value {
 
 #[test]
 fn an_entry_of_every_client_is_carried_over_and_comes_back() {
-    for (id, path, keys, entry, expected) in cases() {
-        let home = Home::of(&[(path, file(keys, &json!({"one": entry})))]);
+    let cases = std::fs::read_to_string(fixtures("entries.json")).unwrap();
+    for case in serde_json::from_str::<Vec<Value>>(&cases).unwrap() {
+        let [id, path] = ["client", "file"].map(|name| case[name].as_str().unwrap());
+        let keys: Vec<String> = serde_json::from_value(case["keys"].clone()).unwrap();
+        let home = Home::of(&[(path, file(&keys, &json!({"one": case["entry"]})))]);
         let before = home.client_files();
         let printed = home.imported(&[id, "--yes", "--write-client"]);
-        assert_eq!(home.servers()["one"], expected, "{id}: {printed}");
+        assert_eq!(home.servers()["one"], case["ours"], "{id}: {printed}");
         let written = home.json(path);
         assert_eq!(written["theme"], "dark", "{id}");
-        let servers = keys.iter().fold(&written, |value, key| &value[*key]);
+        let servers = keys.iter().fold(&written, |value, key| &value[key]);
         let names: Vec<_> = servers.as_object().unwrap().keys().collect();
         assert_eq!(names, ["dyn"], "{id}: {written}");
         let words = servers["dyn"].to_string();

@@ -111,7 +111,7 @@ fn every_server_of_published_files_becomes_what_its_client_means() {
             let dir = fixtures("samples").join(Path::new(file).parent().unwrap());
             let back = home.client_files().into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>();
             super::walk(&dir, &mut |path| {
-                assert!(back.contains(&fs::read(path).unwrap()), "{file}: {path:?}")
+                assert!(back.contains(&fs::read(path).unwrap()), "{file}: {path:?}");
             });
         }
     }

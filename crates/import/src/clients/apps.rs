@@ -54,13 +54,13 @@ impl std::fmt::Debug for ClientApp {
 }
 
 impl ValueParserFactory for ClientApp {
-    type Parser = clap::builder::MapValueParser<PossibleValuesParser, fn(String) -> ClientApp>;
+    type Parser = clap::builder::MapValueParser<PossibleValuesParser, fn(String) -> Self>;
 
     fn value_parser() -> Self::Parser {
         let values = PossibleValuesParser::new(
             CLIENTS.iter().map(|client| PossibleValue::new(client.id).help(client.label)),
         );
-        values.map(|id| ClientApp::find(&id).unwrap_or(ClientApp(0)))
+        values.map(|id| Self::find(&id).unwrap_or(Self(0)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::client::{KnownClient, ClientDir, HostOs, TimeoutMeaning, ToolRules, files_in, named_dir};
+use super::client::{KnownClient, ProjectPlace, ClientDir, HostOs, TimeoutMeaning, ToolRules, files_in, named_dir};
 use super::host_search::{HostSearch, file_members};
 use super::rule_file::{RuleFile, TurnedOff, in_tool_name};
 use super::string_rules::{Braces, Fields, VariableForm};
@@ -65,7 +65,7 @@ fn settings_dir(env: &Env) -> Option<PathBuf> {
 }
 
 /// The user's file has a part for each directory in which the client was used.
-fn projects(root: &Value) -> Vec<(Vec<String>, PathBuf)> {
+fn projects(root: &Value) -> Vec<ProjectPlace> {
     let places = members(root.get("projects")).filter(|(_, project)| project.get("mcpServers").is_some());
     let place = |dir: &String| (["projects", dir, "mcpServers"].map(str::to_owned).to_vec(), PathBuf::from(dir));
     places.map(|(dir, _)| place(dir)).collect()
@@ -74,13 +74,13 @@ fn projects(root: &Value) -> Vec<(Vec<String>, PathBuf)> {
 fn read(file: &mut RuleFile, root: &Value) {
     file.read_lists(root, "permissions", |rule| Some(rule.to_owned()));
     read_hooks(file, root);
-    let turn_off: [(&str, Option<fn(String) -> TurnedOff>); 2] = match file.is_project {
-        true => [("disabledMcpServers", Some(TurnedOff::Named)), ("disabledMcpjsonServers", Some(TurnedOff::Named))],
-        false => [("disabledMcpServers", None), ("disabledMcpjsonServers", Some(TurnedOff::NamedOfProject))],
-    };
-    for (key, turned_off) in turn_off {
-        let names = strings(root.get(key)).filter_map(|name| Some((name, turned_off?)));
-        names.for_each(|(name, turned_off)| file.turn_off(key, name, turned_off(name.to_owned())));
+    for name in strings(root.get("disabledMcpjsonServers")) {
+        let turned_off = if file.is_project { TurnedOff::Named } else { TurnedOff::NamedOfProject };
+        file.turn_off("disabledMcpjsonServers", name, turned_off(name.to_owned()));
+    }
+    let is_project = file.is_project;
+    for name in strings(root.get("disabledMcpServers")).filter(|_| is_project) {
+        file.turn_off("disabledMcpServers", name, TurnedOff::Named(name.to_owned()));
     }
     for (dir, project) in members(root.get("projects")) {
         for name in strings(project.get("disabledMcpServers")) {

@@ -11,6 +11,14 @@ use super::string_rules::{Braces, Fields, OPTIONAL, VariableForm};
 use crate::json::into_members;
 use config::env::Env;
 
+/// The members of a JSON object.
+pub(super) type Members = Map<String, Value>;
+/// A place for servers of a single project: the keys that lead to it, and the project's directory.
+pub(crate) type ProjectPlace = (Vec<String>, PathBuf);
+/// Renames a rule for tools of a server: the rule, the server as it stands in the client's file, and the names of our entry
+/// and of the server's group. `None`: the rule is about others.
+pub(crate) type RenameRule = fn(&str, &str, &str, &str) -> Option<String>;
+
 /// A client.
 pub struct KnownClient {
     /// The name on the command line.
@@ -32,7 +40,7 @@ pub struct KnownClient {
     /// Returns the keys that lead to the servers in a file with this content.
     pub(crate) servers: fn(&Value) -> &'static [&'static str],
     /// Returns the places of the user's file that are for single projects: the keys that lead to each, and its directory.
-    pub(crate) projects: fn(&Value) -> Vec<(Vec<String>, PathBuf)>,
+    pub(crate) projects: fn(&Value) -> Vec<ProjectPlace>,
     /// A member beside the servers that is none.
     pub(crate) beside_servers: &'static str,
     /// The client's own names for fields of ours.
@@ -40,7 +48,7 @@ pub struct KnownClient {
     /// Fields that change what the server gets or may do, and that servers.json cannot have: a server with one stays.
     pub(super) own_meaning: &'static [&'static str],
     /// Returns an entry as most clients write it, or why it cannot be a server of ours.
-    pub(super) usual_form: fn(&Map<String, Value>) -> Result<Map<String, Value>, String>,
+    pub(super) usual_form: fn(&Members) -> Result<Members, String>,
     /// What it means by a server's `timeout`.
     pub(super) timeout: TimeoutMeaning,
     /// Whether it passes its whole environment to servers.
@@ -80,7 +88,7 @@ pub struct KnownClient {
     /// Its rules for tools.
     pub(crate) rules: ToolRules,
     /// Whether the model gets only those tools that it searched for. docs/clients.md has the measurements behind it.
-    pub tool_search: fn(&KnownClient, &Env) -> HostSearch,
+    pub tool_search: fn(&Self, &Env) -> HostSearch,
     /// Whether it lists the tools once, so that the first list must be complete.
     pub lists_tools_once: bool,
     /// Returns what to know before its servers move, one line each.
@@ -98,10 +106,8 @@ pub(crate) struct ToolRules {
     /// Returns the globs over the tools of a server that a pattern names: the pattern, and the server as it stands in the
     /// client's file.
     pub(crate) globs: fn(&str, &str) -> Vec<String>,
-    /// Returns a rule for tools of a server as a rule for the same tools of ours, if the client lists them one by one: the
-    /// rule, the server as it stands in the client's file, and the names of our entry and of the server's group. `None`: it
-    /// is about others.
-    pub(crate) renamed: Option<fn(&str, &str, &str, &str) -> Option<String>>,
+    /// Makes a rule for tools of a server one for the same tools of ours, if the client lists them one by one.
+    pub(crate) renamed: Option<RenameRule>,
     /// Whether a denial of any file counts before a question of any other one.
     pub(crate) denies_first: bool,
     /// Whether a rule that allows a tool lifts the rules before it. Elsewhere it only means that no question is asked.

@@ -1,8 +1,7 @@
 //! Kilo Code: since version 7 made of OpenCode. It still reads the files of earlier versions, which have another form.
 
-use super::client::{ClientDir, KnownClient, TimeoutMeaning};
+use super::client::{ClientDir, KnownClient};
 use super::opencode;
-use super::string_rules::{Fields, VariableForm};
 
 pub(super) static CLIENT: KnownClient = KnownClient {
     user_files: &[
@@ -10,21 +9,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
         (ClientDir::Named("XDG_CONFIG_HOME", ".config"), "kilo/kilo.json"),
     ],
     project_files: &["kilo.jsonc", "kilo.json", ".kilo/kilo.jsonc", ".kilo/kilo.json"],
-    puts_project_over_user: true,
-    servers: |_| &["mcp"],
-    timeout: TimeoutMeaning::EVERYTHING,
-    passes_environment: true,
-    shows_questions: |_| false,
-    forms: &[VariableForm::OpenCode],
-    fields: Fields::All,
-    optional: Fields::All,
-    is_empty_in_env: true,
-    variable: Some("{env:NAME}"),
-    local_type: Some("local"),
-    env: "environment",
-    command_has_args: true,
-    rules: opencode::RULES,
-    ..KnownClient::new("kilo", "Kilo Code", &["kilo"])
+    ..opencode::made_of_it("kilo", "Kilo Code", &["kilo"])
 };
 
 /// Its earlier files. It drops their limits of time and of tools.

@@ -16,42 +16,48 @@ pub(super) static CLIENT: KnownClient = KnownClient {
         (ClientDir::Named("XDG_CONFIG_HOME", ".config"), "opencode/opencode.json"),
     ],
     project_files: &["opencode.jsonc", "opencode.json", ".opencode/opencode.jsonc", ".opencode/opencode.json"],
-    puts_project_over_user: true,
     servers: |root| if has_nested_servers(root) { &["mcp", "servers"] } else { &["mcp"] },
     // Of all servers. It is not carried over.
     beside_servers: "timeout",
-    timeout: TimeoutMeaning::EVERYTHING,
-    passes_environment: true,
     // Its second version does.
     shows_questions: has_nested_servers,
-    forms: &[VariableForm::OpenCode],
-    fields: Fields::All,
-    optional: Fields::All,
-    is_empty_in_env: true,
-    variable: Some("{env:NAME}"),
-    local_type: Some("local"),
-    env: "environment",
-    command_has_args: true,
     own_fields: |root| if has_nested_servers(root) { json!({"codemode": false}) } else { Value::Null },
-    rules: RULES,
     tool_search: |_, _| HostSearch::Off("it has no such search".to_owned()),
-    ..KnownClient::new("opencode", "OpenCode", &["opencode"])
+    ..made_of_it("opencode", "OpenCode", &["opencode"])
 };
 
-/// The rules of the clients that are made of it, too.
-pub(super) const RULES: ToolRules = ToolRules {
-    user_files: |_| Vec::new(),
-    project_files: &[],
-    read,
-    globs,
-    renamed: None,
-    denies_first: false,
-    allow_lifts: true,
-    has_agents: true,
-};
-
-fn globs(pattern: &str, server: &str) -> Vec<String> {
-    globs_after(&format!("{}_", in_tool_name(server)), pattern)
+/// Returns a client that is OpenCode, or made of its first version.
+pub(super) const fn made_of_it(
+    id: &'static str,
+    label: &'static str,
+    programs: &'static [&'static str],
+) -> KnownClient {
+    KnownClient {
+        puts_project_over_user: true,
+        servers: |_| &["mcp"],
+        timeout: TimeoutMeaning::EVERYTHING,
+        passes_environment: true,
+        shows_questions: |_| false,
+        forms: &[VariableForm::OpenCode],
+        fields: Fields::All,
+        optional: Fields::All,
+        is_empty_in_env: true,
+        variable: Some("{env:NAME}"),
+        local_type: Some("local"),
+        env: "environment",
+        command_has_args: true,
+        rules: ToolRules {
+            user_files: |_| Vec::new(),
+            project_files: &[],
+            read,
+            globs: |pattern, server| globs_after(&format!("{}_", in_tool_name(server)), pattern),
+            renamed: None,
+            denies_first: false,
+            allow_lifts: true,
+            has_agents: true,
+        },
+        ..KnownClient::new(id, label, programs)
+    }
 }
 
 /// Reads `tools`, `permission` and `permissions`, in the order in which they count, and the rules of single agents.

@@ -1,7 +1,7 @@
 //! What `import` prints: the files, the servers, and the difference that a change makes. Values that are probably secrets
 //! are never shown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use similar::TextDiff;
 
 use super::client_write::ClientWrite;
 use super::config_file::ConfigChange;
-use crate::clients::apps::{ClientApp, OWN_NAME, short_path};
+use super::remarks::remarks;
+use crate::clients::apps::short_path;
 use crate::json::{members, strings};
 use crate::merge::accounts::passes_all;
 use crate::merge::differences::FieldDifference;
-use crate::merge::discover::{ClientFile, Discovery, Place};
+use crate::merge::discover::Discovery;
 use crate::merge::{Origin, PlannedServer};
 use crate::tool_rules::ToolRuleSet;
 use base::redact;
@@ -25,9 +26,6 @@ use terminal::{VisibleText, counted};
 /// After this time, a difference need not be the shortest.
 const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Our tools that change nothing.
-const QUIET_TOOLS: [&str; 4] =
-    ["get_dynamic_tools", "search_dynamic_tools", "call_dynamic_tool_readonly", "get_status"];
 /// The longest program of a server in the summary, in characters.
 const MAX_PROGRAM: usize = 60;
 
@@ -89,99 +87,6 @@ pub(super) fn summary(
     }
     remarks.into_iter().for_each(|remark| out.line(remark));
     out
-}
-
-/// What to know beside the lists, one line each.
-fn remarks(
-    discovery: &Discovery,
-    configs: &[ConfigChange],
-    writes: &[ClientWrite],
-    env: &Env,
-) -> Vec<String> {
-    let mut remarks: Vec<String> = configs.iter().flat_map(|config| config.profiles.lines.clone()).collect();
-    for config in configs {
-        let off = config.servers.iter().filter(|server| server.is_known && is_off(server));
-        for server in off.filter(|server| server.origins.iter().any(|origin| origin.is_on)) {
-            let (name, path) = (name(&server.name), short_path(&config.path, env));
-            remarks.push(format!(
-                "{name} is disabled in {path}, and so for every client; `dynamic-mcp enable {name}` turns it on"
-            ));
-        }
-    }
-    let servers = || configs.iter().flat_map(ConfigChange::new_servers);
-    let origins = || servers().flat_map(|server| server.origins.iter().map(move |origin| (server, origin)));
-    let mut apps: BTreeMap<ClientApp, bool> = BTreeMap::new();
-    for (_, origin) in origins() {
-        *apps.entry(origin.app).or_default() |= origin.entry.contains_key("command");
-    }
-    let passing = joined(
-        apps.iter().filter(|(app, local)| **local && app.passes_environment).map(|(app, _)| app.label),
-    );
-    if !passing.is_empty() {
-        remarks.push(format!("The servers of {passing} get your whole environment, as before."));
-    }
-    let unset = origins().flat_map(|(server, origin)| {
-        origin.unset.iter().map(|variable| format!("{variable} ({})", name(&server.name)))
-    });
-    let unset = joined(unset.collect::<BTreeSet<_>>());
-    if !unset.is_empty() {
-        remarks.push(format!("Not set here, and so empty for their servers: {unset}."));
-    }
-    let ignored = joined(
-        origins()
-            .flat_map(|(_, origin)| origin.ignored.iter())
-            .map(|field| visible(field))
-            .collect::<BTreeSet<_>>(),
-    );
-    if !ignored.is_empty() {
-        remarks.push(format!("Without meaning here, and left out: {ignored}."));
-    }
-    for (app, local) in apps.iter().filter(|(_, local)| **local) {
-        remarks.extend(
-            (app.remarks)(env)
-                .into_iter()
-                .filter(|_| *local)
-                .map(|remark| format!("{}: {remark}", app.label)),
-        );
-    }
-    for (app, policies) in &discovery.policies {
-        remarks.push(format!(
-            "{} decides for all tools, and so for those of dynamic-mcp: {}",
-            app.label,
-            policies.join(", ")
-        ));
-    }
-    for (app, count) in
-        discovery.allowing.iter().filter(|(app, _)| writes.iter().any(|write| write.app == *app))
-    {
-        remarks.push(format!(
-            "{}: {} for tools of these servers will count no more, so it will ask; to let it search and read without a question, allow the tools {} of `{OWN_NAME}`",
-            app.label,
-            counted(*count, "permission"),
-            joined(QUIET_TOOLS)
-        ));
-    }
-    for write in writes.iter().filter(|write| !write.unpassed.is_empty()) {
-        remarks.push(format!(
-            "{} passes on no variables, and its servers need {}: write their values into `env` of `{OWN_NAME}` in {}",
-            write.app.label,
-            write.unpassed.join(", "),
-            short_path(&write.path, env)
-        ));
-    }
-    let reads_other = |(file, place): (&ClientFile, &Place)| {
-        let (own, config) = place.other_own.as_ref().filter(|_| !place.servers.is_empty())?;
-        Some(format!(
-            "{}: `{}` in {} reads {}, so the file is left as it is; to move its servers, run `dynamic-mcp import {} --write-client` with that file as --config",
-            file.app.label,
-            visible(own),
-            short_path(&file.path, env),
-            short_path(config, env),
-            file.app.id
-        ))
-    };
-    remarks.extend(discovery.places().filter_map(reads_other));
-    remarks
 }
 
 /// Returns all that is known of the servers, and the changes of the files.

@@ -14,7 +14,7 @@ use crate::files::records::ChangeRecords;
 use crate::json::into_members;
 use crate::merge::accounts::KeyringValues;
 use crate::merge::differences::FieldDifference;
-use crate::merge::discover::{FileTexts, discover_in};
+use crate::merge::discover::{Discovery, FileTexts, discover_in};
 use crate::merge::{Merger, Origin, PlannedServer, is_same_command};
 use crate::plan::report::program;
 use crate::profiles::Profile;
@@ -41,44 +41,59 @@ pub(super) async fn own_changes(
         changes().filter_map(|change| change.config.clone().or_else(|| config.clone())).collect();
     let projects = changes().flat_map(|change| &change.places).filter_map(|place| place.project.as_deref());
     let projects: BTreeSet<Option<&Path>> = projects.map(Some).chain([None]).collect();
+    let discovered =
+        projects.into_iter().map(|project| discover_in(texts, ClientApp::all(), project, false, env));
+    let discovered: Vec<Discovery> = discovered.collect();
     let imported: BTreeSet<&String> = records.all().flat_map(|(_, record)| &record.servers).collect();
     for config in &configs {
         let file = short_path(config, env);
-        let (servers, profiles) = match config_content(config) {
-            Ok(content) => content,
+        match config_content(config) {
+            Ok((servers, profiles)) => {
+                let entries = servers.values().filter_map(Value::as_object);
+                let keyring = KeyringValues::read(entries, secret_store(env).as_ref()).await;
+                let merger = Merger::new(Some(&keyring.resolved(&servers)), KeyringValues::default());
+                let undone = UndoneConfig { file, profiles, apps: &apps, imported: &imported };
+                undone.describe(merger, &discovered, &mut out);
+            }
             Err(reason) => {
                 out.line(format_args!("Whether servers were added since is not known: {reason}"));
-                continue;
             }
-        };
-        let entries = servers.values().filter_map(Value::as_object);
-        let keyring = KeyringValues::read(entries, secret_store(env).as_ref()).await;
-        let mut merger = Merger::new(Some(&keyring.resolved(&servers)), KeyringValues::default());
+        }
+    }
+    out
+}
+
+/// A config file whose clients get their servers back.
+struct UndoneConfig<'a> {
+    /// Its name in texts.
+    file: String,
+    profiles: Map<String, Value>,
+    /// The clients.
+    apps: &'a BTreeSet<ClientApp>,
+    /// The names of the servers that came from clients.
+    imported: &'a BTreeSet<&'a String>,
+}
+
+impl UndoneConfig<'_> {
+    /// Says what its servers have beyond those of the clients.
+    fn describe(&self, mut merger: Merger, discovered: &[Discovery], out: &mut VisibleText) {
+        let file = &self.file;
         let mut changed = BTreeSet::new();
-        for project in &projects {
-            let discovery = discover_in(texts, ClientApp::all(), *project, false, env);
-            for (client, place) in discovery.places() {
-                for found in &place.servers {
-                    let origin = Origin::new(client.app, found);
-                    let own_name = format!("{}-{}", found.name, client.app.id);
-                    match merger.attach(origin, &own_name) {
-                        Err(origin)
-                            if apps.contains(&origin.app)
-                                && (imported.contains(&found.name) || imported.contains(&own_name)) =>
-                        {
-                            let line = format!("{} is not in {file} any more", name(&found.name));
-                            changed.insert(line);
-                        }
-                        _ => {}
-                    }
+        for (client, place) in discovered.iter().flat_map(Discovery::places) {
+            for found in &place.servers {
+                let own_name = format!("{}-{}", found.name, client.app.id);
+                let was_imported = self.imported.contains(&found.name) || self.imported.contains(&own_name);
+                let is_there = merger.attach(Origin::new(client.app, found), &own_name);
+                if !is_there && was_imported && self.apps.contains(&client.app) {
+                    changed.insert(format!("{} is not in {file} any more", name(&found.name)));
                 }
             }
         }
         for server in &merger.servers {
-            let origins = server.origins.iter().filter(|origin| apps.contains(&origin.app));
-            let differences = origins.flat_map(|origin| differences(server, origin, &profiles, &file));
-            let fields = FieldDifference::since_import(server, &apps);
-            let all = differences.chain(fields.iter().map(|difference| difference.describe_beside(&file)));
+            let origins = server.origins.iter().filter(|origin| self.apps.contains(&origin.app));
+            let differences = origins.flat_map(|origin| differences(server, origin, &self.profiles, file));
+            let fields = FieldDifference::since_import(server, self.apps);
+            let all = differences.chain(fields.iter().map(|difference| difference.describe_beside(file)));
             changed.extend(all.map(|line| format!("{}: {line}", name(&server.name))));
         }
         if !changed.is_empty() {
@@ -86,21 +101,23 @@ pub(super) async fn own_changes(
             changed.iter().for_each(|line| out.line(format_args!("  {line}")));
         }
         let is_added =
-            |server: &&PlannedServer| server.origins.is_empty() && !imported.contains(&server.name);
+            |server: &&PlannedServer| server.origins.is_empty() && !self.imported.contains(&server.name);
         let added = joined(merger.servers.iter().filter(is_added).map(|server| name(&server.name)));
-        if !added.is_empty() && !apps.is_empty() {
+        if !added.is_empty() && !self.apps.is_empty() {
             out.line(format_args!("Only in {file}, where they stay, and in no client: {added}."));
         }
     }
-    out
 }
+
+/// The servers and the profiles of a config file.
+type ConfigContent = (Map<String, Value>, Map<String, Value>);
 
 /// Returns the servers and the profiles of a config file. One that does not exist has none.
 ///
 /// # Errors
 ///
 /// Says why the file cannot be read.
-fn config_content(config: &Path) -> Result<(Map<String, Value>, Map<String, Value>), String> {
+fn config_content(config: &Path) -> Result<ConfigContent, String> {
     let text = read_text(config).map_err(|error| error.to_string())?.unwrap_or_default();
     let root = understood(config, &text).map_err(|error| error.to_string())?;
     match value_at(&root, &servers_keys(config, &root)) {
