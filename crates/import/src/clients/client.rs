@@ -12,7 +12,7 @@ use crate::json::into_members;
 use config::env::Env;
 
 /// The members of a JSON object.
-pub(super) type Members = Map<String, Value>;
+pub(super) type EntryMembers = Map<String, Value>;
 /// A place for servers of a single project: the keys that lead to it, and the project's directory.
 pub(crate) type ProjectPlace = (Vec<String>, PathBuf);
 /// Renames a rule for tools of a server: the rule, the server as it stands in the client's file, and the names of our entry
@@ -48,7 +48,7 @@ pub struct KnownClient {
     /// Fields that change what the server gets or may do, and that servers.json cannot have: a server with one stays.
     pub(super) own_meaning: &'static [&'static str],
     /// Returns an entry as most clients write it, or why it cannot be a server of ours.
-    pub(super) usual_form: fn(&Members) -> Result<Members, String>,
+    pub(super) usual_form: fn(&EntryMembers) -> Result<EntryMembers, String>,
     /// What it means by a server's `timeout`.
     pub(super) timeout: TimeoutMeaning,
     /// Whether it passes its whole environment to servers.
