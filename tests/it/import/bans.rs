@@ -128,7 +128,7 @@ fn the_permissions_of_claude_code_go_on_to_hold_for_the_same_tools() {
     home.write(".claude/settings.json", settings);
     let before = home.client_files();
     let printed = home.imported(&["--yes", "--write-client", "--project=app"]);
-    assert!(printed.contains("~/.claude/settings.json: 4 rules for the tools of `dyn`"), "{printed}");
+    assert!(printed.contains("~/.claude/settings.json: 4 rules renamed for the tools of `dyn`"), "{printed}");
     let expected = settings
         .replace("mcp__my_db__read_rows", "mcp__dyn__my_db__read_rows")
         .replace("\"mcp__github\"", "\"mcp__dyn__github__*\"")
@@ -140,6 +140,8 @@ fn the_permissions_of_claude_code_go_on_to_hold_for_the_same_tools() {
     for file in [".claude.json", "app/.mcp.json"] {
         let args = home.json(file)["mcpServers"]["dyn"]["args"].clone();
         assert!(args.as_array().unwrap().ends_with(&[json!("--surface"), json!("flat")]), "{file}: {args}");
+        // So that the client defers them.
+        assert_eq!(home.json(file)["mcpServers"]["dyn"].get("alwaysLoad"), None);
     }
     // Also those of a server that comes later.
     let mut file = home.json(".claude.json");

@@ -558,3 +558,15 @@ fn an_entry_without_a_record_is_named() {
     let line = "Cursor: ~/.cursor/mcp.json still has `dyn`, of which there is no record";
     assert!(code == Some(0) && shown.contains(line), "{shown}");
 }
+
+#[test]
+fn what_came_from_a_project_is_not_missed_in_the_users_config() {
+    let home = Home::of(&[
+        (CURSOR, json!({"mcpServers": {"fs": {"command": "fs"}}})),
+        ("app/.cursor/mcp.json", json!({"mcpServers": {"shop": {"command": "shop"}}})),
+    ]);
+    home.imported(&["--yes", "--write-client", "--project=app"]);
+    let (code, shown) = home.undone();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(!shown.contains("any more") && !shown.contains("in no client"), "{shown}");
+}

@@ -167,6 +167,7 @@ mod tests {
             args: vec!["--config".to_owned(), "/s.json".to_owned()],
             env: Map::from_iter([("DYN_KEY".to_owned(), json!("${input:key}"))]),
             variables: vec!["TOKEN".to_owned()],
+            lists_tools: false,
         };
         let entry = |app: ClientApp, root: &Value| Value::Object(app.entry(root, &launch));
         let args = ["--config", "/s.json"];

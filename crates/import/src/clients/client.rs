@@ -82,7 +82,7 @@ pub struct KnownClient {
     pub(super) command_has_args: bool,
     /// Returns the fields that our entry has beside the usual ones, in a file with this content. One of them keeps our
     /// tools from being deferred, if the client has a key for that.
-    pub(super) own_fields: fn(&Value) -> Value,
+    pub(crate) own_fields: fn(&Value) -> Value,
     /// The list of the only servers that it starts, by the keys that lead to it: ours has to be in it.
     pub(crate) allowed_list: &'static [&'static str],
     /// Its rules for tools.
@@ -306,7 +306,7 @@ impl KnownClient {
 
     /// Returns the client's entry for this program. `root` is the content of the client's file.
     pub fn entry(&self, root: &Value, launch: &OwnLaunch) -> Map<String, Value> {
-        let OwnLaunch { command, args, env, variables } = launch;
+        let OwnLaunch { command, args, env, variables, .. } = launch;
         let command = match self.command_has_args {
             true => {
                 let words: Vec<&String> = std::iter::once(command).chain(args).collect();
@@ -328,7 +328,9 @@ impl KnownClient {
         if let Some(field) = self.passed_names.filter(|_| !variables.is_empty()) {
             entry.insert(field.to_owned(), json!(variables));
         }
-        entry.extend(into_members(Some((self.own_fields)(root))));
+        if !launch.lists_tools {
+            entry.extend(into_members(Some((self.own_fields)(root))));
+        }
         entry
     }
 }
@@ -344,6 +346,8 @@ pub struct OwnLaunch {
     pub env: Map<String, Value>,
     /// The names of variables of the environment that servers.json uses.
     pub variables: Vec<String>,
+    /// Whether it lists the tools of all servers, so that the client should defer them.
+    pub lists_tools: bool,
 }
 
 /// Returns the directory that a variable names, else the one below the home directory.

@@ -18,7 +18,7 @@ use crate::files::comments::{comments, missing_comments};
 use crate::files::edit::{ObjectEdit, edit_with_comments};
 use crate::files::rule_lists::rename_rules;
 use crate::files::write::{missing_dirs, mode};
-use crate::json::strings;
+use crate::json::{into_members, strings};
 use crate::merge::discover::{ClientFile, Place};
 use crate::merge::own_entry;
 use crate::merge::{Origin, PlannedServer};
@@ -70,7 +70,7 @@ impl ClientWrite {
     pub(super) fn describe(&self) -> String {
         match self.places.iter().map(|place| place.removed.len()).sum() {
             0 if !self.renamed.is_empty() => {
-                format!("{} for the tools of `{OWN_NAME}`", counted(self.renamed.len(), "rule"))
+                format!("{} renamed for the tools of `{OWN_NAME}`", counted(self.renamed.len(), "rule"))
             }
             0 if self.is_update => format!("`{OWN_NAME}` changes"),
             0 => format!("`{OWN_NAME}` is added"),
@@ -126,6 +126,7 @@ impl OwnProgram<'_> {
         }
         if self.lists_tools.contains(&(app, in_project)) {
             launch.args.extend(["--surface", "flat"].map(str::to_owned));
+            launch.lists_tools = true;
         }
         let sees = |server: &str| self.configs(in_project).all(|config| config.profiles.sees(app, server));
         let servers = self.configs(in_project).flat_map(|config| &config.servers);
@@ -253,10 +254,17 @@ impl OwnProgram<'_> {
         let is_shared = place.project.as_ref().is_some_and(|project| file.path.starts_with(project));
         let launch = self.launch(file.app, in_project, is_shared);
         let fresh = file.app.entry(root, &launch);
+        let lists_tools = launch.lists_tools;
         let unpassed = launch.variables.into_iter().filter(|_| !file.app.passes_variables());
         let known_own = known.and_then(|known| known.get(&own)).filter(|entry| is_own_entry(entry));
         let entry = match known_own {
-            Some(known) => own_entry::merged(known, &fresh),
+            Some(known) => {
+                let mut entry = own_entry::merged(known, &fresh);
+                let undeferred = into_members(Some((file.app.own_fields)(root)));
+                let fields = entry.as_object_mut().filter(|_| lists_tools);
+                fields.into_iter().for_each(|fields| fields.retain(|name, _| !undeferred.contains_key(name)));
+                entry
+            }
             None => Value::Object(fresh),
         };
         let edit = ObjectEdit { keys: place.keys.clone(), remove, set: vec![(own.clone(), entry.clone())] };

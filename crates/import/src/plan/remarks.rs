@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use super::client_write::ClientWrite;
 use super::config_file::ConfigChange;
 use crate::clients::apps::{ClientApp, OWN_NAME, short_path};
-use crate::merge::Origin;
+use crate::merge::accounts::passes_all;
 use crate::merge::discover::{ClientFile, Discovery, Place};
+use crate::merge::{Origin, PlannedServer};
 use base::text::{joined, name, visible};
 use config::env::Env;
 use serde_json::Value;
@@ -89,6 +90,15 @@ fn of_clients(
     let passing = joined(local.iter().filter(|app| app.passes_environment).map(|app| app.label));
     if !passing.is_empty() {
         remarks.push(format!("The servers of {passing} get your whole environment, as before."));
+    }
+    let servers = configs.iter().flat_map(ConfigChange::new_servers);
+    let is_mixed = |server: &&PlannedServer| {
+        let passing = server.origins.iter().filter(|origin| passes_all(&origin.entry)).count();
+        passing > 0 && passing < server.origins.len()
+    };
+    let mixed = joined(servers.filter(is_mixed).map(|server| name(&server.name)));
+    if !mixed.is_empty() {
+        remarks.push(format!("Now these get it in each of their clients: {mixed}."));
     }
     for app in &local {
         remarks.extend((app.remarks)(env).into_iter().map(|remark| format!("{}: {remark}", app.label)));

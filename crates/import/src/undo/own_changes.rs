@@ -44,16 +44,18 @@ pub(super) async fn own_changes(
     let discovered =
         projects.into_iter().map(|project| discover_in(texts, ClientApp::all(), project, false, env));
     let discovered: Vec<Discovery> = discovered.collect();
-    let imported: BTreeSet<&String> = records.all().flat_map(|(_, record)| &record.servers).collect();
-    for config in &configs {
-        let file = short_path(config, env);
-        match config_content(config) {
+    for undone in &configs {
+        let of_config =
+            records.all().filter(|(_, record)| record.config.as_ref().or(config.as_ref()) == Some(undone));
+        let imported: BTreeSet<&String> = of_config.flat_map(|(_, record)| &record.servers).collect();
+        let file = short_path(undone, env);
+        match config_content(undone) {
             Ok((servers, profiles)) => {
                 let entries = servers.values().filter_map(Value::as_object);
                 let keyring = KeyringValues::read(entries, secret_store(env).as_ref()).await;
                 let merger = Merger::new(Some(&keyring.resolved(&servers)), KeyringValues::default());
-                let undone = UndoneConfig { file, profiles, apps: &apps, imported: &imported };
-                undone.describe(merger, &discovered, &mut out);
+                let files = UndoneConfig { file, profiles, apps: &apps, imported: &imported };
+                files.describe(merger, &discovered, &mut out);
             }
             Err(reason) => {
                 out.line(format_args!("Whether servers were added since is not known: {reason}"));
