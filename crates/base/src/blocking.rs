@@ -107,7 +107,8 @@ pub async fn run_on<T: Send + 'static>(
     if bytes <= MAX_INLINE_BYTES {
         return Ok(work());
     }
-    run_in_turn(work).await
+    // Boxed, so that the future of work on this thread is small.
+    Box::pin(run_in_turn(work)).await
 }
 
 /// Runs `work`, which takes long, on a thread that may block. It may wait 30 s for its turn, and take 30 s. Users take

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Environment variables by name.
 pub type EnvVars = BTreeMap<OsString, OsString>;
@@ -14,8 +15,8 @@ pub type EnvVars = BTreeMap<OsString, OsString>;
 /// The environment variables and the working directory that a program is started with.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Env {
-    /// The variables, including those that are not Unicode.
-    pub vars: EnvVars,
+    /// The variables, including those that are not Unicode. Clones share them.
+    pub vars: Arc<EnvVars>,
     /// The working directory, where relative paths of the command line start.
     cwd: PathBuf,
 }
@@ -42,14 +43,15 @@ impl Env {
         K: Into<OsString>,
         V: Into<OsString>,
     {
-        let vars = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { vars, cwd: cwd.into() }
+        let vars = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        Self { vars: Arc::new(vars.collect()), cwd: cwd.into() }
     }
 
     /// Returns this environment with more variables, which replace those of the same name.
     pub fn with<'v>(&self, more: impl IntoIterator<Item = (&'v str, &'v str)>) -> Self {
         let mut env = self.clone();
-        more.into_iter().for_each(|(name, value)| set_var(&mut env.vars, name, value.into()));
+        let vars = Arc::make_mut(&mut env.vars);
+        more.into_iter().for_each(|(name, value)| set_var(vars, name, value.into()));
         env
     }
 

@@ -70,8 +70,6 @@ pub struct ToolCall {
 
 /// A call that can be sent on one connection.
 struct PreparedCall {
-    /// A lease on the connection.
-    lease: Lease,
     /// The tool.
     tool: FoundTool,
     /// Whether `select` is an argument of the tool.
@@ -86,8 +84,8 @@ struct PreparedCall {
 
 /// What becomes of a call before it is sent.
 enum Preparation {
-    /// It can be sent.
-    Ready(PreparedCall),
+    /// It can be sent on this connection.
+    Ready(Lease, PreparedCall),
     /// The client has to ask its user and make the request again. This is the result of the request.
     InputRequired(Raw),
 }
@@ -147,7 +145,7 @@ async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
     request_span::record_tool(&group.name, &name);
     let mut forwarder = Forwarder::new(&call.context, group);
     let mut approved = None;
-    let (prepared, reply) = loop {
+    loop {
         let connection = match connect(&mut forwarder, call, arguments, &name).await {
             Ok(connection) => connection,
             Err(error) => return failed(call, error, &name),
@@ -156,18 +154,20 @@ async fn call_tool(call: &ToolCall, arguments: &CallArguments<'_>) -> Reply {
         if group.lost_state_since(forwarder.known_losses) {
             return failed(call, tool_errors::lost_state(&group.name).into(), &name);
         }
-        let prepared = match prepare(call, arguments, &name, group, connection, &mut approved).await {
-            Ok(Preparation::Ready(prepared)) => prepared,
+        let (lease, prepared) = match prepare(call, arguments, &name, group, connection, &mut approved).await
+        {
+            Ok(Preparation::Ready(lease, prepared)) => (lease, prepared),
             Ok(Preparation::InputRequired(result)) => return Ok(result),
             Err(error) => return failed(call, error, &name),
         };
-        match forwarder.send(&prepared.lease, &prepared.request).await {
-            Ok(Some(reply)) => break (prepared, reply),
+        match forwarder.send(&lease, &prepared.request).await {
+            Ok(Some(reply)) => {
+                return finish(call, arguments, &forwarder.group, lease, &prepared, reply).await;
+            }
             Ok(None) => {}
             Err(error) => return failed(call, error, &prepared.tool.name),
         }
-    };
-    finish(call, arguments, forwarder.group, prepared, reply).await
+    }
 }
 
 /// Answers a call that failed: with a result for the model if the error is about the tool or its group. Fails if it is
@@ -300,7 +300,7 @@ async fn prepare(
             false => params.with([own_name]),
         },
     };
-    Ok(Preparation::Ready(PreparedCall { lease, tool, takes_select, misfit, carried, request }))
+    Ok(Preparation::Ready(lease, PreparedCall { tool, takes_select, misfit, carried, request }))
 }
 
 /// Checks whether this call may be made of the tool. Fails, with the text for the model, if the tool has changed and is
@@ -402,20 +402,21 @@ fn select<'a>(arguments: &'a CallArguments<'_>, takes_select: bool) -> Option<&'
 async fn finish(
     call: &ToolCall,
     arguments: &CallArguments<'_>,
-    group: Upstream,
-    prepared: PreparedCall,
+    group: &Upstream,
+    lease: Lease,
+    prepared: &PreparedCall,
     reply: Reply,
 ) -> Reply {
-    let PreparedCall { lease, tool, takes_select, misfit, carried, request } = prepared;
+    let PreparedCall { tool, takes_select, misfit, carried, request } = prepared;
     let (context, group_name) = (&call.context, &group.name);
     let mut result = match misfit {
-        Some(misfit) => misfit::explain(&group, &tool, &misfit, reply)?,
+        Some(misfit) => misfit::explain(group, tool, misfit, reply)?,
         None => reply?,
     };
     if let Some(carried) = carried
         && let Some(session) = context.session()
     {
-        result = carried.approval(&group).wrap_result(&result, &session.approval_nonces);
+        result = carried.approval(group).wrap_result(&result, &session.approval_nonces);
     }
     if call.by_our_tool
         && context.client().capabilities.shows_apps()
@@ -425,14 +426,14 @@ async fn finish(
         let name = move |requester: &Requester| {
             AppUris::new(requester.groups()).name_in_result(&group, &definition, &given)
         };
-        result = context.run_on_lists(name).await.unwrap_or(result);
+        result = Box::pin(context.run_on_lists(name)).await.unwrap_or(result);
     }
     match request.may_become_task || context.era == Era::Stateless {
         true => result = task::track_created(context, group_name, lease, request.may_become_task, result),
         false => drop(lease),
     }
     let store_above = tool.snapshot.server.as_ref().and_then(|server| server.common.store_above);
-    let select = select(arguments, takes_select);
+    let select = select(arguments, *takes_select);
     if select.is_none() && store_above.is_none() {
         return Ok(result);
     }

@@ -68,7 +68,7 @@ impl EmbeddedInstance {
         if let Some(reason) = nesting.too_deep() {
             bail!("this instance does not run: {reason}");
         }
-        env.vars.extend([nesting.var_for_servers()]);
+        Arc::make_mut(&mut env.vars).extend([nesting.var_for_servers()]);
         let cache = Cache::open(options.cache_dir.clone());
         let limit = config.settings.max_message_bytes;
         let startup = StartupInfo::default();

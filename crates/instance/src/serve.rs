@@ -57,7 +57,7 @@ pub async fn serve(
     // This comes before anything that takes time, because a client may send a signal during the start.
     let mut signals = EndSignals::listen()?;
     let nesting = Nesting::new(env.var(ANCESTORS_VAR), &options.files, env.cwd());
-    env.vars.extend([nesting.var_for_servers()]);
+    Arc::make_mut(&mut env.vars).extend([nesting.var_for_servers()]);
     startup.results_dir = dirs::state_dir(&env).map(|dir| dir.join("results"));
     let (mut lines, output, writer) = stdio::open(Settings::default().max_message_bytes);
     let refusal = tokio::select! {
@@ -173,8 +173,9 @@ async fn run_session(
     let reports = client_reports(&options.files, &env);
     let session = ClientSession::new(groups.clone(), &client, peer, options.session, Some(reports));
     let closing = groups.clone();
-    // A task, because a future that `block_on` runs itself costs a system call each time that it is woken.
-    let serving = tokio::spawn(async move {
+    // A task, because a future that `block_on` runs itself costs a system call each time that it is woken. Boxed, because
+    // tokio moves a future several times, and this one is large.
+    let serving = tokio::spawn(Box::pin(async move {
         let mut writing = tokio::spawn(writer.run());
         // The task ends with the session.
         let mut timing = JoinSet::new();
@@ -195,7 +196,7 @@ async fn run_session(
             flush(&output, writing).await;
         }
         if was_asked { ServeOutcome::Served } else { ServeOutcome::NoClient }
-    });
+    }));
     let served = tokio::select! {
         served = serving => served,
         () = groups.run() => Ok(ServeOutcome::Served),

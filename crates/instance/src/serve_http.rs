@@ -85,7 +85,7 @@ pub async fn serve_http(
     if let Some(reason) = nesting.too_deep() {
         bail!("this instance does not run: {reason}");
     }
-    env.vars.extend([nesting.var_for_servers()]);
+    Arc::make_mut(&mut env.vars).extend([nesting.var_for_servers()]);
     // Before the files are read, so that no change is missed.
     let watched: Vec<_> = [&http.tokens, &http.oauth, &http.keys].into_iter().flatten().cloned().collect();
     let watcher = blocking::run(READ_TIMEOUT, move || ConfigWatcher::new(watched)).await;

@@ -23,5 +23,6 @@ pub(crate) async fn notified_after(notify: Option<&Notify>, not_before: Option<I
 
 /// Sleeps until the deadline. Cancel-safe.
 pub async fn until(deadline: Option<Instant>) {
-    optional(deadline.map(sleep_until)).await;
+    // Boxed, because most loops have no deadline, and would move the room for a timer with every message.
+    optional(deadline.map(|deadline| Box::pin(sleep_until(deadline)))).await;
 }

@@ -62,9 +62,8 @@ pub(crate) fn skip_plain(text: &[u8], mut at: usize) -> (usize, u32) {
         }
         // A string that is longer than a block may be much longer. A step of this loop does not depend on the
         // result of the last one, so that the processor works on several at once.
-        while let Some(run) = text.get(at..).and_then(<[u8]>::first_chunk)
-            && let Some(bits) = plain_run(run)
-        {
+        for run in text.get(at..).unwrap_or_default().as_chunks().0 {
+            let Some(bits) = plain_run(run) else { break };
             not_ascii |= bits;
             at += run.len();
         }
@@ -113,7 +112,8 @@ mod vectors {
     pub(super) fn classify(block: &[u8; 16]) -> (u32, u32) {
         #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
         unsafe {
-            let (special, bytes) = compare(block);
+            let bytes = load(block);
+            let special = _mm_or_si128(is_escape(bytes), ends_or_controls(moved(bytes)));
             (_mm_movemask_epi8(special).cast_unsigned(), _mm_movemask_epi8(bytes).cast_unsigned())
         }
     }
@@ -123,27 +123,49 @@ mod vectors {
     pub(super) fn look_at_all(blocks: &[[u8; 16]]) -> (u32, u32) {
         #[expect(unsafe_code, reason = "the instructions need SSE2, which is a part of x86-64")]
         unsafe {
-            let (mut special, mut all) = (_mm_setzero_si128(), _mm_setzero_si128());
+            let (mut escape, mut all) = (_mm_setzero_si128(), _mm_setzero_si128());
+            let mut least = _mm_set1_epi8(-1);
             for block in blocks {
-                let (more_special, more) = compare(block);
-                special = _mm_or_si128(special, more_special);
-                all = _mm_or_si128(all, more);
+                let bytes = load(block);
+                escape = _mm_or_si128(escape, is_escape(bytes));
+                least = _mm_min_epu8(least, moved(bytes));
+                all = _mm_or_si128(all, bytes);
             }
+            // The least byte of each place is enough, and is compared once.
+            let special = _mm_or_si128(escape, ends_or_controls(least));
             (_mm_movemask_epi8(special).cast_unsigned(), _mm_movemask_epi8(all).cast_unsigned())
         }
     }
 
-    /// Returns a vector in which special bytes are marked, and one of the bytes themselves.
+    /// Returns the bytes of a block.
     #[inline]
     #[target_feature(enable = "sse2")]
-    fn compare(block: &[u8; 16]) -> (__m128i, __m128i) {
+    fn load(block: &[u8; 16]) -> __m128i {
         #[expect(unsafe_code, reason = "the instruction takes a pointer, and reads exactly the block")]
-        let bytes = unsafe { _mm_loadu_si128(block.as_ptr().cast()) };
-        let escape = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\'.cast_signed()));
-        // The difference of '"' and ' ' is one bit, which makes '"' the first byte after the control characters.
-        let moved = _mm_xor_si128(bytes, _mm_set1_epi8((b'"' ^ b' ').cast_signed()));
-        let end_or_control = _mm_cmpeq_epi8(_mm_min_epu8(moved, _mm_set1_epi8(b' '.cast_signed())), moved);
-        (_mm_or_si128(escape, end_or_control), bytes)
+        unsafe {
+            _mm_loadu_si128(block.as_ptr().cast())
+        }
+    }
+
+    /// Marks the bytes that begin an escape.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn is_escape(bytes: __m128i) -> __m128i {
+        _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\'.cast_signed()))
+    }
+
+    /// Moves the bytes so that '"' is the first one after the control characters: its difference to ' ' is one bit.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn moved(bytes: __m128i) -> __m128i {
+        _mm_xor_si128(bytes, _mm_set1_epi8((b'"' ^ b' ').cast_signed()))
+    }
+
+    /// Marks the moved bytes that end a string or are control characters.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn ends_or_controls(moved: __m128i) -> __m128i {
+        _mm_cmpeq_epi8(_mm_min_epu8(moved, _mm_set1_epi8(b' '.cast_signed())), moved)
     }
 }
 

@@ -105,7 +105,12 @@ impl Reservation {
             return true;
         }
         let wanted = bytes + STEP_BYTES;
-        self.until_room(bytes, |reservation| reservation.try_raise(wanted)).await
+        if self.try_raise(wanted) {
+            self.wait_until = None;
+            return true;
+        }
+        // Boxed, so that the future that reads a line is small.
+        Box::pin(self.until_room(bytes, |reservation| reservation.try_raise(wanted))).await
     }
 
     /// Counts a message that is in memory already, for a user. Waits for room in the user's share as `reserve` does. `None` if

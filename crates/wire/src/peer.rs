@@ -167,21 +167,6 @@ impl Peer {
         }
     }
 
-    /// Like `call`, but borrows params and options, so that the caller's future has no second copy. It also returns what
-    /// members the answer may have.
-    ///
-    /// # Errors
-    ///
-    /// Those of `call`.
-    pub async fn call_with(
-        &self,
-        method: &str,
-        params: Option<&Body>,
-        options: &CallOptions,
-    ) -> Result<CallReply, CallError> {
-        self.send_call(method, params, options).await?.outcome().await
-    }
-
     /// Sends the request of a call, whose answer is then awaited without the params. Waits until the output takes the
     /// request, `options.timeout` at most.
     ///

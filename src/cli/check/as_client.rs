@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::cli::running_instances::running_instances;
 use base::procfs;
@@ -64,8 +65,9 @@ pub(super) async fn client_start(client: ClientApp, env: &Env, options: &str) ->
     let client_env = Env::new(vars, env.cwd());
     let (own, unset) = entry.variables(client, &client_env, env);
     let mut ambient = client_env;
-    ambient.vars.retain(|name, _| passes(client, &entry, name));
-    ambient.vars.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
+    let ambient_vars = Arc::make_mut(&mut ambient.vars);
+    ambient_vars.retain(|name, _| passes(client, &entry, name));
+    ambient_vars.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
     if has_window(client) {
         // Where the desktop starts programs. Paths of the command line still start in our directory.
         ambient = ambient.in_directory("/");
@@ -84,12 +86,12 @@ fn has_window(client: ClientApp) -> bool {
 /// Returns the environment of the client itself, and where it is from.
 async fn client_vars(client: ClientApp, env: &Env) -> (BTreeMap<OsString, OsString>, String) {
     if !has_window(client) {
-        return (env.vars.clone(), "that of this terminal".to_owned());
+        return ((*env.vars).clone(), "that of this terminal".to_owned());
     }
     if let Some((pid, vars)) = running_client(client, env).await {
         return (vars, format!("that of {}, which runs (process {pid})", client.label));
     }
-    let mut vars = env.vars.clone();
+    let mut vars = (*env.vars).clone();
     vars.retain(|name, _| is_of_session(name));
     vars.insert("PATH".into(), DESKTOP_PATH.into());
     (vars, format!("that of the desktop, because {} runs no instance now", client.label))

@@ -185,11 +185,17 @@ pub(crate) async fn find_tool(
     {
         return Ok(tool);
     }
+    // Boxed, so that the future of a call that names its tool exactly is small.
+    Box::pin(find_near(group, name)).await
+}
+
+/// Finds a tool whose name may have another spelling, as [`find_tool`] does.
+async fn find_near(group: &Upstream, name: &str) -> Result<FoundTool, String> {
     if let Some(found) = on_names(group, name, FoundTool::near).await? {
         return found;
     }
     if group.snapshot().rules.allows(name) {
-        Box::pin(group.refresh(Need::Tools)).await;
+        group.refresh(Need::Tools).await;
         if let Some(found) = on_names(group, name, FoundTool::near).await? {
             return found;
         }

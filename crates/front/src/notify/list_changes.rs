@@ -92,7 +92,8 @@ impl ListChanges {
                 self.due = self.waiting.next().await;
             }
             if let Some(not_before) = self.not_before {
-                sleep_until(not_before).await;
+                // Boxed, because this future is made with every message.
+                Box::pin(sleep_until(not_before)).await;
             }
             if let Some(mut version) = self.due.take() {
                 version.mark_unchanged();

@@ -56,7 +56,11 @@ impl Lease {
         options: &CallOptions,
     ) -> Result<CallReply, CallError> {
         self.exchange_roots().await;
-        let outcome = self.0.peer.call_with(method, params, options).await;
+        // Here and not in a function of its own, whose future would have all of this once more.
+        let outcome = match self.0.peer.send_call(method, params, options).await {
+            Ok(sent) => sent.outcome().await,
+            Err(error) => Err(error),
+        };
         if let Err(CallError::Closed { .. }) = &outcome {
             self.end_known().await;
         }
@@ -104,7 +108,8 @@ impl Lease {
 
     /// Waits until it is known why the connection ended, for `REASON_TIMEOUT` at most. A request may notice the end first.
     async fn end_known(&self) {
-        drop(tokio::time::timeout(REASON_TIMEOUT, self.ended()).await);
+        // Boxed, so that the future of a call that is answered is small.
+        drop(Box::pin(tokio::time::timeout(REASON_TIMEOUT, self.ended())).await);
     }
 
     async fn exchange_roots(&self) {

@@ -21,7 +21,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use process::launch;
 use process::server_log::ServerLog;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -285,7 +285,14 @@ impl GroupManager {
     /// Tells those of `groups` to connect that connect at start: the eager ones, and the hybrid ones whose catalog has
     /// to be read. Returns before they are connected.
     pub(super) async fn discover(&self, groups: &[Upstream]) {
+        if groups.is_empty() {
+            return;
+        }
         let config = self.config();
+        let mode_of = |(name, server): &(GroupName, Result<Arc<ServerConfig>, _>)| {
+            Some((name.clone(), server.as_ref().ok()?.common.mode))
+        };
+        let modes: HashMap<_, _> = config.servers.iter().filter_map(mode_of).collect();
         let always = config.settings.discovery == DiscoveryMode::Always;
         let notes = self.notes();
         let is_fresh = |group: &Upstream| {
@@ -295,10 +302,7 @@ impl GroupManager {
             catalog
                 .is_some_and(|known| is_own(&known) && known.age().is_some_and(|age| age < FRESH_CATALOG_AGE))
         };
-        let mode = |group: &Upstream| match config.server(&group.name) {
-            Some(Ok(server)) => server.common.mode,
-            _ => Mode::Pure,
-        };
+        let mode = |group: &Upstream| modes.get(&group.name).copied().unwrap_or(Mode::Pure);
         let started = groups.iter().filter(|group| mode(group) != Mode::Pure).cloned();
         let (fresh, starting): (Vec<_>, Vec<_>) =
             started.partition(|group| mode(group) == Mode::Hybrid && !always && is_fresh(group));

@@ -24,8 +24,8 @@ const NEXT_TICK: Duration = Duration::from_secs(30);
 /// The groups of an instance.
 #[derive(Default)]
 pub(super) struct GroupRegistry {
-    /// The entries by name.
-    entries: BTreeMap<GroupName, GroupEntry>,
+    /// The entries by name. Each call finds one, and a start with many groups finds each several times.
+    entries: foldhash::HashMap<GroupName, GroupEntry>,
     /// How far the groups are.
     pub(super) stage: RegistryStage,
     /// When the findings of the discovery in progress enter the list next; `None` if none is in progress.

@@ -96,7 +96,7 @@ async fn query_path(shell: &Path, process_env: &Env, timeout: Duration) -> Optio
         .arg("-ilc")
         .arg(format!("printf '%s%s%s' '{delimiter}' \"$PATH\" '{delimiter}'"))
         .env_clear()
-        .envs(&process_env.vars)
+        .envs(&*process_env.vars)
         .envs(NON_INTERACTIVE_VARS)
         .current_dir(home.unwrap_or_else(|| "/".into()))
         .stdin(Stdio::null())
