@@ -264,7 +264,7 @@ async fn neither_errors_nor_debug_output_show_a_value() {
     let mut process_env = process_env(MIXED_VARS, dir.path());
     let error = prepare(&stdio, &process_env, Duration::ZERO).await.unwrap_err();
     stdio.command = executable(dir.path(), "server").to_str().unwrap().to_owned();
-    std::sync::Arc::make_mut(&mut process_env.vars).insert("OTHER".into(), "canary".into());
+    Arc::make_mut(&mut process_env.vars).insert("OTHER".into(), "canary".into());
     let launch = prepare(&stdio, &process_env, Duration::ZERO).await.unwrap();
     assert!(!format!("{error} {error:?} {process_env:?} {launch:?}").contains("canary"));
 }
