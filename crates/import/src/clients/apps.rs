@@ -124,39 +124,58 @@ mod tests {
     use super::*;
     use serde_json::{Map, json};
 
-    fn files(os: HostOs, variables: &[(&str, &str)]) -> Vec<String> {
+    /// The user's files of these clients.
+    fn files(ids: &[&str], os: HostOs, variables: &[(&str, &str)]) -> Vec<String> {
         let env = Env::new(variables.iter().copied(), "/");
-        let files = ClientApp::all().flat_map(|app| app.user_files(&env, os));
+        let files = ids.iter().flat_map(|id| ClientApp::find(id).unwrap().user_files(&env, os));
         files.map(|path| path.to_str().unwrap().replace('\\', "/")).collect()
     }
 
     #[test]
-    fn every_client_has_its_files_on_every_system() {
-        let common = |app_data: &str| {
+    fn a_client_has_its_files_on_every_system() {
+        let ids = ["claude-desktop", "claude-code", "vscode", "zed", "crush"];
+        let common = |app_data: &str, zed: &str| {
             [
                 format!("{app_data}/Claude/claude_desktop_config.json"),
                 "/h/.claude.json".to_owned(),
-                "/h/.config/opencode/opencode.jsonc".to_owned(),
-                "/h/.config/opencode/opencode.json".to_owned(),
-                "/h/.cursor/mcp.json".to_owned(),
                 format!("{app_data}/Code/User/mcp.json"),
-                format!("{app_data}/Code - Insiders/User/mcp.json"),
-                "/h/.codex/config.toml".to_owned(),
-                "/h/.gemini/settings.json".to_owned(),
-                "/h/.copilot/mcp-config.json".to_owned(),
+                format!("{zed}/zed/settings.json"),
+                "/h/.config/crush/crush.json".to_owned(),
             ]
         };
-        assert_eq!(files(HostOs::Linux, &[("HOME", "/h")]), common("/h/.config"));
-        assert_eq!(files(HostOs::MacOs, &[("HOME", "/h")]), common("/h/Library/Application Support"));
+        let unix = [("HOME", "/h")];
+        assert_eq!(files(&ids, HostOs::Linux, &unix), common("/h/.config", "/h/.config"));
+        let support = "/h/Library/Application Support";
+        assert_eq!(files(&ids, HostOs::MacOs, &unix), common(support, "/h/.config"));
         let windows = [("USERPROFILE", "/h"), ("APPDATA", "/h/AppData/Roaming")];
-        assert_eq!(files(HostOs::Windows, &windows), common("/h/AppData/Roaming"));
-        assert_eq!(files(HostOs::Linux, &[]), Vec::<String>::new());
+        let roaming = "/h/AppData/Roaming";
+        assert_eq!(files(&ids, HostOs::Windows, &windows), common(roaming, roaming));
+        for app in ClientApp::all() {
+            assert_eq!(files(&[app.id], HostOs::Linux, &[]), Vec::<String>::new(), "{app:?}");
+            assert!(!files(&[app.id], HostOs::Linux, &unix).is_empty(), "{app:?}");
+        }
+    }
+
+    #[test]
+    fn an_extension_has_its_file_in_every_editor_and_a_package_of_windows_its_own_settings() {
+        let roo = files(&["roo"], HostOs::Linux, &[("HOME", "/h")]);
+        let file = "User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json";
+        assert!(roo.contains(&format!("/h/.config/Cursor/{file}")), "{roo:?}");
+        assert_eq!(roo.last(), Some(&format!("/h/.config/Code/{file}")), "that is made if there is none");
+        let local = tempfile::tempdir().unwrap();
+        let package = local.path().join("Packages/Claude_pzs8sxrjxfjjc");
+        std::fs::create_dir_all(&package).unwrap();
+        let variables = [("USERPROFILE", "/h"), ("LOCALAPPDATA", local.path().to_str().unwrap())];
+        let files = files(&["claude-desktop"], HostOs::Windows, &variables);
+        let file = package.join("LocalCache/Roaming/Claude/claude_desktop_config.json");
+        assert_eq!(files[0], file.to_str().unwrap().replace('\\', "/"));
+        assert_eq!(files[1], "/h/AppData/Roaming/Claude/claude_desktop_config.json");
     }
 
     #[test]
     fn the_variables_of_the_clients_move_their_files() {
         let variables = [("CLAUDE_CONFIG_DIR", "/c"), ("CODEX_HOME", "/x"), ("COPILOT_HOME", "/g")];
-        let files = files(HostOs::Linux, &variables);
+        let files = files(&["claude-code", "codex", "copilot"], HostOs::Linux, &variables);
         assert_eq!(files, ["/c/.claude.json", "/x/config.toml", "/g/mcp-config.json"]);
     }
 
