@@ -155,11 +155,10 @@ impl ClientProfiles {
 
     /// Returns whether a client sees a server.
     pub(crate) fn sees(&self, app: ClientApp, server: &str) -> bool {
-        let profile = self.names.get(&app).and_then(|name| self.all.get(name));
-        profile.is_none_or(|profile| profile.chooses(server))
+        self.profile(app).is_none_or(|profile| profile.chooses(server))
     }
 
-    /// Returns the profile of a client that uses another file as well.
+    /// Returns the profile of a client, if this file has it.
     fn profile(&self, app: ClientApp) -> Option<&Profile> {
         self.all.get(self.names.get(&app)?)
     }
