@@ -1,4 +1,5 @@
-"""The bundle for Claude Desktop (.mcpb): the binary of each system, and a question for the config file.
+"""The bundle for Claude Desktop (.mcpb): the binary of each system. It reads the default config file and asks nothing: without
+that file it starts without servers, and the prompt `setup` or the status page takes over those that there are.
 
 The format is that of github.com/modelcontextprotocol/mcpb, MANIFEST.md. A bundle chooses by system, not by processor:
 macOS gets one file for both processors, and Windows on ARM runs the x86-64 program.
@@ -56,7 +57,7 @@ def manifest(entries):
             "entry_point": entries[first],
             "mcp_config": {
                 **commands[first],
-                "args": ["--config", "${user_config.config}"],
+                "args": [],
                 "env": {},
                 "platform_overrides": commands,
             },
@@ -64,15 +65,6 @@ def manifest(entries):
         "tools_generated": True,
         "prompts_generated": True,
         "compatibility": {"platforms": list(entries)},
-        "user_config": {
-            "config": {
-                "type": "file",
-                "title": "Config file",
-                "description": "The file with your MCP servers, for example servers.json. "
-                "It has the format of claude_desktop_config.json.",
-                "required": True,
-            }
-        },
     }
 
 

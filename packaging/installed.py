@@ -97,11 +97,7 @@ def bundle(out, folder):
         print("mcpb is not installed: the manifest is not validated", file=sys.stderr)
     config = manifest["server"]["mcp_config"]
     config |= config["platform_overrides"][sys.platform]
-    assert manifest["user_config"]["config"]["type"] == "file"
-    values = {"${__dirname}": str(folder), "${user_config.config}": "CONFIG"}
-    command = [config["command"], *config["args"]]
-    for name, value in values.items():
-        command = [part.replace(name, value) for part in command]
+    command = [part.replace("${__dirname}", str(folder)) for part in [config["command"], *config["args"]]]
     return command, folder / manifest["server"]["mcp_config"]["command"].replace("${__dirname}/", "")
 
 

@@ -158,11 +158,12 @@ impl Cli {
     /// directory is not known.
     pub fn instance_options(&self, env: &Env) -> InstanceOptions {
         let named = self.options.config.iter().map(|path| config_file(path, env));
+        let default = dirs::default_config_file(env).filter(|_| self.options.config.is_empty());
         let optional_files = named.clone().filter(|(_, is_optional)| *is_optional).map(|(path, _)| path);
-        let files: Vec<_> = match self.options.config.is_empty() {
-            true => dirs::default_config_file(env).into_iter().collect(),
-            false => named.clone().map(|(path, _)| path).collect(),
-        };
+        // A client may start us before there are servers. Commands are about those that there are.
+        let is_new_user = env.get_non_empty("DYNAMIC_MCP_CONFIG").is_none() && self.command.is_none();
+        let optional_files = optional_files.chain(default.clone().filter(|_| is_new_user));
+        let files = named.clone().map(|(path, _)| path).chain(default).collect();
         let session = SessionOptions::default();
         InstanceOptions {
             files,

@@ -18,8 +18,8 @@ use front::arguments::{SearchQuery, without_line_ends};
 use front::call::large_results::{self, SelectError};
 use front::names::exposed_names::exposed_names;
 use front::names::own_tools::{CALL_DYNAMIC_TOOL, GET_DYNAMIC_TOOLS};
+use front::tools::own_prompts;
 use front::tools::search::ToolSearch;
-use front::tools::status_app;
 use instance::InstanceOptions;
 use instance::embedded::EmbeddedInstance;
 use jq::JqRunner;
@@ -256,7 +256,7 @@ pub async fn list(
         }
         if let Some(Value::Array(prompts)) = lists.get_mut("prompts") {
             // Our own is for models.
-            prompts.retain(|prompt| prompt["name"] != status_app::NAME);
+            prompts.retain(|prompt| !own_prompts::is_ours(&prompt["name"]));
         }
         let all = Value::Object(lists);
         let text = if args.json { format!("{all}\n") } else { print::entries(&all).to_string() };

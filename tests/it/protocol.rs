@@ -17,6 +17,7 @@ mod flat_at_scale;
 mod list_changes;
 mod logging;
 mod lossless;
+mod page_actions;
 mod prompts;
 mod resource_lists;
 mod resource_reads;

@@ -1,4 +1,5 @@
-//! The status page in Chromium, in a host of MCP Apps and as a file: `status_page.mjs`.
+//! The status page in Chromium, in a host of MCP Apps and as a file: `status_page.mjs`; and set-up on it:
+//! `status_page_setup.mjs`.
 //!
 //! The pictures of the page in `docs` are made here if `UPDATE_PICTURES` is set. With `KEEP_PICTURES=DIR`, pictures of
 //! all widths and themes are in that directory.
@@ -91,5 +92,22 @@ fn the_status_page_in_a_browser() {
     for (theme, size) in report["sizes"].as_object().unwrap() {
         assert!(size.as_u64().unwrap() <= MAX_PICTURE, "{theme}: {size} bytes");
     }
+    workspace.assert_no_process_left();
+}
+
+#[test]
+fn a_new_user_sets_up_on_the_page() {
+    let (Some(workspace), Some(browser)) = (Workspace::new(), find_chromium()) else { return };
+    let node = path_string(&workspace.install_dir.join("bin/node"));
+    let package = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+    let entry = json!({ "command": node, "args": [path_string(&workspace.install_dir.join(package))] });
+    let text = format!("{{\n  // mine\n  \"mcpServers\": {{\"everything\": {entry}}}\n}}\n");
+    let file = workspace.write(".cursor/mcp.json", &text);
+    let plan = json!({ "program": env!("CARGO_BIN_EXE_dynamic-mcp"), "browser": browser, "file": file });
+    let plan = workspace.write("plan.json", &plan.to_string());
+    let mut program = workspace.command(workspace.install_dir.join("bin/node"));
+    program.args([workspace.path("status_page_setup.mjs"), plan]);
+    let report = parse_report(&workspace.run(program));
+    assert_eq!(report["actions"].as_array().map(Vec::len), Some(6));
     workspace.assert_no_process_left();
 }

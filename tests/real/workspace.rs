@@ -23,7 +23,7 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long processes may take to exit after the client. Clients give the proxy two seconds before SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SCRIPTS: [&str; 28] = [
+const SCRIPTS: [&str; 29] = [
     "authorization_server.mjs",
     "run_plan.mjs",
     "client_ts_login.mjs",
@@ -51,6 +51,7 @@ const SCRIPTS: [&str; 28] = [
     "status_page_checks.mjs",
     "status_page_host.mjs",
     "status_page_reports.mjs",
+    "status_page_setup.mjs",
     "unusual_server.py",
 ];
 

@@ -135,7 +135,7 @@ pub struct Config {
 
 impl Config {
     /// What to know of a config that has nothing.
-    pub const NO_SERVER: &str = "no server is configured; `dynamic-mcp import` adds those of your clients, and `dynamic-mcp add` adds one";
+    pub const NO_SERVER: &str = "there are no servers yet; `dynamic-mcp import --write-client` takes over those of your clients, as the prompt `setup` does in a client, and `dynamic-mcp add` adds one";
 
     /// Returns whether nothing is wrong with the config but that it has no server.
     pub fn has_no_server(&self) -> bool {

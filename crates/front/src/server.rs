@@ -13,7 +13,7 @@ use crate::client::attribution::Attribution;
 use crate::errors::{self, RpcError};
 use crate::notify::list_changes::{ListChanges, ListContents};
 use crate::session::request_span;
-use crate::session::requester::InstanceReports;
+use crate::session::requester::PageServices;
 use crate::session::requester::{ClientMemory, Requester, SessionState};
 use crate::tools::tool_list::ToolList;
 use clients::FrontClient;
@@ -93,9 +93,9 @@ impl ClientSession {
         front_client: &FrontClient,
         peer: Arc<Peer>,
         options: SessionOptions,
-        reports: Option<InstanceReports>,
+        page: Option<PageServices>,
     ) -> Self {
-        let session = SessionState::new(&groups, reports);
+        let session = SessionState::new(&groups, page);
         let instance = ServedInstance::new(groups.clone(), options, Some(session.subscription_order.clone()));
         let client = Client::new(peer.clone(), Attribution::new(&groups));
         front_client.attach(client.clone(), &instance.state);

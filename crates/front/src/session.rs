@@ -6,7 +6,8 @@
 //! tools, and the MCP tasks that still run (`open_tasks`). A [`Requester`](requester::Requester) adds the client, and where
 //! the client is remembered until its next request. One with a connection is remembered here, in its
 //! [`SessionState`](requester::SessionState): the approvals that it may still use (`unspent_nonces`), and which of its
-//! subscriptions were sent (`subscription_order`), so that no later request overtakes them. One without a connection has
+//! subscriptions were sent (`subscription_order`), so that no later request overtakes them, and the tokens of its status page
+//! (`page_tokens`). One without a connection has
 //! only a [`Caller`](caller::Caller): its principal, and the keys of what it carries to its next request.
 //!
 //! A [`RequestContext`](context::RequestContext) accompanies every request that involves a group. It knows the era of the
@@ -19,6 +20,7 @@ pub mod caller;
 pub mod context;
 pub mod input_required;
 mod open_tasks;
+pub mod page_tokens;
 pub mod request_span;
 pub mod requester;
 pub mod subscription_order;

@@ -70,6 +70,7 @@ pub(crate) mod merge;
 mod mode;
 mod plan;
 mod profiles;
+mod shown_plan;
 pub mod source;
 pub(crate) mod tool_rules;
 mod undo;

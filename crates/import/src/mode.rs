@@ -51,6 +51,12 @@ pub struct ImportArgs {
     /// Write nothing, and show what would change
     #[arg(long)]
     pub dry_run: bool,
+    /// In a dry run, print the plan as JSON, with its id
+    #[arg(long, requires = "dry_run", conflicts_with_all = ["list", "forget", "measure"])]
+    pub(crate) json: bool,
+    /// Write only if the plan is still the one with this id
+    #[arg(long, value_name = "ID", conflicts_with_all = ["list", "forget", "dry_run"])]
+    pub(crate) plan: Option<String>,
     /// Answer every question with yes
     #[arg(long, short)]
     pub yes: bool,

@@ -18,6 +18,7 @@ use super::files::write;
 use super::measure::measure;
 use super::merge::discover::{Discovery, Place};
 use super::mode::ImportMode;
+use super::shown_plan::print_or_compare;
 use super::source::check_in_project;
 use after_import::{say_what_next, show_problems};
 use base::text;
@@ -160,8 +161,13 @@ impl<'a> Plan<'a> {
     /// answered. A client's file that cannot be written is said and is no error.
     pub(crate) async fn carry_out(&self) -> anyhow::Result<bool> {
         let ImportMode { args, env, answers, .. } = self.mode;
-        let details = report::details(&self.configs, &self.writes, env).wrapped();
-        terminal::print(&report::summary(self.discovery, &self.configs, &self.writes, env).wrapped())?;
+        let details = report::details(&self.configs, &self.writes, env);
+        let summary = report::summary(self.discovery, &self.configs, &self.writes, env);
+        if print_or_compare(args, self.file_changes(), &summary, &details)? {
+            return Ok(self.is_complete);
+        }
+        let details = details.wrapped();
+        terminal::print(&summary.wrapped())?;
         if args.details {
             terminal::print(&details)?;
         }
@@ -206,6 +212,14 @@ impl<'a> Plan<'a> {
         }
         say_what_next(&self.configs[0].path, args.write_client, &written, self.discovery, env)?;
         Ok(is_complete)
+    }
+
+    /// Returns what becomes of each file.
+    fn file_changes(&self) -> impl Iterator<Item = (&Path, Option<&str>, Option<&str>)> {
+        let configs = self.configs.iter().filter(|config| config.changes());
+        let configs = configs.map(|config| (&*config.path, config.before.as_deref(), &*config.after));
+        let writes = self.writes.iter().map(|write| (&*write.path, write.before.as_deref(), &*write.after));
+        configs.chain(writes).map(|(path, before, after)| (path, before, Some(after)))
     }
 
     /// Writes a client's file, after a question if others get it, too. Stores the record of the change before. If the file

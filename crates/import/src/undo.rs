@@ -22,6 +22,7 @@ use super::files::write::is_read_only;
 use super::merge::discover::{FileTexts, discover};
 use super::mode::ImportMode;
 use super::plan::report;
+use super::shown_plan::print_or_compare;
 use super::source::{check_in_project, read_text};
 use base::clock::utc_minute;
 use base::text::{self, joined, name, visible};
@@ -61,7 +62,7 @@ pub(crate) async fn undo_changes(mode: &ImportMode<'_>, config: Option<PathBuf>)
     let is_complete = records.errors.is_empty();
     records.errors.iter().for_each(|error| terminal::message(format_args!("{error:#}")));
     let changes = records.of(apps);
-    if changes.is_empty() && is_complete {
+    if changes.is_empty() && is_complete && !args.json {
         terminal::line("There is nothing to take back.")?;
         name_own_entries(apps, env)?;
     }
@@ -73,8 +74,14 @@ pub(crate) async fn undo_changes(mode: &ImportMode<'_>, config: Option<PathBuf>)
         }
     }
     let changed = own_changes(&undo.records, &undo.steps, &undo.texts, config, env).await;
-    terminal::print(&changed.wrapped())?;
-    terminal::print(&undo.describe(args.details && args.dry_run).wrapped())?;
+    let file_changes =
+        undo.steps.iter().map(|(_, _, step)| (&*step.file, step.now.as_deref(), step.then.as_deref()));
+    let mut summary = changed;
+    summary.lines("", undo.describe(args.details && args.dry_run));
+    if print_or_compare(args, file_changes, &summary, &undo.describe(true))? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    terminal::print(&summary.wrapped())?;
     let is_change = undo.steps.iter().any(|(_, _, step)| step.now != step.then);
     if args.dry_run {
         terminal::paragraph("Nothing was written.")?;

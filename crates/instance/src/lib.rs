@@ -13,6 +13,7 @@
 //! - `follow_config` applies changes of the config files. `control` is the socket on which commands reach a running
 //!   instance.
 //! - `report` sums up all instances, for `status` and for the page that a client shows.
+//! - `own_commands` runs the commands that the buttons of that page stand for.
 //! - `nesting` recognizes an instance that would start itself. `signals` receives the signals that end the process.
 //! - `stores` opens the user's logins and secrets.
 //! - `client` is the MCP client of all commands. `program_client` starts this program once more for it, for `demo` and
@@ -57,6 +58,7 @@ pub mod control;
 pub mod embedded;
 mod follow_config;
 mod nesting;
+mod own_commands;
 mod profile_instances;
 pub mod program_client;
 pub mod report;

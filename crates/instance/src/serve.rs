@@ -8,6 +8,7 @@
 use super::control::socket;
 use super::follow_config::follow_config;
 use super::nesting::{self, Nesting};
+use super::own_commands::own_commands;
 use super::report::client_reports;
 use super::signals::EndSignals;
 use super::{Instance, InstanceOptions, LOAD_TIMEOUT};
@@ -18,6 +19,7 @@ use config::load;
 use config::watch::ConfigWatcher;
 use config::{Config, ConfigError, Settings};
 use front::server::ClientSession;
+use front::session::requester::PageServices;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use http_client::credentials::LoginService;
 use process::launch::ANCESTORS_VAR;
@@ -170,8 +172,11 @@ async fn run_session(
     }
     let Instance { groups, client, logins, env } = instance;
     let (peer, deadlines) = Peer::new(output.clone());
-    let reports = client_reports(&options.files, &env);
-    let session = ClientSession::new(groups.clone(), &client, peer, options.session, Some(reports));
+    let page = PageServices {
+        reports: client_reports(&options.files, &env),
+        commands: own_commands(&options.files, &env),
+    };
+    let session = ClientSession::new(groups.clone(), &client, peer, options.session, Some(page));
     let closing = groups.clone();
     // A task, because a future that `block_on` runs itself costs a system call each time that it is woken. Boxed, because
     // tokio moves a future several times, and this one is large.

@@ -33,7 +33,11 @@ fn only_clients_that_show_pages_have_the_page() {
         let (plain, other, page) = (lists(json!({})), lists(shows("text/x-other")), lists(shows_pages()));
         assert_eq!(plain, other, "{surface}");
         let mut tools = names(&page[0], "tools", "name");
-        assert_eq!(tools.split_off(tools.len() - 2), ["show_status", "status_data"], "{surface}");
+        assert_eq!(
+            tools.split_off(tools.len() - 3),
+            ["show_status", "status_data", "page_action"],
+            "{surface}"
+        );
         assert_eq!(tools, names(&plain[0], "tools", "name"), "{surface}");
         let mut uris = names(&page[1], "resources", "uri");
         assert_eq!(uris.remove(0), URI);
@@ -46,7 +50,7 @@ fn a_client_without_pages_cannot_use_them() {
     let mut proxy =
         Proxy::with_capabilities(&pure_config([("g", full_upstream(&[]))]), shows("text/x-other"));
     proxy.connect(["g"]);
-    for tool in ["show_status", "status_data"] {
+    for tool in ["show_status", "status_data", "page_action"] {
         assert_eq!(proxy.error_code("tools/call", json!({"name": tool, "arguments": {}})), -32602);
     }
     assert_eq!(proxy.error_code("resources/read", json!({"uri": URI})), -32002);
@@ -64,7 +68,7 @@ fn the_page_is_read_and_every_uri_beside_it_is_reserved() {
     let other = json!({"uri": "ui://dynamic-mcp/other"});
     assert_eq!(proxy.error_code("resources/read", other), -32002);
     let definition = proxy.request("tools/describe", json!({"name": "show_status"}))["result"]["tool"].take();
-    assert_eq!(definition["_meta"]["ui"], json!({"resourceUri": URI}));
+    assert_eq!(definition["_meta"]["ui"], json!({"resourceUri": URI, "visibility": ["model"]}));
     let definition = proxy.request("tools/describe", json!({"name": "status_data"}))["result"]["tool"].take();
     assert_eq!(definition["_meta"]["ui"], json!({"visibility": ["app"]}));
 }

@@ -16,11 +16,14 @@ pub(crate) const SHOW_STATUS: &str = "show_status";
 /// The tool that gives the page its data. No model sees it.
 pub(crate) const STATUS_DATA: &str = "status_data";
 
+/// The tool that the buttons of the page call. No model sees it.
+pub(crate) const PAGE_ACTION: &str = "page_action";
+
 /// All that every client has, as `tools/list` has them.
 pub const NAMES: [&str; 5] =
     [GET_DYNAMIC_TOOLS, CALL_DYNAMIC_TOOL, CALL_DYNAMIC_TOOL_READONLY, SEARCH_DYNAMIC_TOOLS, GET_STATUS];
 
 /// Returns whether a tool is one of those of the status page.
 pub(crate) fn is_of_page(name: &str) -> bool {
-    [SHOW_STATUS, STATUS_DATA].contains(&name)
+    [SHOW_STATUS, STATUS_DATA, PAGE_ACTION].contains(&name)
 }

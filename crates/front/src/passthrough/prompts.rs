@@ -16,16 +16,16 @@ use wire::object::Object;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
 
-/// `prompts/list`. `ours` is the definition of our own prompt, which comes first. If `params.group` names a group, its
+/// `prompts/list`. `ours` are the definitions of our own prompts, which come first. If `params.group` names a group, its
 /// own answer is returned, without ours.
 ///
 /// # Errors
 ///
 /// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
-pub async fn list(invocation: Invocation, ours: Raw) -> Reply {
+pub async fn list(invocation: Invocation, ours: Vec<Raw>) -> Reply {
     let merge = |_: &Requester, lists: &GroupEntries| {
         let names = names_of(lists);
-        let mut merged = vec![ours];
+        let mut merged = ours;
         for (group, entries) in lists {
             for entry in entries.iter() {
                 if let Some(name) = names.exposed(group, &entry.key) {

@@ -14,7 +14,7 @@ use crate::session::context::Invocation;
 use crate::session::context::{RequestContext, UserInput};
 use crate::session::requester::Requester;
 use crate::tools::tool_list::{self, ToolList};
-use crate::tools::{describe, protocol_extensions, status, status_app};
+use crate::tools::{describe, own_prompts, page_actions, protocol_extensions, status, status_app};
 use futures_util::future::join_all;
 use std::future::ready;
 use std::sync::Arc;
@@ -149,9 +149,9 @@ impl ServedInstance {
                 let id = request.id.clone();
                 Box::pin(topic_subscriptions::listen(subscriptions(), invocation, id))
             }
-            Method::PromptsList => Box::pin(status_app::list_prompts(invocation)),
-            Method::PromptsGet => Box::pin(status_app::get_prompt(invocation)),
-            Method::CompletionComplete => Box::pin(status_app::complete(invocation)),
+            Method::PromptsList => Box::pin(own_prompts::list(invocation)),
+            Method::PromptsGet => Box::pin(own_prompts::get(invocation)),
+            Method::CompletionComplete => Box::pin(own_prompts::complete(invocation)),
             Method::TasksList => Box::pin(tasks::list(invocation)),
             Method::TasksGet | Method::TasksResult | Method::TasksUpdate | Method::TasksCancel => {
                 Box::pin(tasks::forward(invocation, method))
@@ -181,6 +181,9 @@ impl ServedInstance {
         }
         let name = invocation.string("name")?;
         if own_tools::is_of_page(&name) && invocation.context.requester.status_page().is_some() {
+            if name == own_tools::PAGE_ACTION {
+                return Ok(Box::pin(page_actions::call(invocation)));
+            }
             let with_others = name == own_tools::STATUS_DATA;
             return Ok(Box::pin(async move { status_app::call(&invocation.context, with_others).await }));
         }

@@ -4,6 +4,7 @@
 
 use super::caller::Caller;
 use super::open_tasks::OpenTasks;
+use super::page_tokens::PageTokens;
 use super::subscription_order::SubscriptionOrder;
 use super::unspent_nonces::UnspentNonces;
 use crate::client::Client;
@@ -49,6 +50,44 @@ impl InstanceState {
 /// of this instance, and whether other instances are in the report, as far as they use servers of this one.
 pub type InstanceReports = Arc<dyn Fn(Value, bool) -> BoxFuture<'static, Value> + Send + Sync>;
 
+/// Runs a command of this program on the config files of this instance, for a button of the status page.
+pub type OwnCommands = Arc<dyn Fn(OwnCommand) -> BoxFuture<'static, CommandOutput> + Send + Sync>;
+
+/// A command of this program.
+pub struct OwnCommand {
+    /// Its arguments, the command's name first.
+    pub args: Vec<String>,
+    /// What it reads from stdin. It may be a secret.
+    pub input: Option<String>,
+}
+
+impl OwnCommand {
+    /// Creates a command without input.
+    pub(crate) fn new(args: &[&str]) -> Self {
+        Self { args: args.iter().map(|&arg| arg.to_owned()).collect(), input: None }
+    }
+}
+
+/// What a command has printed.
+#[derive(Debug, Default)]
+pub struct CommandOutput {
+    /// On stdout.
+    pub stdout: String,
+    /// On stderr.
+    pub stderr: String,
+    /// Whether it succeeded.
+    pub is_success: bool,
+}
+
+/// What the status page needs of the instance.
+#[derive(Clone)]
+pub struct PageServices {
+    /// Give it its data.
+    pub reports: InstanceReports,
+    /// Do what its buttons say.
+    pub commands: OwnCommands,
+}
+
 /// Who makes a request.
 pub struct Requester {
     /// What all clients of this instance share.
@@ -71,8 +110,10 @@ pub enum ClientMemory {
 pub struct SessionState {
     /// The approvals that a stateless client may still use.
     pub(crate) approval_nonces: UnspentNonces,
-    /// Gives the status page its data. `None`: this client has no page, whatever it declares.
-    reports: Option<InstanceReports>,
+    /// What the status page needs. `None`: this client has no page, whatever it declares.
+    page: Option<PageServices>,
+    /// The tokens of the status page.
+    pub(crate) page_tokens: PageTokens,
     /// Which groups named the URIs in results.
     pub(crate) uri_origins: Mutex<Origins>,
     /// The results that are read in parts.
@@ -82,11 +123,11 @@ pub struct SessionState {
 }
 
 impl SessionState {
-    /// Creates the state of a client that has just connected. `reports` gives the status page its data; without it there is
-    /// no page.
-    pub fn new(groups: &GroupManager, reports: Option<InstanceReports>) -> Self {
+    /// Creates the state of a client that has just connected. Without what the status page needs, there is no page.
+    pub fn new(groups: &GroupManager, page: Option<PageServices>) -> Self {
         Self {
-            reports,
+            page,
+            page_tokens: PageTokens::default(),
             approval_nonces: UnspentNonces::default(),
             uri_origins: Mutex::default(),
             results: ResultStore::new(groups.results_dir()),
@@ -109,10 +150,14 @@ impl Requester {
         }
     }
 
-    /// Returns what gives the status page its data, if the client has the page. Only this decides who has it.
-    pub(crate) fn status_page(&self) -> Option<&InstanceReports> {
-        let session = self.session().filter(|_| self.client.capabilities.shows_pages())?;
-        session.reports.as_ref()
+    /// Returns what the status page needs, if the client has the page. Only this decides who has it.
+    pub(crate) fn status_page(&self) -> Option<&PageServices> {
+        self.page_services().filter(|_| self.client.capabilities.shows_pages())
+    }
+
+    /// Returns what the status page needs, whether or not the client shows pages.
+    pub(crate) fn page_services(&self) -> Option<&PageServices> {
+        self.session()?.page.as_ref()
     }
 
     /// Returns the id of a task as a connection shows it, for the one that this client knows. `None`: it was not sealed

@@ -1,8 +1,8 @@
 //! The definitions of our own tools, and `instructions`. Models read every text here.
 
 use crate::names::own_tools::{
-    CALL_DYNAMIC_TOOL, CALL_DYNAMIC_TOOL_READONLY, GET_DYNAMIC_TOOLS, GET_STATUS, SEARCH_DYNAMIC_TOOLS,
-    SHOW_STATUS, STATUS_DATA,
+    CALL_DYNAMIC_TOOL, CALL_DYNAMIC_TOOL_READONLY, GET_DYNAMIC_TOOLS, GET_STATUS, PAGE_ACTION,
+    SEARCH_DYNAMIC_TOOLS, SHOW_STATUS, STATUS_DATA,
 };
 use crate::tools::status_page;
 use base::text::{CHARACTERS_PER_TOKEN, name, one_line, shorten};
@@ -56,8 +56,9 @@ pub fn list(groups: &[GroupLine<'_>], names_budget: usize) -> Vec<Value> {
     ]
 }
 
-/// Returns the tools of the status page: the one that shows it, and the one that gives it its data, which no model sees.
-pub fn of_status_page() -> [Value; 2] {
+/// Returns the tools of the status page: the one that shows it, which no page may call, because its result has the page's
+/// token, and those that give it its data and do what its buttons say, which no model sees.
+pub fn of_status_page() -> [Value; 3] {
     let annotations = json!({ "readOnlyHint": true, "openWorldHint": false });
     let schema = json!({ "type": "object", "properties": {} });
     [
@@ -67,7 +68,7 @@ pub fn of_status_page() -> [Value; 2] {
             "description": "Shows the user a page: which MCP servers run, what failed, why, and what to do.",
             "inputSchema": schema,
             "annotations": annotations,
-            "_meta": { "ui": { "resourceUri": status_page::URI } },
+            "_meta": { "ui": { "resourceUri": status_page::URI, "visibility": ["model"] } },
         }),
         json!({
             "name": STATUS_DATA,
@@ -75,6 +76,14 @@ pub fn of_status_page() -> [Value; 2] {
             "description": "Gives the status page its data.",
             "inputSchema": schema,
             "annotations": annotations,
+            "_meta": { "ui": { "visibility": ["app"] } },
+        }),
+        json!({
+            "name": PAGE_ACTION,
+            "title": "Act for the status page",
+            "description": "Does what a person has pressed on the status page. It refuses everybody else.",
+            "inputSchema": { "type": "object", "properties": { "token": { "type": "string" }, "action": { "type": "string" } } },
+            "annotations": { "readOnlyHint": false, "destructiveHint": true, "openWorldHint": false },
             "_meta": { "ui": { "visibility": ["app"] } },
         }),
     ]
@@ -90,8 +99,11 @@ pub fn instructions(groups: &[GroupLine<'_>], has_problems: bool) -> String {
         used.";
     const PROBLEMS: &str = "\nThe configuration has errors; get_status says which. Tell the user.";
     if groups.is_empty() {
-        return "dynamic-mcp has no usable MCP server in its config; get_status says what is wrong."
-            .to_owned();
+        let text = match has_problems {
+            true => "dynamic-mcp has no usable MCP server in its config; get_status says what is wrong.",
+            false => "dynamic-mcp has no MCP servers yet; get_status says how the user adds some.",
+        };
+        return text.to_owned();
     }
     let names: Vec<_> = groups.iter().map(GroupLine::noted_name).collect();
     let problems = if has_problems { PROBLEMS } else { "" };
