@@ -41,6 +41,8 @@ clients! {
     crush: CLIENT;
     zed: CLIENT;
     amp: CLIENT;
+    goose: CLIENT;
+    continue_dev: CLIENT;
 }
 
 pub mod apps;

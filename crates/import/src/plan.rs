@@ -19,7 +19,7 @@ use super::measure::measure;
 use super::merge::discover::{Discovery, Place};
 use super::mode::ImportMode;
 use super::shown_plan::print_or_compare;
-use super::source::check_in_project;
+use super::source::{check_in_project, is_yaml};
 use after_import::{say_what_next, show_problems};
 use base::text;
 use client_write::{ClientWrite, OwnProgram, own_command};
@@ -309,8 +309,9 @@ fn name_kept_secrets(config: &ConfigChange, record: &ChangeRecord, path: &Path, 
 fn say_what_to_paste(write: &ClientWrite, env: &Env) {
     for place in &write.places {
         terminal::message(format_args!(
-            "{} is read-only, so it is left as it is. To put dynamic-mcp in place of {}, write this as `{}` of `{}`: {}",
+            "{} is {}, so it is left as it is. To put dynamic-mcp in place of {}, write this as `{}` of `{}`: {}",
             short_path(&write.path, env),
+            if is_yaml(&write.path) { "YAML" } else { "read-only" },
             text::joined(place.removed.iter().map(|server| text::name(server))),
             place.own.as_deref().unwrap_or(OWN_NAME),
             place.keys.join("."),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use toml_edit::{DocumentMut, Item};
+use yaml_rust2::{Yaml, YamlLoader};
 
 use base::files::{MAX_CONFIG_BYTES, read_regular};
 use config::ConfigError;
@@ -50,6 +51,11 @@ pub fn check_in_project(path: &Path, project: &Path) -> Result<(), ConfigError> 
 pub fn understood(path: &Path, text: &str) -> Result<Value, ConfigError> {
     match text.trim_start_matches('\u{feff}').trim().is_empty() {
         true => Ok(Value::Object(Map::new())),
+        false if is_yaml(path) => {
+            let documents = YamlLoader::load_from_str(text);
+            let documents = documents.map_err(|cause| error(path, format!("not valid YAML: {cause}")))?;
+            Ok(documents.first().map(yaml_value).unwrap_or_default())
+        }
         false => parse_client_file(path, text),
     }
 }
@@ -65,6 +71,11 @@ pub fn literal(path: &Path, text: &str) -> Result<Value, ConfigError> {
         true => Ok(item_value(parse_toml(text).map_err(|message| error(path, message))?.as_item())),
         false => understood(path, text),
     }
+}
+
+/// Returns whether a file is YAML by its name. Such a file is only read.
+pub(crate) fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }
 
 /// Splits a text into its byte order mark, or nothing, and the rest.
@@ -114,6 +125,21 @@ pub fn value_at<'v>(root: &'v Value, keys: &[String]) -> Option<&'v Value> {
 
 fn error(path: &Path, message: String) -> ConfigError {
     ConfigError { file: path.to_owned(), at: None, message, hint: None }
+}
+
+/// Returns the content of YAML as JSON. A key that is no string is left out.
+fn yaml_value(yaml: &Yaml) -> Value {
+    match yaml {
+        Yaml::String(text) => text.as_str().into(),
+        Yaml::Integer(number) => (*number).into(),
+        Yaml::Real(_) => yaml.as_f64().into(),
+        Yaml::Boolean(bool) => (*bool).into(),
+        Yaml::Array(list) => list.iter().map(yaml_value).collect(),
+        Yaml::Hash(members) => {
+            members.iter().filter_map(|(key, value)| Some((key.as_str()?, yaml_value(value)))).collect()
+        }
+        Yaml::Alias(_) | Yaml::Null | Yaml::BadValue => Value::Null,
+    }
 }
 
 /// Returns the content of TOML as JSON. Dates are strings.

@@ -139,3 +139,24 @@ fn rules_for_tools_of_more_clients_hold() {
         assert_eq!(home.servers()["gh"]["tools"], expected, "{id}: {printed}");
     }
 }
+
+#[test]
+fn a_file_of_yaml_is_read_and_never_written() {
+    let goose = "extensions:\n  docs: # mine\n    type: stdio\n    cmd: docs-server\n    args: [-y]\n    envs: {LEVEL: 1}\n    timeout: 60\n    available_tools: [search]\n    enabled: true\n";
+    let home = Home::empty();
+    home.write(".config/goose/config.yaml", goose);
+    let output = home.import(&["goose", "--yes", "--write-client"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(
+        home.servers()["docs"],
+        json!({
+            "command": "docs-server", "args": ["-y"], "env": {"LEVEL": "1"}, "inherit_env": true,
+            "timeout": {"tools": 60}, "tools": {"allow": ["search"]},
+        })
+    );
+    assert_eq!(home.text(".config/goose/config.yaml"), goose);
+    let paste = said.split("`dyn` of `extensions`: ").nth(1).unwrap();
+    let paste: Value = serde_json::from_str(paste.trim()).unwrap();
+    assert!(paste["cmd"].as_str().unwrap().contains("dynamic-mcp") && paste["type"] == "stdio", "{said}");
+}

@@ -12,18 +12,20 @@ use serde_json::{Map, Value};
 use super::{Home, copy, fixtures, stderr, stdout};
 
 /// The user's file of each client.
-const USER_FILES: [(&str, &str); 22] = [
+const USER_FILES: [(&str, &str); 24] = [
     ("amazon-q", ".aws/amazonq/mcp.json"),
     ("amp", ".config/amp/settings.json"),
     ("antigravity", ".gemini/config/mcp_config.json"),
     ("claude-desktop", ".config/Claude/claude_desktop_config.json"),
     ("cline", ".cline/data/settings/cline_mcp_settings.json"),
     ("codex", ".codex/config.toml"),
+    ("continue", ".continue/mcpServers/sample.yaml"),
     ("copilot", ".copilot/mcp-config.json"),
     ("crush", ".config/crush/crush.json"),
     ("cursor", ".cursor/mcp.json"),
     ("factory", ".factory/mcp.json"),
     ("gemini", ".gemini/settings.json"),
+    ("goose", ".config/goose/config.yaml"),
     ("junie", ".junie/mcp/mcp.json"),
     ("kilocode", ".kilocode/mcp.json"),
     ("kiro", ".kiro/settings/mcp.json"),

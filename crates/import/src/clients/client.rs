@@ -31,12 +31,15 @@ pub struct KnownClient {
     pub has_window: bool,
     /// The client of which it is another edition, which reads the same files of a project. Empty: none.
     pub(super) edition_of: &'static str,
-    /// The files of the user. If there is none, the last one is made.
+    /// The files of the user. A name may be `*` with an extension: all such files of the directory. If there is none, the
+    /// last one is made.
     pub(super) user_files: &'static [(ClientDir, &'static str)],
     /// The files of a project, relative to its directory.
     pub(crate) project_files: &'static [&'static str],
     /// Whether it puts a project's entry over the user's entry of the same name, member by member.
     pub(crate) puts_project_over_user: bool,
+    /// Puts servers that stand in a list under their names.
+    pub(crate) by_name: fn(&mut Value),
     /// Returns the keys that lead to the servers in a file with this content.
     pub(crate) servers: fn(&Value) -> &'static [&'static str],
     /// Returns the places of the user's file that are for single projects: the keys that lead to each, and its directory.
@@ -233,6 +236,7 @@ impl KnownClient {
             user_files: &[],
             project_files: &[],
             puts_project_over_user: false,
+            by_name: |_| {},
             servers: |_| MCP_SERVERS,
             projects: |_| Vec::new(),
             beside_servers: "",
@@ -275,13 +279,11 @@ impl KnownClient {
     /// Returns the files of the user, whether or not they exist. There are none if their directory is not known, as
     /// without a home directory.
     pub(crate) fn user_files(&self, env: &Env, os: HostOs) -> Vec<PathBuf> {
-        // As components, so that every separator is that of the system.
-        let file = |dir: PathBuf, name: &str| dir.join(name).components().collect();
-        let named = self
-            .user_files
-            .iter()
-            .flat_map(|(dir, name)| dir.resolve(env, os).into_iter().map(move |dir| file(dir, name)));
-        named.collect()
+        let dirs = |(dir, name): &(ClientDir, &'static str)| {
+            let name = *name;
+            dir.resolve(env, os).into_iter().flat_map(move |dir| files_named(&dir, name))
+        };
+        self.user_files.iter().flat_map(dirs).collect()
     }
 
     /// Returns the file to make if there is none. `None` if its directory is not known.
@@ -307,12 +309,13 @@ impl KnownClient {
     /// Returns the client's entry for this program. `root` is the content of the client's file.
     pub fn entry(&self, root: &Value, launch: &OwnLaunch) -> Map<String, Value> {
         let OwnLaunch { command, args, env, variables, .. } = launch;
+        let key = self.names.iter().find(|(_, ours)| *ours == "command").map_or("command", |(key, _)| key);
         let command = match self.command_has_args {
             true => {
                 let words: Vec<&String> = std::iter::once(command).chain(args).collect();
-                json!({"command": words})
+                json!({key: words})
             }
-            false => json!({"command": command, "args": args}),
+            false => json!({key: command, "args": args}),
         };
         let transport = self.local_type.map(|name| ("type".to_owned(), json!(name)));
         let mut entry: Map<_, _> = transport.into_iter().chain(into_members(Some(command))).collect();
@@ -333,6 +336,18 @@ impl KnownClient {
         }
         entry
     }
+}
+
+/// Returns the file of this name in a directory, or all of its files if the name is `*` with an extension.
+fn files_named(dir: &Path, name: &str) -> Vec<PathBuf> {
+    // As components, so that every separator is that of the system.
+    let path: PathBuf = dir.join(name).components().collect();
+    let Some(extension) = name.rsplit_once("*.").map(|(_, extension)| extension) else { return vec![path] };
+    let files = path.parent().and_then(|dir| dir.read_dir().ok()).into_iter().flatten().flatten();
+    let is_meant = |path: &PathBuf| path.extension().is_some_and(|found| found == extension);
+    let mut files: Vec<_> = files.map(|file| file.path()).filter(is_meant).collect();
+    files.sort();
+    files
 }
 
 /// How a client starts this program.

@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use crate::source::is_yaml;
 use base::files::{MAX_CONFIG_BYTES, read_regular};
 use base::private_files;
 
@@ -32,9 +33,10 @@ fn without_verbatim_prefix(path: PathBuf) -> PathBuf {
     }
 }
 
-/// Returns whether a file is read-only by its mode or attribute. One that does not exist is not.
+/// Returns whether a file is read-only by its mode or attribute, or YAML, which is not edited. One that does not exist is
+/// not read-only.
 pub fn is_read_only(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|file| file.permissions().readonly())
+    is_yaml(path) || fs::metadata(path).is_ok_and(|file| file.permissions().readonly())
 }
 
 /// Returns the directories above a file that do not exist, the innermost first.

@@ -192,7 +192,10 @@ impl Discovery {
         let read = || {
             project.map_or(Ok(()), |project| check_in_project(path, project))?;
             let text = self.texts.get(path).map_or_else(|| read_text(path), |text| Ok(text.clone()))?;
-            text.map(|text| Ok((understood(path, &text)?, text))).transpose()
+            let Some(text) = text else { return Ok(None) };
+            let mut root = understood(path, &text)?;
+            (app.by_name)(&mut root);
+            Ok(Some((root, text)))
         };
         let read: Result<Option<(Value, String)>, ConfigError> = read();
         read.unwrap_or_else(|error| {

@@ -22,7 +22,7 @@ use crate::json::{into_members, strings};
 use crate::merge::discover::{ClientFile, Place};
 use crate::merge::own_entry;
 use crate::merge::{Origin, PlannedServer};
-use crate::source::{literal, value_at};
+use crate::source::{is_yaml, literal, value_at};
 use config::env::Env;
 use terminal::counted;
 
@@ -222,7 +222,11 @@ impl OwnProgram<'_> {
         let (mut edits, places, unpassed): (Vec<_>, Vec<_>, Vec<_>) = changes.collect();
         let mut own_names = places.iter().filter_map(|place| place.own.as_deref());
         edits.extend(own_names.find_map(|own| allow_own_entry(&file.app, &root, own)));
-        let after = edit_with_comments(&file.path, &file.text, &edits)?;
+        // YAML is not written: the plan shows what to paste.
+        let after = match is_yaml(&file.path) {
+            true => String::new(),
+            false => edit_with_comments(&file.path, &file.text, &edits)?,
+        };
         let write = ClientWrite {
             app: file.app,
             path: file.path.clone(),
