@@ -30,6 +30,7 @@ mod literal;
 #[cfg(target_os = "linux")]
 mod measure;
 mod more_clients;
+mod plugins;
 mod projects;
 mod records;
 mod redaction;

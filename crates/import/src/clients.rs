@@ -6,7 +6,7 @@
 //! `translate` makes an entry of servers.json from a client's entry: `shape` checks the types of its values, `variables`
 //! rewrites its strings by the client's `string_rules`, `timeouts` converts its timeout, and `entry_order` sorts its fields.
 //! The rules for tools that a client's files have beside the servers are read into a `rule_file`, and `client_rules` finds
-//! those of one server.
+//! those of one server. A `package` is an extension or a plugin of a client that brings servers.
 
 /// Declares the file of each client, and lists the clients in the order in which their servers are merged.
 macro_rules! clients {
@@ -46,10 +46,14 @@ clients! {
 }
 
 pub mod apps;
+mod claude_plugins;
 pub mod client;
 pub(crate) mod client_rules;
+mod codex_plugins;
 pub(crate) mod entry_order;
+mod gemini_extensions;
 pub mod host_search;
+pub(crate) mod package;
 pub(crate) mod rule_file;
 pub(crate) mod shape;
 mod string_rules;

@@ -17,4 +17,5 @@ pub mod edit;
 pub(crate) mod put_back;
 pub(crate) mod records;
 pub(crate) mod rule_lists;
+pub(crate) mod settings;
 pub mod write;

@@ -53,9 +53,10 @@ use files::write::absolute;
 use instance::InstanceOptions;
 use instance::signals::interrupted;
 use instance::stores::secret_store;
-use merge::discover::{Discovery, FileTexts, FoundServer, Place, discover_in};
+use merge::discover::{Discovery, FoundServer, Place, discover_in};
 use mode::ImportMode;
 use plan::Plan;
+use source::FileTexts;
 use terminal::outcome::{
     CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, is_end_of_reader,
 };

@@ -24,6 +24,7 @@ use super::clients::variables::{UsedVariables, comparable};
 use super::files::records::ChangeRecords;
 use super::json::{map_strings, strings};
 use accounts::{AccountDifference, KeyringValues};
+use base::text::visible;
 use config::env::Env;
 use config::{InheritEnv, StdioConfig};
 use discover::FoundServer;
@@ -57,6 +58,8 @@ pub(crate) struct Origin {
     pub(crate) app: ClientApp,
     /// Its name there.
     pub(crate) name: String,
+    /// The name by which the client's rules know it.
+    pub(crate) client_name: String,
     /// The variables that it uses.
     pub(crate) variables: UsedVariables,
     /// Whether the client starts it.
@@ -74,10 +77,18 @@ pub(crate) struct Origin {
 impl Origin {
     /// Creates a server that was found in a file of a client.
     pub(crate) fn new(app: ClientApp, found: &FoundServer) -> Self {
-        let (name, found) = (found.name.clone(), found.translated.clone());
-        let TranslatedEntry { mut entry, unset, ignored, variables } = found;
+        let FoundServer { name, client_name, translated, .. } = found.clone();
+        let TranslatedEntry { mut entry, unset, ignored, variables } = translated;
         let is_on = entry.shift_remove("enabled") != Some(Value::Bool(false));
-        Self { app, name, variables, is_on, entry, unset, ignored, other_account: None }
+        Self { app, name, client_name, variables, is_on, entry, unset, ignored, other_account: None }
+    }
+
+    /// Returns where it was found, for texts: the client, and the name of a server of a package there.
+    pub(crate) fn place(&self) -> String {
+        match self.client_name == self.name {
+            true => self.app.label.to_owned(),
+            false => format!("{} ({})", self.app.label, visible(&self.client_name)),
+        }
     }
 }
 
@@ -321,7 +332,8 @@ mod tests {
     fn add(merger: &mut Merger, app: ClientApp, name: &str, entry: Value) {
         let entry = entry.as_object().unwrap().clone();
         let translated = TranslatedEntry { entry, ..TranslatedEntry::default() };
-        merger.add(app, &FoundServer { name: name.to_owned(), translated });
+        let (name, client_name) = (name.to_owned(), name.to_owned());
+        merger.add(app, &FoundServer { name, client_name, translated, switch: None });
     }
 
     fn names(merger: &Merger) -> Vec<&str> {

@@ -105,13 +105,15 @@ impl<'a> Plan<'a> {
                 program.lists_tools.extend([(*app, file.is_project), (*app, true)]);
             }
         }
-        let files = discovery.files.iter().map(|file| (file, mode.is_named()));
+        let files = discovery.files.iter().filter(|file| file.package.is_none());
+        let files = files.map(|file| (file, mode.is_named() || discovery.has_packages(file.app)));
         let made = files.map(|(file, always)| (file.path.clone(), program.replace_in(file, always)));
         let has_file = |app: ClientApp| {
-            discovery.files.iter().any(|file| file.app == app)
+            discovery.files.iter().any(|file| file.app == app && file.package.is_none())
                 || discovery.errors.iter().any(|(of, _)| *of == app)
         };
-        let without_file = mode.apps.iter().filter(|app| mode.is_named() && !has_file(**app));
+        let gets_file = |app: ClientApp| mode.is_named() || discovery.has_packages(app);
+        let without_file = mode.apps.iter().filter(|app| gets_file(**app) && !has_file(**app));
         let new_files = without_file.filter_map(|app| Some((*app, app.new_file(mode.env, HostOs::CURRENT)?)));
         let new = new_files.map(|(app, path)| (path.clone(), program.new_file(app, path)));
         for (path, write) in made.chain(new).collect::<Vec<_>>().into_iter().chain(renamed) {
@@ -127,6 +129,10 @@ impl<'a> Plan<'a> {
                     self.is_complete = false;
                 }
             }
+        }
+        for problem in program.turn_off_packages(discovery, &mut self.writes) {
+            terminal::message(problem);
+            self.is_complete = false;
         }
         Ok(())
     }
@@ -202,12 +208,20 @@ impl<'a> Plan<'a> {
             self.remove_moved_values(config)?;
             show_problems(&config.path, &config.servers, env)?;
         }
-        let (mut is_complete, mut written) = (self.is_complete, Vec::new());
+        let (mut is_complete, mut written, mut unwritten) = (self.is_complete, Vec::new(), Vec::new());
         for client in &self.writes {
+            // What our entry would replace stays on without it.
+            if client.places.is_empty() && unwritten.contains(&client.app) {
+                let path = short_path(&client.path, env);
+                terminal::message(format_args!("{path} is left as it is, too"));
+                continue;
+            }
             match self.write_client(client).await? {
                 Some(true) => written.push(client.app),
-                Some(false) => is_complete = false,
-                None => {}
+                outcome => {
+                    is_complete &= outcome.is_none();
+                    unwritten.extend(Some(client.app).filter(|_| client.is_of_user()));
+                }
             }
         }
         say_what_next(&self.configs[0].path, args.write_client, &written, self.discovery, env)?;

@@ -1,7 +1,8 @@
 //! Reads the files that hold servers: those of the clients, and config files.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use toml_edit::{DocumentMut, Item};
@@ -24,6 +25,19 @@ pub fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
         Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(cause) => Err(error(path, format!("cannot be read: {cause}"))),
     }
+}
+
+/// The texts of files that count in place of those on disk; `None`: there is no such file.
+pub(crate) type FileTexts = BTreeMap<PathBuf, Option<String>>;
+
+/// Returns the text and the content of a file, whose text may be among these. `None` if there is no file.
+///
+/// # Errors
+///
+/// As [`read_text`] and [`understood`].
+pub(crate) fn read_in(texts: &FileTexts, path: &Path) -> Result<Option<(String, Value)>, ConfigError> {
+    let text = texts.get(path).map_or_else(|| read_text(path), |text| Ok(text.clone()))?;
+    text.map(|text| understood(path, &text).map(|root| (text, root))).transpose()
 }
 
 /// Checks that a file of a project is in the project: a link in a repository could lead to any file of the user's. A file

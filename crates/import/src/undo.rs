@@ -19,11 +19,11 @@ use super::clients::apps::{ClientApp, short_path};
 use super::files::change_record::{ChangeRecord, OtherContent};
 use super::files::records::ChangeRecords;
 use super::files::write::is_read_only;
-use super::merge::discover::{FileTexts, discover};
+use super::merge::discover::discover;
 use super::mode::ImportMode;
 use super::plan::report;
 use super::shown_plan::print_or_compare;
-use super::source::{check_in_project, read_text};
+use super::source::{FileTexts, check_in_project, read_text};
 use base::clock::utc_minute;
 use base::text::{self, joined, name, visible};
 use config::env::Env;
@@ -145,10 +145,11 @@ impl Undo<'_> {
     fn describe(&self, with_diffs: bool) -> VisibleText {
         let env = self.mode.env;
         let mut out = VisibleText::default();
-        for (id, _, step) in &self.steps {
+        for (id, change, step) in &self.steps {
             out.line(format_args!("{}.", step.describe(env)));
             let lines = step.reversal.notes.iter().chain(&step.left);
             lines.for_each(|line| out.line(format_args!("  {line}")));
+            change.buttons.iter().for_each(|on| out.line(format_args!("  Then {on}.")));
             if !step.left.is_empty() {
                 let path = short_path(&self.records.path(*id), env);
                 out.line(format_args!("  Record {id} keeps it: {path}"));

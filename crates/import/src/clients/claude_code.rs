@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::claude_plugins;
 use super::client::{KnownClient, ProjectPlace, ClientDir, HostOs, TimeoutMeaning, ToolRules, files_in, named_dir};
 use super::host_search::{HostSearch, file_members};
 use super::rule_file::{RuleFile, TurnedOff, in_tool_name};
@@ -19,6 +20,10 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     user_files: &[(ClientDir::Named(DIR_VARIABLE, ""), ".claude.json")],
     project_files: &[".mcp.json"],
     projects,
+    packages: |context| {
+        let dir = settings_dir(context.env);
+        dir.map_or_else(Vec::new, |dir| claude_plugins::packages(context, &dir, &user_settings(context.env)))
+    },
     // Smaller numbers are ignored.
     timeout: TimeoutMeaning::Limits { names: &["tools"], unit: 0.001, least: 1000.0 },
     own_meaning: &["headersHelper"],
@@ -30,17 +35,8 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     local_type: Some("stdio"),
     own_fields: |_| json!({"alwaysLoad": true}),
     rules: ToolRules {
-        user_files: |env| {
-            let managed = PathBuf::from(match HostOs::CURRENT {
-                HostOs::Linux => "/etc/claude-code/managed-settings.json",
-                HostOs::MacOs => "/Library/Application Support/ClaudeCode/managed-settings.json",
-                HostOs::Windows => r"C:\Program Files\ClaudeCode\managed-settings.json",
-            });
-            let mut files = files_in(settings_dir(env), &["settings.json"]);
-            files.push(managed);
-            files
-        },
-        project_files: &[".claude/settings.json", ".claude/settings.local.json"],
+        user_files: user_settings,
+        project_files: claude_plugins::PROJECT_SETTINGS,
         read,
         globs: |pattern, server| {
             let name = in_tool_name(server);
@@ -59,6 +55,18 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     tool_search,
     ..KnownClient::new("claude-code", "Claude Code", &["claude"])
 };
+
+/// The user's settings, and those that the system's administrator has put above them.
+fn user_settings(env: &Env) -> Vec<PathBuf> {
+    let managed = PathBuf::from(match HostOs::CURRENT {
+        HostOs::Linux => "/etc/claude-code/managed-settings.json",
+        HostOs::MacOs => "/Library/Application Support/ClaudeCode/managed-settings.json",
+        HostOs::Windows => r"C:\Program Files\ClaudeCode\managed-settings.json",
+    });
+    let mut files = files_in(settings_dir(env), &["settings.json"]);
+    files.push(managed);
+    files
+}
 
 fn settings_dir(env: &Env) -> Option<PathBuf> {
     named_dir(DIR_VARIABLE, ".claude", env)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::host_search::HostSearch;
+use super::package::{ClientPackage, PackageContext};
 use super::rule_file::RuleFile;
 use super::string_rules::{Braces, Fields, OPTIONAL, VariableForm};
 use crate::json::into_members;
@@ -44,6 +45,8 @@ pub struct KnownClient {
     pub(crate) servers: fn(&Value) -> &'static [&'static str],
     /// Returns the places of the user's file that are for single projects: the keys that lead to each, and its directory.
     pub(crate) projects: fn(&Value) -> Vec<ProjectPlace>,
+    /// Finds its packages that are on.
+    pub(crate) packages: fn(&PackageContext<'_>) -> Vec<ClientPackage>,
     /// A member beside the servers that is none.
     pub(crate) beside_servers: &'static str,
     /// The client's own names for fields of ours.
@@ -239,6 +242,7 @@ impl KnownClient {
             by_name: |_| {},
             servers: |_| MCP_SERVERS,
             projects: |_| Vec::new(),
+            packages: |_| Vec::new(),
             beside_servers: "",
             names: &[],
             own_meaning: &[],

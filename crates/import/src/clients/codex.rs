@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::client::{KnownClient, ClientDir, HostOs, TimeoutMeaning, ToolRules};
+use super::client::{KnownClient, ClientDir, HostOs, TimeoutMeaning, ToolRules, named_dir};
+use super::codex_plugins;
 use super::host_search::{HostSearch, file_members};
 use super::rule_file::RuleFile;
 use super::string_rules::{Fields, VariableForm};
@@ -16,6 +17,10 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     project_files: &[".codex/config.toml"],
     puts_project_over_user: true,
     servers: |_| &["mcp_servers"],
+    packages: |context| {
+        let dir = named_dir("CODEX_HOME", ".codex", context.env);
+        dir.map_or_else(Vec::new, |dir| codex_plugins::packages(context, &dir, &dir.join("config.toml")))
+    },
     timeout: TimeoutMeaning::Ours,
     // It starts no server without the variable of its token.
     forms: &[VariableForm::Ours],

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::client::{KnownClient, ClientDir, TimeoutMeaning, ToolRules, files_in};
+use super::gemini_extensions;
 use super::host_search::HostSearch;
+use super::package::{ClientSetting, SettingChange};
 use super::rule_file::{RuleFile, TurnedOff, in_tool_name};
 use super::string_rules::{Braces, Fields, VariableForm};
 use crate::json::{members, strings};
@@ -47,6 +49,15 @@ const OWN_TOOLS: &[&str] = &[
 pub(super) static CLIENT: KnownClient = KnownClient {
     user_files: &[(ClientDir::Named("", ".gemini"), "settings.json")],
     project_files: &[".gemini/settings.json"],
+    packages: |context| {
+        let Some(dir) = context.env.home().map(|home| home.join(".gemini")) else { return Vec::new() };
+        // Servers are in lower case there.
+        let off = |server: &str| {
+            let keys = [&*server.to_lowercase(), "enabled"];
+            ClientSetting::new(&dir.join(ENABLEMENT), &keys, SettingChange::Set(false.into()))
+        };
+        gemini_extensions::packages(context, &dir.join("extensions"), "gemini-extension.json", off)
+    },
     timeout: TimeoutMeaning::MILLISECONDS,
     own_meaning: &["authProviderType", "targetAudience", "targetServiceAccount"],
     withholds: &["TOKEN", "KEY", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"],

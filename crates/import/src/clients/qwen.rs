@@ -2,8 +2,10 @@
 
 use serde_json::json;
 
-use super::client::{ClientDir, KnownClient, TimeoutMeaning, ToolRules};
+use super::client::{ClientDir, KnownClient, TimeoutMeaning, ToolRules, named_dir};
 use super::gemini;
+use super::gemini_extensions;
+use super::package::{ClientSetting, SettingChange};
 use super::rule_file::in_tool_name;
 use super::string_rules::{Braces, Fields, VariableForm};
 use crate::tool_rules::globs_after;
@@ -11,6 +13,14 @@ use crate::tool_rules::globs_after;
 pub(super) static CLIENT: KnownClient = KnownClient {
     user_files: &[(ClientDir::Named("QWEN_HOME", ".qwen"), "settings.json")],
     project_files: &[".qwen/settings.json"],
+    packages: |context| {
+        let Some(dir) = named_dir("QWEN_HOME", ".qwen", context.env) else { return Vec::new() };
+        let off = |server: &str| {
+            let change = SettingChange::Add(server.into());
+            ClientSetting::new(&dir.join("settings.json"), &["mcp", "excluded"], change)
+        };
+        gemini_extensions::packages(context, &dir.join("extensions"), "qwen-extension.json", off)
+    },
     own_meaning: &["authProviderType", "targetAudience", "targetServiceAccount", "tcp"],
     timeout: TimeoutMeaning::MILLISECONDS,
     passes_environment: true,

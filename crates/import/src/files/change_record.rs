@@ -10,6 +10,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::put_back::{ReturningEntries, put_back};
+use super::settings::ChangedSetting;
 use crate::clients::apps::ClientApp;
 use crate::json::all_strings;
 use crate::source::literal;
@@ -53,6 +54,12 @@ pub(crate) struct ChangeRecord {
     /// Rules for tools that got the names of ours, each with its old name.
     #[serde(default)]
     pub(crate) renamed: Vec<(String, String)>,
+    /// The settings that turned off servers of packages.
+    #[serde(default)]
+    pub(crate) settings: Vec<ChangedSetting>,
+    /// What to press to turn packages on again, where the client has only buttons.
+    #[serde(default)]
+    pub(crate) buttons: Vec<String>,
     /// The directories that were made for the file, the innermost first.
     #[serde(default)]
     pub(crate) made_dirs: Vec<PathBuf>,
@@ -194,7 +201,8 @@ impl ChangeRecord {
         let before = put_back(&self.file, "", self.before.as_deref().unwrap_or_default(), &returning)?;
         let own_places: Vec<_> = own.iter().map(OwnVariables::place).collect();
         let before = put_back(&self.file, &before, now, &own_places)?;
-        let mut rest = Self { after: None, places, content, ..self.clone() };
+        let (settings, buttons) = (Vec::new(), Vec::new());
+        let mut rest = Self { after: None, places, content, settings, buttons, ..self.clone() };
         rest.own_variables.extend_from_slice(own);
         rest.stored_values.retain(|value| before.contains(&value.mark));
         rest.before = Some(before);

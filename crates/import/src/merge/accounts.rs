@@ -23,6 +23,8 @@ const HARMLESS_NAMES: &[&str] = &[
     "accept-language",
     "all_proxy",
     "ci",
+    "claude_plugin_data",
+    "claude_plugin_root",
     "clicolor",
     "colorterm",
     "content-type",

@@ -67,7 +67,7 @@ impl FieldDifference {
                 if path == ["inherit_env"] && value != Some(Value::Bool(true)) {
                     continue;
                 }
-                let label = origin.app.label.to_owned();
+                let label = origin.place();
                 match values.iter_mut().find(|(known, _)| is_equal(known.as_ref(), value.as_ref())) {
                     Some((_, clients)) if clients.contains(&label) => {}
                     Some((_, clients)) => clients.push(label),
@@ -130,9 +130,7 @@ impl FieldDifference {
             if has(&path, counts.as_ref()) || is_in_keyring(counts.as_ref()) {
                 return None;
             }
-            let value = |origin: &Origin| {
-                (field_at(&origin.entry, &path).cloned(), vec![origin.app.label.to_owned()])
-            };
+            let value = |origin: &Origin| (field_at(&origin.entry, &path).cloned(), vec![origin.place()]);
             let values = origins().map(value);
             Some(Self { values: values.collect(), counts, path })
         };

@@ -1,6 +1,6 @@
 //! Reads the clients' files and finds the servers in them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -9,19 +9,21 @@ use crate::clients::apps::{ClientApp, is_own_entry};
 use crate::clients::client::HostOs;
 use crate::clients::client_rules::{globs, is_policy, rules_for};
 use crate::clients::host_search::HostSearch;
+use crate::clients::package::{ClientPackage, ClientSetting, PackageButtons, PackageContext};
 use crate::clients::rule_file::{ClientRule, RuleFile, TurnedOff};
 use crate::clients::shape;
 use crate::clients::translate::{TranslatedEntry, translate};
 use crate::clients::variables::EntryContext;
 use crate::files::write::is_read_only;
 use crate::json::members;
-use crate::source::{check_in_project, literal, read_text, understood, value_at};
+use crate::source::{FileTexts, check_in_project, literal, read_in, value_at};
 use crate::tool_rules::{ToolEffect, ToolRuleSet};
+use base::text;
 use config::ConfigError;
 use config::env::Env;
 use config::load::name_error;
 
-/// A client's file that was read.
+/// A client's file that was read, or a package of a client.
 #[derive(Debug)]
 pub(crate) struct ClientFile {
     /// The client.
@@ -34,6 +36,21 @@ pub(crate) struct ClientFile {
     pub root: Value,
     /// Its places for servers.
     pub places: Vec<Place>,
+    /// The package that has the servers. Its file is never written.
+    pub(crate) package: Option<FoundPackage>,
+}
+
+/// A package that was found.
+#[derive(Debug)]
+pub(crate) struct FoundPackage {
+    /// The client's word for it.
+    pub(crate) kind: &'static str,
+    /// The word, and its name: "plugin notes@market".
+    pub(crate) title: String,
+    /// Whether an update puts its files into another directory.
+    pub(crate) is_versioned: bool,
+    /// Where the client has only buttons to turn it off.
+    pub(crate) buttons: Option<PackageButtons>,
 }
 
 /// A place for servers in a file.
@@ -53,7 +70,19 @@ pub(crate) struct Place {
     pub(crate) other_own: Option<(String, PathBuf)>,
 }
 
+impl ClientFile {
+    /// Creates a file without places.
+    pub(crate) fn new(app: ClientApp, path: PathBuf, text: String, root: Value) -> Self {
+        Self { app, path, text, root, places: Vec::new(), package: None }
+    }
+}
+
 impl Place {
+    /// Returns whether it has no servers.
+    fn is_empty(&self) -> bool {
+        self.servers.is_empty() && self.staying.is_empty()
+    }
+
     /// Leaves servers in the file.
     pub(crate) fn leave(&mut self, which: impl Fn(&FoundServer) -> bool, reason: &str) {
         let left = self.servers.extract_if(.., |server| which(server));
@@ -66,8 +95,12 @@ impl Place {
 pub(crate) struct FoundServer {
     /// Its name.
     pub name: String,
+    /// The name by which the client's rules know it.
+    pub(crate) client_name: String,
     /// Its entry, in our form, with the client's rules for its tools.
     pub translated: TranslatedEntry,
+    /// The setting that turns it off in its package.
+    pub(crate) switch: Option<ClientSetting>,
 }
 
 /// What was found.
@@ -87,36 +120,36 @@ pub(crate) struct Discovery {
     pub(crate) allowing: Vec<(ClientApp, usize)>,
     /// Files of clients whose rules for tools get the names of our tools.
     pub(crate) renamed: Vec<(ClientApp, RuleFile)>,
-    /// Whether rules are renamed where the client lists our tools one by one. Elsewhere they become rules of servers.json.
-    renames_rules: bool,
+    /// Whether the clients' files are written: then rules are renamed where the client lists our tools one by one.
+    /// Elsewhere they become rules of servers.json.
+    writes_clients: bool,
+    /// Whether packages are read, too.
+    reads_packages: bool,
     texts: FileTexts,
 }
 
 /// Reads the files of these clients, and those of the project in `project`. Files that do not exist are left out; those
-/// that cannot be read are in `errors`.
+/// that cannot be read are in `errors`. Packages are not read.
 pub(crate) fn discover(
     apps: impl IntoIterator<Item = ClientApp>,
     project: Option<&Path>,
     env: &Env,
 ) -> Discovery {
-    discover_in(&FileTexts::new(), apps, project, false, env)
+    Discovery::default().read_clients(apps, project, env)
 }
 
-/// The texts of files that count in place of those on disk; `None`: there is no such file.
-pub(crate) type FileTexts = BTreeMap<PathBuf, Option<String>>;
-
-/// Reads files as [`discover`] does, if these have these texts. `renames_rules`: the clients' files are written, so that
-/// rules can be renamed.
+/// Reads files as [`discover`] does, if these have these texts, and packages. `writes_clients`: the clients' files are
+/// written, so that rules can be renamed and packages turned off.
 pub(crate) fn discover_in(
     texts: &FileTexts,
     apps: impl IntoIterator<Item = ClientApp>,
     project: Option<&Path>,
-    renames_rules: bool,
+    writes_clients: bool,
     env: &Env,
 ) -> Discovery {
-    let mut discovery = Discovery { texts: texts.clone(), renames_rules, ..Discovery::default() };
-    apps.into_iter().for_each(|app| discovery.read_client(app, project, env));
-    discovery
+    let texts = texts.clone();
+    let discovery = Discovery { texts, writes_clients, reads_packages: true, ..Discovery::default() };
+    discovery.read_clients(apps, project, env)
 }
 
 impl Discovery {
@@ -133,6 +166,22 @@ impl Discovery {
         self.files.iter().flat_map(|file| file.places.iter().map(move |place| (file, place)))
     }
 
+    /// Returns whether a client has packages with servers that move.
+    pub(crate) fn has_packages(&self, app: ClientApp) -> bool {
+        let mut files = self.files.iter().filter(|file| file.app == app && file.package.is_some());
+        files.any(|file| file.places.iter().any(|place| !place.servers.is_empty()))
+    }
+
+    fn read_clients(
+        mut self,
+        apps: impl IntoIterator<Item = ClientApp>,
+        project: Option<&Path>,
+        env: &Env,
+    ) -> Self {
+        apps.into_iter().for_each(|app| self.read_client(app, project, env));
+        self
+    }
+
     fn read_client(&mut self, app: ClientApp, project: Option<&Path>, env: &Env) {
         let mut files: Vec<(ClientFile, bool)> = Vec::new();
         let users = app.user_files(env, HostOs::CURRENT).into_iter().map(|path| (app, path, false));
@@ -143,7 +192,7 @@ impl Discovery {
             if known.all(|file| file.path != path)
                 && let Some((text, root)) = self.read_file(app, &path, project.filter(|_| is_project))
             {
-                files.push((ClientFile { app, path, text, root, places: Vec::new() }, is_project));
+                files.push((ClientFile::new(app, path, text, root), is_project));
             }
         }
         let rules = self.read_rules(app, &files, project, env);
@@ -157,6 +206,12 @@ impl Discovery {
         let overridden =
             overridden.flat_map(|(file, _)| members(value_at(&file.root, &app.servers_path(&file.root))));
         let overridden: BTreeSet<String> = overridden.map(|(name, _)| name.clone()).collect();
+        let context = PackageContext::new(env, project, &self.texts);
+        let packages = if self.reads_packages { (app.packages)(&context) } else { Vec::new() };
+        let errors = context.into_errors();
+        let in_packages = |server: &FoundServer| {
+            packages.iter().flat_map(|package| &package.servers).any(|known| known.client_name == server.name)
+        };
         for (mut file, is_project) in files {
             let mut places = vec![(app.servers_path(&file.root), project.filter(|_| is_project))];
             for (keys, dir) in (app.projects)(&file.root).into_iter().filter(|_| !is_project) {
@@ -170,9 +225,28 @@ impl Discovery {
                 places.into_iter().map(|(keys, project)| found.place(&file, keys, project)).collect();
             for place in file.places.iter_mut().filter(|place| place.project.is_none()) {
                 place.leave(|server| overridden.contains(&server.name), "the project's file changes it");
+                place.leave(
+                    in_packages,
+                    "a server of this name in an extension or a plugin would start in its place",
+                );
             }
             self.files.push(file);
         }
+        let off = |server: &ClientSetting| self.writes_clients.then(|| self.why_fixed(server)).flatten();
+        let packages = packages.into_iter().map(|package| found.package(package, off));
+        let packages: Vec<_> = packages.filter(|file| !file.places[0].is_empty()).collect();
+        self.files.extend(packages);
+        for error in errors {
+            // Settings are read for their rules, too.
+            if self.errors.iter().all(|(_, known)| known.file != error.file) {
+                self.errors.push((app, error));
+            }
+        }
+        self.note_rules(app, rules, &user_servers);
+    }
+
+    /// Notes the rules of a client that will be renamed, and how many of the others will count no more.
+    fn note_rules(&mut self, app: ClientApp, rules: Vec<RuleFile>, user_servers: &Map<String, Value>) {
         let names = || user_servers.iter().filter(|(_, entry)| !is_own_entry(entry));
         let allows = |rule: &&ClientRule| {
             let is_about = |(name, _): (&String, &Value)| !globs(&app, rule, name).is_empty();
@@ -187,22 +261,31 @@ impl Discovery {
         self.renamed.extend(renamed.map(|file| (app, file)));
     }
 
+    /// Returns why a setting cannot be changed, if it cannot.
+    fn why_fixed(&self, setting: &ClientSetting) -> Option<String> {
+        let path = text::path(&setting.file);
+        match read_in(&self.texts, &setting.file) {
+            Err(error) => Some(format!("{error}, so it cannot be turned off there")),
+            Ok(_) if is_read_only(&setting.file) => {
+                Some(format!("{path} is read-only, so it cannot be turned off there"))
+            }
+            Ok(_) => None,
+        }
+    }
+
     /// Reads the text and the content of a file. `None`: there is no file, or an error was noted.
     fn read_file(&mut self, app: ClientApp, path: &Path, project: Option<&Path>) -> Option<(String, Value)> {
         let read = || {
             project.map_or(Ok(()), |project| check_in_project(path, project))?;
-            let text = self.texts.get(path).map_or_else(|| read_text(path), |text| Ok(text.clone()))?;
-            let Some(text) = text else { return Ok(None) };
-            let mut root = understood(path, &text)?;
-            (app.by_name)(&mut root);
-            Ok(Some((root, text)))
+            let mut read = read_in(&self.texts, path)?;
+            read.iter_mut().for_each(|(_, root)| (app.by_name)(root));
+            Ok(read)
         };
-        let read: Result<Option<(Value, String)>, ConfigError> = read();
+        let read: Result<Option<(String, Value)>, ConfigError> = read();
         read.unwrap_or_else(|error| {
             self.errors.push((app, error));
             None
         })
-        .map(|(root, text)| (text, root))
     }
 
     /// Reads the rules for tools, in the order in which the files count.
@@ -228,7 +311,7 @@ impl Discovery {
             parts.filter_map(|(keys, _)| part(keys)).for_each(|part| add(&file.path, true, part, None));
         }
         let lists_tools = || matches!((app.tool_search)(&app, env), HostSearch::On(_));
-        let is_renamed = self.renames_rules && app.rules.renamed.is_some() && lists_tools();
+        let is_renamed = self.writes_clients && app.rules.renamed.is_some() && lists_tools();
         let users = (app.rules.user_files)(env).into_iter().map(|path| (path, None));
         let of_project =
             app.rules.project_files.iter().filter_map(|name| Some((project?.join(name), project)));
@@ -274,7 +357,7 @@ impl ServerFinder<'_> {
             if *name == self.app.beside_servers && !value.is_object() {
                 continue;
             }
-            match self.server(file, name, value, project) {
+            match self.server(file, [name, name], value, project) {
                 Ok(server) if is_own_entry(value) => place.own = Some(server),
                 Ok(server) => place.servers.push(server),
                 Err(reason) => place.staying.push((name.clone(), reason)),
@@ -288,7 +371,37 @@ impl ServerFinder<'_> {
         place
     }
 
-    /// Finds one server.
+    /// Finds the servers of a package. `why_fixed`: why the setting that turns off a server cannot be changed.
+    fn package(
+        &self,
+        package: ClientPackage,
+        why_fixed: impl Fn(&ClientSetting) -> Option<String>,
+    ) -> ClientFile {
+        let mut file = ClientFile::new(self.app, package.file, String::new(), Value::Null);
+        let mut place = Place { staying: package.staying, ..Place::default() };
+        // One in the client's own file counts more.
+        let is_own = |name: &String| self.user_servers.contains_key(name);
+        for server in package.servers.into_iter().filter(|server| !is_own(&server.client_name)) {
+            let switch = server.switch;
+            let found = match switch.as_ref().and_then(&why_fixed) {
+                None if is_own_entry(&server.entry) => Err("it starts dynamic-mcp".to_owned()),
+                None => self.server(&file, [&server.name, &server.client_name], &server.entry, None),
+                Some(reason) => Err(reason),
+            };
+            match found {
+                Ok(found) if found.translated.entry.get("enabled") == Some(&Value::Bool(false)) => {}
+                Ok(found) => place.servers.push(FoundServer { switch, ..found }),
+                Err(reason) => place.staying.push((server.name, reason)),
+            }
+        }
+        let ClientPackage { kind, name, is_versioned, buttons, .. } = package;
+        let title = format!("{kind} {}", text::visible(&name));
+        file.package = Some(FoundPackage { kind, title, is_versioned, buttons });
+        file.places.push(place);
+        file
+    }
+
+    /// Finds one server, by its name and the name by which the client's rules know it.
     ///
     /// # Errors
     ///
@@ -296,15 +409,21 @@ impl ServerFinder<'_> {
     fn server(
         &self,
         file: &ClientFile,
-        name: &str,
+        [name, client_name]: [&str; 2],
         value: &Value,
         project: Option<&Path>,
     ) -> Result<FoundServer, String> {
         let dir = file.path.parent().unwrap_or(&file.path);
         let context = EntryContext { app: file.app, dir, project, env: self.env };
         let mut translated = translate(shape::object(value)?, &context)?;
+        let found = |translated| FoundServer {
+            name: name.to_owned(),
+            client_name: client_name.to_owned(),
+            translated,
+            switch: None,
+        };
         if is_own_entry(value) {
-            return Ok(FoundServer { name: name.to_owned(), translated });
+            return Ok(found(translated));
         }
         if let Some((reason, _)) = name_error(name, false) {
             return Err(reason);
@@ -315,9 +434,9 @@ impl ServerFinder<'_> {
             return Err("it is put over the server of the same name in your own file".to_owned());
         }
         let asks = (self.app.shows_questions)(&file.root);
-        let rules_in = |project| rules_for(&self.app, name, project, &self.rules_in(project), asks);
+        let rules_in = |project| rules_for(&self.app, client_name, project, &self.rules_in(project), asks);
         let rules = rules_in(project.is_some())?;
-        if let Some(rule) = self.rule_without_a_name(name, project.is_some()) {
+        if let Some(rule) = self.rule_without_a_name(client_name, project.is_some()) {
             return Err(format!("{}: it names servers by a pattern", rule.written));
         }
         if let (Some(_), Ok(users)) = (project, rules_in(false)) {
@@ -332,7 +451,7 @@ impl ServerFinder<'_> {
         let mut tools = ToolRuleSet::take_from(&mut translated.entry);
         tools.join(rules.tools);
         tools.write_to(&mut translated.entry);
-        Ok(FoundServer { name: name.to_owned(), translated })
+        Ok(found(translated))
     }
 
     /// The rules that count for the user's servers, or for those of the project.

@@ -53,6 +53,15 @@ pub(super) fn say_what_next(
     discovery: &Discovery,
     env: &Env,
 ) -> anyhow::Result<()> {
+    let packages = discovery.places().filter(|(_, place)| writes_clients && !place.servers.is_empty());
+    let packages =
+        packages.filter_map(|(file, _)| Some((file.app, file.package.as_ref()?.buttons.as_ref()?)));
+    for (app, buttons) in packages {
+        terminal::line(format_args!(
+            "{}: {}, so that its servers do not run twice.",
+            app.label, buttons.off
+        ))?;
+    }
     let has_servers = discovery.places().any(|(_, place)| !place.servers.is_empty());
     if !written.is_empty() {
         let labels: BTreeSet<&str> = written.iter().map(|app| app.label).collect();

@@ -17,12 +17,14 @@ use crate::files::change_record::{ChangeRecord, ChangedPlace};
 use crate::files::comments::{comments, missing_comments};
 use crate::files::edit::{ObjectEdit, edit_with_comments};
 use crate::files::rule_lists::rename_rules;
+use crate::files::settings::{ChangedSetting, change_setting};
 use crate::files::write::{missing_dirs, mode};
 use crate::json::{into_members, strings};
-use crate::merge::discover::{ClientFile, Place};
+use crate::merge::discover::{ClientFile, Discovery, Place};
 use crate::merge::own_entry;
 use crate::merge::{Origin, PlannedServer};
-use crate::source::{is_yaml, literal, value_at};
+use crate::source::{is_yaml, literal, read_text, value_at};
+use base::text;
 use config::env::Env;
 use terminal::counted;
 
@@ -45,11 +47,43 @@ pub(super) struct ClientWrite {
     pub(super) places: Vec<ChangedPlace>,
     /// Rules for tools that get the names of ours, each with its old name.
     renamed: Vec<(String, String)>,
+    /// The settings that turn off servers of packages.
+    pub(super) settings: Vec<ChangedSetting>,
+    /// The names of these servers in the config file.
+    turned_off: BTreeSet<String>,
+    /// How many these are in the packages, and the client's word for a package.
+    in_packages: (usize, &'static str),
+    /// What to press to turn packages on again.
+    buttons: Vec<String>,
     /// The config file of the servers that it had.
     config: PathBuf,
 }
 
 impl ClientWrite {
+    /// Creates a change that changes nothing yet.
+    fn new(app: ClientApp, path: &Path, before: Option<String>, config: &Path) -> Self {
+        Self {
+            app,
+            path: path.to_owned(),
+            after: before.clone().unwrap_or_default(),
+            before,
+            is_update: true,
+            unpassed: Vec::new(),
+            places: Vec::new(),
+            renamed: Vec::new(),
+            settings: Vec::new(),
+            turned_off: BTreeSet::new(),
+            in_packages: (0, ""),
+            buttons: Vec::new(),
+            config: config.to_owned(),
+        }
+    }
+
+    /// Returns whether it has our entry for the user, and not for a project.
+    pub(super) fn is_of_user(&self) -> bool {
+        self.places.iter().any(|place| place.project.is_none())
+    }
+
     /// Returns what `--undo` needs to know, before the change is made.
     pub(super) fn record(&self) -> ChangeRecord {
         let before = self.before.as_deref();
@@ -57,25 +91,40 @@ impl ClientWrite {
         ChangeRecord {
             config: Some(self.config.clone()),
             places: self.places.clone(),
-            servers: self.places.iter().flat_map(|place| place.servers.clone()).collect(),
+            servers: self
+                .places
+                .iter()
+                .flat_map(|place| &place.servers)
+                .chain(&self.turned_off)
+                .cloned()
+                .collect(),
             comments: missing_comments(comments(before.unwrap_or_default()), comments(&self.after)),
             made_dirs: missing_dirs(&self.path),
             mode: mode(&self.path),
             renamed: self.renamed.clone(),
+            settings: self.settings.clone(),
+            buttons: self.buttons.clone(),
             ..ChangeRecord::new(self.app, &self.path, before, &self.after)
         }
     }
 
     /// Says what is done to the file, for a list.
     pub(super) fn describe(&self) -> String {
-        match self.places.iter().map(|place| place.removed.len()).sum() {
-            0 if !self.renamed.is_empty() => {
-                format!("{} renamed for the tools of `{OWN_NAME}`", counted(self.renamed.len(), "rule"))
-            }
-            0 if self.is_update => format!("`{OWN_NAME}` changes"),
-            0 => format!("`{OWN_NAME}` is added"),
-            count => format!("`{OWN_NAME}` in place of {}", counted(count, "server")),
+        let mut parts = Vec::new();
+        if !self.renamed.is_empty() {
+            let rules = counted(self.renamed.len(), "rule");
+            parts.push(format!("{rules} renamed for the tools of `{OWN_NAME}`"));
         }
+        match self.places.iter().map(|place| place.removed.len()).sum() {
+            _ if self.places.is_empty() => {}
+            0 if self.is_update => parts.push(format!("`{OWN_NAME}` changes")),
+            0 => parts.push(format!("`{OWN_NAME}` is added")),
+            count => parts.push(format!("`{OWN_NAME}` in place of {}", counted(count, "server"))),
+        }
+        if let (1.., kind) = self.in_packages {
+            parts.push(format!("{} of its {kind}s turned off", counted(self.in_packages.0, "server")));
+        }
+        parts.join(", ")
     }
 }
 
@@ -162,7 +211,7 @@ impl OwnProgram<'_> {
         let servers = || self.configs(file.is_project).flat_map(|config| &config.servers);
         let names = |server: &PlannedServer| {
             let origins = server.origins.iter().filter(|origin| origin.app == app);
-            let mut names: Vec<String> = origins.map(|origin| origin.name.clone()).collect();
+            let mut names: Vec<String> = origins.map(|origin| origin.client_name.clone()).collect();
             if server.is_known && names.is_empty() {
                 names.push(server.name_in(app).to_owned());
             }
@@ -180,17 +229,9 @@ impl OwnProgram<'_> {
         if renamed.is_empty() {
             return Ok(None);
         }
-        Ok(Some(ClientWrite {
-            app,
-            path: file.path.clone(),
-            before: Some(text.clone()),
-            after: rename_rules(&file.path, text, new_name)?,
-            is_update: true,
-            unpassed: Vec::new(),
-            places: Vec::new(),
-            renamed,
-            config: self.user.path.clone(),
-        }))
+        let after = rename_rules(&file.path, text, new_name)?;
+        let write = ClientWrite::new(app, &file.path, Some(text.clone()), &self.user.path);
+        Ok(Some(ClientWrite { after, renamed, ..write }))
     }
 
     /// Returns the change that replaces the servers of a client's file that are in a config file now, and updates our
@@ -227,17 +268,9 @@ impl OwnProgram<'_> {
             true => String::new(),
             false => edit_with_comments(&file.path, &file.text, &edits)?,
         };
-        let write = ClientWrite {
-            app: file.app,
-            path: file.path.clone(),
-            before: Some(file.text.clone()),
-            after,
-            is_update,
-            unpassed: unpassed.concat(),
-            places,
-            renamed: Vec::new(),
-            config: config.path.clone(),
-        };
+        let unpassed = unpassed.concat();
+        let write = ClientWrite::new(file.app, &file.path, Some(file.text.clone()), &config.path);
+        let write = ClientWrite { after, is_update, unpassed, places, ..write };
         Ok(Some(write).filter(|write| write.after != file.text))
     }
 
@@ -283,6 +316,62 @@ impl OwnProgram<'_> {
         (edit, change, unpassed.collect())
     }
 
+    /// Adds the changes that turn off the servers of packages, where the client's own file starts this program. Returns
+    /// why others stay on.
+    pub(super) fn turn_off_packages(
+        &self,
+        discovery: &Discovery,
+        writes: &mut Vec<ClientWrite>,
+    ) -> Vec<String> {
+        let mut problems = Vec::new();
+        let packages = discovery.files.iter().filter_map(|file| Some((file, file.package.as_ref()?)));
+        for (file, package) in
+            packages.filter(|(file, _)| file.places.iter().any(|place| !place.servers.is_empty()))
+        {
+            let app = file.app;
+            let is_own = |(of, place): (&ClientFile, &Place)| {
+                of.app == app && place.project.is_none() && place.own.is_some()
+            };
+            let own = writes.iter_mut().find(|write| write.app == app && write.is_of_user());
+            if own.is_none() && !discovery.places().any(is_own) {
+                let reason = "starts no dynamic-mcp with this config file";
+                problems.push(format!("{} {reason}, so its {} stays on", app.label, package.title));
+                continue;
+            }
+            if let (Some(own), Some(buttons)) = (own, &package.buttons) {
+                own.buttons.push(buttons.on.clone());
+            }
+            for server in file.places.iter().flat_map(|place| &place.servers) {
+                let Some(setting) = &server.switch else { continue };
+                let known = writes.iter().position(|write| write.path == setting.file);
+                let index = known.unwrap_or(writes.len());
+                if known.is_none() {
+                    let before = read_text(&setting.file).ok().flatten();
+                    writes.push(ClientWrite::new(app, &setting.file, before, &self.user.path));
+                }
+                let write = &mut writes[index];
+                match change_setting(&write.after, setting, &mut write.settings) {
+                    Ok(after) => {
+                        write.after = after;
+                        write.in_packages = (write.in_packages.0 + 1, package.kind);
+                        write.turned_off.extend(self.names_of(
+                            app,
+                            false,
+                            std::slice::from_ref(&server.name),
+                        ));
+                    }
+                    Err(reason) => {
+                        let path = text::path(&setting.file);
+                        problems
+                            .push(format!("{path} cannot be edited: {reason}; {} stays on", package.title));
+                    }
+                }
+            }
+        }
+        writes.retain(|write| write.before.as_deref().unwrap_or_default() != write.after);
+        problems
+    }
+
     /// Returns the names in the config file of the servers that stand under these names in a client's file.
     fn names_of(&self, app: ClientApp, in_project: bool, names: &[String]) -> BTreeSet<String> {
         let config = self.project.filter(|_| in_project).unwrap_or(self.user);
@@ -300,7 +389,7 @@ impl OwnProgram<'_> {
     pub(super) fn new_file(&self, app: ClientApp, path: PathBuf) -> Result<Option<ClientWrite>, String> {
         let root = json!({});
         let place = Place { keys: app.servers_path(&root), ..Place::default() };
-        let empty = ClientFile { app, path, text: String::new(), root, places: vec![place] };
+        let empty = ClientFile { places: vec![place], ..ClientFile::new(app, path, String::new(), root) };
         let write = self.replace_in(&empty, true)?;
         Ok(write.map(|write| ClientWrite { before: None, ..write }))
     }

@@ -110,6 +110,17 @@ fn of_clients(
             app.label
         ));
     }
+    let has_local =
+        |place: &Place| place.servers.iter().any(|server| server.translated.entry.contains_key("command"));
+    let versioned = discovery.places().filter(|(file, place)| {
+        file.package.as_ref().is_some_and(|package| package.is_versioned) && has_local(place)
+    });
+    for app in versioned.map(|(file, _)| file.app).collect::<BTreeSet<_>>() {
+        remarks.push(format!(
+            "{}: the servers of plugins are those of the present versions; after an update of a plugin, `dynamic-mcp import --undo` and another import move the new ones",
+            app.label
+        ));
+    }
     let is_written = |app: ClientApp| writes.iter().any(|write| write.app == app);
     for (app, count) in discovery.allowing.iter().filter(|(app, _)| is_written(*app)) {
         remarks.push(format!(

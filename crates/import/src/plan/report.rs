@@ -1,7 +1,7 @@
 //! What `import` prints: the files, the servers, and the difference that a change makes. Values that are probably secrets
 //! are never shown.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::clients::apps::short_path;
 use crate::json::{members, strings};
 use crate::merge::accounts::passes_all;
 use crate::merge::differences::FieldDifference;
-use crate::merge::discover::Discovery;
+use crate::merge::discover::{ClientFile, Discovery};
 use crate::merge::{Origin, PlannedServer};
 use crate::tool_rules::ToolRuleSet;
 use base::redact;
@@ -41,6 +41,10 @@ pub(super) fn summary(
         let count: usize = file.places.iter().map(|place| place.servers.len()).sum();
         let write = writes.iter().find(|write| write.path == file.path);
         let change = write.map_or_else(String::new, |write| format!("; {}", write.describe()));
+        if let Some(package) = &file.package {
+            out.line(format_args!("{:<15} {}: {}", file.app.label, package.title, of_package(file)));
+            continue;
+        }
         let path = short_path(&file.path, env);
         out.line(format_args!("{:<15} {path}: {}{change}", file.app.label, counted(count, "server")));
         for (server, reason) in file.places.iter().flat_map(|place| &place.staying) {
@@ -87,6 +91,18 @@ pub(super) fn summary(
     }
     remarks.into_iter().for_each(|remark| out.line(remark));
     out
+}
+
+/// Says how many servers of a package move, and why others stay.
+fn of_package(file: &ClientFile) -> String {
+    let count: usize = file.places.iter().map(|place| place.servers.len()).sum();
+    let mut reasons: BTreeMap<&String, Vec<String>> = BTreeMap::new();
+    for (server, reason) in file.places.iter().flat_map(|place| &place.staying) {
+        reasons.entry(reason).or_default().push(name(server));
+    }
+    let staying = reasons.iter().map(|(reason, names)| format!("{} stays there: {reason}", names.join(", ")));
+    let moving = Some(counted(count, "server")).filter(|_| count > 0);
+    moving.into_iter().chain(staying).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns all that is known of the servers, and the changes of the files.
@@ -177,8 +193,8 @@ fn origins(server: &PlannedServer) -> String {
     let mut texts: Vec<String> = Vec::new();
     for origin in &server.origins {
         let mut text = origin.app.label.to_owned();
-        if origin.name != server.name {
-            text.push_str(&format!(" (as {})", name(&origin.name)));
+        if origin.client_name != server.name {
+            text.push_str(&format!(" (as {})", name(&origin.client_name)));
         }
         if !texts.contains(&text) {
             texts.push(text);

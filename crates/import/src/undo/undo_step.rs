@@ -19,6 +19,7 @@ use crate::files::comments::{comments, missing_comments};
 use crate::files::edit::edit;
 use crate::files::put_back::{ReturningEntries, put_back};
 use crate::files::rule_lists::rename_rules;
+use crate::files::settings::restore_settings;
 use crate::files::write;
 use crate::json::members;
 use crate::source::{literal, value_at};
@@ -136,8 +137,12 @@ impl UndoStep {
         if !record.renamed.is_empty() {
             then = rename_rules(&record.file, &then, old_name)?;
         }
-        let content =
-            if record.renamed.is_empty() { other_content(record, &root, &old_root) } else { Vec::new() };
+        let (then, notes) = restore_settings(&record.file, &then, &record.settings)?;
+        let content = if record.places.is_empty() && record.content.is_empty() {
+            Vec::new()
+        } else {
+            other_content(record, &root, &old_root)
+        };
         self.is_blocked = !left.is_empty() || !content.is_empty();
         self.left.extend(left.iter().map(|(_, entry, reason)| not_put_back(&name(entry), reason)));
         let entries: Vec<_> = left.iter().map(|(keys, name, _)| (keys.clone(), name.clone())).collect();
@@ -165,6 +170,7 @@ impl UndoStep {
         self.rest = (!self.left.is_empty()).then_some(rest);
         self.outcome = if then == now { Undone::Unchanged } else { Undone::Reverted };
         (self.then, self.reversal) = (Some(then), reversal);
+        self.reversal.notes.extend(notes);
         Ok(())
     }
 
@@ -185,7 +191,7 @@ impl UndoStep {
             (Undone::Reverted, false, false) => {
                 format!("{has_changed}: {own_names} is removed, and {back_names} put back")
             }
-            (Undone::Reverted, true, true) => format!("{has_changed}: its rules get their old names"),
+            (Undone::Reverted, true, true) => format!("{has_changed}: its rules and settings are as before"),
             (Undone::Reverted, true, false) => format!("{has_changed}: {back_names} put back"),
         }
     }
