@@ -65,6 +65,7 @@ use undo::{forget_record, list_records, undo_changes};
 pub mod ask;
 pub(crate) mod clients;
 pub(crate) mod files;
+mod import_source;
 mod json;
 mod measure;
 pub(crate) mod merge;
@@ -104,7 +105,13 @@ pub async fn import(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> 
 
 async fn import_or_undo(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let all: Vec<ClientApp> = ClientApp::all().collect();
-    let apps = if args.clients.is_empty() { &all } else { &args.clients };
+    let named = args.clients();
+    let apps = if args.sources.is_empty() { &all } else { &named };
+    if (args.write_client || args.undo) && args.files().next().is_some() {
+        let message =
+            "--write-client and --undo are about the files of clients; name the client in place of the file";
+        bail!(CommandError::new(EXIT_USAGE, message));
+    }
     let answers = Answers::new(args.yes);
     let mode = ImportMode { args, apps, stored_secrets: None, answers, options, env };
     if args.list {
@@ -146,6 +153,7 @@ async fn import_into(target: PathBuf, mut mode: ImportMode<'_>) -> anyhow::Resul
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
     let (apps_read, texts) = (apps.iter().copied(), FileTexts::new());
     let mut discovery = discover_in(&texts, apps_read, project.as_deref(), args.write_client, env);
+    args.files().for_each(|path| discovery.read_named_file(&absolute(&env.cwd().join(path)), env));
     discovery.read_others(apps, env);
     own_entry::set_other_configs_apart(&mut discovery, &target, env);
     for (app, error) in &discovery.errors {

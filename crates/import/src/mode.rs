@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::ask::Answers;
 use super::clients::apps::ClientApp;
+use super::import_source::ImportSource;
 use config::env::Env;
 use instance::InstanceOptions;
 
@@ -18,9 +19,9 @@ use instance::InstanceOptions;
     after_help = "Examples:\n  dynamic-mcp import --dry-run\n  dynamic-mcp import --write-client\n  dynamic-mcp import cursor --project --write-client\n  dynamic-mcp import --undo\n  dynamic-mcp import --undo --list"
 )]
 pub struct ImportArgs {
-    /// The clients to import from; all by default
-    #[arg(value_name = "CLIENT")]
-    pub clients: Vec<ClientApp>,
+    /// The clients to import from, all by default, or a file in the form of any client
+    #[arg(value_name = "CLIENT|FILE")]
+    pub sources: Vec<ImportSource>,
     /// Import the servers of a project too: those in its directory, by default the current one
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
     pub project: Option<PathBuf>,
@@ -34,7 +35,7 @@ pub struct ImportArgs {
     #[arg(long, requires = "undo")]
     pub list: bool,
     /// Delete the record of a change, with what --undo has not put back
-    #[arg(long, value_name = "ID", conflicts_with_all = ["undo", "write_client", "project", "secrets", "measure", "clients"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["undo", "write_client", "project", "secrets", "measure", "sources"])]
     pub forget: Option<u32>,
     /// Move plain secrets of the servers to the system's keyring
     #[arg(long, conflicts_with_all = ["undo", "measure"])]
@@ -63,6 +64,23 @@ pub struct ImportArgs {
 }
 
 impl ImportArgs {
+    /// Returns the clients that are named.
+    pub(crate) fn clients(&self) -> Vec<ClientApp> {
+        let client = |source: &ImportSource| match source {
+            ImportSource::Client(app) => Some(*app),
+            ImportSource::File(_) => None,
+        };
+        self.sources.iter().filter_map(client).collect()
+    }
+
+    /// Returns the files that are named.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.sources.iter().filter_map(|source| match source {
+            ImportSource::Client(_) => None,
+            ImportSource::File(path) => Some(path),
+        })
+    }
+
     /// Returns whether the command may add servers to servers.json.
     pub fn adds_servers(&self) -> bool {
         !self.undo && !self.dry_run && self.forget.is_none()
@@ -88,6 +106,6 @@ pub(crate) struct ImportMode<'a> {
 impl ImportMode<'_> {
     /// Returns whether the command line names the clients.
     pub(crate) fn is_named(&self) -> bool {
-        !self.args.clients.is_empty()
+        !self.args.sources.is_empty()
     }
 }

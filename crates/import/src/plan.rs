@@ -39,6 +39,8 @@ mod tracked;
 pub(crate) struct Plan<'a> {
     mode: &'a ImportMode<'a>,
     discovery: &'a Discovery,
+    /// The directory of the project that is imported too.
+    project: Option<&'a Path>,
     /// The user's config file, and that of the project.
     configs: Vec<ConfigChange>,
     /// The clients' files that change.
@@ -57,7 +59,7 @@ impl<'a> Plan<'a> {
     pub(crate) async fn new(
         discovery: &'a Discovery,
         target: &Path,
-        project: Option<&Path>,
+        project: Option<&'a Path>,
         mode: &'a ImportMode<'a>,
     ) -> anyhow::Result<Self> {
         let user = ConfigChange::new(target.to_owned(), discovery, None, mode).await?;
@@ -69,7 +71,7 @@ impl<'a> Plan<'a> {
             let path = project_config(discovery, target, project, mode.env);
             configs.push(ConfigChange::new(path, discovery, configs.first(), mode).await?);
         }
-        let mut plan = Self { mode, discovery, configs, writes: Vec::new(), is_complete: true };
+        let mut plan = Self { mode, discovery, project, configs, writes: Vec::new(), is_complete: true };
         if mode.args.write_client {
             plan.add_writes()?;
         }
@@ -193,7 +195,7 @@ impl<'a> Plan<'a> {
             if args.dry_run || is_lost {
                 terminal::paragraph("Nothing was written.")?;
             } else {
-                say_what_next(&self.configs[0].path, args.write_client, &[], self.discovery, env)?;
+                say_what_next(&self.configs[0].path, args, &[], self.discovery, env)?;
             }
             return Ok(self.is_complete && !is_lost);
         }
@@ -224,7 +226,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        say_what_next(&self.configs[0].path, args.write_client, &written, self.discovery, env)?;
+        say_what_next(&self.configs[0].path, args, &written, self.discovery, env)?;
         Ok(is_complete)
     }
 
@@ -246,10 +248,9 @@ impl<'a> Plan<'a> {
         let env = self.mode.env;
         let path = short_path(&client.path, env);
         let mut record = client.record();
-        let projects = record.places.iter().filter_map(|place| place.project.as_ref());
-        let is_shared = projects.clone().any(|project| client.path.starts_with(project));
-        projects.into_iter().try_for_each(|project| check_in_project(&client.path, project))?;
-        if is_shared && is_tracked(&client.path) {
+        let project = self.project.filter(|project| client.path.starts_with(project));
+        project.map_or(Ok(()), |project| check_in_project(&client.path, project))?;
+        if project.is_some() && is_tracked(&client.path) {
             let question =
                 format!("{path} is tracked by Git: a commit brings `{OWN_NAME}` to everybody. Write it?");
             if !self.mode.answers.confirm(&question).await? {

@@ -160,3 +160,37 @@ fn a_file_of_yaml_is_read_and_never_written() {
     let paste: Value = serde_json::from_str(paste.trim()).unwrap();
     assert!(paste["cmd"].as_str().unwrap().contains("dynamic-mcp") && paste["type"] == "stdio", "{said}");
 }
+
+#[test]
+fn a_file_in_any_form_is_imported_by_its_path() {
+    let home = Home::empty();
+    let files = [
+        ("Downloads/claude_desktop_config.json", json!({"mcpServers": {"a": {"command": "a", "args": ["${X}"]}}})),
+        ("colleague/.cursor/mcp.json", json!({"mcpServers": {"b": {"command": "b", "args": ["${env:X}"]}}})),
+        ("tool/list.json", json!({"mcpServers": {"c": {"command": "c", "args": ["${X:-1}"]}}})),
+        ("tool/code.json", json!({"mcp": {"d": {"type": "local", "command": ["d", "{env:X}"]}}})),
+        ("tool/ext.yaml", json!({"extensions": {"e": {"type": "stdio", "cmd": "e", "enabled": true}}})),
+    ];
+    for (path, content) in &files {
+        home.write(path, &content.to_string());
+        let printed = home.imported(&[path, "--yes"]);
+        assert!(!printed.contains("still start these servers"), "{printed}");
+    }
+    home.write("x.toml", "[mcp_servers.f]\ncommand = \"f\"\n");
+    home.imported(&["x.toml", "--yes"]);
+    let servers = home.servers();
+    let args = |name: &str| servers[name]["args"].clone();
+    assert_eq!(args("a"), json!(["$${X}"]), "Claude Desktop has no variables");
+    assert_eq!((args("b"), args("c"), args("d")), (json!(["${X}"]), json!(["${X:-1}"]), json!(["${X}"])));
+    assert_eq!((&servers["e"]["command"], &servers["f"]["command"]), (&json!("e"), &json!("f")));
+
+    for (args, text) in [
+        (&["nothing.json", "--yes"][..], "there is no file nothing.json"),
+        (&["nobody", "--yes"], "claude-desktop"),
+        (&["x.toml", "--yes", "--write-client"], "name the client in place of the file"),
+    ] {
+        let output = home.import(args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(text), "{args:?}: {said}");
+    }
+}

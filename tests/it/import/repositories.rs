@@ -225,6 +225,24 @@ fn a_file_that_git_tracks_has_no_path_of_the_users_home() {
     }
 }
 
+/// Its rules get other names.
+#[cfg(unix)]
+#[test]
+fn a_file_of_rules_that_git_tracks_has_its_own_question() {
+    let rules = r#"{"permissions": {"allow": ["mcp__shop__sell"]}}"#;
+    let home = Home::of(&[(".claude.json", json!({"numStartups": 1}))]);
+    home.write("app/.mcp.json", r#"{"mcpServers": {"shop": {"command": "shop"}}}"#);
+    home.write("app/.claude/settings.json", rules);
+    for args in [&["init", "-q"][..], &["add", ".claude"]] {
+        let status = std::process::Command::new("git").args(args).current_dir(home.file("app")).status();
+        assert!(status.unwrap().success(), "{args:?}");
+    }
+    let (_, shown) = at_terminal(home.command(&["--write-client", "--project=app"]), "y\ny\n\n");
+    assert_eq!(shown.matches("is tracked by Git").count(), 1, "{shown}");
+    assert_eq!(home.text("app/.claude/settings.json"), rules, "{shown}");
+    assert!(home.text("app/.mcp.json").contains("dyn"), "{shown}");
+}
+
 /// What only turns something off or on changes no program.
 #[test]
 fn a_server_for_which_a_project_lifts_a_rule_of_the_users_stays() {

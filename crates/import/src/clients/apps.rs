@@ -1,14 +1,15 @@
 //! The clients that `import` knows.
 
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParserFactory};
 use serde_json::Value;
 
 use super::CLIENTS;
-use super::client::{HostOs, KnownClient};
+use super::client::{HostOs, KnownClient, MCP_SERVERS};
 use crate::json::strings;
+use crate::source::value_at;
 use base::text;
 use config::env::Env;
 
@@ -30,6 +31,28 @@ impl ClientApp {
         Self::all().find(|app| app.id == id)
     }
 
+    /// A file that no client has.
+    pub(crate) const OTHER_FILE: Self = Self(usize::MAX);
+
+    /// Returns the client that has files of this name, or else with this content.
+    pub(crate) fn of_file(path: &Path, root: &Value) -> Self {
+        let has_name = |app: &Self| app.file_names().any(|name| path.ends_with(name));
+        let plain_names = || Self::all().flat_map(|app| app.file_names().collect::<Vec<_>>());
+        let is_same = |name: &PathBuf| name.file_name() == path.file_name();
+        // Such as `claude_desktop_config.json` in another directory.
+        let is_only = plain_names().filter(is_same).count() == 1;
+        let has_plain_name = |app: &Self| is_only && app.file_names().any(|name| is_same(&name));
+        let has_key = |app: &Self| {
+            let keys = app.servers_path(root);
+            !keys.iter().eq(MCP_SERVERS) && value_at(root, &keys).is_some_and(Value::is_object)
+        };
+        Self::all()
+            .find(has_name)
+            .or_else(|| Self::all().find(has_plain_name))
+            .or_else(|| Self::all().find(has_key))
+            .unwrap_or(Self::OTHER_FILE)
+    }
+
     /// Returns the client whose files of a project these are: of those that read them, the first that has a file of the
     /// user's. VS Code has two editions.
     pub(crate) fn in_project(self, env: &Env) -> Self {
@@ -39,11 +62,14 @@ impl ClientApp {
     }
 }
 
+/// A file of no client that we know: its strings are ours.
+static OTHER_FILE: KnownClient = KnownClient::of_other_files();
+
 impl Deref for ClientApp {
     type Target = KnownClient;
 
     fn deref(&self) -> &KnownClient {
-        CLIENTS[self.0]
+        CLIENTS.get(self.0).copied().unwrap_or(&OTHER_FILE)
     }
 }
 

@@ -280,6 +280,30 @@ impl KnownClient {
         }
     }
 
+    /// Returns what stands for files of no client that we know: a table of servers whose strings are as ours.
+    pub(super) const fn of_other_files() -> Self {
+        Self {
+            servers: |root| {
+                if root.get("servers").is_some() { &["servers"] } else { MCP_SERVERS }
+            },
+            forms: &[VariableForm::Ours],
+            fields: Fields::All,
+            optional: Fields::Only(&[]),
+            timeout: TimeoutMeaning::Ours,
+            ..Self::new("file", "Another file", &[])
+        }
+    }
+
+    /// Returns the names of its files, with the directories that say whose they are.
+    pub(super) fn file_names(&self) -> impl Iterator<Item = PathBuf> {
+        let of_user = self.user_files.iter().map(|(dir, name)| match dir {
+            ClientDir::Named(_, default) => Path::new(default).join(name),
+            ClientDir::Extension(id) => Path::new(id).join(name),
+            _ => PathBuf::from(name),
+        });
+        of_user.chain(self.project_files.iter().map(PathBuf::from))
+    }
+
     /// Returns the files of the user, whether or not they exist. There are none if their directory is not known, as
     /// without a home directory.
     pub(crate) fn user_files(&self, env: &Env, os: HostOs) -> Vec<PathBuf> {

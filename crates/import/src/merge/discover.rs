@@ -182,7 +182,32 @@ impl Discovery {
         self
     }
 
+    /// Reads a file that the user named, in the form of the client that has such files.
+    pub(crate) fn read_named_file(&mut self, path: &Path, env: &Env) {
+        let root = read_in(&self.texts, path).ok().flatten().map(|(_, root)| root).unwrap_or_default();
+        let app = ClientApp::of_file(path, &root);
+        if let Some((text, root)) = self.read_file(app, path, None) {
+            let files = vec![(ClientFile::new(app, path.to_owned(), text, root), false)];
+            self.find_servers(app, files, Vec::new(), None, env);
+        }
+    }
+
     fn read_client(&mut self, app: ClientApp, project: Option<&Path>, env: &Env) {
+        let files = self.client_files(app, project, env);
+        let context = PackageContext::new(env, project, &self.texts);
+        let packages = if self.reads_packages { (app.packages)(&context) } else { Vec::new() };
+        let errors = context.into_errors();
+        self.find_servers(app, files, packages, project, env);
+        for error in errors {
+            // Settings are read for their rules, too.
+            if self.errors.iter().all(|(_, known)| known.file != error.file) {
+                self.errors.push((app, error));
+            }
+        }
+    }
+
+    /// Reads the files of a client, those of the project with a mark.
+    fn client_files(&mut self, app: ClientApp, project: Option<&Path>, env: &Env) -> Vec<(ClientFile, bool)> {
         let mut files: Vec<(ClientFile, bool)> = Vec::new();
         let users = app.user_files(env, HostOs::CURRENT).into_iter().map(|path| (app, path, false));
         let of_project = app.project_files.iter().filter_map(|name| Some(project?.join(name)));
@@ -195,6 +220,18 @@ impl Discovery {
                 files.push((ClientFile::new(app, path, text, root), is_project));
             }
         }
+        files
+    }
+
+    /// Finds the servers in these files and packages of a client, and notes its rules.
+    fn find_servers(
+        &mut self,
+        app: ClientApp,
+        files: Vec<(ClientFile, bool)>,
+        packages: Vec<ClientPackage>,
+        project: Option<&Path>,
+        env: &Env,
+    ) {
         let rules = self.read_rules(app, &files, project, env);
         let user_servers = |(file, is_project): &(ClientFile, bool)| {
             let servers = value_at(&file.root, &app.servers_path(&file.root)).filter(|_| !is_project);
@@ -206,9 +243,6 @@ impl Discovery {
         let overridden =
             overridden.flat_map(|(file, _)| members(value_at(&file.root, &app.servers_path(&file.root))));
         let overridden: BTreeSet<String> = overridden.map(|(name, _)| name.clone()).collect();
-        let context = PackageContext::new(env, project, &self.texts);
-        let packages = if self.reads_packages { (app.packages)(&context) } else { Vec::new() };
-        let errors = context.into_errors();
         let in_packages = |server: &FoundServer| {
             packages.iter().flat_map(|package| &package.servers).any(|known| known.client_name == server.name)
         };
@@ -236,12 +270,6 @@ impl Discovery {
         let packages = packages.into_iter().map(|package| found.package(package, off));
         let packages: Vec<_> = packages.filter(|file| !file.places[0].is_empty()).collect();
         self.files.extend(packages);
-        for error in errors {
-            // Settings are read for their rules, too.
-            if self.errors.iter().all(|(_, known)| known.file != error.file) {
-                self.errors.push((app, error));
-            }
-        }
         self.note_rules(app, rules, &user_servers);
     }
 

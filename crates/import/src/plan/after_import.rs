@@ -8,6 +8,7 @@ use crate::clients::apps::ClientApp;
 use crate::files::write;
 use crate::merge::PlannedServer;
 use crate::merge::discover::Discovery;
+use crate::mode::ImportArgs;
 use base::text;
 use config::Overrides;
 use config::dirs;
@@ -48,12 +49,12 @@ pub(super) fn show_problems(target: &Path, servers: &[PlannedServer], env: &Env)
 /// Fails if stdout cannot be written.
 pub(super) fn say_what_next(
     target: &Path,
-    writes_clients: bool,
+    args: &ImportArgs,
     written: &[ClientApp],
     discovery: &Discovery,
     env: &Env,
 ) -> anyhow::Result<()> {
-    let packages = discovery.places().filter(|(_, place)| writes_clients && !place.servers.is_empty());
+    let packages = discovery.places().filter(|(_, place)| args.write_client && !place.servers.is_empty());
     let packages =
         packages.filter_map(|(file, _)| Some((file.app, file.package.as_ref()?.buttons.as_ref()?)));
     for (app, buttons) in packages {
@@ -69,7 +70,7 @@ pub(super) fn say_what_next(
             "Restart {}. `dynamic-mcp import --undo` takes the changes in their files back.",
             text::joined(labels)
         ))?;
-    } else if !writes_clients && has_servers {
+    } else if !args.write_client && has_servers && args.files().next().is_none() {
         let is_default = dirs::default_config_file(env).is_some_and(|file| write::absolute(&file) == target);
         let named = target.to_str().and_then(text::shell_word).filter(|_| !is_default);
         let config = named.map(|target| format!(" --config {target}")).unwrap_or_default();

@@ -73,7 +73,7 @@ impl ConfigChange {
             &users,
             &existing,
             user.map(|user| (&*path, &user.profiles)),
-            !mode.args.same_servers,
+            !mode.args.same_servers && mode.args.files().next().is_none(),
         );
         let mut moves = Vec::new();
         if let Some(taken) = mode.stored_secrets.as_ref().filter(|_| user.is_none()) {
