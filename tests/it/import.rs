@@ -538,7 +538,10 @@ fn servers_of_a_project_are_imported_only_when_asked_for() {
     }}}});
     fs::write(home.file(".claude.json"), claude.to_string()).unwrap();
     let printed = home.imported(&["--yes"]);
-    assert!(printed.contains("add --project=DIR to import those of one: ~/app"), "{printed}");
+    assert!(
+        printed.contains("add --project=DIR to import those of one, or --all-projects: ~/app"),
+        "{printed}"
+    );
     assert!(printed.contains("There are no new servers"), "{printed}");
     home.imported(&["--yes", "--project=app", "--write-client"]);
     let servers = home.json(".config/dynamic-mcp/projects/app.json")["mcpServers"].take();

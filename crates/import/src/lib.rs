@@ -139,23 +139,43 @@ async fn import_or_undo(args: &ImportArgs, options: &InstanceOptions, env: &Env)
     import_into(target, mode).await
 }
 
-/// Imports the servers into this file.
+/// Imports the servers into this file, and then those of the projects that are wanted.
 ///
 /// # Errors
 ///
-/// Fails if servers.json cannot be read, edited or written, a record cannot be written, the keyring cannot be used,
-/// `--measure` fails, stdout cannot be written, or a question is not answered.
+/// Those of [`import_place`], and if the keyring cannot be used.
 async fn import_into(target: PathBuf, mut mode: ImportMode<'_>) -> anyhow::Result<ExitCode> {
-    let ImportMode { args, apps, env, .. } = mode;
+    let ImportMode { args, env, .. } = mode;
     if args.secrets {
         mode.stored_secrets = Some(known_secrets(&target, args.dry_run, env).await?);
     }
     let project = args.project.as_ref().map(|dir| absolute(&env.cwd().join(dir)));
+    let (mut code, others) = import_place(&target, project.as_deref(), &mode).await?;
+    for project in others.into_iter().filter(|dir| args.all_projects && dir.is_dir()) {
+        terminal::paragraph(format_args!("The servers of {}:", apps::short_path(&project, env)))?;
+        let (of_project, _) = import_place(&target, Some(&project), &mode).await?;
+        code = if of_project == ExitCode::SUCCESS { code } else { of_project };
+    }
+    Ok(code)
+}
+
+/// Imports the servers of the user, or of one project. Returns the exit code, and the projects whose servers were left out.
+///
+/// # Errors
+///
+/// Fails if servers.json cannot be read, edited or written, a record cannot be written, `--measure` fails, stdout cannot be
+/// written, or a question is not answered.
+async fn import_place(
+    target: &Path,
+    project: Option<&Path>,
+    mode: &ImportMode<'_>,
+) -> anyhow::Result<(ExitCode, Vec<PathBuf>)> {
+    let ImportMode { args, apps, env, .. } = *mode;
     let (apps_read, texts) = (apps.iter().copied(), FileTexts::new());
-    let mut discovery = discover_in(&texts, apps_read, project.as_deref(), args.write_client, env);
+    let mut discovery = discover_in(&texts, apps_read, project, args.write_client, env);
     args.files().for_each(|path| discovery.read_named_file(&absolute(&env.cwd().join(path)), env));
     discovery.read_others(apps, env);
-    own_entry::set_other_configs_apart(&mut discovery, &target, env);
+    own_entry::set_other_configs_apart(&mut discovery, target, env);
     for (app, error) in &discovery.errors {
         terminal::message(format_args!("{}: {error}; the file is left as it is", app.label));
     }
@@ -165,20 +185,21 @@ async fn import_into(target: PathBuf, mut mode: ImportMode<'_>) -> anyhow::Resul
             "No files of {names} were found. `dynamic-mcp add` adds a server without them."
         ))?;
         if !args.write_client {
-            return Ok(ExitCode::SUCCESS);
+            return Ok((ExitCode::SUCCESS, Vec::new()));
         }
     }
-    confirm_project(&mut discovery, &mode).await?;
-    let plan = Plan::new(&discovery, &target, project.as_deref(), &mode).await?;
+    confirm_project(&mut discovery, mode).await?;
+    let plan = Plan::new(&discovery, target, project, mode).await?;
     if args.measure {
         plan.measure().await?;
     }
     let done = plan.carry_out().await?;
-    Ok(match (done, discovery.errors.is_empty()) {
+    let code = match (done, discovery.errors.is_empty()) {
         (false, _) => ExitCode::from(EXIT_FAILURE),
         (true, false) => ExitCode::from(EXIT_CONFIG),
         (true, true) => ExitCode::SUCCESS,
-    })
+    };
+    Ok((code, discovery.other_projects))
 }
 
 /// Returns the names of the secrets that the keyring has; with `dry_run`, none.

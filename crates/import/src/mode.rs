@@ -25,6 +25,9 @@ pub struct ImportArgs {
     /// Import the servers of a project too: those in its directory, by default the current one
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
     pub project: Option<PathBuf>,
+    /// Import the servers of every directory that has some in the user's files of the clients, one after the other
+    #[arg(long, requires = "write_client", conflicts_with_all = ["project", "json", "plan"])]
+    pub(crate) all_projects: bool,
     /// Put dynamic-mcp in place of the servers in the clients' files
     #[arg(long)]
     pub(crate) write_client: bool,

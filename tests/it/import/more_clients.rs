@@ -165,7 +165,10 @@ fn a_file_of_yaml_is_read_and_never_written() {
 fn a_file_in_any_form_is_imported_by_its_path() {
     let home = Home::empty();
     let files = [
-        ("Downloads/claude_desktop_config.json", json!({"mcpServers": {"a": {"command": "a", "args": ["${X}"]}}})),
+        (
+            "Downloads/claude_desktop_config.json",
+            json!({"mcpServers": {"a": {"command": "a", "args": ["${X}"]}}}),
+        ),
         ("colleague/.cursor/mcp.json", json!({"mcpServers": {"b": {"command": "b", "args": ["${env:X}"]}}})),
         ("tool/list.json", json!({"mcpServers": {"c": {"command": "c", "args": ["${X:-1}"]}}})),
         ("tool/code.json", json!({"mcp": {"d": {"type": "local", "command": ["d", "{env:X}"]}}})),

@@ -193,3 +193,31 @@ fn a_project_whose_client_has_inputs_elsewhere_keeps_its_servers() {
     let (name, value) = set.as_object().unwrap().iter().next().unwrap();
     assert!(name.starts_with("DYN_KEY_") && value == "${input:key}", "{set}");
 }
+
+#[test]
+fn the_local_servers_of_all_projects_come_in_one_command() {
+    let home = Home::empty();
+    for dir in ["one", "two"] {
+        std::fs::create_dir(home.file(dir)).unwrap();
+    }
+    let place = |name: &str| home.file(name).to_str().unwrap().to_owned();
+    let server = |name: &str| json!({"mcpServers": {name: {"command": name}}});
+    let file = json!({
+        "mcpServers": {"mine": {"command": "mine"}},
+        "projects": {place("one"): server("a"), place("gone"): server("b"), place("two"): server("c")},
+    });
+    home.write(".claude.json", &file.to_string());
+    let before = home.client_files();
+    let printed = home.imported(&["claude-code", "--write-client", "--yes", "--all-projects"]);
+    for (name, server) in [("servers", "mine"), ("projects/one", "a"), ("projects/two", "c")] {
+        let config = home.json(&format!(".config/dynamic-mcp/{name}.json"));
+        assert_eq!(config["mcpServers"][server]["command"], server, "{printed}");
+    }
+    let written = home.json(".claude.json");
+    let names =
+        |dir: &str| written["projects"][place(dir)]["mcpServers"].as_object().unwrap().keys().cloned();
+    assert_eq!(names("one").chain(names("two")).collect::<Vec<_>>(), ["dyn", "dyn"], "{printed}");
+    assert_eq!(names("gone").collect::<Vec<_>>(), ["b"], "a directory that is gone stays");
+    home.imported(&["--undo", "--yes"]);
+    assert_eq!(home.client_files(), before);
+}

@@ -76,19 +76,22 @@ fn another_users_search_waits_for_few_of_those_of_one_user() {
     assert_eq!(listed.status, 200);
     let params = json!({"name": "search_dynamic_tools", "arguments": {"query": "tool number with any words ".repeat(60)}});
     let search = |user: &[(&str, &str)]| served.begin(&stateless_post(user, "tools/call", params.clone()));
-    // A busy machine may be as slow to send searches as to answer them: it is no test if few are open.
-    let (open, first) = (0..20)
-        .map(|_| {
-            let searches: Vec<_> = (0..60).map(|_| search(&ANN)).collect();
-            let others = search(&BOB);
-            let before = answered(&searches);
-            let answer = read_head(others).json();
-            assert!(answer["result"]["content"].is_array(), "{answer}");
-            (searches.len() - before, answered(&searches) - before)
-        })
-        .find(|(open, _)| *open >= 30)
-        .unwrap();
-    assert!(first < open / 2, "{first} of {open} searches of the other user came first");
+    // A busy machine may be as slow to send searches as to answer them, or to look at the answers: one attempt in which
+    // the other searches waited is enough, because in the order of their arrival none of them would.
+    let mut attempts: Vec<(usize, usize)> = Vec::new();
+    let others_waited = |(open, first): &(usize, usize)| *open >= 30 && first < &(open / 2);
+    while attempts.len() < 20 && !attempts.last().is_some_and(others_waited) {
+        let searches: Vec<_> = (0..60).map(|_| search(&ANN)).collect();
+        let others = search(&BOB);
+        let before = answered(&searches);
+        let answer = read_head(others).json();
+        assert!(answer["result"]["content"].is_array(), "{answer}");
+        attempts.push((searches.len() - before, answered(&searches) - before));
+    }
+    assert!(
+        attempts.last().is_some_and(others_waited),
+        "searches that were open, and came first: {attempts:?}"
+    );
 }
 
 /// A request of the handshake era goes on after its client has gone, so few connections are open here at a time.

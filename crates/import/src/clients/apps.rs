@@ -37,18 +37,16 @@ impl ClientApp {
     /// Returns the client that has files of this name, or else with this content.
     pub(crate) fn of_file(path: &Path, root: &Value) -> Self {
         let has_name = |app: &Self| app.file_names().any(|name| path.ends_with(name));
-        let plain_names = || Self::all().flat_map(|app| app.file_names().collect::<Vec<_>>());
-        let is_same = |name: &PathBuf| name.file_name() == path.file_name();
+        let has_plain_name = |app: &Self| app.file_names().any(|name| name.file_name() == path.file_name());
         // Such as `claude_desktop_config.json` in another directory.
-        let is_only = plain_names().filter(is_same).count() == 1;
-        let has_plain_name = |app: &Self| is_only && app.file_names().any(|name| is_same(&name));
+        let is_only = Self::all().filter(has_plain_name).count() == 1;
         let has_key = |app: &Self| {
             let keys = app.servers_path(root);
             !keys.iter().eq(MCP_SERVERS) && value_at(root, &keys).is_some_and(Value::is_object)
         };
         Self::all()
             .find(has_name)
-            .or_else(|| Self::all().find(has_plain_name))
+            .or_else(|| Self::all().find(has_plain_name).filter(|_| is_only))
             .or_else(|| Self::all().find(has_key))
             .unwrap_or(Self::OTHER_FILE)
     }

@@ -59,7 +59,7 @@ pub(super) fn summary(
     if !discovery.other_projects.is_empty() {
         let dirs = joined(discovery.other_projects.iter().map(|dir| short_path(dir, env)));
         out.line(format_args!(
-            "Single projects have servers too; add --project=DIR to import those of one: {dirs}"
+            "Single projects have servers too; add --project=DIR to import those of one, or --all-projects: {dirs}"
         ));
     }
     for config in configs {
