@@ -5,11 +5,12 @@
 //! `clients` has a file for each client: where its files are, what its entries mean and what its rules say. `files` edits and
 //! writes the files. On these stand the parts of an import, in the order in which they act:
 //!
-//! 1. `merge` finds the servers of all clients, and puts them together with those of a config file. A server that cannot be
-//!    carried over exactly stays in its client's file, with the reason.
+//! 1. `merge` finds the servers of all clients, also those of their extensions and plugins, and puts them together with those
+//!    of a config file. A server that cannot be carried over exactly stays in its client's file, with the reason.
 //! 2. `profiles` decides which servers each client sees, so that each client still sees what it saw before.
 //! 3. `plan` puts together what is written, shows it, asks once, and writes the config files. With `--write-client` it also
-//!    writes the clients' files, with our entry in place of their servers. The servers of a project get a config file of
+//!    writes the clients' files, with our entry in place of their servers, and turns off those of extensions and plugins by
+//!    the client's own settings. The servers of a project get a config file of
 //!    their own, which only the entries in the project read. `--secrets` moves secrets to the system's keyring.
 //! 4. `measure` starts the servers before anything is written, for `--measure`.
 //!

@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! [`Plan::new`] puts the servers into a `config_file`, those of a project into another one, and makes a `client_write` of
-//! each client's file. `report` says what was found and what would be done, with the `remarks` beside. [`Plan::carry_out`] asks once, writes the config
+//! each client's file, and of the settings that turn off servers of its packages. `report` says what was found and what would be done, with the `remarks` beside. [`Plan::carry_out`] asks once, writes the config
 //! files first and then the clients' files, each after its record. `keyring` moves secrets with `--secrets`, and
 //! `after_import` says what to do next.
 

@@ -1,7 +1,7 @@
 //! The clients that `import` knows.
 
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParserFactory};
 use serde_json::Value;

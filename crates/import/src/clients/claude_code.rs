@@ -36,7 +36,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     own_fields: |_| json!({"alwaysLoad": true}),
     rules: ToolRules {
         user_files: user_settings,
-        project_files: claude_plugins::PROJECT_SETTINGS,
+        project_files: &[".claude/settings.json", ".claude/settings.local.json"],
         read,
         globs: |pattern, server| {
             let name = in_tool_name(server);

@@ -1,188 +1,104 @@
 //! The plugins of Claude Code 2.1.332, as `claude plugin install` leaves them.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
 use super::package::{
-    ClientPackage, ClientSetting, PackageContext, PackageServer, SettingChange, dirs_in, with_variables,
+    ClientPackage, ClientSetting, PackageContext, SettingChange, plugin_servers, with_variables,
 };
-use crate::json::members;
+use crate::json::{into_members, members};
 
-/// The settings of a project, relative to its directory.
-pub(super) const PROJECT_SETTINGS: &[&str] = &[".claude/settings.json", ".claude/settings.local.json"];
-/// What a plugin says about itself.
-const MANIFEST: &str = ".claude-plugin/plugin.json";
-
-/// Finds the plugins that are on. `dir`: the directory of the client. `settings`: the user's file, and those that count
-/// more.
-pub(super) fn packages(context: &PackageContext<'_>, dir: &Path, settings: &[PathBuf]) -> Vec<ClientPackage> {
+/// Finds the plugins that are on for the user. `dir`: the directory of the client. `files`: the user's settings, and those
+/// that count more.
+pub(super) fn packages(context: &PackageContext<'_>, dir: &Path, files: &[PathBuf]) -> Vec<ClientPackage> {
     let moved = context.env.get_non_empty("CLAUDE_CODE_PLUGIN_CACHE_DIR").map(PathBuf::from);
-    let dir = &moved.unwrap_or_else(|| dir.join("plugins"));
-    let Some(installed) = context.read(&dir.join("installed_plugins.json")) else { return Vec::new() };
-    let markets = context.read(&dir.join("known_marketplaces.json")).unwrap_or_default();
-    let of_user: Vec<Value> = settings.iter().filter_map(|file| context.read(file)).collect();
-    let project = context.project.into_iter();
-    let of_project = project.flat_map(|dir| PROJECT_SETTINGS.iter().map(move |file| dir.join(file)));
-    let of_project: Vec<Value> = of_project.filter_map(|file| context.read(&file)).collect();
-    let mut packages = Vec::new();
-    for (id, installs) in members(installed.get("plugins")) {
-        let last = |files: &[Value]| {
-            let values = files.iter().rev().filter_map(|file| file.get("enabledPlugins")?.get(id));
-            values.map(|value| *value == true).next()
+    let dir = moved.unwrap_or_else(|| dir.join("plugins"));
+    let read = |file: &str| context.read(&dir.join(file)).unwrap_or_default();
+    let (installed, markets) = (read("installed_plugins.json"), read("known_marketplaces.json"));
+    let settings: Vec<Value> = files.iter().filter_map(|file| context.read(file)).collect();
+    let package = |(id, installs): (&String, &Value)| {
+        let setting = |keys: &[&str]| {
+            let value = |file| keys.iter().try_fold(file, |value: &Value, key| value.get(key));
+            settings.iter().rev().find_map(value)
         };
-        let staying = match (last(&of_user), last(&of_project)) {
-            (Some(true), Some(false)) => Some("it is off in the project"),
-            (Some(true), _) => None,
-            (_, Some(true)) => Some("it is on in the project alone"),
-            _ => continue,
-        };
-        // Version 1 of the file has one object, and version 2 a list with one for each scope.
-        let installs = installs.as_array().map_or_else(|| std::slice::from_ref(installs), Vec::as_slice);
+        let is_on = setting(&["enabledPlugins", id]).is_some_and(|value| *value == true);
+        // Version 1 of the file has one object, version 2 a list with one for each scope.
+        let mut installs = installs.as_array().into_iter().flatten().chain([installs]);
         let is_of_user =
             |install: &&Value| matches!(install["scope"].as_str(), None | Some("user" | "managed"));
-        let Some(install) = installs.iter().find(is_of_user).or_else(|| installs.first()) else { continue };
-        let (name, market) = id.rsplit_once('@').unwrap_or((id, ""));
-        let known = markets.get(market).unwrap_or(&Value::Null);
-        let listed = marketplace_entry(context, known, name);
-        let in_cache = install["installPath"].as_str().map(PathBuf::from);
-        let in_cache =
-            in_cache.or_else(|| dirs_in(&dir.join("cache").join(in_path(market)).join(in_path(name))).pop());
-        let Some(root) = source_in_place(known, &listed).or(in_cache) else { continue };
-        // The entry of the marketplace counts for a plugin that says nothing about itself.
-        let manifest = context.read(&root.join(MANIFEST)).unwrap_or(listed);
-        let data = dir.join("data").join(in_path(id));
-        let plugin =
-            Plugin { context, id, name, root: &root, data: &data, manifest: &manifest, settings: &of_user };
-        let mut package = plugin.package(settings.first());
-        if let Some(reason) = staying {
-            let left = package.servers.drain(..);
-            package.staying.extend(left.map(|server| (server.name, reason.to_owned())));
-        }
-        packages.push(package);
-    }
-    packages
-}
-
-/// Returns what a marketplace says about a plugin.
-fn marketplace_entry(context: &PackageContext<'_>, market: &Value, name: &str) -> Value {
-    let file = |dir: &str| Path::new(dir).join(".claude-plugin/marketplace.json");
-    let list = market["installLocation"].as_str().and_then(|dir| context.read(&file(dir)));
-    let plugins = list.as_ref().and_then(|list| list["plugins"].as_array()).into_iter().flatten();
-    plugins.into_iter().find(|plugin| plugin["name"] == name).cloned().unwrap_or_default()
-}
-
-/// Returns the directory of a plugin that runs where its marketplace is: a directory of the user's.
-fn source_in_place(market: &Value, listed: &Value) -> Option<PathBuf> {
-    let dir = market["installLocation"].as_str().filter(|_| market["source"]["source"] == "directory")?;
-    let source = Path::new(dir).join(listed["source"].as_str()?);
-    Some(source.components().filter(|part| *part != Component::CurDir).collect())
-}
-
-/// Returns a name as the client writes it in paths.
-fn in_path(name: &str) -> String {
-    let is_kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    name.chars().map(|c| if is_kept(c) { c } else { '-' }).collect()
-}
-
-/// A plugin that is on.
-struct Plugin<'a> {
-    context: &'a PackageContext<'a>,
-    /// Its name with that of its marketplace.
-    id: &'a str,
-    name: &'a str,
-    root: &'a Path,
-    /// Where its servers keep files of their own.
-    data: &'a Path,
-    manifest: &'a Value,
-    /// The settings, the later one over the earlier one.
-    settings: &'a [Value],
-}
-
-impl Plugin<'_> {
-    /// Reads its servers. `settings`: the file that turns them off.
-    fn package(&self, settings: Option<&PathBuf>) -> ClientPackage {
-        let file = self.root.join(".mcp.json");
-        let (mut servers, mut staying) = (Map::new(), Vec::new());
-        let mut add = |list: Value| {
-            let list = list.get("mcpServers").cloned().unwrap_or(list);
-            servers.extend(members(Some(&list)).map(|(name, entry)| (name.clone(), entry.clone())));
+        let path = installs.find(is_of_user).filter(|_| is_on)?["installPath"].as_str()?;
+        let (name, market) = id.rsplit_once('@')?;
+        let (listed, in_place) = marketplace_entry(context, &markets[market], name).unwrap_or_default();
+        let is_versioned = in_place.is_none();
+        let root = in_place.unwrap_or_else(|| path.into());
+        // What the marketplace says counts for a plugin that says nothing about itself.
+        let manifest = context.read(&root.join(".claude-plugin/plugin.json")).unwrap_or(listed);
+        let data =
+            dir.join("data").join(id.replace(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c), "-"));
+        let dirs = [("CLAUDE_PLUGIN_ROOT", &root), ("CLAUDE_PLUGIN_DATA", &data)]
+            .map(|(name, dir)| (name.to_owned(), dir.to_string_lossy().into_owned()));
+        let option = |(key, option): (&String, &Value)| {
+            let set = setting(&["pluginConfigs", id, "options", key]).or_else(|| option.get("default"));
+            let text = set.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            // Secrets are not in the settings.
+            (option["sensitive"] != true).then(|| (format!("user_config.{key}"), text.unwrap_or_default()))
         };
-        self.context.read(&file).into_iter().for_each(&mut add);
-        let named = &self.manifest["mcpServers"];
+        let options = members(manifest.get("userConfig")).filter_map(option);
+        let variables: Vec<_> = dirs.iter().cloned().chain(options).collect();
+        let file = root.join(".mcp.json");
+        let mut package = ClientPackage::new("plugin", id, file.clone(), is_versioned);
+        let mut contents: Vec<Value> = context.read(&file).into_iter().collect();
+        let named = &manifest["mcpServers"];
         for named in named.as_array().map_or_else(|| std::slice::from_ref(named), Vec::as_slice) {
-            match named.as_str().map(|name| (name, Path::new(name))) {
-                None => add(named.clone()),
-                Some((_, path)) if path.extension().is_some_and(|end| end == "json") => {
-                    self.context.read(&self.root.join(path)).into_iter().for_each(&mut add);
-                }
-                Some((name, _)) => {
-                    staying.push((name.to_owned(), "it is a bundle of Claude Desktop".to_owned()));
-                }
+            match named.as_str() {
+                None => contents.push(named.clone()),
+                Some(path) if path.ends_with(".json") => contents.extend(context.read(&root.join(path))),
+                Some(path) => package.staying.push((path.to_owned(), "it is an MCP bundle".to_owned())),
             }
         }
-        let options = self.options();
-        let mut package = ClientPackage {
-            kind: "plugin",
-            name: self.id.to_owned(),
-            file,
-            servers: Vec::new(),
-            staying,
-            is_versioned: true,
-            buttons: None,
-        };
-        for (name, entry) in servers {
-            let entry = self.entry(&entry, &options);
-            let unknown = entry.to_string().split_once("${user_config.").map(|(_, rest)| rest.to_owned());
-            match unknown.as_ref().and_then(|rest| rest.split_once('}')) {
-                Some((option, _)) => {
-                    package.staying.push((name, format!("only Claude Code can read its option `{option}`")));
-                }
-                None => {
-                    let client_name = format!("plugin:{}:{name}", self.name);
-                    let denied = SettingChange::Add(json!({"serverName": client_name}));
-                    let switch = settings.map(|file| ClientSetting::new(file, &["deniedMcpServers"], denied));
-                    package.servers.push(PackageServer { name, client_name, entry, switch });
-                }
-            }
-        }
-        package
-    }
-
-    /// Returns an entry as the client reads it before it replaces the variables of the environment.
-    fn entry(&self, entry: &Value, options: &[(String, String)]) -> Value {
-        let dirs = [("CLAUDE_PLUGIN_ROOT", self.root), ("CLAUDE_PLUGIN_DATA", self.data)]
-            .map(|(name, dir)| (name, dir.to_string_lossy().into_owned()));
-        let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let variables: Vec<(&str, &str)> =
-            dirs.iter().map(|(name, dir)| (*name, dir.as_str())).chain(options).collect();
-        let mut entry = with_variables(entry, &variables);
-        if entry.get("command").is_some()
-            && let Some(entry) = entry.as_object_mut()
-        {
-            let mut env: Map<String, Value> =
-                dirs.iter().map(|(name, dir)| ((*name).to_owned(), json!(dir))).collect();
-            env.extend(members(entry.get("env")).map(|(name, value)| (name.clone(), value.clone())));
-            entry.insert("env".to_owned(), Value::Object(env));
-        }
-        entry
-    }
-
-    /// Returns the options that the user has set, and the defaults of others. Secret ones are not in the settings.
-    fn options(&self) -> Vec<(String, String)> {
-        let declared = members(self.manifest.get("userConfig"));
-        let plain = declared.filter(|(_, option)| option["sensitive"] != true);
-        let value = |(name, option): (&String, &Value)| {
-            let set = self.settings.iter().rev();
-            let mut set =
-                set.filter_map(|file| file.get("pluginConfigs")?.get(self.id)?.get("options")?.get(name));
-            let text = match set.next().or_else(|| option.get("default")) {
-                Some(Value::String(text)) => text.clone(),
-                Some(other) => other.to_string(),
-                None => String::new(),
+        // Of servers with one name, the last one counts.
+        let servers: Map<_, _> = contents
+            .iter()
+            .flat_map(plugin_servers)
+            .map(|(name, entry)| (name.clone(), entry.clone()))
+            .collect();
+        for (server, entry) in servers {
+            let client_name = format!("plugin:{name}:{server}");
+            let entry = with_variables(&with_own_env(&entry, &dirs), &variables);
+            let denied = SettingChange::Add(json!({"serverName": client_name}));
+            let found = match entry.to_string().contains("${user_config.") {
+                true => Err("only Claude Code can read one of its options".to_owned()),
+                false => Ok((entry, ClientSetting::new(files.first()?, &["deniedMcpServers"], denied))),
             };
-            (format!("user_config.{name}"), text)
-        };
-        plain.map(value).collect()
+            package.add([&server, &client_name], found);
+        }
+        Some(package)
+    };
+    members(installed.get("plugins")).filter_map(package).collect()
+}
+
+/// Returns what a marketplace says about a plugin, and its directory there if the marketplace is a directory of the user's:
+/// the client then runs it there.
+fn marketplace_entry(
+    context: &PackageContext<'_>,
+    market: &Value,
+    name: &str,
+) -> Option<(Value, Option<PathBuf>)> {
+    let dir = Path::new(market["installLocation"].as_str()?);
+    let list = context.read(&dir.join(".claude-plugin/marketplace.json"))?;
+    let plugin = list["plugins"].as_array()?.iter().find(|plugin| plugin["name"] == name)?;
+    let source = plugin["source"].as_str().filter(|_| market["source"]["source"] == "directory");
+    Some((plugin.clone(), source.map(|source| dir.join(source).components().collect())))
+}
+
+/// Returns an entry with the variables that the client sets for a local server.
+fn with_own_env(entry: &Value, dirs: &[(String, String)]) -> Value {
+    let mut entry = entry.clone();
+    if entry.get("command").is_some() {
+        let own = dirs.iter().map(|(name, dir)| (name.clone(), json!(dir)));
+        let given = into_members(entry.get("env").cloned());
+        entry["env"] = own.chain(given).collect::<Map<_, _>>().into();
     }
+    entry
 }

@@ -1,10 +1,11 @@
 //! The plugins of Codex 0.169, as `codex plugin add` leaves them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::package::{ClientPackage, ClientSetting, PackageContext, PackageServer, SettingChange, dirs_in};
+use super::package::{ClientPackage, ClientSetting, PackageContext, SettingChange, dirs_in, plugin_servers};
 use crate::json::members;
 use crate::source::understood;
 use base::text::visible;
@@ -19,41 +20,26 @@ pub(super) fn packages(context: &PackageContext<'_>, dir: &Path, settings: &Path
     if config["features"]["plugins"] == false {
         return Vec::new();
     }
-    let mut packages = Vec::new();
-    for (id, policy) in members(config.get("plugins")).filter(|(_, policy)| policy["enabled"] != false) {
+    let (mut packages, mut names) = (Vec::new(), BTreeSet::new());
+    let plugins: BTreeMap<_, _> = members(config.get("plugins")).collect();
+    for (id, policy) in plugins.into_iter().filter(|(_, policy)| policy["enabled"] != false) {
         let (name, market) = id.rsplit_once('@').unwrap_or((id, ""));
         let versions = dirs_in(&dir.join("plugins/cache").join(market).join(name));
         let local = versions.iter().find(|version| version.ends_with("local"));
         let Some(root) = local.or_else(|| versions.last()) else { continue };
         let manifest = MANIFESTS.iter().find_map(|file| context.read(&root.join(file))).unwrap_or_default();
-        let (file, servers) = match &manifest["mcpServers"] {
-            servers @ Value::Object(_) => (root.join(MANIFESTS[0]), Some(servers.clone())),
-            named => {
-                let file = root.join(named.as_str().unwrap_or(".mcp.json"));
-                (file.clone(), context.read(&file))
-            }
-        };
-        let servers = servers.map(|servers| servers.get("mcpServers").cloned().unwrap_or(servers));
-        let mut package = ClientPackage {
-            kind: "plugin",
-            name: id.clone(),
-            file,
-            servers: Vec::new(),
-            staying: Vec::new(),
-            is_versioned: true,
-            buttons: None,
-        };
-        for (server, entry) in members(servers.as_ref()) {
-            let policy = policy["mcp_servers"].get(server).unwrap_or(&Value::Null);
-            match entry_in_our_form(entry, root, policy) {
-                Ok(entry) => {
-                    let keys = ["plugins", id, "mcp_servers", server, "enabled"];
-                    let switch = ClientSetting::new(settings, &keys, SettingChange::Set(false.into()));
-                    let (name, client_name) = (server.clone(), server.clone());
-                    package.servers.push(PackageServer { name, client_name, entry, switch: Some(switch) });
-                }
-                Err(reason) => package.staying.push((server.clone(), reason)),
-            }
+        let named = &manifest["mcpServers"];
+        let file = root.join(named.as_str().unwrap_or(".mcp.json"));
+        let content =
+            Some(named.clone()).filter(Value::is_object).or_else(|| context.read(&file)).unwrap_or_default();
+        let mut package = ClientPackage::new("plugin", id, file, true);
+        // Of several plugins with a server of one name, the first one has it.
+        for (server, entry) in plugin_servers(&content).filter(|(server, _)| names.insert((*server).clone()))
+        {
+            let entry = entry_in_our_form(entry, root, &policy["mcp_servers"][server]);
+            let keys = ["plugins", id, "mcp_servers", server, "enabled"];
+            let switch = ClientSetting::new(settings, &keys, SettingChange::Set(false.into()));
+            package.add([server, server], entry.map(|entry| (entry, switch)));
         }
         packages.push(package);
     }

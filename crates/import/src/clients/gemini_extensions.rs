@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{MAIN_SEPARATOR_STR, Path, PathBuf};
 
-use super::package::{ClientPackage, ClientSetting, PackageContext, PackageServer, dirs_in, with_variables};
+use super::package::{ClientPackage, ClientSetting, PackageContext, dirs_in, with_variables};
 use crate::json::{members, strings};
 use base::text::visible;
 
@@ -31,41 +31,26 @@ pub(super) fn packages(
         }
         let has_settings = content["settings"].as_array().is_some_and(|settings| !settings.is_empty());
         let off = rules.iter().find_map(|rule| rule.strip_prefix('!'));
-        let dir = root.to_string_lossy();
+        let path = root.to_string_lossy();
         let variables =
-            [("extensionPath", &*dir), ("/", MAIN_SEPARATOR_STR), ("pathSeparator", MAIN_SEPARATOR_STR)];
-        let mut package = ClientPackage {
-            kind: "extension",
-            name: name.to_owned(),
-            file,
-            servers: Vec::new(),
-            staying: Vec::new(),
-            is_versioned: false,
-            buttons: None,
-        };
+            [("extensionPath", &*path), ("/", MAIN_SEPARATOR_STR), ("pathSeparator", MAIN_SEPARATOR_STR)]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut package = ClientPackage::new("extension", name, file, false);
         // Of several extensions with a server of one name, the first one has it.
         for (server, entry) in
             members(content.get("mcpServers")).filter(|(server, _)| names.insert((*server).clone()))
         {
             let mut entry = with_variables(entry, &variables);
             entry.as_object_mut().map(|entry| entry.shift_remove("trust"));
-            let reason = match off {
-                _ if has_settings => Some("its extension has settings of its own".to_owned()),
+            let found = match off {
+                _ if has_settings => Err("its extension has settings of its own".to_owned()),
                 _ if entry.to_string().contains("${workspacePath}") => {
-                    Some("it is another one in each workspace".to_owned())
+                    Err("it is another one in each workspace".to_owned())
                 }
-                Some(dir) => Some(format!("it is off in {}", visible(dir))),
-                None => None,
+                Some(dir) => Err(format!("it is off in {}", visible(dir))),
+                None => Ok((entry, switch(server))),
             };
-            match reason {
-                Some(reason) => package.staying.push((server.clone(), reason)),
-                None => package.servers.push(PackageServer {
-                    name: server.clone(),
-                    client_name: server.clone(),
-                    entry,
-                    switch: Some(switch(server)),
-                }),
-            }
+            package.add([server, server], found);
         }
         packages.push(package);
     }

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::json::map_strings;
+use crate::json::{map_strings, members};
 use crate::source::{FileTexts, read_in};
+use base::text::visible;
 use config::ConfigError;
 use config::env::Env;
 
 /// A package of a client.
+#[derive(Debug)]
 pub(crate) struct ClientPackage {
     /// The client's word for it: "extension" or "plugin".
     pub kind: &'static str,
@@ -29,7 +31,36 @@ pub(crate) struct ClientPackage {
     pub buttons: Option<PackageButtons>,
 }
 
+impl ClientPackage {
+    /// Creates a package without servers.
+    pub(super) fn new(kind: &'static str, name: &str, file: PathBuf, is_versioned: bool) -> Self {
+        let (servers, staying) = (Vec::new(), Vec::new());
+        Self { kind, name: name.to_owned(), file, servers, staying, is_versioned, buttons: None }
+    }
+
+    /// Adds a server with the setting that turns it off, or with the reason why it stays.
+    pub(super) fn add(
+        &mut self,
+        [name, client_name]: [&str; 2],
+        found: Result<(Value, ClientSetting), String>,
+    ) {
+        let (name, client_name) = (name.to_owned(), client_name.to_owned());
+        match found {
+            Ok((entry, switch)) => {
+                self.servers.push(PackageServer { name, client_name, entry, switch: Some(switch) });
+            }
+            Err(reason) => self.staying.push((name, reason)),
+        }
+    }
+
+    /// Returns the client's word and the name, for texts: "plugin notes@market".
+    pub(crate) fn title(&self) -> String {
+        format!("{} {}", self.kind, visible(&self.name))
+    }
+}
+
 /// A server of a package.
+#[derive(Debug)]
 pub(crate) struct PackageServer {
     /// Its name in the package.
     pub name: String,
@@ -85,16 +116,14 @@ impl ClientSetting {
 pub(crate) struct PackageContext<'a> {
     /// The environment.
     pub env: &'a Env,
-    /// The directory of the project that is imported too.
-    pub project: Option<&'a Path>,
     texts: &'a FileTexts,
     errors: RefCell<Vec<ConfigError>>,
 }
 
 impl<'a> PackageContext<'a> {
     /// Reads files that have these texts, and all others from disk.
-    pub(crate) fn new(env: &'a Env, project: Option<&'a Path>, texts: &'a FileTexts) -> Self {
-        Self { env, project, texts, errors: RefCell::default() }
+    pub(crate) fn new(env: &'a Env, texts: &'a FileTexts) -> Self {
+        Self { env, texts, errors: RefCell::default() }
     }
 
     /// Returns the content of a file. `None`: there is no file, or an error was noted.
@@ -117,11 +146,16 @@ pub(super) fn dirs_in(dir: &Path) -> Vec<PathBuf> {
     dirs
 }
 
+/// Returns the servers of a file of a plugin, which has them below `mcpServers` or alone.
+pub(super) fn plugin_servers(content: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    members(Some(content.get("mcpServers").unwrap_or(content)))
+}
+
 /// Returns a value with these variables replaced in its strings, one after the other: `${NAME}` by the name's text.
-pub(super) fn with_variables(value: &Value, variables: &[(&str, &str)]) -> Value {
-    let replaced = |text: &str| {
-        let all = variables.iter();
-        all.fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
-    };
-    map_strings(value, &mut |text| replaced(text))
+pub(super) fn with_variables(value: &Value, variables: &[(String, String)]) -> Value {
+    map_strings(value, &mut |text| {
+        let replace =
+            |text: String, (name, value): &(String, String)| text.replace(&format!("${{{name}}}"), value);
+        variables.iter().fold(text.to_owned(), replace)
+    })
 }

@@ -51,10 +51,7 @@ pub(crate) struct ChangeRecord {
     /// Our entries that were removed although the user had written variables into them. `before` has them.
     #[serde(default)]
     pub(crate) own_variables: Vec<OwnVariables>,
-    /// Rules for tools that got the names of ours, each with its old name.
-    #[serde(default)]
-    pub(crate) renamed: Vec<(String, String)>,
-    /// The settings that turned off servers of packages.
+    /// The settings that were changed beside the servers.
     #[serde(default)]
     pub(crate) settings: Vec<ChangedSetting>,
     /// What to press to turn packages on again, where the client has only buttons.

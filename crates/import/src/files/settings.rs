@@ -1,4 +1,5 @@
-//! The settings of a client's file that turn off servers of packages: changed by an import, and put back by `--undo`.
+//! Settings of a client beside its servers that an import changes: what turns off servers of packages, the list of the only
+//! servers that the client starts, and rules for tools. `--undo` puts them back.
 
 use std::path::Path;
 
@@ -66,7 +67,7 @@ pub(crate) fn change_setting(
 }
 
 /// Returns the text of a file with these settings as they were before, and a note about each one that somebody has changed
-/// since: it stays. Of a list, what was added leaves.
+/// since: it stays. In a list, only what the import has put there leaves or gets its old form.
 ///
 /// # Errors
 ///
@@ -78,26 +79,25 @@ pub(crate) fn restore_settings(
 ) -> Result<(String, Vec<String>), String> {
     let (mut text, mut notes) = (text.to_owned(), Vec::new());
     for ChangedSetting { keys, name, before, after } in settings {
-        let now = value(path, &text, keys, name)?;
-        let was = before.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let then = match (&now, after) {
-            (now, _) if now == before => continue,
-            (Some(now), after) if now == after => before.clone(),
-            (Some(Value::Array(now)), Value::Array(after)) => {
-                let stays = |value: &&Value| was.contains(value) || !after.contains(value);
-                let rest: Vec<Value> = now.iter().filter(stays).cloned().collect();
-                (before.is_some() || !rest.is_empty()).then(|| rest.into())
+        let then = match (value(path, &text, keys, name)?, before, after) {
+            (now, before, _) if now == *before => continue,
+            (Some(now), before, after) if now == *after => before.clone(),
+            (Some(Value::Array(now)), before, Value::Array(after)) => {
+                let old = before.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                let restored = |value: Value| match after.iter().position(|after| *after == value) {
+                    Some(at) if !old.contains(&value) => old.get(at).cloned(),
+                    _ => Some(value),
+                };
+                Some(now.into_iter().filter_map(restored).collect())
             }
             _ => {
                 notes.push(format!("`{}` was changed since, and stays as it is.", text::name(name)));
                 continue;
             }
         };
-        let edited = match then {
-            Some(then) => ObjectEdit::set(keys.clone(), vec![(name.clone(), then)]),
-            None => ObjectEdit { keys: keys.clone(), remove: vec![name.clone()], set: Vec::new() },
-        };
-        text = edit(path, &text, &[edited])?;
+        let remove = if then.is_none() { vec![name.clone()] } else { Vec::new() };
+        let set = then.into_iter().map(|value| (name.clone(), value)).collect();
+        text = edit(path, &text, &[ObjectEdit { keys: keys.clone(), remove, set }])?;
     }
     Ok((text, notes))
 }

@@ -9,7 +9,7 @@ use crate::clients::apps::{ClientApp, is_own_entry};
 use crate::clients::client::HostOs;
 use crate::clients::client_rules::{globs, is_policy, rules_for};
 use crate::clients::host_search::HostSearch;
-use crate::clients::package::{ClientPackage, ClientSetting, PackageButtons, PackageContext};
+use crate::clients::package::{ClientPackage, ClientSetting, PackageContext, PackageServer};
 use crate::clients::rule_file::{ClientRule, RuleFile, TurnedOff};
 use crate::clients::shape;
 use crate::clients::translate::{TranslatedEntry, translate};
@@ -37,20 +37,7 @@ pub(crate) struct ClientFile {
     /// Its places for servers.
     pub places: Vec<Place>,
     /// The package that has the servers. Its file is never written.
-    pub(crate) package: Option<FoundPackage>,
-}
-
-/// A package that was found.
-#[derive(Debug)]
-pub(crate) struct FoundPackage {
-    /// The client's word for it.
-    pub(crate) kind: &'static str,
-    /// The word, and its name: "plugin notes@market".
-    pub(crate) title: String,
-    /// Whether an update puts its files into another directory.
-    pub(crate) is_versioned: bool,
-    /// Where the client has only buttons to turn it off.
-    pub(crate) buttons: Option<PackageButtons>,
+    pub(crate) package: Option<ClientPackage>,
 }
 
 /// A place for servers in a file.
@@ -78,9 +65,9 @@ impl ClientFile {
 }
 
 impl Place {
-    /// Returns whether it has no servers.
-    fn is_empty(&self) -> bool {
-        self.servers.is_empty() && self.staying.is_empty()
+    /// Returns whether it has servers of others, also such that stay.
+    fn has_servers(&self) -> bool {
+        !self.servers.is_empty() || !self.staying.is_empty()
     }
 
     /// Leaves servers in the file.
@@ -123,23 +110,21 @@ pub(crate) struct Discovery {
     /// Whether the clients' files are written: then rules are renamed where the client lists our tools one by one.
     /// Elsewhere they become rules of servers.json.
     writes_clients: bool,
-    /// Whether packages are read, too.
-    reads_packages: bool,
     texts: FileTexts,
 }
 
 /// Reads the files of these clients, and those of the project in `project`. Files that do not exist are left out; those
-/// that cannot be read are in `errors`. Packages are not read.
+/// that cannot be read are in `errors`.
 pub(crate) fn discover(
     apps: impl IntoIterator<Item = ClientApp>,
     project: Option<&Path>,
     env: &Env,
 ) -> Discovery {
-    Discovery::default().read_clients(apps, project, env)
+    discover_in(&FileTexts::new(), apps, project, false, env)
 }
 
-/// Reads files as [`discover`] does, if these have these texts, and packages. `writes_clients`: the clients' files are
-/// written, so that rules can be renamed and packages turned off.
+/// Reads files as [`discover`] does, if these have these texts. `writes_clients`: the clients' files are written, so that
+/// rules can be renamed and packages turned off.
 pub(crate) fn discover_in(
     texts: &FileTexts,
     apps: impl IntoIterator<Item = ClientApp>,
@@ -147,9 +132,9 @@ pub(crate) fn discover_in(
     writes_clients: bool,
     env: &Env,
 ) -> Discovery {
-    let texts = texts.clone();
-    let discovery = Discovery { texts, writes_clients, reads_packages: true, ..Discovery::default() };
-    discovery.read_clients(apps, project, env)
+    let mut discovery = Discovery { texts: texts.clone(), writes_clients, ..Discovery::default() };
+    apps.into_iter().for_each(|app| discovery.read_client(app, project, env));
+    discovery
 }
 
 impl Discovery {
@@ -172,16 +157,6 @@ impl Discovery {
         files.any(|file| file.places.iter().any(|place| !place.servers.is_empty()))
     }
 
-    fn read_clients(
-        mut self,
-        apps: impl IntoIterator<Item = ClientApp>,
-        project: Option<&Path>,
-        env: &Env,
-    ) -> Self {
-        apps.into_iter().for_each(|app| self.read_client(app, project, env));
-        self
-    }
-
     /// Reads a file that the user named, in the form of the client that has such files.
     pub(crate) fn read_named_file(&mut self, path: &Path, env: &Env) {
         let root = read_in(&self.texts, path).ok().flatten().map(|(_, root)| root).unwrap_or_default();
@@ -194,8 +169,8 @@ impl Discovery {
 
     fn read_client(&mut self, app: ClientApp, project: Option<&Path>, env: &Env) {
         let files = self.client_files(app, project, env);
-        let context = PackageContext::new(env, project, &self.texts);
-        let packages = if self.reads_packages { (app.packages)(&context) } else { Vec::new() };
+        let context = PackageContext::new(env, &self.texts);
+        let packages = (app.packages)(&context);
         let errors = context.into_errors();
         self.find_servers(app, files, packages, project, env);
         for error in errors {
@@ -266,10 +241,8 @@ impl Discovery {
             }
             self.files.push(file);
         }
-        let off = |server: &ClientSetting| self.writes_clients.then(|| self.why_fixed(server)).flatten();
-        let packages = packages.into_iter().map(|package| found.package(package, off));
-        let packages: Vec<_> = packages.filter(|file| !file.places[0].is_empty()).collect();
-        self.files.extend(packages);
+        let packages = packages.into_iter().map(|package| found.package(package, self.writes_clients));
+        self.files.extend(packages.filter(|file| file.places.iter().any(Place::has_servers)));
         self.note_rules(app, rules, &user_servers);
     }
 
@@ -287,18 +260,6 @@ impl Discovery {
         }
         let renamed = rules.into_iter().filter(|file| file.renamed_text.is_some());
         self.renamed.extend(renamed.map(|file| (app, file)));
-    }
-
-    /// Returns why a setting cannot be changed, if it cannot.
-    fn why_fixed(&self, setting: &ClientSetting) -> Option<String> {
-        let path = text::path(&setting.file);
-        match read_in(&self.texts, &setting.file) {
-            Err(error) => Some(format!("{error}, so it cannot be turned off there")),
-            Ok(_) if is_read_only(&setting.file) => {
-                Some(format!("{path} is read-only, so it cannot be turned off there"))
-            }
-            Ok(_) => None,
-        }
     }
 
     /// Reads the text and the content of a file. `None`: there is no file, or an error was noted.
@@ -399,32 +360,26 @@ impl ServerFinder<'_> {
         place
     }
 
-    /// Finds the servers of a package. `why_fixed`: why the setting that turns off a server cannot be changed.
-    fn package(
-        &self,
-        package: ClientPackage,
-        why_fixed: impl Fn(&ClientSetting) -> Option<String>,
-    ) -> ClientFile {
-        let mut file = ClientFile::new(self.app, package.file, String::new(), Value::Null);
-        let mut place = Place { staying: package.staying, ..Place::default() };
+    /// Finds the servers of a package. `writes_clients`: its servers will be turned off.
+    fn package(&self, mut package: ClientPackage, writes_clients: bool) -> ClientFile {
+        let mut file = ClientFile::new(self.app, package.file.clone(), String::new(), Value::Null);
+        let mut place = Place { staying: std::mem::take(&mut package.staying), ..Place::default() };
         // One in the client's own file counts more.
-        let is_own = |name: &String| self.user_servers.contains_key(name);
-        for server in package.servers.into_iter().filter(|server| !is_own(&server.client_name)) {
-            let switch = server.switch;
-            let found = match switch.as_ref().and_then(&why_fixed) {
+        let counts = |server: &PackageServer| !self.user_servers.contains_key(&server.client_name);
+        for server in std::mem::take(&mut package.servers).into_iter().filter(counts) {
+            let fixed = server.switch.as_ref().filter(|switch| writes_clients && is_read_only(&switch.file));
+            let found = match fixed.map(|switch| text::path(&switch.file)) {
+                Some(path) => Err(format!("{path} is read-only, so it cannot be turned off there")),
                 None if is_own_entry(&server.entry) => Err("it starts dynamic-mcp".to_owned()),
                 None => self.server(&file, [&server.name, &server.client_name], &server.entry, None),
-                Some(reason) => Err(reason),
             };
             match found {
                 Ok(found) if found.translated.entry.get("enabled") == Some(&Value::Bool(false)) => {}
-                Ok(found) => place.servers.push(FoundServer { switch, ..found }),
+                Ok(found) => place.servers.push(FoundServer { switch: server.switch, ..found }),
                 Err(reason) => place.staying.push((server.name, reason)),
             }
         }
-        let ClientPackage { kind, name, is_versioned, buttons, .. } = package;
-        let title = format!("{kind} {}", text::visible(&name));
-        file.package = Some(FoundPackage { kind, title, is_versioned, buttons });
+        file.package = Some(package);
         file.places.push(place);
         file
     }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::discover::{Discovery, FoundServer, discover};
 use crate::clients::apps::{ClientApp, OWN_NAME, is_own_entry, is_wrapper, program_name};
+use crate::clients::client::HostOs;
 use crate::files::write::absolute;
 use crate::json::{members, strings};
 use config::dirs;
@@ -47,7 +48,9 @@ pub fn find(app: ClientApp, env: &Env) -> Result<Option<OwnEntry>, String> {
     let places = discovery.files.iter().flat_map(|file| file.places.iter().map(|place| (&file.path, place)));
     let Some((file, own)) = places.filter_map(|(file, place)| Some((file, place.own.as_ref()?))).next()
     else {
-        return discovery.errors.first().map_or(Ok(None), |(_, error)| Err(error.to_string()));
+        let files = app.user_files(env, HostOs::CURRENT);
+        let error = discovery.errors.iter().find(|(_, error)| files.contains(&error.file));
+        return error.map_or(Ok(None), |(_, error)| Err(error.to_string()));
     };
     let entry = &own.translated.entry;
     let texts = |name: &str| strings(entry.get(name)).map(plain).collect();

@@ -10,13 +10,12 @@ use super::config_file::ConfigChange;
 use crate::clients::apps::{ClientApp, OWN_NAME, is_own_entry};
 use crate::clients::client::OwnLaunch;
 use crate::clients::host_search::HostSearch;
+use crate::clients::package::{ClientSetting, SettingChange};
 use crate::clients::rule_file::{RuleFile, TurnedOff};
 use crate::clients::variables::names_in;
-use crate::files::allowed::allow_own_entry;
 use crate::files::change_record::{ChangeRecord, ChangedPlace};
 use crate::files::comments::{comments, missing_comments};
 use crate::files::edit::{ObjectEdit, edit_with_comments};
-use crate::files::rule_lists::rename_rules;
 use crate::files::settings::{ChangedSetting, change_setting};
 use crate::files::write::{missing_dirs, mode};
 use crate::json::{into_members, strings};
@@ -24,6 +23,7 @@ use crate::merge::discover::{ClientFile, Discovery, Place};
 use crate::merge::own_entry;
 use crate::merge::{Origin, PlannedServer};
 use crate::source::{is_yaml, literal, read_text, value_at};
+use crate::tool_rules::ToolEffect;
 use base::text;
 use config::env::Env;
 use terminal::counted;
@@ -45,14 +45,12 @@ pub(super) struct ClientWrite {
     pub(crate) unpassed: Vec<String>,
     /// The places that change.
     pub(super) places: Vec<ChangedPlace>,
-    /// Rules for tools that get the names of ours, each with its old name.
-    renamed: Vec<(String, String)>,
-    /// The settings that turn off servers of packages.
-    pub(super) settings: Vec<ChangedSetting>,
-    /// The names of these servers in the config file.
+    /// How many rules for tools get the names of ours.
+    renamed: usize,
+    /// The settings that change beside the servers.
+    settings: Vec<ChangedSetting>,
+    /// The names in the config file of servers that are turned off in packages.
     turned_off: BTreeSet<String>,
-    /// How many these are in the packages, and the client's word for a package.
-    in_packages: (usize, &'static str),
     /// What to press to turn packages on again.
     buttons: Vec<String>,
     /// The config file of the servers that it had.
@@ -70,13 +68,22 @@ impl ClientWrite {
             is_update: true,
             unpassed: Vec::new(),
             places: Vec::new(),
-            renamed: Vec::new(),
+            renamed: 0,
             settings: Vec::new(),
             turned_off: BTreeSet::new(),
-            in_packages: (0, ""),
             buttons: Vec::new(),
             config: config.to_owned(),
         }
+    }
+
+    /// Changes a setting beside the servers.
+    ///
+    /// # Errors
+    ///
+    /// Says why the text cannot be edited so.
+    fn set(&mut self, setting: &ClientSetting) -> Result<(), String> {
+        self.after = change_setting(&self.after, setting, &mut self.settings)?;
+        Ok(())
     }
 
     /// Returns whether it has our entry for the user, and not for a project.
@@ -101,7 +108,6 @@ impl ClientWrite {
             comments: missing_comments(comments(before.unwrap_or_default()), comments(&self.after)),
             made_dirs: missing_dirs(&self.path),
             mode: mode(&self.path),
-            renamed: self.renamed.clone(),
             settings: self.settings.clone(),
             buttons: self.buttons.clone(),
             ..ChangeRecord::new(self.app, &self.path, before, &self.after)
@@ -111,9 +117,8 @@ impl ClientWrite {
     /// Says what is done to the file, for a list.
     pub(super) fn describe(&self) -> String {
         let mut parts = Vec::new();
-        if !self.renamed.is_empty() {
-            let rules = counted(self.renamed.len(), "rule");
-            parts.push(format!("{rules} renamed for the tools of `{OWN_NAME}`"));
+        if self.renamed > 0 {
+            parts.push(format!("{} renamed for the tools of `{OWN_NAME}`", counted(self.renamed, "rule")));
         }
         match self.places.iter().map(|place| place.removed.len()).sum() {
             _ if self.places.is_empty() => {}
@@ -121,8 +126,9 @@ impl ClientWrite {
             0 => parts.push(format!("`{OWN_NAME}` is added")),
             count => parts.push(format!("`{OWN_NAME}` in place of {}", counted(count, "server"))),
         }
-        if let (1.., kind) = self.in_packages {
-            parts.push(format!("{} of its {kind}s turned off", counted(self.in_packages.0, "server")));
+        if !self.turned_off.is_empty() {
+            let servers = counted(self.turned_off.len(), "server");
+            parts.push(format!("{servers} turned off, which `{OWN_NAME}` has"));
         }
         parts.join(", ")
     }
@@ -224,14 +230,20 @@ impl OwnProgram<'_> {
         };
         let rules =
             file.rules.iter().filter(|rule| rule.turns_off == TurnedOff::No && rule.inexact.is_none());
-        let renamed = rules.filter_map(|rule| Some((rule.pattern.clone(), new_name(&rule.pattern)?)));
-        let renamed: Vec<_> = renamed.collect();
-        if renamed.is_empty() {
-            return Ok(None);
+        let mut write = ClientWrite::new(app, &file.path, Some(text.clone()), &self.user.path);
+        write.renamed = rules.filter(|rule| new_name(&rule.pattern).is_some()).count();
+        let root = literal(&file.path, text).map_err(|error| error.to_string())?;
+        for (list, _) in ToolEffect::NAMED {
+            let rules = root.get("permissions").and_then(|lists| lists.get(list)?.as_array());
+            let renamed =
+                |rule: &Value| rule.as_str().and_then(new_name).map_or_else(|| rule.clone(), Value::from);
+            let new = rules.map(|rules| rules.iter().map(renamed).collect::<Vec<_>>());
+            if let Some(new) = new.filter(|new| rules != Some(new)) {
+                let change = SettingChange::Set(new.into());
+                write.set(&ClientSetting::new(&file.path, &["permissions", list], change))?;
+            }
         }
-        let after = rename_rules(&file.path, text, new_name)?;
-        let write = ClientWrite::new(app, &file.path, Some(text.clone()), &self.user.path);
-        Ok(Some(ClientWrite { after, renamed, ..write }))
+        Ok(Some(write).filter(|write| write.renamed > 0))
     }
 
     /// Returns the change that replaces the servers of a client's file that are in a config file now, and updates our
@@ -260,9 +272,7 @@ impl OwnProgram<'_> {
         let config =
             self.configs(places.iter().any(|place| place.project.is_some())).last().unwrap_or(self.user);
         let changes = places.into_iter().map(|place| self.replace_place(file, &root, place));
-        let (mut edits, places, unpassed): (Vec<_>, Vec<_>, Vec<_>) = changes.collect();
-        let mut own_names = places.iter().filter_map(|place| place.own.as_deref());
-        edits.extend(own_names.find_map(|own| allow_own_entry(&file.app, &root, own)));
+        let (edits, places, unpassed): (Vec<_>, Vec<_>, Vec<_>) = changes.collect();
         // YAML is not written: the plan shows what to paste.
         let after = match is_yaml(&file.path) {
             true => String::new(),
@@ -270,7 +280,18 @@ impl OwnProgram<'_> {
         };
         let unpassed = unpassed.concat();
         let write = ClientWrite::new(file.app, &file.path, Some(file.text.clone()), &config.path);
-        let write = ClientWrite { after, is_update, unpassed, places, ..write };
+        let mut write = ClientWrite { after, is_update, unpassed, places, ..write };
+        // Ours has to be among the only servers that the client starts.
+        let allowed = Some(file.app.allowed_list).filter(|keys| !keys.is_empty());
+        let own = write.places.iter().find_map(|place| place.own.clone()).unwrap_or_default();
+        let is_listed = |list: &Vec<Value>| list.iter().any(|name| *name == own);
+        if let Some(keys) = allowed
+            && let Some(list) =
+                keys.iter().try_fold(&root, |value, key| value.get(key)).and_then(Value::as_array)
+            && !is_listed(list)
+        {
+            write.set(&ClientSetting::new(&file.path, keys, SettingChange::Add(own.into())))?;
+        }
         Ok(Some(write).filter(|write| write.after != file.text))
     }
 
@@ -324,47 +345,33 @@ impl OwnProgram<'_> {
         writes: &mut Vec<ClientWrite>,
     ) -> Vec<String> {
         let mut problems = Vec::new();
-        let packages = discovery.files.iter().filter_map(|file| Some((file, file.package.as_ref()?)));
-        for (file, package) in
-            packages.filter(|(file, _)| file.places.iter().any(|place| !place.servers.is_empty()))
-        {
-            let app = file.app;
-            let is_own = |(of, place): (&ClientFile, &Place)| {
+        for (file, place) in discovery.places().filter(|(_, place)| !place.servers.is_empty()) {
+            let (Some(package), app) = (&file.package, file.app) else { continue };
+            let has_own = |(of, place): (&ClientFile, &Place)| {
                 of.app == app && place.project.is_none() && place.own.is_some()
             };
             let own = writes.iter_mut().find(|write| write.app == app && write.is_of_user());
-            if own.is_none() && !discovery.places().any(is_own) {
+            if own.is_none() && !discovery.places().any(has_own) {
                 let reason = "starts no dynamic-mcp with this config file";
-                problems.push(format!("{} {reason}, so its {} stays on", app.label, package.title));
+                problems.push(format!("{} {reason}, so its {} stays on", app.label, package.title()));
                 continue;
             }
             if let (Some(own), Some(buttons)) = (own, &package.buttons) {
                 own.buttons.push(buttons.on.clone());
             }
-            for server in file.places.iter().flat_map(|place| &place.servers) {
+            for server in &place.servers {
                 let Some(setting) = &server.switch else { continue };
                 let known = writes.iter().position(|write| write.path == setting.file);
-                let index = known.unwrap_or(writes.len());
-                if known.is_none() {
+                let index = known.unwrap_or_else(|| {
                     let before = read_text(&setting.file).ok().flatten();
                     writes.push(ClientWrite::new(app, &setting.file, before, &self.user.path));
-                }
+                    writes.len() - 1
+                });
                 let write = &mut writes[index];
-                match change_setting(&write.after, setting, &mut write.settings) {
-                    Ok(after) => {
-                        write.after = after;
-                        write.in_packages = (write.in_packages.0 + 1, package.kind);
-                        write.turned_off.extend(self.names_of(
-                            app,
-                            false,
-                            std::slice::from_ref(&server.name),
-                        ));
-                    }
-                    Err(reason) => {
-                        let path = text::path(&setting.file);
-                        problems
-                            .push(format!("{path} cannot be edited: {reason}; {} stays on", package.title));
-                    }
+                write.turned_off.extend(self.names_of(app, false, std::slice::from_ref(&server.name)));
+                if let Err(reason) = write.set(setting) {
+                    let path = text::path(&setting.file);
+                    problems.push(format!("{path} cannot be edited: {reason}; {} stays on", package.title()));
                 }
             }
         }

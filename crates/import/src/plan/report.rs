@@ -42,7 +42,7 @@ pub(super) fn summary(
         let write = writes.iter().find(|write| write.path == file.path);
         let change = write.map_or_else(String::new, |write| format!("; {}", write.describe()));
         if let Some(package) = &file.package {
-            out.line(format_args!("{:<15} {}: {}", file.app.label, package.title, of_package(file)));
+            out.line(format_args!("{:<15} {}: {}", file.app.label, package.title(), of_package(file)));
             continue;
         }
         let path = short_path(&file.path, env);

@@ -13,12 +13,9 @@ use serde_json::{Map, Value};
 
 use super::other_content::other_content;
 use crate::clients::apps::{is_own_entry, short_path};
-use crate::files::allowed::disallow_own_entries;
 use crate::files::change_record::{ChangeRecord, ChangedPlace, OtherContent, OwnVariables};
 use crate::files::comments::{comments, missing_comments};
-use crate::files::edit::edit;
 use crate::files::put_back::{ReturningEntries, put_back};
-use crate::files::rule_lists::rename_rules;
 use crate::files::settings::restore_settings;
 use crate::files::write;
 use crate::json::members;
@@ -123,20 +120,8 @@ impl UndoStep {
         let (root, old_root) = (content(now)?, content(old)?);
         let mut reversal = Reversal::default();
         record.places.iter().for_each(|place| reversal.add(place, &root, &old_root));
-        let Reversal { returning, own, left, variables, .. } = &reversal;
-        let mut then = put_back(&record.file, now, old, returning)?;
-        let written = record.places.iter().filter_map(|place| place.own.clone());
-        let all_own: Vec<String> = own.iter().cloned().chain(written).collect();
-        let allowed = record.app().filter(|_| !own.is_empty());
-        let allowed = allowed.and_then(|app| disallow_own_entries(&app, &root, &old_root, &all_own));
-        if let Some(allowed) = allowed {
-            then = edit(&record.file, &then, &[allowed])?;
-        }
-        let old_name =
-            |rule: &str| record.renamed.iter().find(|(_, new)| new == rule).map(|(old, _)| old.clone());
-        if !record.renamed.is_empty() {
-            then = rename_rules(&record.file, &then, old_name)?;
-        }
+        let Reversal { returning, left, variables, .. } = &reversal;
+        let then = put_back(&record.file, now, old, returning)?;
         let (then, notes) = restore_settings(&record.file, &then, &record.settings)?;
         let content = if record.places.is_empty() && record.content.is_empty() {
             Vec::new()
