@@ -86,22 +86,26 @@ async fn set(store: &SecretStore, name: &str) -> Result<Option<Vec<String>>, Sec
     if !is_secret_name(name) {
         return Err(SecretStoreError::Name(name.to_owned()));
     }
-    let value = read_value(name).await.map_err(|error| SecretStoreError::Value(error.to_string()))?;
+    let value = read_value(&format!("Value of {name}")).await;
+    let value = value.map_err(|error| SecretStoreError::Value(error.to_string()))?;
     let Some(value) = value else { return Ok(None) };
+    if value.expose().is_empty() {
+        return Err(SecretStoreError::Value("the value is empty".to_owned()));
+    }
     store.set(name, value).await?;
     Ok(Some(vec![format!(
         "{name}: stored in the system's keyring; write {{keyring:{name}}} in env, headers or oauth of servers.json"
     )]))
 }
 
-/// Reads the value of a secret: what the user types, which is not shown, or all of stdin without the line breaks at its
-/// end. `None` if a signal came meanwhile; the terminal then shows again what is typed.
+/// Reads the value of a secret: what the user types after the question, which is not shown, or all of stdin without the
+/// line breaks at its end. `None` if a signal came meanwhile; the terminal then shows again what is typed.
 ///
 /// # Errors
 ///
-/// Fails if stdin cannot be read, nothing is typed within `INPUT_TIMEOUT`, the value is empty or larger than
-/// `MAX_VALUE_BYTES`, or signals cannot be handled.
-async fn read_value(name: &str) -> io::Result<Option<Secret>> {
+/// Fails if stdin cannot be read, nothing is typed within `INPUT_TIMEOUT`, the value is larger than `MAX_VALUE_BYTES`, or
+/// signals cannot be handled.
+pub(super) async fn read_value(question: &str) -> io::Result<Option<Secret>> {
     let is_typed = io::stdin().is_terminal();
     let read = move || -> io::Result<String> {
         let mut text = String::new();
@@ -115,7 +119,7 @@ async fn read_value(name: &str) -> io::Result<Option<Secret>> {
     let mut signals = EndSignals::listen()?;
     let hidden = is_typed.then(HiddenInput::start).transpose()?;
     if is_typed {
-        terminal::to_stderr(format_args!("Value of {name} (not shown): "));
+        terminal::to_stderr(format_args!("{question} (not shown): "));
     }
     let text = tokio::select! {
         text = blocking::run(INPUT_TIMEOUT, read) => Some(text.map_err(io::Error::other)?),
@@ -129,8 +133,7 @@ async fn read_value(name: &str) -> io::Result<Option<Secret>> {
     let Some(text) = text.transpose()? else { return Ok(None) };
     let text = text.trim_end_matches(['\n', '\r']);
     match text.len() as u64 {
-        0 => Err(io::Error::other("the value is empty")),
-        1..=MAX_VALUE_BYTES => Ok(Some(Secret::new(text))),
+        0..=MAX_VALUE_BYTES => Ok(Some(Secret::new(text))),
         _ => Err(io::Error::other(format!("the value is larger than {MAX_VALUE_BYTES} bytes"))),
     }
 }

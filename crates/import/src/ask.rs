@@ -72,12 +72,13 @@ impl Answers {
     }
 }
 
-/// Reads a line on a thread of its own, so that a signal can end the command meanwhile.
+/// Asks a question, and returns the line that the person types, without spaces around it. It is read on a thread of its
+/// own, so that a signal can end the command meanwhile.
 ///
 /// # Errors
 ///
 /// Fails if the terminal cannot be read or written, is closed, or gives no answer within `ANSWER_TIMEOUT`.
-async fn ask(question: &str) -> io::Result<String> {
+pub async fn ask(question: &str) -> io::Result<String> {
     terminal::question(question)?;
     let read = || {
         let mut answer = String::new();

@@ -10,11 +10,10 @@ use auth::secret_store::SecretStore;
 use base::redact::{is_secret, split_scheme};
 use base::text::visible;
 use config::notation::literal;
+use config::secrets::free_secret_name;
 
 /// The fields of an entry in which `{keyring:NAME}` counts.
 const FIELDS: [&str; 4] = ["env", "environment", "headers", "oauth"];
-/// The longest name of a secret, without the number that makes it unique.
-const MAX_NAME: usize = 60;
 
 /// A secret that moves to the keyring.
 pub(super) struct SecretMove {
@@ -51,7 +50,7 @@ pub(super) fn take_secrets(servers: &mut [PlannedServer], taken: &[String]) -> V
                 let is_taken = |name: &str| {
                     taken.iter().any(|known| known == name) || moves.iter().any(|known| known.name == name)
                 };
-                let name = free_name(&server.name, member, is_taken);
+                let name = free_secret_name(&server.name, member, is_taken);
                 let reference = format!("{before}{{keyring:{name}}}");
                 *value = Value::from(reference.as_str());
                 moves.push(SecretMove {
@@ -75,14 +74,6 @@ fn plain(name: &str, text: &str) -> Option<(String, String)> {
     let plain = literal(text).filter(|plain| is_secret(name, plain))?;
     let (scheme, secret) = split_scheme(&plain);
     Some((scheme.to_owned(), secret.to_owned()))
-}
-
-fn free_name(server: &str, member: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let name = format!("{server}-{member}");
-    let name: String = name.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(MAX_NAME).collect();
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(name)
 }
 
 impl SecretMove {
