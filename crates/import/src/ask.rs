@@ -1,13 +1,20 @@
 //! Questions to the person at the terminal.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Read};
 use std::time::Duration;
 
+use auth::Secret;
 use base::blocking;
+use instance::signals::EndSignals;
 use terminal::VisibleText;
+use terminal::hidden_input::HiddenInput;
 
 /// How long the person may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
+/// How long the person may take to type a secret.
+const SECRET_TIMEOUT: Duration = Duration::from_secs(600);
+/// The largest secret, in bytes. Some keyrings store less.
+const MAX_SECRET_BYTES: u64 = 64 << 10;
 
 /// Who answers questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,4 +97,44 @@ pub async fn ask(question: &str) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the terminal was closed"));
     }
     Ok(answer.trim().to_owned())
+}
+
+/// Reads the value of a secret: what the user types after the question, which is not shown, or all of stdin without the
+/// line breaks at its end. `None` if a signal came meanwhile; the terminal then shows again what is typed.
+///
+/// # Errors
+///
+/// Fails if stdin cannot be read, nothing is typed within `SECRET_TIMEOUT`, the value is larger than `MAX_SECRET_BYTES`, or
+/// signals cannot be handled.
+pub async fn ask_secret(question: &str) -> io::Result<Option<Secret>> {
+    let is_typed = io::stdin().is_terminal();
+    let read = move || -> io::Result<String> {
+        let mut text = String::new();
+        match is_typed {
+            true => drop(io::stdin().read_line(&mut text)?),
+            false => drop(io::stdin().take(MAX_SECRET_BYTES + 1).read_to_string(&mut text)?),
+        }
+        Ok(text)
+    };
+    // First, so that no signal ends the process while the terminal shows nothing.
+    let mut signals = EndSignals::listen()?;
+    let hidden = is_typed.then(HiddenInput::start).transpose()?;
+    if is_typed {
+        terminal::to_stderr(format_args!("{question} (not shown): "));
+    }
+    let text = tokio::select! {
+        text = blocking::run(SECRET_TIMEOUT, read) => Some(text.map_err(io::Error::other)?),
+        _ = signals.next() => None,
+    };
+    if hidden.is_some() {
+        // Fails if the terminal is gone.
+        terminal::to_stderr("\n");
+    }
+    drop(hidden);
+    let Some(text) = text.transpose()? else { return Ok(None) };
+    let text = text.trim_end_matches(['\n', '\r']);
+    match text.len() as u64 {
+        0..=MAX_SECRET_BYTES => Ok(Some(Secret::new(text))),
+        _ => Err(io::Error::other(format!("the value is larger than {MAX_SECRET_BYTES} bytes"))),
+    }
 }

@@ -1,6 +1,5 @@
 //! The values of the settings of a bundle.
 
-use crate::cli::secrets::read_value;
 use anyhow::bail;
 use auth::Secret;
 use auth::secret_store::SecretStore;
@@ -10,7 +9,7 @@ use bundle::values::{SettingValue, UserSetting};
 use config::dirs::expand_home;
 use config::env::Env;
 use config::secrets::free_secret_name;
-use import::ask::ask;
+use import::ask::{ask, ask_secret};
 use import::write::absolute;
 use std::collections::BTreeMap;
 use std::env::{join_paths, split_paths};
@@ -136,7 +135,7 @@ async fn typed(setting: &UserSetting) -> anyhow::Result<String> {
     let default = if default.is_empty() { default } else { format!(" [{}]", one_line(&default)) };
     let question = format!("{} ({}){default}", one_line(&setting.title), one_line(&setting.description));
     match setting.sensitive {
-        true => match read_value(&question).await? {
+        true => match ask_secret(&question).await? {
             Some(secret) => Ok(secret.expose().to_owned()),
             None => bail!(CommandError::new(EXIT_INTERRUPTED, "interrupted; nothing was written")),
         },
