@@ -5,10 +5,10 @@ use base::text;
 use clap::Subcommand;
 use config::env::Env;
 use config::secrets::is_secret_name;
-use import::ask::ask_secret;
 use instance::stores::secret_store;
 use std::process::ExitCode;
 use terminal::VisibleText;
+use terminal::ask::ask_secret;
 use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
 
 /// The commands of `dynamic-mcp secret`.

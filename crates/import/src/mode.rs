@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::ask::Answers;
 use super::clients::apps::ClientApp;
 use config::env::Env;
 use instance::InstanceOptions;
+use terminal::ask::Answers;
 
 /// Import the servers of the MCP clients on this machine
 ///

@@ -9,12 +9,12 @@ use bundle::values::{SettingValue, UserSetting};
 use config::dirs::expand_home;
 use config::env::Env;
 use config::secrets::free_secret_name;
-use import::ask::{ask, ask_secret};
 use import::write::absolute;
 use std::collections::BTreeMap;
 use std::env::{join_paths, split_paths};
 use std::io::{self, IsTerminal};
 use std::path::Path;
+use terminal::ask::{ask, ask_secret};
 use terminal::outcome::{CommandError, EXIT_INTERRUPTED, EXIT_USAGE};
 
 /// The values of the settings.

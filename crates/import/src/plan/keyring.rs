@@ -1,16 +1,24 @@
-//! `--secrets`: plain secrets of servers move to the system's keyring.
+//! Secrets that move to the system's keyring: plain ones of servers with `--secrets`, and those that a client keeps
+//! encrypted, which the person at the terminal types.
+
+use std::collections::BTreeSet;
+use std::io;
 
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::clients::variables::secrets_in;
 use crate::files::edit::ObjectEdit;
 use crate::merge::PlannedServer;
 use auth::Secret;
 use auth::secret_store::SecretStore;
 use base::redact::{is_secret, split_scheme};
 use base::text::visible;
+use config::env::Env;
 use config::notation::literal;
 use config::secrets::free_secret_name;
+use instance::stores::secret_store;
+use terminal::ask::ask_secret;
 
 /// The fields of an entry in which `{keyring:NAME}` counts.
 const FIELDS: [&str; 4] = ["env", "environment", "headers", "oauth"];
@@ -31,6 +39,38 @@ pub(super) struct SecretMove {
     pub(super) name: String,
     /// Its value.
     pub(super) value: Secret,
+}
+
+/// Returns the secrets that new servers name and the keyring does not have.
+pub(super) async fn missing_secrets(
+    servers: impl Iterator<Item = &PlannedServer>,
+    env: &Env,
+) -> BTreeSet<String> {
+    let mut named: BTreeSet<_> =
+        servers.flat_map(|server| secrets_in(&Value::Object(server.entry.clone()))).collect();
+    if let Some(store) = secret_store(env).filter(|_| !named.is_empty()) {
+        let known = store.names().await.unwrap_or_default();
+        named.retain(|name| !known.contains(name));
+    }
+    named
+}
+
+/// Asks for secrets, and stores those that the person types. Says why one is not stored.
+///
+/// # Errors
+///
+/// Fails if the terminal cannot be read.
+pub(super) async fn ask_for_secrets(names: &BTreeSet<String>, env: &Env) -> io::Result<()> {
+    let Some(store) = secret_store(env) else { return Ok(()) };
+    for name in names {
+        let value = ask_secret(&format!("Value of {name}, or Enter to leave it for later")).await?;
+        if let Some(value) = value.filter(|value| !value.expose().is_empty())
+            && let Err(error) = store.set(name, value).await
+        {
+            terminal::message(format_args!("{name} is not stored: {error}"));
+        }
+    }
+    Ok(())
 }
 
 /// Takes the plain secrets out of the entries, and puts references in their places. Stores none yet: see

@@ -6,8 +6,9 @@ use std::time::Duration;
 use auth::Secret;
 use base::blocking;
 use instance::signals::EndSignals;
-use terminal::VisibleText;
-use terminal::hidden_input::HiddenInput;
+
+use crate::VisibleText;
+use crate::hidden_input::HiddenInput;
 
 /// How long the person may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -58,11 +59,7 @@ impl Answers {
     /// # Errors
     ///
     /// As [`confirm`](Self::confirm), and if stdout cannot be written.
-    pub(crate) async fn confirm_with_details(
-        self,
-        question: &str,
-        details: &VisibleText,
-    ) -> io::Result<bool> {
+    pub async fn confirm_with_details(self, question: &str, details: &VisibleText) -> io::Result<bool> {
         if self != Self::Terminal {
             return Ok(self == Self::Yes);
         }
@@ -72,7 +69,7 @@ impl Answers {
                 .to_lowercase()
                 .as_str()
             {
-                "d" | "details" => terminal::print(details)?,
+                "d" | "details" => crate::print(details)?,
                 answer => return Ok(matches!(answer, "y" | "yes")),
             }
         }
@@ -86,14 +83,14 @@ impl Answers {
 ///
 /// Fails if the terminal cannot be read or written, is closed, or gives no answer within `ANSWER_TIMEOUT`.
 pub async fn ask(question: &str) -> io::Result<String> {
-    terminal::question(question)?;
+    crate::question(question)?;
     let read = || {
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).map(|length| (length, answer))
     };
     let (length, answer) = blocking::run(ANSWER_TIMEOUT, read).await.map_err(io::Error::other)??;
     if length == 0 {
-        terminal::line("")?;
+        crate::line("")?;
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the terminal was closed"));
     }
     Ok(answer.trim().to_owned())
@@ -120,7 +117,7 @@ pub async fn ask_secret(question: &str) -> io::Result<Option<Secret>> {
     let mut signals = EndSignals::listen()?;
     let hidden = is_typed.then(HiddenInput::start).transpose()?;
     if is_typed {
-        terminal::to_stderr(format_args!("{question} (not shown): "));
+        crate::to_stderr(format_args!("{question} (not shown): "));
     }
     let text = tokio::select! {
         text = blocking::run(SECRET_TIMEOUT, read) => Some(text.map_err(io::Error::other)?),
@@ -128,7 +125,7 @@ pub async fn ask_secret(question: &str) -> io::Result<Option<Secret>> {
     };
     if hidden.is_some() {
         // Fails if the terminal is gone.
-        terminal::to_stderr("\n");
+        crate::to_stderr("\n");
     }
     drop(hidden);
     let Some(text) = text.transpose()? else { return Ok(None) };
