@@ -152,7 +152,7 @@ async fn import_into(target: PathBuf, mut mode: ImportMode<'_>) -> anyhow::Resul
         let names_secret = |server: &FoundServer| !secrets_in(&json!(server.translated.entry)).is_empty();
         let places = discovery.files.iter_mut().flat_map(|file| &mut file.places);
         places.for_each(|place| {
-            place.leave(names_secret, "it has a secret, which only your own servers.json can name")
+            place.leave(names_secret, "it has a secret, which only your own servers.json can name");
         });
     }
     for (app, error) in &discovery.errors {

@@ -24,8 +24,7 @@ use base::text;
 use client_write::{ClientWrite, OwnProgram, own_command};
 use config::env::Env;
 use config_file::{ConfigChange, project_config};
-use keyring::{ask_for_secrets, missing_secrets};
-use terminal::ask::Answers;
+use keyring::{ask_for_secrets, name_missing_secrets};
 use tracked::is_tracked;
 
 mod after_import;
@@ -186,13 +185,7 @@ impl<'a> Plan<'a> {
             terminal::paragraph(format_args!("There are no new servers for {user}."))?;
         }
         let new_servers = self.configs.iter().flat_map(ConfigChange::new_servers);
-        let secrets = missing_secrets(new_servers, env).await;
-        if !secrets.is_empty() {
-            let names = text::joined(secrets.iter().map(String::as_str));
-            terminal::paragraph(format_args!(
-                "Only their client can read these secrets: {names}. After the import you are asked for them at the terminal, or run `dynamic-mcp secret set NAME`."
-            ))?;
-        }
+        let secrets = name_missing_secrets(new_servers, env).await?;
         if args.dry_run || is_lost && changed.is_empty() || changed.is_empty() && self.writes.is_empty() {
             if args.dry_run || is_lost {
                 terminal::paragraph("Nothing was written.")?;
@@ -212,9 +205,7 @@ impl<'a> Plan<'a> {
             self.remove_moved_values(config)?;
             show_problems(&config.path, &config.servers, env).await?;
         }
-        if *answers == Answers::Terminal {
-            ask_for_secrets(&secrets, env).await?;
-        }
+        ask_for_secrets(*answers, &secrets, env).await?;
         let (mut is_complete, mut written, mut unwritten) = (self.is_complete, Vec::new(), Vec::new());
         for client in &self.writes {
             // What our entry would replace stays on without it.

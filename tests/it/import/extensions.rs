@@ -99,17 +99,21 @@ fn home_with_extensions() -> Home {
         manifest("notes", "Notes", "node", &notes, &json!({"read_only": flag})),
         on(json!({"read_only": true})),
     );
+    home
+}
 
-    // These do not run in Claude Desktop either.
-    let off = |name: &str| manifest(name, name, "node", &main(), &json!({}));
+/// Adds extensions that do not run in Claude Desktop either.
+fn add_extensions_that_are_off(home: &Home) {
+    let config = json!({"command": "node"});
+    let off = |name: &str| manifest(name, name, "node", &config, &json!({}));
     home.add_extension("off", off("off"), Some(json!({"isEnabled": false})));
     home.add_extension("never-on", off("never-on"), None);
-    home
 }
 
 #[test]
 fn eight_extensions_move_and_come_back() {
     let home = home_with_extensions();
+    add_extensions_that_are_off(&home);
     let shown = home.imported(&["--write-client", "--yes"]);
     for line in [
         "Claude Desktop  extension Filesystem: 1 server\n",
@@ -139,6 +143,7 @@ fn eight_extensions_move_and_come_back() {
     assert_eq!(servers["notes"]["env"]["READ_ONLY"], "true");
     let registry = format!("{DIR}/extensions-installations.json");
     let before = home_with_extensions();
+    add_extensions_that_are_off(&before);
     assert_eq!(home.json(&registry), before.json(&registry), "Claude Desktop writes it when it quits");
 
     // They are found again as the same servers, and `check` says that they run twice.

@@ -120,7 +120,7 @@ mod tests {
         let env = Env::new(names.into_iter().chain([("LOCALAPPDATA", local.clone())]), "/");
         let texts = FileTexts::new();
         let found = |os| {
-            let found = extensions(&PackageContext::new(&env, None, &texts), os);
+            let found = extensions(&PackageContext::new(&env, &texts), os);
             let found = found.into_iter().map(|found| (found.name, found.servers[0].entry.clone()));
             found.collect::<Vec<_>>()
         };

@@ -13,12 +13,12 @@ use crate::merge::PlannedServer;
 use auth::Secret;
 use auth::secret_store::SecretStore;
 use base::redact::{is_secret, split_scheme};
-use base::text::visible;
+use base::text::{joined, visible};
 use config::env::Env;
 use config::notation::literal;
 use config::secrets::free_secret_name;
 use instance::stores::secret_store;
-use terminal::ask::ask_secret;
+use terminal::ask::{Answers, ask_secret};
 
 /// The fields of an entry in which `{keyring:NAME}` counts.
 const FIELDS: [&str; 4] = ["env", "environment", "headers", "oauth"];
@@ -41,27 +41,37 @@ pub(super) struct SecretMove {
     pub(super) value: Secret,
 }
 
-/// Returns the secrets that new servers name and the keyring does not have.
-pub(super) async fn missing_secrets(
+/// Returns the secrets that new servers name and the keyring does not have, and prints their names.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
+pub(super) async fn name_missing_secrets(
     servers: impl Iterator<Item = &PlannedServer>,
     env: &Env,
-) -> BTreeSet<String> {
-    let mut named: BTreeSet<_> =
-        servers.flat_map(|server| secrets_in(&Value::Object(server.entry.clone()))).collect();
+) -> io::Result<BTreeSet<String>> {
+    let named = servers.flat_map(|server| secrets_in(&Value::Object(server.entry.clone())));
+    let mut named: BTreeSet<_> = named.collect();
     if let Some(store) = secret_store(env).filter(|_| !named.is_empty()) {
         let known = store.names().await.unwrap_or_default();
         named.retain(|name| !known.contains(name));
     }
-    named
+    if !named.is_empty() {
+        terminal::paragraph(format_args!(
+            "Only their client can read these secrets: {}. After the import you are asked for them at the terminal, or run `dynamic-mcp secret set NAME`.",
+            joined(named.iter().map(String::as_str))
+        ))?;
+    }
+    Ok(named)
 }
 
-/// Asks for secrets, and stores those that the person types. Says why one is not stored.
+/// Asks the person at the terminal for secrets, and stores those that are typed. Says why one is not stored.
 ///
 /// # Errors
 ///
 /// Fails if the terminal cannot be read.
-pub(super) async fn ask_for_secrets(names: &BTreeSet<String>, env: &Env) -> io::Result<()> {
-    let Some(store) = secret_store(env) else { return Ok(()) };
+pub(super) async fn ask_for_secrets(answers: Answers, names: &BTreeSet<String>, env: &Env) -> io::Result<()> {
+    let Some(store) = secret_store(env).filter(|_| answers == Answers::Terminal) else { return Ok(()) };
     for name in names {
         let value = ask_secret(&format!("Value of {name}, or Enter to leave it for later")).await?;
         if let Some(value) = value.filter(|value| !value.expose().is_empty())
