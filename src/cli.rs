@@ -4,7 +4,7 @@
 //!
 //! [`usage`] parses the command line, and `main` reads the environment, once, and calls the command's function with
 //! both. Each function returns the exit code, or an error that `main` prints. A file beside this one has each command:
-//! [`login`] (and logout), [`approve`], [`servers`] (add, remove, enable, disable), [`check`], [`shell`] (tools, search,
+//! [`login`] (and logout), [`approve`], [`servers`] (add, remove, enable, disable), [`bundles`] (add a bundle), [`check`], [`shell`] (tools, search,
 //! call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`serve`], [`secrets`], [`completions`],
 //! [`cache`] and [`demo`]. The crate `import` has `import`. Without a command, `instance::serve` serves the client.
 //!
@@ -27,6 +27,7 @@ use std::time::Duration;
 use wire::protocol::{LATEST_HANDSHAKE, REVISIONS};
 
 pub mod approve;
+pub mod bundles;
 pub mod cache;
 pub mod check;
 pub mod completions;

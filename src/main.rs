@@ -7,7 +7,7 @@ use config::dirs::expand_home;
 use config::env::Env;
 use dynamic_mcp::cli::servers::ServerEdit;
 use dynamic_mcp::cli::usage::{self, UsageError};
-use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, LogFormat, demo, servers, shell};
+use dynamic_mcp::cli::{self, CacheCommand, Cli, CliCommand, LogFormat, bundles, demo, servers, shell};
 use import::ImportArgs;
 use instance::InstanceOptions;
 use instance::serve::{self, ServeOutcome};
@@ -134,7 +134,8 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
         CliCommand::Approve(args) => cli::approve::approve(args, options, env),
         CliCommand::Import(args) => import_servers(args, options, env).await,
         CliCommand::Secret { command } => cli::secrets::run(command, env).await,
-        CliCommand::Add(args) => servers::add(args, options, env),
+        CliCommand::Add(args) if bundles::is_bundle(args) => bundles::add(args, options, env).await,
+        CliCommand::Add(args) => servers::add(args, options, env).await,
         CliCommand::Remove(args) => servers::change(ServerEdit::Remove, args, options, env),
         CliCommand::Enable(args) => servers::change(ServerEdit::Enable, args, options, env),
         CliCommand::Disable(args) => servers::change(ServerEdit::Disable, args, options, env),

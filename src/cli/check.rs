@@ -16,6 +16,7 @@ use clap::Args;
 use config::env::Env;
 use config::{Config, Endpoint, Mode, Overrides, SurfaceKind};
 use import::apps::ClientApp;
+use import::running_twice;
 use instance::InstanceOptions;
 use process::launch::prepare;
 use process::processes::ProcessTree;
@@ -122,6 +123,7 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
     report.errors.extend(config.errors.iter().map(ToString::to_string));
     report.disabled = config.disabled.iter().map(|server| format!("{}: {server}", server.name)).collect();
     report.warnings = config.warnings.iter().map(ToString::to_string).collect();
+    report.warnings.extend(options.files.last().map(|file| running_twice(file, &env)).unwrap_or_default());
     let is_empty = config.servers.is_empty();
     let surface = options.overrides.surface.unwrap_or(config.settings.surface);
     let has_own_tools = [surface, config.settings.surface] == [SurfaceKind::Meta; 2];

@@ -1,25 +1,15 @@
 //! `dynamic-mcp secret set|list|remove`.
 
-use auth::Secret;
 use auth::secret_store::{SecretStore, SecretStoreError};
-use base::blocking;
 use base::text;
 use clap::Subcommand;
 use config::env::Env;
 use config::secrets::is_secret_name;
-use instance::signals::EndSignals;
 use instance::stores::secret_store;
-use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;
-use std::time::Duration;
 use terminal::VisibleText;
-use terminal::hidden_input::HiddenInput;
+use terminal::ask::ask_secret;
 use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE};
-
-/// The largest value, in bytes. Some keyrings store less.
-const MAX_VALUE_BYTES: u64 = 64 << 10;
-/// How long a user may take to type a value.
-const INPUT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The commands of `dynamic-mcp secret`.
 #[derive(Subcommand, Debug)]
@@ -86,51 +76,14 @@ async fn set(store: &SecretStore, name: &str) -> Result<Option<Vec<String>>, Sec
     if !is_secret_name(name) {
         return Err(SecretStoreError::Name(name.to_owned()));
     }
-    let value = read_value(name).await.map_err(|error| SecretStoreError::Value(error.to_string()))?;
+    let value = ask_secret(&format!("Value of {name}")).await;
+    let value = value.map_err(|error| SecretStoreError::Value(error.to_string()))?;
     let Some(value) = value else { return Ok(None) };
+    if value.expose().is_empty() {
+        return Err(SecretStoreError::Value("the value is empty".to_owned()));
+    }
     store.set(name, value).await?;
     Ok(Some(vec![format!(
         "{name}: stored in the system's keyring; write {{keyring:{name}}} in env, headers or oauth of servers.json"
     )]))
-}
-
-/// Reads the value of a secret: what the user types, which is not shown, or all of stdin without the line breaks at its
-/// end. `None` if a signal came meanwhile; the terminal then shows again what is typed.
-///
-/// # Errors
-///
-/// Fails if stdin cannot be read, nothing is typed within `INPUT_TIMEOUT`, the value is empty or larger than
-/// `MAX_VALUE_BYTES`, or signals cannot be handled.
-async fn read_value(name: &str) -> io::Result<Option<Secret>> {
-    let is_typed = io::stdin().is_terminal();
-    let read = move || -> io::Result<String> {
-        let mut text = String::new();
-        match is_typed {
-            true => drop(io::stdin().read_line(&mut text)?),
-            false => drop(io::stdin().take(MAX_VALUE_BYTES + 1).read_to_string(&mut text)?),
-        }
-        Ok(text)
-    };
-    // First, so that no signal ends the process while the terminal shows nothing.
-    let mut signals = EndSignals::listen()?;
-    let hidden = is_typed.then(HiddenInput::start).transpose()?;
-    if is_typed {
-        terminal::to_stderr(format_args!("Value of {name} (not shown): "));
-    }
-    let text = tokio::select! {
-        text = blocking::run(INPUT_TIMEOUT, read) => Some(text.map_err(io::Error::other)?),
-        _ = signals.next() => None,
-    };
-    if hidden.is_some() {
-        // Fails if the terminal is gone.
-        terminal::to_stderr("\n");
-    }
-    drop(hidden);
-    let Some(text) = text.transpose()? else { return Ok(None) };
-    let text = text.trim_end_matches(['\n', '\r']);
-    match text.len() as u64 {
-        0 => Err(io::Error::other("the value is empty")),
-        1..=MAX_VALUE_BYTES => Ok(Some(Secret::new(text))),
-        _ => Err(io::Error::other(format!("the value is larger than {MAX_VALUE_BYTES} bytes"))),
-    }
 }

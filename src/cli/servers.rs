@@ -3,30 +3,36 @@
 //! The file keeps its comments and its formatting. A server is edited in the last of the config files that has it, which
 //! is the one that counts. Running instances notice the change by themselves.
 
+use super::bundles::installed::remove_bundle;
 use super::config_files::{load_all_servers, no_such_server};
 use super::servers_file::{ServersFile, read_files};
 use base::text;
 use clap::Args;
-use config::Overrides;
 use config::env::Env;
+use config::{Endpoint, Overrides};
 use import::edit::ObjectEdit;
 use instance::InstanceOptions;
+use process::launch::prepare;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::time::Duration;
 use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_USAGE, report};
+
+/// How long the login shell may take to print its PATH.
+const SHELL_TIME: Duration = Duration::from_secs(5);
 
 /// Add a server to the config
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  dynamic-mcp add time -- uvx mcp-server-time\n  dynamic-mcp add docs --url https://docs.example/mcp --header 'Authorization: Bearer ${DOCS_TOKEN}'"
+    after_help = "Examples:\n  dynamic-mcp add time -- uvx mcp-server-time\n  dynamic-mcp add notes.mcpb --set folder=~/Notes\n  dynamic-mcp add docs --url https://docs.example/mcp --header 'Authorization: Bearer ${DOCS_TOKEN}'"
 )]
 pub struct AddArgs {
-    /// The name of the server
+    /// The name of the server, or the file of a bundle (.mcpb), which has its name and its program
     #[arg(value_name = "SERVER")]
     pub name: String,
     /// The program to start, and its arguments
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "url", conflicts_with = "url")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["url", "server_name", "set"])]
     pub command: Vec<String>,
     /// The address of a remote server
     #[arg(long)]
@@ -40,6 +46,12 @@ pub struct AddArgs {
     /// What the server is for, in one line
     #[arg(long)]
     pub description: Option<String>,
+    /// The name of the server of a bundle, in place of the bundle's own
+    #[arg(long = "name", value_name = "NAME", conflicts_with = "url")]
+    pub server_name: Option<String>,
+    /// A value for a setting of a bundle; may be given several times, several paths of one setting are separated as in PATH
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "url")]
+    pub set: Vec<String>,
 }
 
 /// The servers to edit
@@ -66,8 +78,12 @@ pub enum ServerEdit {
 /// # Errors
 ///
 /// Fails if stdout cannot be written. A server that cannot be added is printed on stderr, and gives an exit code.
-pub fn add(args: &AddArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
-    report(&args.name, add_server(args, options, env))
+pub async fn add(args: &AddArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
+    let outcome = match add_server(args, options, env) {
+        Ok(file) => Ok(added(args.name.trim(), &file, options, env).await),
+        Err(error) => Err(error),
+    };
+    report(&args.name, outcome)
 }
 
 /// Removes, enables or disables servers, one after the other. Goes on after a failure.
@@ -94,7 +110,18 @@ pub fn change(
     Ok(exit_code)
 }
 
-fn add_server(args: &AddArgs, options: &InstanceOptions, env: &Env) -> Result<String, CommandError> {
+impl AddArgs {
+    /// Returns whether neither a program nor an address is named.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.command.is_empty() && self.url.is_none()
+    }
+}
+
+fn add_server(args: &AddArgs, options: &InstanceOptions, env: &Env) -> Result<ServersFile, CommandError> {
+    if args.is_incomplete() {
+        let message = "write `-- <COMMAND>` or --url, or the file of a bundle (.mcpb) in place of the name";
+        return Err(CommandError::new(EXIT_USAGE, message));
+    }
     let name = args.name.trim();
     if name.is_empty() {
         return Err(CommandError::new(EXIT_USAGE, "the name is empty"));
@@ -114,12 +141,26 @@ fn add_server(args: &AddArgs, options: &InstanceOptions, env: &Env) -> Result<St
     };
     let set = vec![(name.to_owned(), Value::Object(entry))];
     file.write(&ObjectEdit::set(file.keys.clone(), set))?;
+    Ok(file)
+}
+
+/// Says what keeps a new server from being started, such as a program that is not installed. Returns where the server was
+/// added, and how to start it.
+pub(super) async fn added(name: &str, file: &ServersFile, options: &InstanceOptions, env: &Env) -> String {
     let config = load_all_servers(Overrides::default(), options, env);
     let server = config.servers.iter().find(|(known, _)| known.as_str() == name);
-    if let Some((_, Err(error))) = server {
-        terminal::message(format_args!("it does not work yet: {error}"));
+    let lack = match server.map(|(_, server)| server.as_ref().map(|server| &server.endpoint)) {
+        Some(Err(error)) => Some(error.to_string()),
+        Some(Ok(Endpoint::Stdio(stdio))) => {
+            prepare(stdio, env, SHELL_TIME).await.err().map(|error| error.to_string())
+        }
+        Some(Ok(Endpoint::Http(_))) | None => None,
+    };
+    if let Some(lack) = lack {
+        terminal::message(format_args!("it does not work yet: {lack}"));
     }
-    Ok(format!("added to {}; `dynamic-mcp check {shown}{config_args}` starts it", text::path(&file.path)))
+    let (shown, config) = (text::shell_word(name).unwrap_or_default(), options.config_args(env));
+    format!("added to {}; `dynamic-mcp check {shown}{config}` starts it", text::path(&file.path))
 }
 
 /// Returns the entry of a server that is added.
@@ -127,7 +168,7 @@ fn add_server(args: &AddArgs, options: &InstanceOptions, env: &Env) -> Result<St
 /// # Errors
 ///
 /// A variable or a header is not written as `--env` or `--header` expects.
-fn new_entry(args: &AddArgs) -> Result<Map<String, Value>, CommandError> {
+pub(super) fn new_entry(args: &AddArgs) -> Result<Map<String, Value>, CommandError> {
     let mut entry = Map::new();
     if let [program, arguments @ ..] = &args.command[..] {
         entry.insert("command".to_owned(), json!(program));
@@ -186,6 +227,9 @@ fn change_server(
         keys.push(name.to_owned());
     }
     file.write(&ObjectEdit { keys, remove: remove.into_iter().map(str::to_owned).collect(), set })?;
+    if change == ServerEdit::Remove {
+        remove_bundle(name, &file.path, options, env)?;
+    }
     Ok(format!("{done} {path}"))
 }
 

@@ -42,6 +42,11 @@ impl ServersFile {
         self.servers()?.get(name)?.as_object()
     }
 
+    /// Returns whether the file has this text, which needs no escapes.
+    pub(super) fn contains(&self, part: &str) -> bool {
+        self.text.as_ref().is_some_and(|text| text.contains(part))
+    }
+
     /// Edits the file.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ mod accounts;
 mod bans;
 mod client_sets;
 mod exact;
+mod extensions;
 // It has a keyring on a D-Bus.
 #[cfg(all(unix, not(target_os = "macos")))]
 mod keyring;

@@ -17,7 +17,7 @@
 //! - `launcher`: servers of `npx` and `uvx` without these;
 //! - `completions`: what a shell completes, in bash, zsh and fish;
 //! - `serve_http`: many users over HTTP;
-//! - `servers`: the commands `add`, `remove`, `enable` and `disable`;
+//! - `servers`, `bundles`: the commands `add`, `remove`, `enable` and `disable`;
 //! - `search`: ranked search against bare BM25F, on public sets of queries;
 //! - `demo`: the command `demo`;
 //! - `import`: the command `import`, on files of every client;
@@ -29,6 +29,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 #![allow(clippy::print_stderr, reason = "what a test prints is shown if it fails")]
 
+mod bundles;
 mod calls;
 mod check;
 // Shells in /usr/bin, which macOS has elsewhere.

@@ -32,7 +32,12 @@ fn servers_are_edited_and_comments_stay() {
     let (shell, text) = shell_with(TEXT);
     let (code, stdout, stderr) =
         shell.run(&["add", "time", "--env", "TZ=Europe/Rome", "--", "uvx", "mcp-server-time", "--local"]);
-    assert_eq!((code, &*stderr), (0, ""));
+    assert_eq!(code, 0);
+    // Not every machine has it.
+    assert!(
+        stderr.is_empty() || stderr.contains("it does not work yet: command \"uvx\" not found"),
+        "{stderr}"
+    );
     assert!(
         stdout.starts_with("time: added to ") && stdout.contains("`dynamic-mcp check time --config "),
         "{stdout}"

@@ -63,10 +63,11 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// The folders of the source, below the project's root.
-pub(crate) const SOURCES: [&str; 17] = [
+pub(crate) const SOURCES: [&str; 18] = [
     "src",
     "crates/auth/src",
     "crates/base/src",
+    "crates/bundle/src",
     "crates/config/src",
     "crates/front/src",
     "crates/http_client/src",

@@ -57,11 +57,20 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 ///
 /// Fails if it is anything else, is too large, or cannot be read.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_to_limit(open_regular(path)?, limit)
+}
+
+/// Opens a regular file for reading, and nothing else.
+///
+/// # Errors
+///
+/// Fails if it is anything else, or cannot be opened.
+pub fn open_regular(path: &Path) -> io::Result<File> {
     check_regular(&path.metadata()?, "a regular file")?;
     let file = open(path)?;
     // The path may name another file by now.
     check_regular(&file.metadata()?, "a regular file")?;
-    read_to_limit(file, limit)
+    Ok(file)
 }
 
 /// Checks that this is a regular file.

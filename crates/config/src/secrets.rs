@@ -22,6 +22,8 @@ pub trait SecretKeyring: Send + Sync {
 
 /// The longest name of a secret, in characters.
 const MAX_NAME: usize = 64;
+/// The longest name that is made, without the number that makes it unique.
+const MAX_MADE_NAME: usize = 60;
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +113,16 @@ impl fmt::Debug for ServerSecrets {
 pub fn is_secret_name(name: &str) -> bool {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_allowed)
+}
+
+/// Returns a name for the secret of a server: with the name of its variable or setting, and a number if that is taken.
+pub fn free_secret_name(server: &str, member: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name = format!("{server}-{member}");
+    let name: String =
+        name.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(MAX_MADE_NAME).collect();
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(name)
 }
 
 /// Returns the directory with an empty file for each secret of the keyring, which is replaced when the secret changes.

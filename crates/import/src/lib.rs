@@ -14,8 +14,7 @@
 //!    their own, which only the entries in the project read. `--secrets` moves secrets to the system's keyring.
 //! 4. `measure` starts the servers before anything is written, for `--measure`.
 //!
-//! `undo` goes through the records of `files` and takes the changes of clients' files back. `ask` puts the questions of
-//! all parts to the person at the terminal, `mode` is what the command line asks for, `source` reads files, `tool_rules` has
+//! `undo` goes through the records of `files` and takes the changes of clients' files back. `mode` is what the command line asks for, `source` reads files, `tool_rules` has
 //! rules for tools as globs of ours, and `json` reads values that may be of any type.
 //!
 //! A folder imports only folders before it in this list: `clients`, `files`, `merge`, `profiles`, `measure`, `plan`, `undo`.
@@ -45,9 +44,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use ask::Answers;
 use base::text;
 use clients::apps::ClientApp;
+use clients::variables::secrets_in;
 use config::env::Env;
 use config::load::is_toml;
 use files::write::absolute;
@@ -57,13 +56,14 @@ use instance::stores::secret_store;
 use merge::discover::{Discovery, FoundServer, Place, discover_in};
 use mode::ImportMode;
 use plan::Plan;
+use serde_json::json;
 use source::FileTexts;
+use terminal::ask::Answers;
 use terminal::outcome::{
     CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, is_end_of_reader,
 };
 use undo::{forget_record, list_records, undo_changes};
 
-pub mod ask;
 pub(crate) mod clients;
 pub(crate) mod files;
 mod import_source;
@@ -80,7 +80,7 @@ mod undo;
 
 pub use clients::{apps, client, host_search};
 pub use files::{edit, write};
-pub use merge::own_entry;
+pub use merge::{own_entry, running_twice};
 pub use mode::ImportArgs;
 
 /// Imports the servers of clients, or takes back what an import changed in their files.
@@ -177,6 +177,13 @@ async fn import_place(
     args.files().for_each(|path| discovery.read_named_file(&absolute(&env.cwd().join(path)), env));
     discovery.read_others(apps, env);
     own_entry::set_other_configs_apart(&mut discovery, target, env);
+    if own_config(env) != target {
+        let names_secret = |server: &FoundServer| !secrets_in(&json!(server.translated.entry)).is_empty();
+        let places = discovery.files.iter_mut().flat_map(|file| &mut file.places);
+        places.for_each(|place| {
+            place.leave(names_secret, "it has a secret, which only your own servers.json can name");
+        });
+    }
     for (app, error) in &discovery.errors {
         terminal::message(format_args!("{}: {error}; the file is left as it is", app.label));
     }
@@ -209,13 +216,18 @@ async fn import_place(
 ///
 /// Fails if none can move there from this file, or the names cannot be read.
 async fn known_secrets(target: &Path, dry_run: bool, env: &Env) -> anyhow::Result<Vec<String>> {
-    let own = env.config_dir().map(|dir| absolute(&dir.join("servers.json"))).unwrap_or_default();
+    let own = own_config(env);
     if own != target {
         let reason = "--secrets works only with your own servers.json, because {keyring:NAME} is read in no other file";
         bail!(CommandError::new(EXIT_USAGE, format!("{reason}: {}", text::path(&own))));
     }
     let store = secret_store(env).context("there is no directory for the names of secrets")?;
     Ok(if dry_run { Vec::new() } else { store.names().await? })
+}
+
+/// Returns the user's own servers.json, in which alone `{keyring:NAME}` counts. Empty if the home directory is not known.
+fn own_config(env: &Env) -> PathBuf {
+    env.config_dir().map(|dir| absolute(&dir.join("servers.json"))).unwrap_or_default()
 }
 
 /// Returns the config file that is written: the last one of the command line, or else the default one.

@@ -22,12 +22,13 @@ use super::clients::entry_order::in_order;
 use super::clients::translate::TranslatedEntry;
 use super::clients::variables::{UsedVariables, comparable};
 use super::files::records::ChangeRecords;
-use super::json::{map_strings, strings};
+use super::json::{map_strings, members, strings};
+use super::source::{FileTexts, literal, read_text, servers_keys, value_at};
 use accounts::{AccountDifference, KeyringValues};
-use base::text::visible;
+use base::text::{name, visible};
 use config::env::Env;
 use config::{InheritEnv, StdioConfig};
-use discover::FoundServer;
+use discover::{FoundServer, discover_in};
 use process::launch::direct::without_version;
 
 pub(crate) mod accounts;
@@ -296,6 +297,25 @@ fn program_key(entry: &Map<String, Value>) -> String {
         }
         None => command_key(entry),
     }
+}
+
+/// Returns what to do about clients that start dynamic-mcp and, in a package, a server that this config file has, too.
+pub fn running_twice(config: &Path, env: &Env) -> Vec<String> {
+    let text = read_text(config).ok().flatten();
+    let root = text.and_then(|text| literal(config, &text).ok()).unwrap_or_default();
+    let known =
+        members(value_at(&root, &servers_keys(config, &root))).filter_map(|(_, entry)| entry.as_object());
+    let known: Vec<_> = known.collect();
+    let discovery = discover_in(&FileTexts::new(), ClientApp::all(), None, false, env);
+    let starts_us = |app| discovery.places().any(|(file, place)| file.app == app && place.own.is_some());
+    let twice = discovery.places().filter(|(file, _)| starts_us(file.app)).filter_map(|(file, place)| {
+        let (package, label) = (file.package.as_ref()?, file.app.label);
+        let is_known = |entry| known.iter().any(|known| is_same_command(known, entry));
+        let server = place.servers.iter().find(|server| is_known(&server.translated.entry))?;
+        let (name, title, buttons) = (name(&server.name), visible(&package.name), package.buttons?);
+        Some(format!("{label} runs {name} a second time: turn off {title} in {buttons}"))
+    });
+    twice.collect()
 }
 
 /// Returns whether two entries run the same command, or contact the same server.

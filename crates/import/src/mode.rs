@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::ask::Answers;
 use super::clients::apps::ClientApp;
 use super::import_source::ImportSource;
 use config::env::Env;
 use instance::InstanceOptions;
+use terminal::ask::Answers;
 
 /// Import the servers of the MCP clients on this machine
 ///

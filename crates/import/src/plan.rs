@@ -25,6 +25,7 @@ use base::text;
 use client_write::{ClientWrite, OwnProgram, own_command};
 use config::env::Env;
 use config_file::{ConfigChange, project_config};
+use keyring::{ask_for_secrets, name_missing_secrets};
 use tracked::is_tracked;
 
 mod after_import;
@@ -191,6 +192,8 @@ impl<'a> Plan<'a> {
         if changed.is_empty() {
             terminal::paragraph(format_args!("There are no new servers for {user}."))?;
         }
+        let new_servers = self.configs.iter().flat_map(ConfigChange::new_servers);
+        let secrets = name_missing_secrets(new_servers, env).await?;
         if args.dry_run || is_lost && changed.is_empty() || changed.is_empty() && self.writes.is_empty() {
             if args.dry_run || is_lost {
                 terminal::paragraph("Nothing was written.")?;
@@ -208,8 +211,9 @@ impl<'a> Plan<'a> {
             config.write(env).await?;
             terminal::line(format_args!("Wrote {}.", short_path(&config.path, env)))?;
             self.remove_moved_values(config)?;
-            show_problems(&config.path, &config.servers, env)?;
+            show_problems(&config.path, &config.servers, env).await?;
         }
+        ask_for_secrets(*answers, &secrets, env).await?;
         let (mut is_complete, mut written, mut unwritten) = (self.is_complete, Vec::new(), Vec::new());
         for client in &self.writes {
             // What our entry would replace stays on without it.

@@ -10,8 +10,8 @@
 //! - A [`payload`], such as the result of a tool, a log or JSON: its bytes, for the program that reads the pipe or the
 //!   file, and visible characters if stdout is a terminal.
 //!
-//! [`table`] lays out columns, [`outcome`] has the exit codes and the error of a command, and [`hidden_input`] reads a
-//! secret without showing it.
+//! [`table`] lays out columns, [`outcome`] has the exit codes and the error of a command, and [`ask`] puts questions, with
+//! [`hidden_input`] for secrets, which are not shown.
 //!
 //! # Invariants
 //!
@@ -28,6 +28,7 @@
 //! ```
 #![expect(clippy::disallowed_methods, reason = "this is the writer")]
 
+pub mod ask;
 pub mod hidden_input;
 pub mod outcome;
 pub mod table;

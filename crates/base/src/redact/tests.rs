@@ -122,9 +122,13 @@ const REPEATED: &[&str] = &[
 fn the_time_is_linear() {
     let time = |part: &str, length: usize| {
         let long = part.repeat(length / part.len());
-        let start = tokio::time::Instant::now();
-        assert!(!text(&long).is_empty());
-        start.elapsed()
+        // The shortest of three: another process may take the processor meanwhile.
+        let times = (0..3).map(|_| {
+            let start = tokio::time::Instant::now();
+            assert!(!text(&long).is_empty());
+            start.elapsed()
+        });
+        times.min().unwrap_or_default()
     };
     for part in REPEATED {
         // Ten times the length takes a hundred times as long if the time is quadratic.

@@ -27,15 +27,18 @@ pub(crate) struct ClientPackage {
     pub staying: Vec<(String, String)>,
     /// Whether an update puts its files into another directory.
     pub is_versioned: bool,
-    /// Where the client has only buttons to turn it off.
-    pub buttons: Option<PackageButtons>,
+    /// Whether the strings of its servers are in our notation already.
+    pub is_ours: bool,
+    /// Where a person turns it off, if no setting of a file does it: "Settings > Extensions".
+    pub buttons: Option<&'static str>,
 }
 
 impl ClientPackage {
     /// Creates a package without servers.
     pub(super) fn new(kind: &'static str, name: &str, file: PathBuf, is_versioned: bool) -> Self {
         let (servers, staying) = (Vec::new(), Vec::new());
-        Self { kind, name: name.to_owned(), file, servers, staying, is_versioned, buttons: None }
+        let name = name.to_owned();
+        Self { kind, name, file, servers, staying, is_versioned, is_ours: false, buttons: None }
     }
 
     /// Adds a server with the setting that turns it off, or with the reason why it stays.
@@ -70,15 +73,6 @@ pub(crate) struct PackageServer {
     pub entry: Value,
     /// The setting that turns off this server alone. `None`: the package has buttons.
     pub switch: Option<ClientSetting>,
-}
-
-/// What a person does to turn a package off and on again: "turn off Notes in Settings > Extensions".
-#[derive(Clone, Debug)]
-pub(crate) struct PackageButtons {
-    /// To turn it off.
-    pub off: String,
-    /// To turn it on.
-    pub on: String,
 }
 
 /// A setting of a client that turns off a server.

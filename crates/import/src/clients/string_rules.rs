@@ -248,7 +248,7 @@ mod tests {
         };
         let root = understood(&path, &text).unwrap();
         let entry = root[key]["s"].as_object().unwrap();
-        let context = EntryContext { app, dir, project: None, env: &env };
+        let context = EntryContext { app, dir, project: None, env: &env, is_ours: false };
         let TranslatedEntry { entry, variables, .. } = translate(entry, &context)?;
         let own = env.config_dir().unwrap();
         std::fs::create_dir_all(&own).unwrap();

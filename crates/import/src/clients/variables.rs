@@ -40,6 +40,8 @@ pub(crate) struct EntryContext<'a> {
     pub project: Option<&'a Path>,
     /// The environment, which decides whether `$name` is a variable.
     pub env: &'a Env,
+    /// Whether the strings are in our notation already.
+    pub is_ours: bool,
 }
 
 impl EntryContext<'_> {
@@ -63,6 +65,7 @@ impl EntryContext<'_> {
         let rules: &KnownClient = &self.app;
         let forms = if rules.fields.has(field) { rules.forms } else { &[] };
         let mut found = match forms {
+            _ if self.is_ours => ours(text),
             [VariableForm::Ours] => ours(text),
             forms => self.split(forms, text, used),
         };
@@ -285,6 +288,16 @@ pub(crate) fn names_in(value: &Value) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty() && !ALWAYS_PASSED.contains(&name.as_str())).collect()
 }
 
+/// Returns the names of the secrets of the keyring that the strings of a value name.
+pub(crate) fn secrets_in(value: &Value) -> BTreeSet<String> {
+    let parts = all_strings(value).into_iter().flat_map(|text| parts(text).unwrap_or_default());
+    let names = parts.filter_map(|part| match part {
+        StringPart::Secret(body) => Some(body.strip_prefix("keyring:")?.to_owned()),
+        _ => None,
+    });
+    names.collect()
+}
+
 impl UsedVariables {
     /// Adds a variable that only the client knows, by what stands in its braces.
     fn add_client(&mut self, body: &str, project: Option<&Path>) -> StringPart<'static> {
@@ -325,6 +338,7 @@ mod tests {
             env: &env,
             dir: Path::new("/c"),
             project: None,
+            is_ours: false,
         };
         let text = translator.translate("args", text, &mut used);
         (text, used)

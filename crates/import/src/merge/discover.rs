@@ -366,7 +366,9 @@ impl ServerFinder<'_> {
         let mut place = Place { staying: std::mem::take(&mut package.staying), ..Place::default() };
         // One in the client's own file counts more.
         let counts = |server: &PackageServer| !self.user_servers.contains_key(&server.client_name);
-        for server in std::mem::take(&mut package.servers).into_iter().filter(counts) {
+        let servers = std::mem::take(&mut package.servers).into_iter().filter(counts);
+        file.package = Some(package);
+        for server in servers {
             let fixed = server.switch.as_ref().filter(|switch| writes_clients && is_read_only(&switch.file));
             let found = match fixed.map(|switch| text::path(&switch.file)) {
                 Some(path) => Err(format!("{path} is read-only, so it cannot be turned off there")),
@@ -379,7 +381,6 @@ impl ServerFinder<'_> {
                 Err(reason) => place.staying.push((server.name, reason)),
             }
         }
-        file.package = Some(package);
         file.places.push(place);
         file
     }
@@ -397,7 +398,8 @@ impl ServerFinder<'_> {
         project: Option<&Path>,
     ) -> Result<FoundServer, String> {
         let dir = file.path.parent().unwrap_or(&file.path);
-        let context = EntryContext { app: file.app, dir, project, env: self.env };
+        let is_ours = file.package.as_ref().is_some_and(|package| package.is_ours);
+        let context = EntryContext { app: file.app, dir, project, env: self.env, is_ours };
         let mut translated = translate(shape::object(value)?, &context)?;
         let found = |translated| FoundServer {
             name: name.to_owned(),

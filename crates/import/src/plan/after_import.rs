@@ -1,6 +1,6 @@
 //! What an import says at its end: what is wrong with the new servers, and what to do next.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
@@ -10,18 +10,20 @@ use crate::merge::PlannedServer;
 use crate::merge::discover::Discovery;
 use crate::mode::ImportArgs;
 use base::text;
-use config::Overrides;
 use config::dirs;
 use config::env::Env;
 use config::load::load;
+use config::{Endpoint, Overrides};
+use process::launch::find_broken;
 use terminal::VisibleText;
 
-/// Reads servers.json, and prints what is wrong with the new servers, as `get_status` would.
+/// Reads servers.json, and prints what is wrong with the new servers, as `get_status` would. A client may have a runtime of
+/// its own that is not installed here.
 ///
 /// # Errors
 ///
 /// Fails if stdout cannot be written.
-pub(super) fn show_problems(target: &Path, servers: &[PlannedServer], env: &Env) -> io::Result<()> {
+pub(super) async fn show_problems(target: &Path, servers: &[PlannedServer], env: &Env) -> io::Result<()> {
     let config = load(&[target.to_owned()], env, &Overrides::default());
     let is_new = |name: &str| servers.iter().any(|server| !server.is_known && server.name == name);
     let invalid = config.servers.iter().filter(|(name, _)| is_new(name.as_str()));
@@ -31,8 +33,14 @@ pub(super) fn show_problems(target: &Path, servers: &[PlannedServer], env: &Env)
         origins.flat_map(|origin| origin.variables.client.keys()).map(|name| format!("`{name}`")).collect();
     let errors = invalid.filter_map(|(_, server)| server.as_ref().err()).map(ToString::to_string);
     // An error may have several lines, each with its position.
-    let lines: Vec<String> =
+    let mut lines: Vec<String> =
         errors.flat_map(|error| error.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let local = config.servers.iter().filter_map(|(name, server)| match &server.as_ref().ok()?.endpoint {
+        Endpoint::Stdio(stdio) if is_new(name.as_str()) => Some((name, stdio)),
+        _ => None,
+    });
+    let broken = find_broken(local, env).await;
+    lines.extend(broken.iter().map(|(name, error)| format!("{name}: {error}")).collect::<BTreeSet<_>>());
     let errors = lines.iter().filter(|line| !clients_own.iter().any(|name| line.contains(name)));
     let mut text = VisibleText::default();
     errors.for_each(|line| text.line(format_args!("  {line}")));
@@ -54,13 +62,18 @@ pub(super) fn say_what_next(
     discovery: &Discovery,
     env: &Env,
 ) -> anyhow::Result<()> {
-    let packages = discovery.places().filter(|(_, place)| args.write_client && !place.servers.is_empty());
-    let packages =
-        packages.filter_map(|(file, _)| Some((file.app, file.package.as_ref()?.buttons.as_ref()?)));
-    for (app, buttons) in packages {
+    let mut by_hand: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (file, _) in discovery.places().filter(|(_, place)| args.write_client && !place.servers.is_empty()) {
+        if let Some((package, buttons)) =
+            file.package.as_ref().and_then(|package| Some((package, package.buttons?)))
+        {
+            by_hand.entry((file.app.label, buttons)).or_default().push(text::visible(&package.name));
+        }
+    }
+    for ((label, buttons), packages) in by_hand {
         terminal::line(format_args!(
-            "{}: {}, so that its servers do not run twice.",
-            app.label, buttons.off
+            "{label}: turn these off in {buttons}, so that their servers do not run twice: {}.",
+            text::joined(packages)
         ))?;
     }
     let has_servers = discovery.places().any(|(_, place)| !place.servers.is_empty());

@@ -357,7 +357,7 @@ impl OwnProgram<'_> {
                 continue;
             }
             if let (Some(own), Some(buttons)) = (own, &package.buttons) {
-                own.buttons.push(buttons.on.clone());
+                own.buttons.push(format!("turn on {} in {buttons}", text::visible(&package.name)));
             }
             for server in &place.servers {
                 let Some(setting) = &server.switch else { continue };

@@ -1,20 +1,27 @@
-//! `--secrets`: plain secrets of servers move to the system's keyring.
+//! Secrets that move to the system's keyring: plain ones of servers with `--secrets`, and those that a client keeps
+//! encrypted, which the person at the terminal types.
+
+use std::collections::BTreeSet;
+use std::io;
 
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::clients::variables::secrets_in;
 use crate::files::edit::ObjectEdit;
 use crate::merge::PlannedServer;
 use auth::Secret;
 use auth::secret_store::SecretStore;
 use base::redact::{is_secret, split_scheme};
-use base::text::visible;
+use base::text::{joined, visible};
+use config::env::Env;
 use config::notation::literal;
+use config::secrets::free_secret_name;
+use instance::stores::secret_store;
+use terminal::ask::{Answers, ask_secret};
 
 /// The fields of an entry in which `{keyring:NAME}` counts.
 const FIELDS: [&str; 4] = ["env", "environment", "headers", "oauth"];
-/// The longest name of a secret, without the number that makes it unique.
-const MAX_NAME: usize = 60;
 
 /// A secret that moves to the keyring.
 pub(super) struct SecretMove {
@@ -34,6 +41,48 @@ pub(super) struct SecretMove {
     pub(super) value: Secret,
 }
 
+/// Returns the secrets that new servers name and the keyring does not have, and prints their names.
+///
+/// # Errors
+///
+/// Fails if stdout cannot be written.
+pub(super) async fn name_missing_secrets(
+    servers: impl Iterator<Item = &PlannedServer>,
+    env: &Env,
+) -> io::Result<BTreeSet<String>> {
+    let named = servers.flat_map(|server| secrets_in(&Value::Object(server.entry.clone())));
+    let mut named: BTreeSet<_> = named.collect();
+    if let Some(store) = secret_store(env).filter(|_| !named.is_empty()) {
+        let known = store.names().await.unwrap_or_default();
+        named.retain(|name| !known.contains(name));
+    }
+    if !named.is_empty() {
+        terminal::paragraph(format_args!(
+            "Only their client can read these secrets: {}. After the import you are asked for them at the terminal, or run `dynamic-mcp secret set NAME`.",
+            joined(named.iter().map(String::as_str))
+        ))?;
+    }
+    Ok(named)
+}
+
+/// Asks the person at the terminal for secrets, and stores those that are typed. Says why one is not stored.
+///
+/// # Errors
+///
+/// Fails if the terminal cannot be read.
+pub(super) async fn ask_for_secrets(answers: Answers, names: &BTreeSet<String>, env: &Env) -> io::Result<()> {
+    let Some(store) = secret_store(env).filter(|_| answers == Answers::Terminal) else { return Ok(()) };
+    for name in names {
+        let value = ask_secret(&format!("Value of {name}, or Enter to leave it for later")).await?;
+        if let Some(value) = value.filter(|value| !value.expose().is_empty())
+            && let Err(error) = store.set(name, value).await
+        {
+            terminal::message(format_args!("{name} is not stored: {error}"));
+        }
+    }
+    Ok(())
+}
+
 /// Takes the plain secrets out of the entries, and puts references in their places. Stores none yet: see
 /// [`SecretMove::store`]. `taken` has the names that the keyring has.
 pub(super) fn take_secrets(servers: &mut [PlannedServer], taken: &[String]) -> Vec<SecretMove> {
@@ -51,7 +100,7 @@ pub(super) fn take_secrets(servers: &mut [PlannedServer], taken: &[String]) -> V
                 let is_taken = |name: &str| {
                     taken.iter().any(|known| known == name) || moves.iter().any(|known| known.name == name)
                 };
-                let name = free_name(&server.name, member, is_taken);
+                let name = free_secret_name(&server.name, member, is_taken);
                 let reference = format!("{before}{{keyring:{name}}}");
                 *value = Value::from(reference.as_str());
                 moves.push(SecretMove {
@@ -75,14 +124,6 @@ fn plain(name: &str, text: &str) -> Option<(String, String)> {
     let plain = literal(text).filter(|plain| is_secret(name, plain))?;
     let (scheme, secret) = split_scheme(&plain);
     Some((scheme.to_owned(), secret.to_owned()))
-}
-
-fn free_name(server: &str, member: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let name = format!("{server}-{member}");
-    let name: String = name.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(MAX_NAME).collect();
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(name)
 }
 
 impl SecretMove {
