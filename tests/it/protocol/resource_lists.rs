@@ -1,11 +1,11 @@
 //! `resources/list` and `resources/templates/list`: the merged list of all groups, the list of one group, pages, and URIs
 //! that several groups have. The list methods of prompts are covered where they behave the same.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{full_config, members_of, two_schemes_config};
 use crate::support::{
-    Processes, Proxy, full_upstream, merged, pure_config, scripted_config, scripted_upstream,
+    Processes, Proxy, full_upstream, merged, pure_config, scripted_config, scripted_upstream, wait_until,
 };
 
 fn resource_uris(proxy: &mut Proxy) -> Vec<String> {
