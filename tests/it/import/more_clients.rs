@@ -184,7 +184,7 @@ fn a_file_in_any_form_is_imported_by_its_path() {
     let servers = home.servers();
     let args = |name: &str| servers[name]["args"].clone();
     assert_eq!(args("a"), json!(["$${X}"]), "Claude Desktop has no variables");
-    assert_eq!((args("b"), args("c"), args("d")), (json!(["${X}"]), json!(["${X:-1}"]), json!(["${X}"])));
+    assert_eq!((args("b"), args("c"), args("d")), (json!(["${X:-}"]), json!(["${X:-1}"]), json!(["${X:-}"])));
     assert_eq!((&servers["e"]["command"], &servers["f"]["command"]), (&json!("e"), &json!("f")));
 
     for (args, text) in [

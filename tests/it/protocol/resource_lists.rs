@@ -20,7 +20,7 @@ fn a_merged_list_starts_no_group() {
         assert_eq!(proxy.request(method, json!({}))["result"], json!({list: []}), "{method}");
     }
     let prompts = proxy.request("prompts/list", json!({}));
-    assert_eq!(members_of(&prompts, "prompts", "name"), ["status"], "only our own");
+    assert_eq!(members_of(&prompts, "prompts", "name"), ["status", "setup"], "only our own");
     assert_eq!(proxy.group_state("g"), "pending");
     assert_eq!(Processes::descendants_of(proxy.pid()).0, []);
 }
