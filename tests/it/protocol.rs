@@ -42,6 +42,11 @@ fn weird_member() -> &'static str {
     &WEIRD[..=WEIRD.rfind('}').unwrap()]
 }
 
+/// The capabilities of a client that shows pages.
+fn shows_pages() -> Value {
+    json!({"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}})
+}
+
 /// The error that the scripted upstream responds with to requests for `error`.
 fn weird_error() -> String {
     format!(r#"{{"code":123456789012,"message":"no \"luck\"","data":{{{WEIRD}}},"x":1e400}}"#)

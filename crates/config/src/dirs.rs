@@ -36,11 +36,15 @@ pub fn pins_dir(env: &Env) -> Option<PathBuf> {
     Some(state_dir(env)?.join("pins"))
 }
 
-/// Returns the config file that is read when the command line names none: `$DYNAMIC_MCP_CONFIG`, else `servers.json` in
-/// the directory of config files.
+/// Returns the config file that is read when the command line names none: `$DYNAMIC_MCP_CONFIG`, else the user's own.
 pub fn default_config_file(env: &Env) -> Option<PathBuf> {
-    let named = env.get_non_empty("DYNAMIC_MCP_CONFIG").map(PathBuf::from);
-    named.or_else(|| Some(env.config_dir()?.join("servers.json")))
+    env.get_non_empty("DYNAMIC_MCP_CONFIG").map(PathBuf::from).or_else(|| own_config_file(env))
+}
+
+/// Returns the user's own config file, in which alone `{keyring:NAME}` counts: `servers.json` in the directory of config
+/// files.
+pub fn own_config_file(env: &Env) -> Option<PathBuf> {
+    Some(env.config_dir()?.join("servers.json"))
 }
 
 /// Replaces a leading `~` by the home directory, because a client that starts us does not. The path stays if it begins

@@ -53,7 +53,8 @@ impl TypedValueParser for ImportSourceParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let known = ClientApp::all().map(|app| PossibleValue::new(app.id).help(app.label));
-        Some(Box::new(known.collect::<Vec<_>>().into_iter()))
+        let clients = ClientApp::value_parser();
+        let known: Vec<_> = clients.possible_values()?.collect();
+        Some(Box::new(known.into_iter()))
     }
 }

@@ -10,12 +10,13 @@
 //! 2. `profiles` decides which servers each client sees, so that each client still sees what it saw before.
 //! 3. `plan` puts together what is written, shows it, asks once, and writes the config files. With `--write-client` it also
 //!    writes the clients' files, with our entry in place of their servers, and turns off those of extensions and plugins by
-//!    the client's own settings. The servers of a project get a config file of
-//!    their own, which only the entries in the project read. `--secrets` moves secrets to the system's keyring.
+//!    the client's own settings. The servers of a project get a config file of their own, which only the entries in the
+//!    project read. `--secrets` moves secrets to the system's keyring.
 //! 4. `measure` starts the servers before anything is written, for `--measure`.
 //!
-//! `undo` goes through the records of `files` and takes the changes of clients' files back. `mode` is what the command line asks for, `source` reads files, `tool_rules` has
-//! rules for tools as globs of ours, and `json` reads values that may be of any type.
+//! `undo` goes through the records of `files` and takes the changes of clients' files back. `mode` is what the command line
+//! asks for, and `import_source` a client or a file that it names. `shown_plan` gives plans to programs. `source` reads files,
+//! `tool_rules` has rules for tools as globs of ours, and `json` reads values that may be of any type.
 //!
 //! A folder imports only folders before it in this list: `clients`, `files`, `merge`, `profiles`, `measure`, `plan`, `undo`.
 //! `src/main.rs` calls [`import`](fn@import) for the command. Other commands use what is public beside
@@ -47,6 +48,7 @@ use anyhow::{Context, bail};
 use base::text;
 use clients::apps::ClientApp;
 use clients::variables::secrets_in;
+use config::dirs::own_config_file;
 use config::env::Env;
 use config::load::is_toml;
 use files::write::absolute;
@@ -227,7 +229,7 @@ async fn known_secrets(target: &Path, dry_run: bool, env: &Env) -> anyhow::Resul
 
 /// Returns the user's own servers.json, in which alone `{keyring:NAME}` counts. Empty if the home directory is not known.
 fn own_config(env: &Env) -> PathBuf {
-    env.config_dir().map(|dir| absolute(&dir.join("servers.json"))).unwrap_or_default()
+    own_config_file(env).map(|file| absolute(&file)).unwrap_or_default()
 }
 
 /// Returns the config file that is written: the last one of the command line, or else the default one.

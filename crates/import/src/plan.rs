@@ -3,8 +3,9 @@
 //! # Theory of operation
 //!
 //! [`Plan::new`] puts the servers into a `config_file`, those of a project into another one, and makes a `client_write` of
-//! each client's file, and of the settings that turn off servers of its packages. `report` says what was found and what would be done, with the `remarks` beside. [`Plan::carry_out`] asks once, writes the config
-//! files first and then the clients' files, each after its record. `keyring` moves secrets with `--secrets`, and
+//! each client's file, and of the settings that turn off servers of its packages. `report` says what was found and what
+//! would be done, with the `remarks` beside. [`Plan::carry_out`] asks once, writes the config files first and then the
+//! clients' files, each after its record. `keyring` moves secrets with `--secrets`, and
 //! `after_import` says what to do next.
 
 use std::collections::BTreeSet;
@@ -214,11 +215,23 @@ impl<'a> Plan<'a> {
             show_problems(&config.path, &config.servers, env).await?;
         }
         ask_for_secrets(*answers, &secrets, env).await?;
+        let (written, is_complete) = self.write_clients().await?;
+        say_what_next(&self.configs[0].path, args, &written, self.discovery, env)?;
+        Ok(is_complete)
+    }
+
+    /// Writes the clients' files. Returns the clients whose files are written, and whether everything that was wanted is
+    /// done.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_client`](Self::write_client).
+    async fn write_clients(&self) -> anyhow::Result<(Vec<ClientApp>, bool)> {
         let (mut is_complete, mut written, mut unwritten) = (self.is_complete, Vec::new(), Vec::new());
         for client in &self.writes {
             // What our entry would replace stays on without it.
             if client.places.is_empty() && unwritten.contains(&client.app) {
-                let path = short_path(&client.path, env);
+                let path = short_path(&client.path, self.mode.env);
                 terminal::message(format_args!("{path} is left as it is, too"));
                 continue;
             }
@@ -230,8 +243,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        say_what_next(&self.configs[0].path, args, &written, self.discovery, env)?;
-        Ok(is_complete)
+        Ok((written, is_complete))
     }
 
     /// Returns what becomes of each file.

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::bail;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use super::mode::ImportArgs;
+use base::digest;
 use terminal::VisibleText;
 use terminal::outcome::{CommandError, EXIT_FAILURE};
 
@@ -44,8 +44,7 @@ pub(crate) fn print_or_compare<'a>(
 
 /// Returns the SHA-256 of the changes, in hexadecimal digits.
 fn id_of(changes: &[FileChange<'_>]) -> String {
-    let digest = Sha256::digest(json!(changes).to_string());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest::of(json!(changes).to_string().as_bytes(), 32)
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Commands of this program, which an instance runs for the status page: each in a process of its own, as at a terminal.
 
+use super::program_client::remove_own_variables;
 use base::files::MAX_CONFIG_BYTES;
 use config::env::Env;
 use front::session::requester::{CommandOutput, OwnCommand, OwnCommands};
 use futures_util::FutureExt;
-use process::launch::OWN_VAR_PREFIX;
 use process::own_program::own_program;
 use std::io;
 use std::path::PathBuf;
@@ -17,6 +17,9 @@ use tokio::time::timeout;
 
 /// How long a command may take. The system may ask the person to unlock the keyring.
 const TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// The flag of `CreateProcessW` with which no console appears.
+#[cfg(windows)]
+const CREATE_NO_WINDOW: u32 = 0x0800_0000;
 
 /// Returns what runs commands on these config files, in this environment.
 pub(crate) fn own_commands(files: &[PathBuf], env: &Env) -> OwnCommands {
@@ -49,14 +52,9 @@ async fn run(
 ) -> io::Result<CommandOutput> {
     let mut command = Command::new(own_program());
     command.current_dir(cwd).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with(OWN_VAR_PREFIX) {
-            command.env_remove(name);
-        }
-    }
-    // No console appears.
+    remove_own_variables(&mut command);
     #[cfg(windows)]
-    command.creation_flags(0x0800_0000);
+    command.creation_flags(CREATE_NO_WINDOW);
     for file in files {
         command.arg("--config").arg(file);
     }

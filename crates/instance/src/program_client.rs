@@ -26,6 +26,14 @@ pub struct ProgramClient {
     pub client: McpClient,
 }
 
+/// Takes the variables of our own options out of the environment that a command of this program gets.
+pub(crate) fn remove_own_variables(command: &mut Command) {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    for name in names.filter(|name| name.to_string_lossy().starts_with(OWN_VAR_PREFIX)) {
+        command.env_remove(name);
+    }
+}
+
 impl ProgramClient {
     /// Starts this program with `args`. Its stderr is ours. It gets our environment, but for the variables of our own
     /// options. `dirs` are variables of directories, such as `XDG_STATE_HOME` for what it remembers.
@@ -38,11 +46,7 @@ impl ProgramClient {
         command.envs(dirs.iter().copied());
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         // The user's own settings would change what is shown.
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with(OWN_VAR_PREFIX) {
-                command.env_remove(name);
-            }
-        }
+        remove_own_variables(&mut command);
         let mut child = command.spawn().context("cannot start this program once more")?;
         let stdin = child.stdin.take().context("a process without stdin")?;
         let stdout = child.stdout.take().context("a process without stdout")?;

@@ -4,6 +4,7 @@ use crate::cli::servers_file::read_files;
 use base::private_files::read_private;
 use base::text;
 use bundle::values::SettingValue;
+use config::dirs::own_config_file;
 use config::env::Env;
 use instance::InstanceOptions;
 use serde::{Deserialize, Serialize};
@@ -74,7 +75,7 @@ pub(in crate::cli) fn remove_bundle(
 ///
 /// A config file cannot be read.
 pub(super) fn remove_unused(dir: &Path, options: &InstanceOptions, env: &Env) -> Result<(), CommandError> {
-    let own = env.config_dir().map(|dir| dir.join("servers.json"));
+    let own = own_config_file(env);
     let files = options.files.iter().cloned().chain(own).collect();
     let files = read_files(&InstanceOptions { files, ..options.clone() }, env)?;
     let id = dir.file_name().and_then(|id| id.to_str());

@@ -6,7 +6,7 @@ use auth::secret_store::SecretStore;
 use base::text::{joined, one_line};
 use bundle::manifest::BundleManifest;
 use bundle::values::{SettingValue, UserSetting};
-use config::dirs::expand_home;
+use config::dirs::{expand_home, own_config_file};
 use config::env::Env;
 use config::secrets::free_secret_name;
 use import::write::absolute;
@@ -103,7 +103,7 @@ impl FoundSettings<'_> {
     ///
     /// The config file cannot name secrets, or the names of others cannot be read.
     async fn secret(&mut self, key: &str, secret: Secret) -> anyhow::Result<SettingValue> {
-        let own = self.env.config_dir().map(|dir| absolute(&dir.join("servers.json")));
+        let own = own_config_file(self.env).map(|file| absolute(&file));
         if own.as_deref() != Some(self.config) {
             let message =
                 format!("{key} is a secret, which only your own servers.json can name; leave out --config");

@@ -173,7 +173,7 @@ mod tests {
             ("add x ", "add", "-", "|"),
             ("add x -- ", "add", "command", "|"),
             ("check --as ", "check", "client", "|"),
-            ("import --project ", "import", "clients", "|"),
+            ("import --project ", "import", "sources", "|"),
             ("nope ", "dynamic-mcp", "-", "|"),
         ] {
             let actual = place(words);

@@ -36,10 +36,14 @@ fn manifest(name: &str, label: &str, kind: &str, config: &Value, settings: &Valu
         "server": {"type": kind, "entry_point": "server/main", "mcp_config": config}})
 }
 
+/// The settings of an extension that is on, with these values.
+fn on(values: Value) -> Option<Value> {
+    Some(json!({"isEnabled": true, "userConfig": values}))
+}
+
 /// A machine without a server in `claude_desktop_config.json`, and with eight extensions that are on.
 fn home_with_extensions() -> Home {
     let home = Home::empty();
-    let on = |values: Value| Some(json!({"isEnabled": true, "userConfig": values}));
     let main = || json!({"command": "node", "args": ["${__dirname}/server/main"]});
     let with = |key: &str, value: Value| {
         let mut config = main();
@@ -85,6 +89,12 @@ fn home_with_extensions() -> Home {
     let mut beam = manifest("beam", "Beam", "binary", &beam, &json!({}));
     beam.as_object_mut().unwrap().insert("dxt_version".to_owned(), json!("0.1"));
     home.add_extension("local.dxt.brindle.beam", beam, on(json!({})));
+    add_extensions_with_defaults(&home);
+    home
+}
+
+/// Adds two whose settings have defaults.
+fn add_extensions_with_defaults(home: &Home) {
     let port = json!({"command": "npx", "args": ["-y", "designer-mcp@latest", "--port=${user_config.port}"]});
     let port_field = json!({"type": "number", "title": "Port", "description": "D", "default": 9981});
     home.add_extension(
@@ -92,14 +102,13 @@ fn home_with_extensions() -> Home {
         manifest("designer", "Designer", "node", &port, &json!({"port": port_field})),
         on(json!({})),
     );
-    let notes = with("env", json!({"READ_ONLY": "${user_config.read_only}"}));
+    let notes = json!({"command": "node", "args": ["${__dirname}/server/main"], "env": {"READ_ONLY": "${user_config.read_only}"}});
     let flag = json!({"type": "boolean", "title": "Read only", "description": "D", "default": false});
     home.add_extension(
         "ant.dir.notes",
         manifest("notes", "Notes", "node", &notes, &json!({"read_only": flag})),
         on(json!({"read_only": true})),
     );
-    home
 }
 
 /// Adds extensions that do not run in Claude Desktop either.

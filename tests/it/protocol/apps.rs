@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::shows_pages;
 use crate::support::{Proxy, full_upstream, merged, pure_config};
 
 /// A tool whose app is a resource that no list has, one that only the app may call, and one with the older key.
@@ -11,10 +12,6 @@ const TOOLS: &str = r#"{"name":"long_show","description":"Shows a chart.","input
 fn config() -> Value {
     let entry = |name| full_upstream(&["--definitions", TOOLS, "--scheme", "ui", "--name", name]);
     pure_config([("g", entry("g")), ("h", entry("h"))])
-}
-
-fn capabilities() -> Value {
-    json!({"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}})
 }
 
 fn started(config: &Value, capabilities: Value) -> Proxy {
@@ -30,7 +27,7 @@ fn the_app_of_a_listed_tool_is_read_from_its_own_group() {
         config["mcpServers"][group] =
             merged(config["mcpServers"][group].take(), json!({"lazy_startup": "eager"}));
     }
-    let mut proxy = started(&config, capabilities());
+    let mut proxy = started(&config, shows_pages());
     let list = proxy.raw_result("tools/list", r#"{"lazy":false}"#);
     for (group, uri) in [("g", "ui://linked/chart"), ("h", "ui://h/linked/chart")] {
         let nested = format!(r#""_meta":{{"ui":{{"resourceUri":"{uri}","x":1.50}},"y":1}}"#);
@@ -43,7 +40,7 @@ fn the_app_of_a_listed_tool_is_read_from_its_own_group() {
 
 #[test]
 fn a_result_of_call_dynamic_tool_names_the_app_for_a_client_that_shows_apps() {
-    let mut proxy = started(&config(), capabilities());
+    let mut proxy = started(&config(), shows_pages());
     for (group, uri) in [("g", "ui://linked/chart"), ("h", "ui://h/linked/chart")] {
         for tool in ["long_show", "long_old"] {
             let result = proxy.call_tool(group, tool, json!({}));
@@ -61,7 +58,7 @@ fn a_result_of_call_dynamic_tool_names_the_app_for_a_client_that_shows_apps() {
 
 #[test]
 fn a_tool_for_the_app_alone_is_called_by_the_app_and_by_no_model() {
-    let mut proxy = started(&config(), capabilities());
+    let mut proxy = started(&config(), shows_pages());
     let stubs = proxy.get_dynamic_tools(json!({"group": "g", "lazy": true}));
     assert!(stubs.contains("long_show") && !stubs.contains("long_refresh"), "{stubs}");
     let found = proxy.call_meta_tool("search_dynamic_tools", json!({"query": "refresh chart"})).to_string();
@@ -80,7 +77,7 @@ fn the_name_that_an_app_uses_leads_to_the_only_server_with_such_an_app() {
     let plain = r#"{"name":"long_refresh","inputSchema":{"type":"object"}}"#;
     let entry = |tools, name| full_upstream(&["--definitions", tools, "--name", name, "--scheme", name]);
     let config = pure_config([("g", entry(plain, "g")), ("h", entry(TOOLS, "h"))]);
-    let mut proxy = started(&config, capabilities());
+    let mut proxy = started(&config, shows_pages());
     let before = proxy.group_status("h")["calls"].as_u64().unwrap();
     let call = json!({"name": "long_refresh", "arguments": {}});
     assert_eq!(proxy.request("tools/call", call)["result"]["content"][0]["text"], "{}");

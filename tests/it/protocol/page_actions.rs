@@ -4,13 +4,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use super::shows_pages;
 use crate::support::{Proxy, ProxyCommand, merged, pure_config, scripted_upstream, wait_until};
 
 const TOKEN: &str = "dynamic-mcp/page-token";
-
-fn shows_pages() -> Value {
-    json!({"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}})
-}
 
 /// The file of a client with a server, as it is before an import.
 fn cursor_file() -> String {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::shows_pages;
 use crate::support::{Proxy, full_upstream, merged, pure_config, wait_until};
 
 const URI: &str = "ui://dynamic-mcp/status";
@@ -9,10 +10,6 @@ const URI: &str = "ui://dynamic-mcp/status";
 /// The capabilities of a client that shows apps of this media type.
 fn shows(mime_type: &str) -> Value {
     json!({"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": [mime_type]}}})
-}
-
-fn shows_pages() -> Value {
-    shows("text/html;profile=mcp-app")
 }
 
 fn names(list: &str, member: &str, key: &str) -> Vec<String> {

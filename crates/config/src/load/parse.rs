@@ -19,6 +19,7 @@ use super::json_text::{expected_an_object, parse_json};
 use super::profiles::{NamedProfile, parse_profiles};
 use super::secret_refs;
 use super::source_text::SourceText;
+use crate::dirs::own_config_file;
 use crate::env::Env;
 use crate::fields::{self, CacheKeyPart, ConfigField};
 use crate::file::{ServerEntry, SettingsEntry};
@@ -72,10 +73,10 @@ impl ParsedFile {
 pub(super) fn parse_file(path: &Path, env: &Env, files: &ReferencedFiles) -> ParsedFile {
     let absolute = env.cwd().join(path);
     let is_default = env.get_non_empty("DYNAMIC_MCP_CONFIG").is_none()
-        && env.config_dir().is_some_and(|dir| dir.join("servers.json") == absolute);
+        && own_config_file(env).is_some_and(|own| own == absolute);
     let word = absolute.to_str().filter(|_| !is_default).and_then(text::shell_word);
     let named = word.map(|word| format!(" --config {word}")).unwrap_or_default();
-    let other = nearest_file(&absolute).or_else(|| env.config_dir().map(|dir| dir.join("servers.json")));
+    let other = nearest_file(&absolute).or_else(|| own_config_file(env));
     let other = other.filter(|other| *other != absolute && other.is_file());
     let other = other.map_or_else(String::new, |other| format!("did you mean {}? ", text::path(&other)));
     let missing = format!(

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::source_text::SourceText;
 use crate::ConfigError;
+use crate::dirs::own_config_file;
 use crate::env::Env;
 use crate::fields;
 use crate::file::ServerEntry;
@@ -27,7 +28,7 @@ const PROJECT_MARKS: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
 /// Returns why values of the file at `path` are not fetched. `None` if they are. Blocks.
 pub(super) fn refusal(path: &Path, env: &Env) -> Option<String> {
-    let Some(own) = env.config_dir().map(|dir| dir.join("servers.json")) else {
+    let Some(own) = own_config_file(env) else {
         return Some("the home directory is not known".to_owned());
     };
     let is_own =

@@ -4,10 +4,11 @@
 //! person decides: on the status page, in a form that shows the plan, or by running the command. The model only learns what
 //! became of it.
 
+use super::page_actions::{self, IMPORT};
 use super::status;
 use crate::passthrough::prompts;
 use crate::session::context::{Invocation, RequestContext};
-use crate::session::requester::{OwnCommand, PageServices};
+use crate::session::requester::PageServices;
 use config::GroupName;
 use serde_json::{Value, json};
 use wire::{Raw, Reply, raw};
@@ -120,8 +121,7 @@ async fn set_up(context: &RequestContext, page: &PageServices) -> String {
     if context.requester.status_page().is_some() {
         return SHOW_PAGE.to_owned();
     }
-    let planned =
-        (page.commands)(OwnCommand::new(&["import", "--write-client", "--dry-run", "--json"])).await;
+    let planned = (page.commands)(page_actions::plan(&IMPORT)).await;
     let Ok(plan) = serde_json::from_str::<Value>(&planned.stdout) else {
         return format!("{SETUP_INSTRUCTION}\n\n{}{}", planned.stdout, planned.stderr);
     };
@@ -141,8 +141,7 @@ async fn set_up(context: &RequestContext, page: &PageServices) -> String {
             let action = answer.ok().and_then(Result::ok).and_then(|answer| raw::get_str(&answer, "action"));
             match action.as_deref() {
                 Some("accept") => {
-                    let args = ["import", "--write-client", "--yes", "--plan", id];
-                    let done = (page.commands)(OwnCommand::new(&args)).await;
+                    let done = (page.commands)(page_actions::carry_out(&IMPORT, id)).await;
                     return format!("{SETUP_INSTRUCTION}\n\n{}{}", done.stdout, done.stderr);
                 }
                 Some("decline" | "cancel") => "I did not agree, so nothing was written.".to_owned(),

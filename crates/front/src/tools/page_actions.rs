@@ -1,13 +1,14 @@
-//! What the buttons of the status page do. Each runs one command of this program, as the person could at a terminal.
+//! What the buttons of the status page do. Each runs one command of this program, as the person could at a terminal, but
+//! for a new connection, which only this instance makes.
 //!
 //! The page calls the tool `page_action`, which hosts offer to pages only, with a token that only the page has
 //! (`page_tokens`). What changes clients' files is done only after the page has shown the plan of it: `import` and
 //! `undo` need the token that came with their plan, and the command compares the plan's id with what it would do now.
 
 use crate::errors;
-use crate::session::context::Invocation;
+use crate::session::context::{Invocation, RequestContext};
 use crate::session::page_tokens::ShownPlan;
-use crate::session::requester::OwnCommand;
+use crate::session::requester::{CommandOutput, OwnCommand, PageServices};
 use config::GroupName;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -52,6 +53,20 @@ enum PageCommand {
     },
 }
 
+/// The commands that show a plan, and then carry it out.
+pub(super) const IMPORT: [&str; 2] = ["import", "--write-client"];
+const UNDO: [&str; 2] = ["import", "--undo"];
+
+/// Returns the command that shows what another one would do, as JSON with an id.
+pub(super) fn plan(command: &[&str]) -> OwnCommand {
+    OwnCommand::new(&[command, &["--dry-run", "--json"]].concat())
+}
+
+/// Returns the command that does what was shown, if that is still the plan with this id.
+pub(super) fn carry_out(command: &[&str], id: &str) -> OwnCommand {
+    OwnCommand::new(&[command, &["--yes", "--plan", id]].concat())
+}
+
 /// `tools/call` of `page_action`.
 ///
 /// # Errors
@@ -70,21 +85,12 @@ pub(crate) async fn call(Invocation { context, params }: Invocation) -> Reply {
             status again.";
         return Ok(result(text, false, &Value::Null, json!({})));
     };
-    if let PageCommand::Reconnect { server } = &action {
-        let group = context.groups().get(&GroupName::new(server));
-        let text = if group.is_some() { "It connects again." } else { "There is no such server any more." };
-        if let Some(group) = &group {
-            group.reconnect().await;
-        }
-        let next = session.page_tokens.issue(None);
-        return Ok(result(text, group.is_some(), &Value::Null, json!({ TOKEN: next })));
-    }
     let plans = match action {
         PageCommand::PlanImport => Some("import"),
         PageCommand::PlanUndo => Some("undo"),
         _ => None,
     };
-    let done = (page.commands)(command(action, shown)?).await;
+    let done = carry_out_action(&context, page, action, shown).await?;
     let plan: Option<Value> = plans.and_then(|_| serde_json::from_str(&done.stdout).ok());
     let shown = plan
         .as_ref()
@@ -96,29 +102,44 @@ pub(crate) async fn call(Invocation { context, params }: Invocation) -> Reply {
     Ok(result(text.trim(), done.is_success, &plan.unwrap_or_default(), json!({ TOKEN: next })))
 }
 
-/// Returns the command of an action. `shown`: the plan that the page has shown.
+/// Does what was pressed. `shown`: the plan that the page has shown.
 ///
 /// # Errors
 ///
 /// The action carries out a plan, and that was not shown.
-fn command(action: PageCommand, shown: Option<ShownPlan>) -> Result<OwnCommand, errors::RpcError> {
-    let carry_out = |name: &str, args: &[&str]| {
+async fn carry_out_action(
+    context: &RequestContext,
+    page: &PageServices,
+    action: PageCommand,
+    shown: Option<ShownPlan>,
+) -> Result<CommandOutput, errors::RpcError> {
+    let shown_for = |name: &str| {
         let shown = shown.filter(|shown| shown.action == name);
-        let shown = shown.ok_or_else(|| errors::invalid_params("the plan of this action was not shown"))?;
-        Ok(OwnCommand::new(&[args, &["--yes", "--plan", &shown.id]].concat()))
+        shown.ok_or_else(|| errors::invalid_params("the plan of this action was not shown"))
     };
-    Ok(match action {
-        PageCommand::PlanImport => OwnCommand::new(&["import", "--write-client", "--dry-run", "--json"]),
-        PageCommand::PlanUndo => OwnCommand::new(&["import", "--undo", "--dry-run", "--json"]),
-        PageCommand::Import => return carry_out("import", &["import", "--write-client"]),
-        PageCommand::Undo => return carry_out("undo", &["import", "--undo"]),
+    let command = match action {
+        PageCommand::PlanImport => plan(&IMPORT),
+        PageCommand::PlanUndo => plan(&UNDO),
+        PageCommand::Import => carry_out(&IMPORT, &shown_for("import")?.id),
+        PageCommand::Undo => carry_out(&UNDO, &shown_for("undo")?.id),
         PageCommand::Enable { server } => OwnCommand::new(&["enable", "--", &server]),
         PageCommand::Disable { server } => OwnCommand::new(&["disable", "--", &server]),
-        PageCommand::Reconnect { server } => OwnCommand::new(&["reconnect", "--", &server]),
         PageCommand::StoreSecret { secret, value } => {
             OwnCommand { input: Some(value), ..OwnCommand::new(&["secret", "set", "--", &secret]) }
         }
-    })
+        PageCommand::Reconnect { server } => return Ok(reconnect(context, &server).await),
+    };
+    Ok((page.commands)(command).await)
+}
+
+/// Connects a server of this instance again.
+async fn reconnect(context: &RequestContext, server: &str) -> CommandOutput {
+    let group = context.groups().get(&GroupName::new(server));
+    if let Some(group) = &group {
+        group.reconnect().await;
+    }
+    let text = if group.is_some() { "It connects again." } else { "There is no such server any more." };
+    CommandOutput { stdout: text.to_owned(), is_success: group.is_some(), ..CommandOutput::default() }
 }
 
 /// Returns the result for the page. `meta` has the token for its next action.

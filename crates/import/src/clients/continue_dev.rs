@@ -24,7 +24,7 @@ fn by_name(root: &mut Value) {
     let Some(list) = root.get("mcpServers").and_then(Value::as_array) else { return };
     let mut servers = Map::new();
     for entry in list {
-        let name = entry.get("name").or(entry.get("uses")).and_then(Value::as_str).unwrap_or_default();
+        let name = entry.get("name").or_else(|| entry.get("uses")).and_then(Value::as_str).unwrap_or_default();
         servers.entry(name.to_owned()).or_insert_with(|| entry.clone());
     }
     root["mcpServers"] = Value::Object(servers);

@@ -42,7 +42,7 @@ fn usual_form(entry: &Map<String, Value>) -> Result<Map<String, Value>, String> 
     // Goose takes an empty list for all tools.
     usual.retain(|name, value| {
         let is_for_people = ["bundled", "display_name", "description", "name", "env_keys"].contains(&&**name);
-        !is_for_people && !(name == "available_tools" && *value == json!([]))
+        !(is_for_people || name == "available_tools" && *value == json!([]))
     });
     Ok(usual)
 }

@@ -159,11 +159,17 @@ impl Discovery {
 
     /// Reads a file that the user named, in the form of the client that has such files.
     pub(crate) fn read_named_file(&mut self, path: &Path, env: &Env) {
-        let root = read_in(&self.texts, path).ok().flatten().map(|(_, root)| root).unwrap_or_default();
-        let app = ClientApp::of_file(path, &root);
-        if let Some((text, root)) = self.read_file(app, path, None) {
-            let files = vec![(ClientFile::new(app, path.to_owned(), text, root), false)];
-            self.find_servers(app, files, Vec::new(), None, env);
+        let read = read_in(&self.texts, path);
+        let root = read.as_ref().ok().and_then(Option::as_ref).map_or(&Value::Null, |(_, root)| root);
+        let app = ClientApp::of_file(path, root);
+        match read {
+            Ok(Some((text, mut root))) => {
+                (app.by_name)(&mut root);
+                let files = vec![(ClientFile::new(app, path.to_owned(), text, root), false)];
+                self.find_servers(app, files, Vec::new(), None, env);
+            }
+            Ok(None) => {}
+            Err(error) => self.errors.push((app, error)),
         }
     }
 

@@ -62,14 +62,13 @@ pub(super) fn say_what_next(
     discovery: &Discovery,
     env: &Env,
 ) -> anyhow::Result<()> {
+    let moved = discovery.places().filter(|(_, place)| args.write_client && !place.servers.is_empty());
+    let with_buttons = moved.filter_map(|(file, _)| {
+        let package = file.package.as_ref()?;
+        Some(((file.app.label, package.buttons?), text::visible(&package.name)))
+    });
     let mut by_hand: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (file, _) in discovery.places().filter(|(_, place)| args.write_client && !place.servers.is_empty()) {
-        if let Some((package, buttons)) =
-            file.package.as_ref().and_then(|package| Some((package, package.buttons?)))
-        {
-            by_hand.entry((file.app.label, buttons)).or_default().push(text::visible(&package.name));
-        }
-    }
+    with_buttons.for_each(|(place, package)| by_hand.entry(place).or_default().push(package));
     for ((label, buttons), packages) in by_hand {
         terminal::line(format_args!(
             "{label}: turn these off in {buttons}, so that their servers do not run twice: {}.",
