@@ -1,7 +1,7 @@
 //! `dynamic-mcp add FILE.mcpb`: bundles that the tests pack, as `mcpb pack` does.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -216,6 +216,8 @@ fn settings_are_asked_for_at_a_terminal() {
 #[cfg(all(unix, not(target_os = "macos")))]
 #[test]
 fn secrets_of_a_bundle_are_in_the_keyring_and_in_no_file() {
+    use std::io::Read;
+
     let Some(desktop) = crate::oauth::keyring::Desktop::start() else { return };
     let shell = user();
     let with_keyring = |args: &[&str]| {
