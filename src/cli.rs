@@ -4,9 +4,10 @@
 //!
 //! [`usage`] parses the command line, and `main` reads the environment, once, and calls the command's function with
 //! both. Each function returns the exit code, or an error that `main` prints. A file beside this one has each command:
-//! [`login`] (and logout), [`approve`], [`servers`] (add, remove, enable, disable), [`bundles`] (add a bundle), [`check`], [`shell`] (tools, search,
-//! call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`serve`], [`secrets`], [`completions`],
-//! [`cache`] and [`demo`]. The crate `import` has `import`. Without a command, `instance::serve` serves the client.
+//! [`login`] (and logout), [`approve`], [`servers`] (add, remove, enable, disable), [`bundles`] (add a bundle),
+//! [`check`], [`shell`] (tools, search, call, resources, prompts), [`status`], [`logs`], [`reconnect`], [`serve`],
+//! [`secrets`], [`completions`], [`cache`] and [`demo`]. The crate `import` has `import`. Without a command,
+//! `instance::serve` serves the client.
 //!
 //! [`config_files`] names the config files that a command reads, and `running_instances` asks the running instances
 //! over their sockets. Every command prints by the crate `terminal`, which alone writes to stdout and stderr.

@@ -61,16 +61,16 @@ pub async fn add(args: &AddArgs, options: &InstanceOptions, env: &Env) -> anyhow
     let known = files.iter().rposition(|file| file.entry(&name).is_some());
     let file = known.map(|known| files.swap_remove(known)).or_else(|| files.pop());
     let file = file.context("there is no config file because HOME is not set")?;
-    let (old, record) = known.and_then(|_| bundle_of(&name, &file.path, env)).unzip();
-    let record: BundleRecord = record.unwrap_or_default();
-    if known.is_some() && record.id != bundle.manifest.id() {
+    let (old, record) = bundle_of(&name, &file.path, env).unzip();
+    let record = record.filter(|record: &BundleRecord| record.id == bundle.manifest.id());
+    if known.is_some() && record.is_none() {
         let message = format!("{} is another server already; choose a name with --name", text::name(&name));
         bail!(CommandError::new(EXIT_USAGE, message));
     }
     let dir = root.join(random::hex_id());
     let unpacked = dir.join("files");
     let store = secret_store(env).context("there is no directory for the names of secrets")?;
-    let (values, secrets) = (record.settings, Vec::new());
+    let (values, secrets) = (record.unwrap_or_default().settings, Vec::new());
     let mut found = FoundSettings { values, secrets, store, server: &name, config: &file.path, env };
     found.find(&bundle.manifest, &args.set).await?;
     let (config, server, id) = (file.path.clone(), name.clone(), bundle.manifest.id());

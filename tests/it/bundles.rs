@@ -76,7 +76,6 @@ fn add_file(zip: &mut ZipWriter<File>, name: &str, mode: u32) {
 #[test]
 fn a_bundle_is_added_updated_and_removed() {
     let shell = user();
-    let home = shell.home().canonicalize().unwrap();
     pack(&shell, &manifest("1"), |zip| {
         zip.add_directory("server", SimpleFileOptions::default()).unwrap();
         add_file(zip, "server/main", 0o755);
@@ -114,7 +113,8 @@ fn a_bundle_is_added_updated_and_removed() {
     assert_eq!((code, &*stderr), (0, ""));
     assert!(!first.exists() && unpacked(&shell).len() == 1, "{:?}", unpacked(&shell));
     let entry = servers(&shell)["notes"].clone();
-    assert_eq!(entry["args"], json!([home.join("docs")]));
+    let folder = Path::new(entry["args"][0].as_str().unwrap());
+    assert!(folder.is_absolute() && folder.ends_with("docs"), "{entry}");
     assert_eq!((&entry["env"]["LEVEL"], &entry["env"]["MORE"]), (&json!("high"), &json!("1")));
 
     // Another bundle of the same name gets none of that.
@@ -130,6 +130,13 @@ fn a_bundle_is_added_updated_and_removed() {
     let (code, _, stderr) = run(&shell, &["remove", "notes", "others"]);
     assert_eq!((code, &*stderr, unpacked(&shell).len()), (0, "", 0));
     assert_eq!(servers(&shell), json!({}));
+
+    // An entry that was removed by hand leaves its files, which the next one replaces.
+    assert_eq!(add(&["--set", "folders=docs"]).0, 0);
+    let file = shell.home().join(if cfg!(windows) { "AppData/Roaming" } else { ".config" });
+    fs::write(file.join("dynamic-mcp/servers.json"), "{}").unwrap();
+    assert_eq!(add(&[]).0, 0);
+    assert_eq!(unpacked(&shell).len(), 1);
 }
 
 #[test]

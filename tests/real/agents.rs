@@ -173,7 +173,7 @@ fn gemini_turn(workspace: &Workspace, proxy: &[String], model: &FakeModel<'_>) -
     command
 }
 
-fn gemini(workspace: &Workspace) -> Command {
+pub(crate) fn gemini(workspace: &Workspace) -> Command {
     workspace.command(workspace.install_dir.join("node_modules/.bin/gemini"))
 }
 

@@ -12,6 +12,7 @@
 //! - `conformance`, `client_conformance`: the official conformance suite, with dynamic-mcp as the server and as the client;
 //! - `deployment`: the manifest for Kubernetes;
 //! - `odd_servers`: servers that deviate from MCP, directly and through dynamic-mcp;
+//! - `plugins`: an import of the servers of a plugin of Codex and of an extension of Gemini CLI, and its undo;
 //! - `roots`: a server that asks for roots at its start;
 //! - `serve_http`: the official SDKs' clients of `dynamic-mcp serve --http`, and an authorization server;
 //! - `unusual_servers`: servers that do what MCP does not foresee, with the official SDKs' clients beside dynamic-mcp;
@@ -33,6 +34,7 @@ mod fake_model;
 #[cfg(target_os = "linux")]
 mod launchers;
 mod odd_servers;
+mod plugins;
 mod reference_server_http;
 mod reference_server_tasks;
 mod reference_servers;

@@ -112,7 +112,8 @@ impl FoundSettings<'_> {
         let name = match self.values.get(key) {
             Some(SettingValue::Keyring(name)) => name.clone(),
             _ => {
-                let taken = self.store.names().await?;
+                let mut taken = self.store.names().await?;
+                taken.extend(self.secrets.iter().map(|(name, _)| name.clone()));
                 free_secret_name(self.server, key, |name| taken.iter().any(|taken| taken == name))
             }
         };

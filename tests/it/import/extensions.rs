@@ -36,9 +36,23 @@ fn manifest(name: &str, label: &str, kind: &str, config: &Value, settings: &Valu
         "server": {"type": kind, "entry_point": "server/main", "mcp_config": config}})
 }
 
-/// The settings of an extension that is on, with these values.
+/// The settings of an extension that is on.
 fn on(values: Value) -> Option<Value> {
     Some(json!({"isEnabled": true, "userConfig": values}))
+}
+
+/// Adds an extension with a secret that only Claude Desktop can read.
+fn add_slack(home: &Home) {
+    let token =
+        json!({"type": "string", "title": "T", "description": "D", "required": true, "sensitive": true});
+    let team = json!({"type": "string", "title": "T", "description": "D", "required": true});
+    let env = json!({"SLACK_BOT_TOKEN": "${user_config.bot_token}", "SLACK_TEAM_ID": "${user_config.team}"});
+    let config = json!({"command": "node", "args": ["${__dirname}/server/main"], "env": env});
+    home.add_extension(
+        "local.mcpb.brindle.slack",
+        manifest("slack", "Slack", "node", &config, &json!({"bot_token": token, "team": team})),
+        on(json!({"bot_token": "__encrypted__:djEwYWJjZGVm", "team": "T012"})),
+    );
 }
 
 /// A machine without a server in `claude_desktop_config.json`, and with eight extensions that are on.
@@ -51,25 +65,14 @@ fn home_with_extensions() -> Home {
         config
     };
     let folders = with("args", json!(["${__dirname}/server/main", "${user_config.folders}"]));
-    let field = |kind: &str| json!({"type": kind, "title": "T", "description": "D", "required": true});
-    let mut several = field("directory");
-    several["multiple"] = true.into();
+    let several =
+        json!({"type": "directory", "title": "T", "description": "D", "required": true, "multiple": true});
     home.add_extension(
         "ant.dir.ant.anthropic.filesystem",
         manifest("filesystem", "Filesystem", "node", &folders, &json!({"folders": several})),
         on(json!({"folders": ["/a b", "/${HOME}"]})),
     );
-    let mut token = field("string");
-    token["sensitive"] = true.into();
-    let slack = with(
-        "env",
-        json!({"SLACK_BOT_TOKEN": "${user_config.bot_token}", "SLACK_TEAM_ID": "${user_config.team}"}),
-    );
-    home.add_extension(
-        "local.mcpb.brindle.slack",
-        manifest("slack", "Slack", "node", &slack, &json!({"bot_token": token, "team": field("string")})),
-        on(json!({"bot_token": "__encrypted__:djEwYWJjZGVm", "team": "T012"})),
-    );
+    add_slack(&home);
     home.add_extension(
         "ant.dir.ant.chrome",
         manifest("chrome-control", "Control Chrome", "node", &main(), &json!({})),
@@ -133,20 +136,18 @@ fn eight_extensions_move_and_come_back() {
         assert!(shown.contains(line), "{line}: {shown}");
     }
     assert!(!shown.contains("djEw") && shown.lines().count() < 40, "{shown}");
-    let servers = home.servers();
+    let servers: Value = serde_json::from_str(&home.shown(&home.servers().to_string())).unwrap();
     let names: Vec<_> = servers.as_object().unwrap().keys().collect();
     assert_eq!(
         names,
         ["filesystem", "slack", "chrome-control", "pdf", "sqlite", "beam", "designer", "notes"]
     );
-    let own = |path: &str| home.file(&format!("{DIR}/Claude Extensions/{path}")).to_str().unwrap().to_owned();
-    let main = format!("{}/server/main", own("ant.dir.ant.anthropic.filesystem"));
-    assert_eq!(servers["filesystem"]["args"], json!([main, "/a b", format!("/{}", home.path().display())]));
-    assert_eq!(
-        servers["slack"]["env"],
-        json!({"SLACK_BOT_TOKEN": "{keyring:slack-bot_token}", "SLACK_TEAM_ID": "T012"})
-    );
-    assert_eq!(servers["pdf"]["env"]["PYTHONPATH"], format!("{}/server/lib", own("ant.dir.pdf")));
+    let own = |path: &str| format!("/HOME/{DIR}/Claude Extensions/{path}");
+    let main = own("ant.dir.ant.anthropic.filesystem/server/main");
+    assert_eq!(servers["filesystem"]["args"], json!([main, "/a b", "//HOME"]));
+    let slack = json!({"SLACK_BOT_TOKEN": "{keyring:slack-bot_token}", "SLACK_TEAM_ID": "T012"});
+    assert_eq!(servers["slack"]["env"], slack);
+    assert_eq!(servers["pdf"]["env"]["PYTHONPATH"], own("ant.dir.pdf/server/lib"));
     assert_eq!((&servers["sqlite"]["command"], &servers["sqlite"]["args"][0]), (&json!("uv"), &json!("run")));
     assert_eq!(servers["designer"]["args"][2], "--port=9981");
     assert_eq!(servers["notes"]["env"]["READ_ONLY"], "true");

@@ -180,8 +180,9 @@ fn servers_of_codex_plugins_are_turned_off_in_its_file() {
         "asks": {"command": "asks"},
         "same": {"command": "other"}
     }});
-    home.write(".codex/plugins/cache/m/p/1.2/.codex-plugin/plugin.json", r#"{"name": "p"}"#);
-    home.write(".codex/plugins/cache/m/p/1.2/.mcp.json", &servers.to_string());
+    home.write(".codex/plugins/cache/m/p/1.10/.codex-plugin/plugin.json", r#"{"name": "p"}"#);
+    home.write(".codex/plugins/cache/m/p/1.10/.mcp.json", &servers.to_string());
+    home.write(".codex/plugins/cache/m/p/1.2/.mcp.json", r#"{"old": {"command": "old"}}"#);
     home.write(".codex/plugins/cache/m/off/1/.mcp.json", r#"{"gone": {"command": "gone"}}"#);
     let shown = home.imported(&["--yes", "--write-client"]);
     for line in [
@@ -195,7 +196,7 @@ fn servers_of_codex_plugins_are_turned_off_in_its_file() {
     let echo = home.shown(&servers["echo"].to_string());
     let echo: Value = serde_json::from_str(&echo).unwrap();
     assert_eq!(echo["args"], json!(["$${HOME}", "\"\u{1}"]));
-    assert_eq!(echo["cwd"], "/HOME/.codex/plugins/cache/m/p/1.2/sub");
+    assert_eq!(echo["cwd"], "/HOME/.codex/plugins/cache/m/p/1.10/sub");
     assert_eq!(servers["hub"], json!({"url": "https://hub.example/mcp"}));
     assert_eq!(servers.as_object().unwrap().len(), 2, "{servers}");
     let text = home.text(".codex/config.toml");
@@ -246,7 +247,7 @@ fn servers_of_gemini_extensions_are_turned_off_by_name() {
         for line in [
             "extension maps: 1 server; here stays there: it is another one in each workspace\n",
             "extension keys: keys stays there: its extension has settings of its own\n",
-            "extension partly: partly stays there: it is off in /HOME/work/*\n",
+            "extension partly: partly stays there: it is off in /",
         ] {
             assert!(shown.contains(line), "{line}: {shown}");
         }

@@ -192,8 +192,9 @@ mod tests {
         let variables = [("USERPROFILE", "/h"), ("LOCALAPPDATA", local.path().to_str().unwrap())];
         let files = files(&["claude-desktop"], HostOs::Windows, &variables);
         let file = package.join("LocalCache/Roaming/Claude/claude_desktop_config.json");
-        assert_eq!(files[0], file.to_str().unwrap().replace('\\', "/"));
-        assert_eq!(files[1], "/h/AppData/Roaming/Claude/claude_desktop_config.json");
+        assert_eq!(files[0], "/h/AppData/Roaming/Claude/claude_desktop_config.json");
+        // The last one is made if there is none.
+        assert_eq!(files[1], file.to_str().unwrap().replace('\\', "/"));
     }
 
     #[test]

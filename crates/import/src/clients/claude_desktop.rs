@@ -27,18 +27,18 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     own_meaning: &["extensionId"],
     shows_questions: |_| false,
     // From the store of Windows, its `appData` is that of the package.
-    user_files: &[(ClientDir::Package("Claude_", "LocalCache/Roaming"), FILE), (ClientDir::AppData, FILE)],
+    user_files: &[(ClientDir::AppData, FILE), (ClientDir::Package("Claude_", "LocalCache/Roaming"), FILE)],
     packages: |context| extensions(context, HostOs::CURRENT),
     ..KnownClient::new("claude-desktop", "Claude Desktop", &["claude-desktop", "Claude"])
 };
 
-/// Finds the extensions that are on, in the first directory that has any: on Windows, the app of the store reads no other.
+/// Finds the extensions that are on, in the last directory that has any: on Windows, the app of the store reads no other.
 fn extensions(context: &PackageContext<'_>, os: HostOs) -> Vec<ClientPackage> {
     let registry = |file: PathBuf| {
         let registry = context.read(&file.with_file_name("extensions-installations.json"))?;
         Some((file, registry.get("extensions")?.clone()))
     };
-    let found = CLIENT.user_files(context.env, os).into_iter().find_map(registry);
+    let found = CLIENT.user_files(context.env, os).into_iter().rev().find_map(registry);
     let Some((file, registry)) = found else { return Vec::new() };
     let config = context.read(&file).unwrap_or_default();
     // A switch for all of them.

@@ -26,7 +26,9 @@ pub(super) fn packages(context: &PackageContext<'_>, dir: &Path, settings: &Path
         let (name, market) = id.rsplit_once('@').unwrap_or((id, ""));
         let versions = dirs_in(&dir.join("plugins/cache").join(market).join(name));
         let local = versions.iter().find(|version| version.ends_with("local"));
-        let Some(root) = local.or_else(|| versions.last()) else { continue };
+        let Some(root) = local.or_else(|| versions.iter().max_by_key(|dir| version_key(dir))) else {
+            continue;
+        };
         let manifest = MANIFESTS.iter().find_map(|file| context.read(&root.join(file))).unwrap_or_default();
         let named = &manifest["mcpServers"];
         let file = root.join(named.as_str().unwrap_or(".mcp.json"));
@@ -44,6 +46,12 @@ pub(super) fn packages(context: &PackageContext<'_>, dir: &Path, settings: &Path
         packages.push(package);
     }
     packages
+}
+
+/// Returns the parts of a version in the order in which the client compares them: words count more than numbers.
+fn version_key(dir: &Path) -> Vec<Result<u64, ()>> {
+    let version = dir.file_name().unwrap_or_default().to_string_lossy();
+    version.split('.').map(|part| part.parse().map_err(|_| ())).collect()
 }
 
 /// Returns an entry of a plugin as the entries of the client's own file are read. `policy`: what that file says about it.
