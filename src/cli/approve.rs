@@ -1,14 +1,14 @@
 //! `dynamic-mcp approve GROUP [TOOL]`: accepts definitions of tools that changed since they were first seen.
 
 use super::config_files::{find_server, load_config};
-use base::text::{joined, name, quoted, shorten, visible};
+use base::text::{counted, joined, name, quoted, shorten, visible};
 use clap::Args;
 use config::env::Env;
 use config::{GroupName, Overrides};
 use instance::InstanceOptions;
 use std::process::ExitCode;
+use terminal::VisibleText;
 use terminal::outcome::{CommandError, EXIT_CONFIG, EXIT_FAILURE, EXIT_USAGE};
-use terminal::{VisibleText, counted};
 use upstream::pins::group::{ApproveError, approve as approve_record};
 use upstream::pins::record::{ApprovedTool, NotApproved};
 use upstream::pins::varying::Varying;

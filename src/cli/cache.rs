@@ -18,7 +18,11 @@ pub fn clear(env: &Env) -> anyhow::Result<ExitCode> {
     let dir = dirs::cache_dir(env);
     let dir = dir.ok_or_else(|| anyhow::anyhow!("there is no cache directory because HOME is not set"))?;
     let servers = cache::clear(&dir)?;
-    terminal::line(format_args!("removed the cached tools of {servers} servers from {}", text::path(&dir)))?;
+    terminal::line(format_args!(
+        "removed the cached tools of {} from {}",
+        text::counted(servers, "server"),
+        text::path(&dir)
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,7 +5,7 @@
 
 use super::running_instances::running_instances;
 use base::clock::{in_largest_unit, rounded};
-use base::text::{joined, joined_up_to, name, shell_word, telling_lines};
+use base::text::{counted, joined, joined_up_to, name, shell_word, telling_lines};
 use clap::Args;
 use config::Config;
 use config::env::Env;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::process::ExitCode;
 use std::time::Duration;
 use terminal::table::{self, Cell, Column, Layout, Row};
-use terminal::{TextStyle, VisibleText, counted};
+use terminal::{TextStyle, VisibleText};
 
 mod page;
 

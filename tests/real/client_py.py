@@ -9,6 +9,7 @@ import json
 import sys
 from contextlib import asynccontextmanager
 
+import anyio
 import mcp
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -139,22 +140,38 @@ async def result_or_error(client, call):
         return {"error": {"code": error.error.code, "message": error.error.message}}
 
 
-async def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        plan = json.load(file)
+async def run(plan, report):
+    """Does what the plan says, and puts what the report has into it."""
     async with connect(plan) as (client, (version, server, instructions)):
         tools = [] if plan.get("unlisted") else (await client.list_tools()).tools
         results = [await result_or_error(client, call) for call in plan["calls"]]
-    report = {
-        "version": version,
-        "server": server.name,
-        "instructions": instructions,
-        "tools": [tool.name for tool in tools],
-        "definitions": [dump(tool, "name", "description", "inputSchema") for tool in tools],
-        "results": results,
-        "messages": log_messages,
-    }
+        report |= {
+            "version": version,
+            "server": server.name,
+            "instructions": instructions,
+            "tools": [tool.name for tool in tools],
+            "definitions": [dump(tool, "name", "description", "inputSchema") for tool in tools],
+            "results": results,
+            "messages": log_messages,
+        }
+
+
+def came_at_the_end(error):
+    """Whether a message came while the client closed: 1.x fails then."""
+    parts = getattr(error, "exceptions", [])
+    return all(map(came_at_the_end, parts)) if parts else isinstance(error, anyio.BrokenResourceError)
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        plan = json.load(file)
+    report = {}
+    try:
+        asyncio.run(run(plan, report))
+    except Exception as error:
+        if not report or not came_at_the_end(error):
+            raise
     print(json.dumps(report))
 
 
-asyncio.run(main())
+main()

@@ -111,6 +111,11 @@ pub fn name(text: &str) -> String {
     if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { quoted(text) }
 }
 
+/// Returns a number with its noun: "1 tool", "2 tools".
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Returns text of several lines with a `>` before each, so that none of them can be read as ours.
 pub fn quoted_lines(text: &str) -> String {
     let lines = text.lines().map(|line| format!("> {}", visible(&line.replace('\t', "  "))));

@@ -90,8 +90,12 @@ impl<'a> Plan<'a> {
         let [user, rest @ ..] = &self.configs[..] else { return Ok(()) };
         let (command, is_in_path) = own_command(mode.env)?;
         let lists_tools = BTreeSet::new();
+        let is_extended =
+            |app: &ClientApp| discovery.has_own_package(*app) && !user.profiles.names.contains_key(app);
+        let extended = mode.apps.iter().copied().filter(is_extended).collect();
+        let project = rest.first();
         let mut program =
-            OwnProgram { command, is_in_path, user, project: rest.first(), lists_tools, env: mode.env };
+            OwnProgram { command, is_in_path, user, project, lists_tools, extended, env: mode.env };
         // Only of clients whose entry is written.
         let is_written = |app: ClientApp| {
             discovery.places().any(|(file, place)| file.app == app && !place.servers.is_empty())
@@ -110,14 +114,15 @@ impl<'a> Plan<'a> {
             }
         }
         let files = discovery.files.iter().filter(|file| file.package.is_none());
-        let files = files.map(|file| (file, mode.is_named() || discovery.has_packages(file.app)));
-        let made = files.map(|(file, always)| (file.path.clone(), program.replace_in(file, always)));
+        let gets_entry = |app: ClientApp| {
+            (mode.is_named() || discovery.has_packages(app)) && !program.extended.contains(&app)
+        };
+        let made = files.map(|file| (file.path.clone(), program.replace_in(file, gets_entry(file.app))));
         let has_file = |app: ClientApp| {
             discovery.files.iter().any(|file| file.app == app && file.package.is_none())
                 || discovery.errors.iter().any(|(of, _)| *of == app)
         };
-        let gets_file = |app: ClientApp| mode.is_named() || discovery.has_packages(app);
-        let without_file = mode.apps.iter().filter(|app| gets_file(**app) && !has_file(**app));
+        let without_file = mode.apps.iter().filter(|app| gets_entry(**app) && !has_file(**app));
         let new_files = without_file.filter_map(|app| Some((*app, app.new_file(mode.env, HostOs::CURRENT)?)));
         let new = new_files.map(|(app, path)| (path.clone(), program.new_file(app, path)));
         for (path, write) in made.chain(new).collect::<Vec<_>>().into_iter().chain(renamed) {
@@ -151,7 +156,7 @@ impl<'a> Plan<'a> {
             let count = config.servers.iter().filter(|server| !server.origins.is_empty()).count();
             terminal::paragraph(format_args!(
                 "Starting {}, once each. This takes up to two minutes.",
-                terminal::counted(count, "server")
+                text::counted(count, "server")
             ))?;
             // If a signal drops it, that removes its files and ends the servers.
             let table =
@@ -183,8 +188,9 @@ impl<'a> Plan<'a> {
         }
         let user = short_path(&self.configs[0].path, env);
         let changed: Vec<_> = self.configs.iter().filter(|config| config.changes()).collect();
-        let is_lost =
-            self.configs[0].before.is_none() && self.discovery.places().any(|(_, place)| place.own.is_some());
+        let mut own = self.discovery.places().filter(|(_, place)| place.own.is_some());
+        // An extension works without servers.
+        let is_lost = self.configs[0].before.is_none() && own.any(|(file, _)| file.package.is_none());
         if is_lost {
             terminal::message(format_args!(
                 "{user} does not exist, although a client uses dynamic-mcp with it already: the servers that were in it are gone; `dynamic-mcp import --undo` puts those of the clients back"
@@ -303,7 +309,7 @@ impl<'a> Plan<'a> {
         if config.moves.is_empty() {
             return Ok(());
         }
-        let secrets = terminal::counted(config.moves.len(), "secret");
+        let secrets = text::counted(config.moves.len(), "secret");
         terminal::line(format_args!("Moved {secrets} to the system's keyring."))?;
         let values: Vec<_> = moved_values(config).collect();
         let mut records = ChangeRecords::of_user(self.mode.env)?;
@@ -314,7 +320,7 @@ impl<'a> Plan<'a> {
         if !changed.is_empty() {
             terminal::line(format_args!(
                 "Removed them from {} of the clients' files; --undo takes them from the keyring.",
-                terminal::counted(changed.len(), "record")
+                text::counted(changed.len(), "record")
             ))?;
         }
         Ok(())

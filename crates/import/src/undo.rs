@@ -266,7 +266,7 @@ fn describe_record(record: &ChangeRecord, env: &Env) -> String {
     let removed = record.places.iter().flat_map(|place| &place.removed).map(|entry| name(entry));
     let content = record.content.iter().flat_map(OtherContent::paths);
     let comments = Some(record.comments.len()).filter(|count| record.is_incomplete() && *count > 0);
-    let comments = comments.map(|count| terminal::counted(count, "comment"));
+    let comments = comments.map(|count| text::counted(count, "comment"));
     let own = record.own_variables.iter().map(|own| format!("variables of {}", name(&own.own)));
     let kept = joined(removed.chain(content).chain(comments).chain(own));
     match (&record.before, record.is_incomplete()) {

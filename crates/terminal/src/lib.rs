@@ -319,14 +319,6 @@ impl Drop for ProgressLine {
     }
 }
 
-/// Returns a number with its noun.
-pub fn counted(count: usize, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        _ => format!("{count} {noun}s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,13 +1,13 @@
 //! What the commands print: the answer on stdout, and what went wrong on stderr.
 
-use base::text::{joined, name, one_line, shell_word, shorten};
+use base::text::{counted, joined, name, one_line, shell_word, shorten};
 use front::errors::changed_tools;
 use front::names::exposed_names::ExposedNames;
 use front::names::own_tools::{self, GET_DYNAMIC_TOOLS};
 use serde_json::Value;
 use std::io;
+use terminal::VisibleText;
 use terminal::outcome::EXIT_FAILURE;
-use terminal::{VisibleText, counted};
 use upstream::{State, Upstream};
 use wire::Raw;
 

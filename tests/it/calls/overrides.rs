@@ -53,7 +53,7 @@ fn every_list_shows_the_override_and_the_rest_byte_for_byte() {
     }
     // `sleep` belongs to `echo`.
     assert_eq!(flat.matches(r#""g__sleep""#).count(), 1, "{flat}");
-    proxy.wait_for_log("left out 1 tools");
+    proxy.wait_for_log("left out 1 tool");
 }
 
 #[test]

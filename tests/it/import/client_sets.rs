@@ -237,3 +237,33 @@ fn an_option_gives_every_client_all_servers() {
     assert_eq!(home.json(SERVERS).get("profiles"), None);
     assert!(home.json(COPILOT)["mcpServers"]["dyn"]["env"].get("NEW_KEY").is_some());
 }
+
+#[test]
+fn what_codex_calls_without_a_question_goes_on_so() {
+    let home = Home::empty();
+    home.write(
+        ".codex/config.toml",
+        "[mcp_servers.gh]\ncommand = \"gh\"\n\n[mcp_servers.gh.tools.list]\napproval_mode = \"approve\"\n\n[mcp_servers.gh.tools.drop]\napproval_mode = \"prompt\"\n",
+    );
+    let before = home.client_files();
+    let printed = home.imported(&["codex", "--yes", "--write-client"]);
+    let written = home.text(".codex/config.toml");
+    assert!(written.contains("\"flat\"") && written.contains("gh__list"), "{written}");
+    assert!(!written.contains("gh__drop") && !printed.contains("permission"), "{written}\n{printed}");
+    home.imported(&["--undo", "--yes"]);
+    assert_eq!(home.client_files(), before);
+}
+
+#[test]
+fn servers_that_gemini_trusts_are_counted_as_permissions() {
+    let home = Home::empty();
+    home.write(
+        ".gemini/settings.json",
+        r#"{"mcpServers": {"gh": {"command": "gh", "trust": true}, "b": {"command": "b"}}}"#,
+    );
+    let printed = home.imported(&["gemini", "--yes", "--write-client"]);
+    assert!(
+        printed.contains("Gemini CLI: 1 permission for tools of these servers will count no more"),
+        "{printed}"
+    );
+}

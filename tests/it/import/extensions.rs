@@ -186,19 +186,12 @@ fn what_cannot_run_outside_stays_with_the_reason() {
     );
     let config = json!({"command": "node", "env": {"T": "${user_config.token}"}});
     home.add_extension("d", manifest("variable", "Variable", "node", &config, &token), secret);
-    home.add_extension(
-        "e",
-        manifest("proxy", "Proxy", "binary", &json!({"command": "${__dirname}/dynamic-mcp"}), &json!({})),
-        Some(json!({"isEnabled": true})),
-    );
-    home.write(&format!("{DIR}/Claude Extensions Settings/e.json"), r#"{"isEnabled": true}"#);
     let shown = home.imported(&["--yes", "--config", "other.json"]);
     for reason in [
         "extension Argument: argument stays there: it passes a secret as an argument, and {keyring:NAME} counts only in variables",
         "extension Elsewhere: elsewhere stays there: it runs only on \"plan9\"",
         "extension old: old stays there: its manifest is no manifest of a bundle: missing field `server`",
         "extension Variable: variable stays there: it has a secret, which only your own servers.json can name",
-        "extension Proxy: proxy stays there: it starts dynamic-mcp",
     ] {
         assert!(shown.contains(reason), "{reason}: {shown}");
     }
@@ -206,6 +199,29 @@ fn what_cannot_run_outside_stays_with_the_reason() {
     home.write(&format!("{DIR}/claude_desktop_config.json"), r#"{"features": {"isDxtEnabled": false}}"#);
     let shown = home.imported(&["--yes"]);
     assert!(!shown.contains("extension "), "{shown}");
+}
+
+#[test]
+fn dynamic_mcp_as_an_extension_is_no_second_entry() {
+    let home = home_with_extensions();
+    let config = format!("{DIR}/claude_desktop_config.json");
+    home.write(&config, &json!({"mcpServers": {"gh": {"command": "gh"}}, "more": 1}).to_string());
+    let program = json!({"command": "${__dirname}/dynamic-mcp"});
+    home.add_extension(
+        "local.mcpb.dynamic-mcp",
+        manifest("dynamic-mcp", "dynamic-mcp", "binary", &program, &json!({})),
+        on(json!({})),
+    );
+    let before = home.client_files();
+    let shown = home.imported(&["--write-client", "--yes"]);
+    let change = "config.json: 1 server; 1 server left to your extension dynamic-mcp\n";
+    assert!(shown.contains(change), "{shown}");
+    assert!(shown.contains("dynamic-mcp stays there: it starts dynamic-mcp\n"), "{shown}");
+    assert!(shown.contains("do not run twice: Filesystem") && !shown.contains("`dyn`"), "{shown}");
+    assert_eq!(home.json(&config), json!({"mcpServers": {}, "more": 1}));
+    assert!(home.servers().get("gh").is_some() && home.servers().get("dynamic-mcp").is_none());
+    home.imported(&["--undo", "--yes"]);
+    assert_eq!(home.client_files(), before);
 }
 
 // It has a keyring on a D-Bus.

@@ -27,7 +27,7 @@ const USER_FILES: [(&str, &str); 24] = [
     ("gemini", ".gemini/settings.json"),
     ("goose", ".config/goose/config.yaml"),
     ("junie", ".junie/mcp/mcp.json"),
-    ("kilocode", ".kilocode/mcp.json"),
+    ("kilocode", ".config/Code/User/globalStorage/kilocode.kilo-code/settings/mcp_settings.json"),
     ("kiro", ".kiro/settings/mcp.json"),
     ("lm-studio", ".lmstudio/mcp.json"),
     ("opencode", ".config/opencode/opencode.jsonc"),

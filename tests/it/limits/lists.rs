@@ -136,7 +136,7 @@ fn a_definition_of_too_many_levels_or_bytes_is_left_off_and_stays_callable() {
     assert!(all.contains("left off the lists"), "{all}");
     let status = left_off(&mut proxy);
     for part in [
-        r#"1 tools with a definition of more than 256 levels (\"deep\")"#,
+        r#"1 tool with a definition of more than 256 levels (\"deep\")"#,
         r#"2 tools with a definition of more than 1 MiB (\"around\", \"long\")"#,
     ] {
         assert!(status.contains(part), "{status}");
@@ -275,7 +275,7 @@ fn a_name_or_uri_that_no_request_can_have_is_left_off_the_lists_and_delays_no_ca
     let mut proxy = start_with_list("resources", &resources);
     let listed = proxy.request("resources/list", json!({}))["result"].to_string();
     assert!(listed.contains("a://fine") && !listed.contains("____"), "{listed:.500}");
-    assert!(left_off(&mut proxy).contains("1 resources with a `uri` of more than 8 KiB"));
+    assert!(left_off(&mut proxy).contains("1 resource with a `uri` of more than 8 KiB"));
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_prompt_that_is_left_off_the_list_can_be_used() {
     let mut proxy = start_with_list("prompts", &prompts);
     let list = proxy.request("prompts/list", json!({}))["result"].to_string();
     assert!(list.contains("evil__fine") && !list.contains("evil__deep"), "{list}");
-    assert!(left_off(&mut proxy).contains("1 prompts with a definition of more than 256 levels"));
+    assert!(left_off(&mut proxy).contains("1 prompt with a definition of more than 256 levels"));
     for name in ["evil__fine", "evil__deep"] {
         assert!(
             proxy.request("prompts/get", json!({"name": name}))["result"]["messages"].is_array(),

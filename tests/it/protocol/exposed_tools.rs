@@ -281,7 +281,7 @@ fn the_flat_list_has_our_tools_for_those_whose_definitions_it_cannot_have() {
     let status = proxy.group_status("g");
     let finding = r#""added_invalid" (`inputSchema.type` is not "object")"#;
     assert!(status["findings"][0].as_str().unwrap().contains(finding), "{status}");
-    assert_eq!(status["leftOff"], json!(["1 tools without a name"]));
+    assert_eq!(status["leftOff"], json!(["1 tool without a name"]));
     let described = proxy.get_dynamic_tools(json!({"group": "g", "tools": ["added_invalid"]}));
     assert!(described.contains(r#"{"type":"array"}"#), "{described}");
 }

@@ -141,11 +141,11 @@ fn concurrent_first_calls_share_one_failure() {
 
 #[test]
 fn an_idle_upstream_is_closed_and_restarts_on_use() {
-    let entry = merged(scripted_upstream(&[]), json!({"idle_timeout": "300ms"}));
+    let entry = merged(scripted_upstream(&[]), json!({"idle_timeout": "1s"}));
     let mut proxy = Proxy::new(&pure_config([("g", entry), ("h", scripted_upstream(&[]))]));
-    let (first, kept) = (proxy.upstream_pid("g"), proxy.upstream_pid("h"));
+    let (kept, first) = (proxy.upstream_pid("h"), proxy.upstream_pid("g"));
     // A group with an open call is not idle.
-    assert_eq!(proxy.call_text("g", "sleep", json!({"ms": 900})), "slept");
+    assert_eq!(proxy.call_text("g", "sleep", json!({"ms": 1500})), "slept");
     assert_eq!(proxy.upstream_pid("g"), first);
     wait_until("the group is closed", || proxy.group_status("g")["state"] == "discovered");
     wait_until("its process is gone", || !is_alive(first));

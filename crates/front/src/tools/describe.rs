@@ -11,7 +11,7 @@ use crate::names::spelling::Match;
 use crate::results::preview;
 use crate::session::context::RequestContext;
 use base::blocking;
-use base::text::CHARACTERS_PER_TOKEN;
+use base::text::{CHARACTERS_PER_TOKEN, counted};
 use config::OWN_GROUP;
 use serde_json::json;
 use std::borrow::Cow;
@@ -172,7 +172,7 @@ fn write_answer(
     };
     let refused = snapshot.refused();
     chosen.retain(|tool| !refused.contains(&tool.name));
-    let all = format!("{} tools", tools.len());
+    let all = counted(tools.len(), "tool");
     let count = if arguments.tools.is_some() { format!("{} of {all}", chosen.len()) } else { all };
     let head = render::head(&group.name, &count, catalog.info.instructions.as_deref());
     let mut rest = None;

@@ -3,7 +3,7 @@
 
 use crate::errors::changed_tools;
 use base::clock::{in_largest_unit, rounded, unix_time_s};
-use base::text::{one_line, shell_word, shorten};
+use base::text::{counted, one_line, shell_word, shorten};
 use config::{Endpoint, GroupName};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -81,7 +81,7 @@ pub(super) fn group_line(group: &Upstream, snapshot: &Snapshot, note: Option<&No
         line.push_str(" to a process that other instances may use");
     }
     if let (Some(catalog), Some(tools)) = (&snapshot.catalog, snapshot.allowed_tools()) {
-        line.push_str(&format!(", {tools} tools"));
+        line.push_str(&format!(", {}", counted(tools, "tool")));
         if !matches!(catalog.source, CatalogSource::Live(_)) {
             line.push_str(&format!(" as of {} ago", ago(catalog.age())));
         }
@@ -128,7 +128,7 @@ pub(super) fn user_status(group: &Upstream, snapshot: &Snapshot, note: Option<&N
     let json = FOR_USERS.split(' ').map(|key| (key.to_owned(), all[key].take())).collect();
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(tools) = snapshot.allowed_tools() {
-        line.push_str(&format!(", {tools} tools"));
+        line.push_str(&format!(", {}", counted(tools, "tool")));
     }
     let below = error.into_iter().chain(note.map(Note::to_string)).chain(left_off);
     below.for_each(|text| line.push_str(&format!("\n    {text}")));

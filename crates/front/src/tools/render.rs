@@ -1,7 +1,7 @@
 //! Writes definitions, signatures and stubs of tools so that clients show all of the text.
 
 use crate::results::content::text_block;
-use base::text::{joined_up_to, name, one_line, quoted, quoted_lines, shorten, visible};
+use base::text::{counted, joined_up_to, name, one_line, quoted, quoted_lines, shorten, visible};
 use config::GroupName;
 use schema::signature::{Signature, signature};
 use serde_json::json;
@@ -48,8 +48,7 @@ pub fn head(group: &GroupName, tools: &str, instructions: Option<&str>) -> Strin
 pub fn group(group: &GroupName, tools: Option<usize>, broken: Option<&str>, about: Option<&str>) -> String {
     let tools = match (broken, tools) {
         (Some(broken), _) => format!(" (not available: {broken})"),
-        (None, Some(1)) => " (1 tool)".to_owned(),
-        (None, Some(tools)) => format!(" ({tools} tools)"),
+        (None, Some(tools)) => format!(" ({})", counted(tools, "tool")),
         (None, None) => String::new(),
     };
     match about.map(one_line).filter(|about| !about.is_empty()) {
@@ -77,7 +76,7 @@ pub fn stubs(head: String, tools: &[&Tool], group: &GroupName) -> String {
             false => format!("{}: {}", name(&tool.name), stub(&tool.summary)),
         });
     }
-    let rest = out.omitted("tools");
+    let rest = out.omitted("tool");
     format!("{}{rest}\nFull definitions: {}", out.text, by_name(group))
 }
 

@@ -89,6 +89,11 @@ pub struct KnownClient {
     /// Returns the fields that our entry has beside the usual ones, in a file with this content. One of them keeps our
     /// tools from being deferred, if the client has a key for that.
     pub(crate) own_fields: fn(&Value) -> Value,
+    /// Returns the members that our entry needs so that tools of a server go on to run without a question: from the server's
+    /// entry, and what stands before the names of its tools where ours are listed one by one.
+    pub(crate) approvals: fn(&Value, &str) -> Value,
+    /// Whether a tool about which it has no rule may need a question.
+    pub(crate) asks: bool,
     /// The list of the only servers that it starts, by the keys that lead to it: ours has to be in it.
     pub(crate) allowed_list: &'static [&'static str],
     /// Its rules for tools.
@@ -263,6 +268,8 @@ impl KnownClient {
             passed_names: None,
             command_has_args: false,
             own_fields: |_| Value::Null,
+            approvals: |_, _| Value::Null,
+            asks: true,
             allowed_list: &[],
             rules: ToolRules {
                 user_files: |_| Vec::new(),

@@ -1,6 +1,6 @@
 //! Codex 0.169. Its entries are translated while its file is read (`config::load`).
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::client::{KnownClient, ClientDir, HostOs, TimeoutMeaning, ToolRules, named_dir};
 use super::codex_plugins;
@@ -27,6 +27,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     fields: Fields::All,
     optional: Fields::Only(&[]),
     passed_names: Some("env_vars"),
+    approvals,
     rules: ToolRules {
         user_files: |_| Vec::new(),
         project_files: &[],
@@ -42,7 +43,17 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     ..KnownClient::new("codex", "Codex", &["codex"])
 };
 
-/// Reads the tools that go without a question although their server asks. The other rules are in its entry.
+/// The mode of a tool that needs no question.
+const APPROVED: &str = "approve";
+
+fn approvals(entry: &Value, prefix: &str) -> Value {
+    let approved = members(entry.get("tools")).filter(|(_, tool)| tool["approval_mode"] == APPROVED);
+    let approved = approved.map(|(tool, _)| (format!("{prefix}{tool}"), json!({"approval_mode": APPROVED})));
+    let tools: Map<String, Value> = approved.collect();
+    if tools.is_empty() { Value::Null } else { json!({ "tools": tools }) }
+}
+
+/// Reads the tools that go without a question. The other rules are in its entry.
 fn read(file: &mut RuleFile, root: &Value) {
     if root.get("approval_policy").is_some() {
         file.policies.push("`approval_policy`".to_owned());
@@ -50,11 +61,14 @@ fn read(file: &mut RuleFile, root: &Value) {
     const MODE: &str = "default_tools_approval_mode";
     // Of a server whose tools are named, the entry asks for the others by name.
     let asks = |entry: &Value| entry[MODE] == "prompt" && entry.get("enabled_tools").is_none();
-    for (server, entry) in members(root.get("mcp_servers")).filter(|(_, entry)| asks(entry)) {
+    for (server, entry) in members(root.get("mcp_servers")) {
         let tools = members(entry.get("tools"));
         let modes = tools.filter_map(|(tool, settings)| Some((tool, settings["approval_mode"].as_str()?)));
-        for (tool, mode) in modes.filter(|(_, mode)| *mode != "prompt") {
-            file.add(MODE, "prompt", format!("mcp__{server}__*"), ToolEffect::Ask);
+        let asks = asks(entry);
+        for (tool, mode) in modes.filter(|(_, mode)| if asks { *mode != "prompt" } else { *mode == APPROVED }) {
+            if asks {
+                file.add(MODE, "prompt", format!("mcp__{server}__*"), ToolEffect::Ask);
+            }
             let key = format!("mcp_servers.{server}.tools.{tool}.approval_mode");
             file.add(&key, mode, format!("mcp__{server}__{tool}"), ToolEffect::Allow);
         }

@@ -83,13 +83,21 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     ..KnownClient::new("gemini", "Gemini CLI", &["gemini"])
 };
 
-pub(super) fn read(file: &mut RuleFile, root: &Value) {
+fn read(file: &mut RuleFile, root: &Value) {
+    read_with(file, root, "mcp_", "_");
+}
+
+/// Reads the rules of a file whose rules name a server's tools between this and this and the tool's name.
+pub(super) fn read_with(file: &mut RuleFile, root: &Value, before: &str, after: &str) {
     if file.path.ends_with(ENABLEMENT) {
         let disabled = members(Some(root)).filter(|(_, server)| server["enabled"] == false);
         return disabled.for_each(|(name, _)| file.turn_off("enabled", name, TurnedOff::Named(name.clone())));
     }
     for (key, names) in [("tools.exclude", root.pointer("/tools/exclude")), ("excludeTools", root.get("excludeTools"))] {
         strings(names).for_each(|name| file.add(key, name, name.to_owned(), ToolEffect::Deny));
+    }
+    for (server, _) in members(root.get("mcpServers")).filter(|(_, server)| server["trust"] == true) {
+        file.add("trust", server, format!("{before}{}{after}*", in_tool_name(server)), ToolEffect::Allow);
     }
     let excluded = strings(root.pointer("/mcp/excluded"));
     excluded.for_each(|name| file.turn_off("mcp.excluded", name, TurnedOff::Named(name.to_owned())));

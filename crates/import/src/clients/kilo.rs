@@ -14,8 +14,8 @@ pub(super) static CLIENT: KnownClient = KnownClient {
 
 /// Its earlier files. It drops their limits of time and of tools.
 pub(super) static EARLIER: KnownClient = KnownClient {
-    user_files: &[(ClientDir::Named("", ".kilocode"), "mcp.json")],
-    project_files: &[".kilocode/mcp.json"],
+    user_files: &[(ClientDir::Extension("kilocode.kilo-code"), "settings/mcp_settings.json")],
+    project_files: &[".kilocode/mcp.json", ".kilo/mcp.json"],
     passes_environment: true,
     shows_questions: |_| false,
     ..KnownClient::new("kilocode", "Kilo Code (earlier files)", &["kilo"])

@@ -37,6 +37,7 @@ pub(super) const fn made_of_it(
         servers: |_| &["mcp"],
         timeout: TimeoutMeaning::EVERYTHING,
         passes_environment: true,
+        asks: false,
         shows_questions: |_| false,
         forms: &[VariableForm::OpenCode],
         fields: Fields::All,

@@ -35,7 +35,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
         user_files: |_| Vec::new(),
         project_files: &[],
         read: |file, root| {
-            gemini::read(file, root);
+            gemini::read_with(file, root, "mcp__", "__");
             file.read_lists(root, "permissions", |rule| Some(rule.to_owned()));
         },
         globs: |pattern, server| {

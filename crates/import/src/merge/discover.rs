@@ -157,6 +157,12 @@ impl Discovery {
         files.any(|file| file.places.iter().any(|place| !place.servers.is_empty()))
     }
 
+    /// Returns whether an extension of a client starts this program with the config file of the import.
+    pub(crate) fn has_own_package(&self, app: ClientApp) -> bool {
+        let mut places = self.places().filter(|(file, _)| file.app == app && file.package.is_some());
+        places.any(|(_, place)| place.own.is_some())
+    }
+
     /// Reads a file that the user named, in the form of the client that has such files.
     pub(crate) fn read_named_file(&mut self, path: &Path, env: &Env) {
         let read = read_in(&self.texts, path);
@@ -261,7 +267,7 @@ impl Discovery {
         };
         let unnamed = rules.iter().flat_map(|file| file.rules.iter().filter(|rule| !is_renamed(file, rule)));
         let allowing = unnamed.filter(allows).count();
-        if allowing > 0 && !app.rules.allow_lifts {
+        if allowing > 0 && app.asks {
             self.allowing.push((app, allowing));
         }
         let renamed = rules.into_iter().filter(|file| file.renamed_text.is_some());
@@ -378,11 +384,14 @@ impl ServerFinder<'_> {
             let fixed = server.switch.as_ref().filter(|switch| writes_clients && is_read_only(&switch.file));
             let found = match fixed.map(|switch| text::path(&switch.file)) {
                 Some(path) => Err(format!("{path} is read-only, so it cannot be turned off there")),
-                None if is_own_entry(&server.entry) => Err("it starts dynamic-mcp".to_owned()),
                 None => self.server(&file, [&server.name, &server.client_name], &server.entry, None),
             };
             match found {
                 Ok(found) if found.translated.entry.get("enabled") == Some(&Value::Bool(false)) => {}
+                Ok(found) if is_own_entry(&server.entry) => {
+                    place.staying.push((server.name, "it starts dynamic-mcp".to_owned()));
+                    place.own = Some(found);
+                }
                 Ok(found) => place.servers.push(FoundServer { switch: server.switch, ..found }),
                 Err(reason) => place.staying.push((server.name, reason)),
             }

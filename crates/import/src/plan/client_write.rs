@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::config_file::ConfigChange;
 use crate::clients::apps::{ClientApp, OWN_NAME, is_own_entry};
@@ -24,9 +24,8 @@ use crate::merge::own_entry;
 use crate::merge::{Origin, PlannedServer};
 use crate::source::{is_yaml, literal, read_text, value_at};
 use crate::tool_rules::ToolEffect;
-use base::text;
+use base::text::{self, counted};
 use config::env::Env;
-use terminal::counted;
 
 /// A change of a client's file.
 #[derive(Debug)]
@@ -124,6 +123,9 @@ impl ClientWrite {
             _ if self.places.is_empty() => {}
             0 if self.is_update => parts.push(format!("`{OWN_NAME}` changes")),
             0 => parts.push(format!("`{OWN_NAME}` is added")),
+            count if self.places.iter().all(|place| place.own.is_none()) => {
+                parts.push(format!("{} left to your extension dynamic-mcp", counted(count, "server")));
+            }
             count => parts.push(format!("`{OWN_NAME}` in place of {}", counted(count, "server"))),
         }
         if !self.turned_off.is_empty() {
@@ -146,6 +148,8 @@ pub(super) struct OwnProgram<'a> {
     pub project: Option<&'a ConfigChange>,
     /// The clients that list our tools one by one, in the project or elsewhere, because their rules are about these.
     pub lists_tools: BTreeSet<(ClientApp, bool)>,
+    /// The clients that start this program by an extension, which sees all servers as our entry would.
+    pub extended: BTreeSet<ClientApp>,
     /// The environment.
     pub env: &'a Env,
 }
@@ -311,7 +315,10 @@ impl OwnProgram<'_> {
         let remove = removed.iter().filter(|name| **name != own).cloned().collect();
         let is_shared = place.project.as_ref().is_some_and(|project| file.path.starts_with(project));
         let launch = self.launch(file.app, in_project, is_shared);
-        let fresh = file.app.entry(root, &launch);
+        let mut fresh = file.app.entry(root, &launch);
+        if launch.args.iter().any(|arg| arg == "flat") {
+            self.carry_approvals(file.app, in_project, known, &removed, &mut fresh);
+        }
         let lists_tools = launch.lists_tools;
         let unpassed = launch.variables.into_iter().filter(|_| !file.app.passes_variables());
         let known_own = known.and_then(|known| known.get(&own)).filter(|entry| is_own_entry(entry));
@@ -325,11 +332,14 @@ impl OwnProgram<'_> {
             }
             None => Value::Object(fresh),
         };
-        let edit = ObjectEdit { keys: place.keys.clone(), remove, set: vec![(own.clone(), entry.clone())] };
+        let is_set = known_own.is_some() || in_project || !self.extended.contains(&file.app);
+        let set = is_set.then(|| (own, entry));
+        let edit = ObjectEdit { keys: place.keys.clone(), remove, set: set.clone().into_iter().collect() };
+        let (own, entry) = set.unzip();
         let change = ChangedPlace {
             keys: place.keys.clone(),
-            own: Some(own),
-            entry,
+            own,
+            entry: entry.unwrap_or_default(),
             servers: self.names_of(file.app, in_project, &removed),
             removed,
             project: place.project.clone(),
@@ -377,6 +387,27 @@ impl OwnProgram<'_> {
         }
         writes.retain(|write| write.before.as_deref().unwrap_or_default() != write.after);
         problems
+    }
+
+    /// Adds to our entry what lets tools of these servers go on to run without a question.
+    fn carry_approvals(
+        &self,
+        app: ClientApp,
+        in_project: bool,
+        known: Option<&Map<String, Value>>,
+        removed: &[String],
+        own: &mut Map<String, Value>,
+    ) {
+        for (name, entry) in removed.iter().filter_map(|name| Some((name, known?.get(name)?))) {
+            let groups = self.names_of(app, in_project, std::slice::from_ref(name));
+            for (member, value) in groups
+                .iter()
+                .flat_map(|group| into_members(Some((app.approvals)(entry, &format!("{group}__")))))
+            {
+                let all = own.entry(member).or_insert_with(|| json!({}));
+                all.as_object_mut().into_iter().for_each(|all| all.extend(into_members(Some(value.clone()))));
+            }
+        }
     }
 
     /// Returns the names in the config file of the servers that stand under these names in a client's file.

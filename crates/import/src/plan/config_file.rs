@@ -17,10 +17,10 @@ use crate::merge::{Merger, PlannedServer};
 use crate::mode::ImportMode;
 use crate::profiles::{ClientProfiles, ConfigUser};
 use crate::source::{read_text, servers_keys, understood, value_at};
+use base::text::counted;
 use base::{redact, text};
 use config::env::Env;
 use instance::stores::secret_store;
-use terminal::counted;
 
 /// What becomes of a config file.
 pub(crate) struct ConfigChange {

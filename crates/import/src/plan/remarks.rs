@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use super::client_write::ClientWrite;
 use super::config_file::ConfigChange;
 use crate::clients::apps::{ClientApp, OWN_NAME, short_path};
+use crate::clients::host_search::HostSearch;
 use crate::merge::accounts::passes_all;
 use crate::merge::discover::{ClientFile, Discovery, Place};
 use crate::merge::{Origin, PlannedServer};
-use base::text::{joined, name, visible};
+use base::text::{counted, joined, name, visible};
 use config::env::Env;
 use serde_json::Value;
-use terminal::counted;
 
 /// Our tools that change nothing.
 const QUIET_TOOLS: [&str; 4] =
@@ -122,7 +122,10 @@ fn of_clients(
         ));
     }
     let is_written = |app: ClientApp| writes.iter().any(|write| write.app == app);
-    for (app, count) in discovery.allowing.iter().filter(|(app, _)| is_written(*app)) {
+    // Where our tools are listed one by one, its approvals are carried over.
+    let is_flat =
+        |app: ClientApp| app.lists_tools_once && matches!((app.tool_search)(&app, env), HostSearch::On(_));
+    for (app, count) in discovery.allowing.iter().filter(|(app, _)| is_written(*app) && !is_flat(*app)) {
         remarks.push(format!(
             "{}: {} for tools of these servers will count no more, so it will ask; to let it search and read without a question, allow the tools {} of `{OWN_NAME}`",
             app.label,

@@ -19,9 +19,9 @@ use crate::merge::discover::{ClientFile, Discovery};
 use crate::merge::{Origin, PlannedServer};
 use crate::tool_rules::ToolRuleSet;
 use base::redact;
-use base::text::{self, joined, name, quoted, shorten, visible};
+use base::text::{self, counted, joined, name, quoted, shorten, visible};
 use config::env::Env;
-use terminal::{VisibleText, counted};
+use terminal::VisibleText;
 
 /// After this time, a difference need not be the shortest.
 const DIFF_TIMEOUT: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@
 //! are checked once, when a list is read, before anything else is done with an entry. So the rest of the program may
 //! rely on them.
 
-use base::text::{quoted_list, shorten};
+use base::text::{counted, quoted_list, shorten};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wire::protocol::max_bytes;
@@ -74,11 +74,11 @@ impl CatalogList {
         }
     }
 
-    /// The noun for the entries of the list.
+    /// The noun for an entry of the list.
     fn noun(self) -> &'static str {
         match self {
-            Self::Templates => "resource templates",
-            list => list.member(),
+            Self::Templates => "resource template",
+            list => list.member().trim_end_matches('s'),
         }
     }
 }
@@ -201,9 +201,9 @@ impl LeftOff {
             let named = quoted_list(entries.first.iter().map(String::as_str));
             let more = if count > entries.first.len() { ", …" } else { "" };
             match (count, named.is_empty()) {
-                (0, _) => format!("the {noun} {what}"),
-                (_, true) => format!("{count} {noun} {what}"),
-                (_, false) => format!("{count} {noun} {what} ({named}{more})"),
+                (0, _) => format!("the {noun}s {what}"),
+                (_, true) => format!("{} {what}", counted(count, noun)),
+                (_, false) => format!("{} {what} ({named}{more})", counted(count, noun)),
             }
         };
         all.map(text).collect()
@@ -249,7 +249,7 @@ mod tests {
         let text = left_off.text().unwrap();
         for part in [
             r#"7 tools after the first 10,000 ("t0", "t1", "t2", "t3", "t4", …); "#,
-            r#"1 tools with a definition of more than 256 levels ("deep"); "#,
+            r#"1 tool with a definition of more than 256 levels ("deep"); "#,
             "the resource templates of further pages; ",
         ] {
             assert!(text.contains(part), "{text}");
@@ -265,7 +265,7 @@ mod tests {
         left_off.add(CatalogList::Templates, LeftOffReason::LongName, || None);
         let text = left_off.text().unwrap();
         let wanted = "1 resource templates with a `uriTemplate` of more than 8 KiB";
-        assert!(text.contains("1 tools with a `name` of more than 1 KiB (\"xxx"), "{text}");
+        assert!(text.contains("1 tool with a `name` of more than 1 KiB (\"xxx"), "{text}");
         assert!(text.ends_with(wanted) && !left_off.lacks_named(CatalogList::Tools), "{text}");
     }
 }

@@ -331,7 +331,7 @@ mod tests {
         let (tools, left_off, _) = read([both]).await;
         assert_eq!(names(&tools), ["a", "b"]);
         assert!(tools[0].1.ends_with(b"1}"), "the first one");
-        assert_eq!(left_off.texts(), [r#"1 tools with the name of one before ("a")"#]);
+        assert_eq!(left_off.texts(), [r#"1 tool with the name of one before ("a")"#]);
     }
 
     #[tokio::test]
@@ -371,7 +371,7 @@ mod tests {
         let named = |length: usize| format!(r#"{{"name":"{}"}}"#, "é".repeat(length / 2));
         let (tools, left_off, _) = read([page(&format!("{},{}", named(1024), named(1026)), None)]).await;
         assert_eq!((tools.len(), tools[0].0.name.len()), (1, 1024));
-        assert!(left_off.texts()[0].starts_with("1 tools with a `name` of more than 1 KiB"), "{left_off:?}");
+        assert!(left_off.texts()[0].starts_with("1 tool with a `name` of more than 1 KiB"), "{left_off:?}");
         let uri = |length: usize| format!(r#"{{"uri":"a:{}"}}"#, "x".repeat(length - 2));
         let list = format!(r#"{{"resources":[{},{}]}}"#, uri(8192), uri(8193));
         let mut reader = ListReader::<ListEntry>::new(CatalogList::Resources);

@@ -7,6 +7,7 @@ use crate::catalog::{Catalog, CatalogSource};
 use crate::connection::milestones::Milestones;
 use crate::connection::{AttemptError, AttemptResult, Connect, Grace};
 use crate::error::UpstreamError;
+use base::text::counted;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +74,7 @@ impl<C: Connect> Task<C> {
         catalog.connect_time = catalog.connect_time.or_else(|| self.snapshot.catalog.as_ref()?.connect_time);
         let known = self.snapshot.catalog.as_ref().map(|known| known.original());
         if !known.is_some_and(|known| known.is_same(&catalog)) {
-            tracing::info!("Discovered {}: {} tools", self.name, catalog.tools.len());
+            tracing::info!("Discovered {}: {}", self.name, counted(catalog.tools.len(), "tool"));
         }
         if let Some(text) = catalog.left_off.text()
             && known.is_none_or(|known| known.left_off != catalog.left_off)
@@ -97,7 +98,8 @@ impl<C: Connect> Task<C> {
         }
         if catalog.tools.len() < original {
             let count = original - catalog.tools.len();
-            tracing::warn!("left out {count} tools, because `tools.override` gives their names to others");
+            let count = counted(count, "tool");
+            tracing::warn!("left out {count}, because `tools.override` gives their names to others");
         }
         self.log_rules(&catalog);
         self.snapshot.catalog = Some(catalog);
