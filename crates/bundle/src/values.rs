@@ -20,6 +20,10 @@ pub struct UserSetting {
     /// Whether the server cannot be started without a value.
     pub required: bool,
     default: Option<Value>,
+    /// The least number that it takes.
+    min: Option<f64>,
+    /// The greatest number that it takes.
+    max: Option<f64>,
     /// Whether it takes a list.
     pub multiple: bool,
     /// Whether its value is a secret.
@@ -80,16 +84,55 @@ impl UserSetting {
     /// # Errors
     ///
     /// Says what is expected.
-    pub fn check(&self, text: &str) -> Result<(), &'static str> {
+    pub fn check(&self, text: &str) -> Result<(), String> {
         match self.kind.as_str() {
-            "boolean" if !matches!(text, "true" | "false") => Err("expected true or false"),
-            "number" if text.parse::<f64>().is_err() => Err("expected a number"),
+            "boolean" if !matches!(text, "true" | "false") => Err("expected true or false".to_owned()),
+            "number" if !text.parse().is_ok_and(|number| self.takes(number)) => Err(self.expected_number()),
             _ => Ok(()),
         }
+    }
+
+    /// Returns whether it takes a number.
+    fn takes(&self, number: f64) -> bool {
+        number.is_finite()
+            && self.min.is_none_or(|min| number >= min)
+            && self.max.is_none_or(|max| number <= max)
+    }
+
+    /// Says which numbers it takes.
+    fn expected_number(&self) -> String {
+        let limits = [("at least", self.min), ("at most", self.max)];
+        let limits = limits.into_iter().filter_map(|(word, limit)| Some(format!("{word} {}", limit?)));
+        let limits = limits.collect::<Vec<_>>().join(" and ");
+        format!("expected a number{}{limits}", if limits.is_empty() { "" } else { " of " })
     }
 
     /// Returns whether the value is a path.
     pub fn is_path(&self) -> bool {
         matches!(self.kind.as_str(), "directory" | "file")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_to_be_within_its_limits() {
+        let setting: UserSetting =
+            serde_json::from_str(r#"{"type": "number", "min": 1, "max": 100}"#).unwrap();
+        for text in ["1", "100", "2.5"] {
+            assert_eq!(setting.check(text), Ok(()), "{text}");
+        }
+        for text in ["0", "100.1", "-1", "inf", "NaN"] {
+            assert_eq!(
+                setting.check(text),
+                Err("expected a number of at least 1 and at most 100".to_owned()),
+                "{text}"
+            );
+        }
+        let setting = UserSetting { max: None, ..setting };
+        assert_eq!(setting.check("1e300"), Ok(()));
+        assert_eq!(setting.check("x"), Err("expected a number of at least 1".to_owned()));
     }
 }

@@ -35,7 +35,7 @@ clients! {
     windsurf: CLIENT;
     cline: CLIENT;
     lm_studio: CLIENT;
-    factory: CLIENT;
+    droid: CLIENT;
     trae: CLIENT;
     amazon_q: CLIENT;
     crush: CLIENT;

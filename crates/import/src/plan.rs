@@ -20,13 +20,14 @@ use super::measure::measure;
 use super::merge::discover::{Discovery, Place};
 use super::mode::ImportMode;
 use super::shown_plan::print_or_compare;
-use super::source::{check_in_project, is_yaml};
+use super::source::{check_in_project, is_yaml, literal, value_at};
 use after_import::{say_what_next, show_problems};
 use base::text;
 use client_write::{ClientWrite, OwnProgram, own_command};
 use config::env::Env;
 use config_file::{ConfigChange, project_config};
 use keyring::{ask_for_secrets, name_missing_secrets};
+use serde_json::Value;
 use tracked::is_tracked;
 
 mod after_import;
@@ -344,14 +345,20 @@ fn name_kept_secrets(config: &ConfigChange, record: &ChangeRecord, path: &Path, 
 
 /// Says what to write into a file that is read-only: a program like Nix may make it.
 fn say_what_to_paste(write: &ClientWrite, env: &Env) {
+    let root = literal(&write.path, write.before.as_deref().unwrap_or_default()).unwrap_or_default();
     for place in &write.places {
+        let (own, keys) = (place.own.as_deref().unwrap_or(OWN_NAME), place.keys.join("."));
+        let is_list = value_at(&root, &place.keys).is_some_and(Value::is_array);
+        let removed = text::joined(place.removed.iter().map(|server| text::name(server)));
+        let instead = match &*removed {
+            "" => "To use dynamic-mcp,".to_owned(),
+            removed => format!("To put dynamic-mcp in place of {removed}, remove these, and"),
+        };
         terminal::message(format_args!(
-            "{} is {}, so it is left as it is. To put dynamic-mcp in place of {}, write this as `{}` of `{}`: {}",
+            "{} is {}, so it is left as it is, and `--undo` will not know what you change there. {instead} {} `{keys}`: {}",
             short_path(&write.path, env),
             if is_yaml(&write.path) { "YAML" } else { "read-only" },
-            text::joined(place.removed.iter().map(|server| text::name(server))),
-            place.own.as_deref().unwrap_or(OWN_NAME),
-            place.keys.join("."),
+            if is_list { "add this to the list".to_owned() } else { format!("write this as `{own}` of") },
             place.entry
         ));
     }

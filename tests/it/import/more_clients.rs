@@ -156,9 +156,19 @@ fn a_file_of_yaml_is_read_and_never_written() {
         })
     );
     assert_eq!(home.text(".config/goose/config.yaml"), goose);
+    assert!(said.contains("in place of docs, remove these, and write this as `dyn`"), "{said}");
     let paste = said.split("`dyn` of `extensions`: ").nth(1).unwrap();
     let paste: Value = serde_json::from_str(paste.trim()).unwrap();
     assert!(paste["cmd"].as_str().unwrap().contains("dynamic-mcp") && paste["type"] == "stdio", "{said}");
+
+    let list = "mcpServers:\n  - name: docs\n    command: docs-server\n";
+    let home = Home::empty();
+    home.write(".continue/config.yaml", list);
+    let said = String::from_utf8(home.import(&["continue", "--yes", "--write-client"]).stderr).unwrap();
+    assert!(
+        said.contains("in place of docs, remove these, and add this to the list `mcpServers`: {"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -23,7 +23,7 @@ const USER_FILES: [(&str, &str); 24] = [
     ("copilot", ".copilot/mcp-config.json"),
     ("crush", ".config/crush/crush.json"),
     ("cursor", ".cursor/mcp.json"),
-    ("factory", ".factory/mcp.json"),
+    ("droid", ".factory/mcp.json"),
     ("gemini", ".gemini/settings.json"),
     ("goose", ".config/goose/config.yaml"),
     ("junie", ".junie/mcp/mcp.json"),

@@ -279,7 +279,7 @@ fn a_file_that_is_read_only_is_left_and_named() {
     set_read_only(true);
     let output = home.import(&["--yes", "--write-client"]);
     assert_eq!((output.status.code(), home.text(CURSOR)), (Some(1), github("ghp_cursor_0123456789")));
-    let paste = "~/.cursor/mcp.json is read-only, so it is left as it is. To put dynamic-mcp in place of github, fs, write this as `dyn` of `mcpServers`: {\"command\":";
+    let paste = "~/.cursor/mcp.json is read-only, so it is left as it is, and `--undo` will not know what you change there. To put dynamic-mcp in place of github, fs, remove these, and write this as `dyn` of `mcpServers`: {\"command\":";
     assert!(home.shown(&stderr(&output)).contains(paste), "{output:?}");
     let message = "~/.cursor/mcp.json is read-only, so it is left as it is; make it writable";
     assert_eq!((home.servers()["fs"]["command"].as_str(), home.records()), (Some("fs"), vec![]));

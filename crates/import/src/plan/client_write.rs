@@ -270,8 +270,11 @@ impl OwnProgram<'_> {
         if places.is_empty() {
             return Ok(None);
         }
-        // As the client writes them, for the record.
-        let root = literal(&file.path, &file.text).map_err(|error| error.to_string())?;
+        // As the client writes them, for the record. Of YAML, which is not written, there is none.
+        let root = match is_yaml(&file.path) {
+            true => file.root.clone(),
+            false => literal(&file.path, &file.text).map_err(|error| error.to_string())?,
+        };
         let is_update = places.iter().all(|place| place.own.is_some());
         let config =
             self.configs(places.iter().any(|place| place.project.is_some())).last().unwrap_or(self.user);
@@ -333,7 +336,7 @@ impl OwnProgram<'_> {
             None => Value::Object(fresh),
         };
         let is_set = known_own.is_some() || in_project || !self.extended.contains(&file.app);
-        let set = is_set.then(|| (own, entry));
+        let set = is_set.then_some((own, entry));
         let edit = ObjectEdit { keys: place.keys.clone(), remove, set: set.clone().into_iter().collect() };
         let (own, entry) = set.unzip();
         let change = ChangedPlace {

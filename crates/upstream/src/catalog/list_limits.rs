@@ -264,7 +264,7 @@ mod tests {
         left_off.add(CatalogList::Tools, LeftOffReason::LongName, || Some("x".repeat(2000)));
         left_off.add(CatalogList::Templates, LeftOffReason::LongName, || None);
         let text = left_off.text().unwrap();
-        let wanted = "1 resource templates with a `uriTemplate` of more than 8 KiB";
+        let wanted = "1 resource template with a `uriTemplate` of more than 8 KiB";
         assert!(text.contains("1 tool with a `name` of more than 1 KiB (\"xxx"), "{text}");
         assert!(text.ends_with(wanted) && !left_off.lacks_named(CatalogList::Tools), "{text}");
     }

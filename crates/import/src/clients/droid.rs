@@ -16,5 +16,5 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     optional: Fields::Only(&[]),
     variable: Some("${NAME}"),
     local_type: Some("stdio"),
-    ..KnownClient::new("factory", "Droid", &["droid"])
+    ..KnownClient::new("droid", "Droid", &["droid"])
 };
