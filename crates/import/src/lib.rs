@@ -55,7 +55,7 @@ use files::write::absolute;
 use instance::InstanceOptions;
 use instance::signals::interrupted;
 use instance::stores::secret_store;
-use merge::discover::{Discovery, FoundServer, Place, discover_in};
+use merge::discover::{Discovery, FoundServer, Place, discover_in, places_mut};
 use mode::ImportMode;
 use plan::Plan;
 use serde_json::json;
@@ -181,10 +181,8 @@ async fn import_place(
     own_entry::set_other_configs_apart(&mut discovery, target, env);
     if own_config(env) != target {
         let names_secret = |server: &FoundServer| !secrets_in(&json!(server.translated.entry)).is_empty();
-        let places = discovery.files.iter_mut().flat_map(|file| &mut file.places);
-        places.for_each(|place| {
-            place.leave(names_secret, "it has a secret, which only your own servers.json can name");
-        });
+        let reason = "it has a secret, which only your own servers.json can name";
+        places_mut(&mut discovery.files).for_each(|place| place.leave(names_secret, reason));
     }
     for (app, error) in &discovery.errors {
         terminal::message(format_args!("{}: {error}; the file is left as it is", app.label));
@@ -276,7 +274,7 @@ async fn confirm_project(discovery: &mut Discovery, mode: &ImportMode<'_>) -> io
             "it is not wanted"
         }
     };
-    let places = discovery.files.iter_mut().flat_map(|file| &mut file.places);
-    places.filter(|place| is_of_project(place)).for_each(|place| place.leave(|_| true, reason));
+    let places = places_mut(&mut discovery.files).filter(|place| is_of_project(place));
+    places.for_each(|place| place.leave(|_| true, reason));
     Ok(())
 }

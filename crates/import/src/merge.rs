@@ -137,7 +137,7 @@ impl Merger {
             }
             Err(other_account) => {
                 origin.other_account = other_account;
-                let name = self.free_name(&origin.name, app);
+                let name = self.name_for(&origin.name, app);
                 let entry = origin.entry.clone();
                 self.push(PlannedServer { name, entry, origins: vec![origin], ..PlannedServer::default() });
             }
@@ -189,31 +189,39 @@ impl Merger {
         // The step that writes a client's file reports why the records cannot be read.
         let records = ChangeRecords::of_user(env).ok();
         for server in &mut self.servers {
-            server.earlier_users = records
-                .as_ref()
-                .map(|records| records.earlier_users(&server.name, config))
-                .unwrap_or_default();
-            if !server.is_known && server.origins.iter().all(|origin| !origin.is_on) {
+            let users = records.as_ref().map(|records| records.earlier_users(&server.name, config));
+            server.earlier_users = users.unwrap_or_default();
+            if server.is_known {
+                continue;
+            }
+            if server.origins.iter().all(|origin| !origin.is_on) {
                 server.entry.insert("enabled".to_owned(), Value::Bool(false));
             }
-            if !server.is_known {
-                server.entry = in_order(std::mem::take(&mut server.entry));
-            }
+            server.entry = in_order(std::mem::take(&mut server.entry));
         }
         (self.servers, self.keyring)
     }
 
     /// Returns the name, or one with the client's name if another server has it.
-    fn free_name(&self, name: &str, app: ClientApp) -> String {
-        let with_client = format!("{name}-{}", app.id);
-        let numbered = (2..).map(|number| format!("{with_client}-{number}"));
-        let mut names = [name.to_owned(), with_client.clone()].into_iter().chain(numbered);
-        let is_free = |name: &String| !self.names.contains(name);
-        names.find(is_free).unwrap_or_else(|| name.to_owned())
+    fn name_for(&self, name: &str, app: ClientApp) -> String {
+        let is_free = |name: &str| !self.names.contains(name);
+        if is_free(name) { name.to_owned() } else { free_name(&format!("{name}-{}", app.id), is_free) }
     }
 }
 
+/// Returns the name, or else the first free one of those with a number behind it.
+pub(crate) fn free_name(name: &str, is_free: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| is_free(name)).unwrap_or_default()
+}
+
 impl PlannedServer {
+    /// Returns whether its entry turns it off.
+    pub(crate) fn is_off(&self) -> bool {
+        self.entry.get("enabled") == Some(&Value::Bool(false))
+    }
+
     /// Returns whether this is its name, here or with one of the clients, or the name that an import gave it beside
     /// another one.
     pub(crate) fn has_name(&self, name: &str) -> bool {
@@ -276,7 +284,7 @@ impl PlannedServer {
     }
 }
 
-/// Returns whether this is what `Merger::free_name` may put after the client.
+/// Returns whether this is what `Merger::name_for` may put after the client.
 fn is_number_or_nothing(text: &str) -> bool {
     text.is_empty() || text.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok())
 }
@@ -289,14 +297,8 @@ fn program_key(entry: &Map<String, Value>) -> String {
         let (env, cwd, inherit_env) = (BTreeMap::new(), None, InheritEnv::Safe);
         without_version(&StdioConfig { command, args, env, cwd, inherit_env })
     };
-    match args_without_version() {
-        Some(args) => {
-            let mut entry = entry.clone();
-            entry.insert("args".to_owned(), args.into());
-            command_key(&entry)
-        }
-        None => command_key(entry),
-    }
+    let args = args_without_version().map(|args| ("args".to_owned(), args.into()));
+    command_key(&entry.clone().into_iter().chain(args).collect())
 }
 
 /// Returns what to do about clients that start dynamic-mcp and, in a package, a server that this config file has, too.

@@ -19,7 +19,7 @@ use super::files::write;
 use super::measure::measure;
 use super::merge::discover::{Discovery, Place};
 use super::mode::ImportMode;
-use super::shown_plan::print_or_compare;
+use super::shown_plan::{FileChange, print_or_compare};
 use super::source::{check_in_project, is_yaml};
 use after_import::{say_what_next, show_problems};
 use base::text;
@@ -123,7 +123,8 @@ impl<'a> Plan<'a> {
                 || discovery.errors.iter().any(|(of, _)| *of == app)
         };
         let without_file = mode.apps.iter().filter(|app| gets_entry(**app) && !has_file(**app));
-        let new_files = without_file.filter_map(|app| Some((*app, app.new_file(mode.env, HostOs::CURRENT)?)));
+        let new_files =
+            without_file.filter_map(|app| Some((*app, app.user_files(mode.env, HostOs::CURRENT).pop()?)));
         let new = new_files.map(|(app, path)| (path.clone(), program.new_file(app, path)));
         for (path, write) in made.chain(new).collect::<Vec<_>>().into_iter().chain(renamed) {
             match write {
@@ -176,7 +177,7 @@ impl<'a> Plan<'a> {
     /// answered. A client's file that cannot be written is said and is no error.
     pub(crate) async fn carry_out(&self) -> anyhow::Result<bool> {
         let ImportMode { args, env, answers, .. } = self.mode;
-        let details = report::details(&self.configs, &self.writes, env);
+        let details = report::details(&self.configs, self.file_changes(), env);
         let summary = report::summary(self.discovery, &self.configs, &self.writes, env);
         if print_or_compare(args, self.file_changes(), &summary, &details)? {
             return Ok(self.is_complete);
@@ -253,7 +254,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns what becomes of each file.
-    fn file_changes(&self) -> impl Iterator<Item = (&Path, Option<&str>, Option<&str>)> {
+    fn file_changes(&self) -> impl Iterator<Item = FileChange<'_>> {
         let configs = self.configs.iter().filter(|config| config.changes());
         let configs = configs.map(|config| (&*config.path, config.before.as_deref(), &*config.after));
         let writes = self.writes.iter().map(|write| (&*write.path, write.before.as_deref(), &*write.after));

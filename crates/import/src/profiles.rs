@@ -9,13 +9,13 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::clients::apps::ClientApp;
-use super::merge::PlannedServer;
 use super::merge::discover::Place;
-use super::merge::own_entry::option_values;
-use base::text::name;
+use super::merge::own_entry::{option_values, plain};
+use super::merge::{PlannedServer, free_name};
+use base::text::{joined_up_to, name};
 use config::file::values::ServerPattern;
 use config::glob::Glob;
-use config::notation::{escape, literal};
+use config::notation::escape;
 
 /// How many servers of a profile are named.
 const MAX_NAMED: usize = 8;
@@ -48,7 +48,7 @@ impl Profile {
 
     /// Returns whether it chooses a server.
     pub(crate) fn chooses(&self, server: &str) -> bool {
-        let patterns = self.0.iter().filter_map(|glob| ServerPattern::try_from(text(glob)).ok());
+        let patterns = self.0.iter().filter_map(|glob| ServerPattern::try_from(plain(glob)).ok());
         ServerPattern::choose_server(patterns.collect::<Vec<_>>().iter(), server)
     }
 
@@ -73,16 +73,8 @@ impl Profile {
     /// Says which servers it chooses.
     fn describe(&self) -> String {
         let (out, chosen): (Vec<_>, Vec<_>) = self.0.iter().partition(|glob| glob.starts_with('!'));
-        let names = |globs: &[&String]| {
-            let names: Vec<_> =
-                globs.iter().map(|glob| name(&plain_name(glob.strip_prefix('!').unwrap_or(glob)))).collect();
-            match names.len() {
-                ..=MAX_NAMED => names.join(", "),
-                count => {
-                    format!("{} and {} others", names[..MAX_NAMED - 2].join(", "), count - MAX_NAMED + 2)
-                }
-            }
-        };
+        let shown = |glob: &&String| name(&plain_name(glob.strip_prefix('!').unwrap_or(glob)));
+        let names = |globs: &[&String]| joined_up_to(MAX_NAMED, globs.iter().map(shown));
         let chosen = if chosen == ["*"] { "all servers".to_owned() } else { names(&chosen) };
         if out.is_empty() { chosen } else { format!("{chosen} but {}", names(&out)) }
     }
@@ -212,13 +204,10 @@ impl ProfileMaker<'_> {
             let file = self.beside.and_then(|(file, _)| file.file_stem()).map(|stem| stem.to_string_lossy());
             let base = file.map_or_else(|| user.app.id.to_owned(), |file| format!("{}-{file}", user.app.id));
             // A profile of the user's that has this name stays as it is.
-            let numbered = (2..).map(|number| format!("{base}-{number}"));
-            let mut names = std::iter::once(base.clone()).chain(numbered);
-            let is_free = |name: &String| {
+            let free = free_name(&base, |name| {
                 !self.existing.contains_key(name) && !profiles.all.contains_key(name)
                     || profiles.all.get(name) == Some(&profile)
-            };
-            let Some(free) = names.find(is_free) else { return };
+            });
             profiles.lines.push(format!("{label} gets the profile {}: {}", name(&free), profile.describe()));
             profiles.names.insert(user.app, free.clone());
             profiles.all.insert(free, profile);
@@ -256,13 +245,9 @@ impl ProfileMaker<'_> {
     }
 }
 
-fn text(glob: &str) -> String {
-    literal(glob).unwrap_or_else(|| glob.to_owned())
-}
-
 /// Returns the name that a glob of `Glob::escape` matches, or the glob.
 fn plain_name(glob: &str) -> String {
-    let glob = text(glob);
+    let glob = plain(glob);
     let (mut plain, mut chars) = (String::new(), glob.chars().peekable());
     while let Some(c) = chars.next() {
         // A character that stands for itself is the only one of its class.
@@ -305,6 +290,6 @@ mod tests {
         assert_eq!(profile.value(Some(&value)), json!({"servers": ["*", "!x"], "tools": value["tools"]}));
         let mut many = Profile(vec!["*".to_owned()]);
         many.0.extend(vec!["!a".to_owned(); 19]);
-        assert_eq!(many.describe(), "all servers but a, a, a, a, a, a and 13 others");
+        assert_eq!(many.describe(), "all servers but a, a, a, a, a, a, a, a and 11 more");
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::host_search::HostSearch;
 use super::package::{ClientPackage, PackageContext};
 use super::rule_file::RuleFile;
-use super::string_rules::{Braces, Fields, OPTIONAL, VariableForm};
+use super::string_rules::{Fields, OPTIONAL, VariableForm};
 use crate::json::into_members;
 use config::env::Env;
 
@@ -53,21 +53,22 @@ pub struct KnownClient {
     pub(super) names: &'static [(&'static str, &'static str)],
     /// Fields that change what the server gets or may do, and that servers.json cannot have: a server with one stays.
     pub(super) own_meaning: &'static [&'static str],
-    /// Returns an entry as most clients write it, or why it cannot be a server of ours.
-    pub(super) usual_form: fn(&EntryMembers) -> Result<EntryMembers, String>,
+    /// Rewrites an entry as most clients write it, or says why it cannot be a server of ours.
+    pub(super) usual_form: fn(&mut EntryMembers) -> Result<(), String>,
     /// What it means by a server's `timeout`.
     pub(super) timeout: TimeoutMeaning,
     /// Whether it passes its whole environment to servers.
     pub passes_environment: bool,
     /// Parts of the names of variables that it takes for secrets, and does not pass to servers, if it passes all others.
     pub withholds: &'static [&'static str],
-    /// Returns whether it shows its user what a server asks (form elicitation), by the content of its file.
+    /// Returns whether it is known to show its user what a server asks (form elicitation), by the content of its file.
     pub(crate) shows_questions: fn(&Value) -> bool,
     /// The notations of variables that it knows.
     pub(super) forms: &'static [VariableForm],
-    /// Where a `${` ends, for clients that know variables in such braces. Of those, what they do not know is text.
-    pub(super) braces: Braces,
-    /// The fields in which it looks for them, by our names. Everything else is text to it.
+    /// Whether a `${` ends at the `}` that belongs to it, if there are braces in it. Elsewhere it ends at the first `}`. A
+    /// variable in such braces that the client does not know is text.
+    pub(super) balances_braces: bool,
+    /// The fields in which it looks for them, by our names: all, unless it is known better. Everything else is text to it.
     pub(super) fields: Fields,
     /// The fields in which `~` before a separator, or alone, is the home directory. In a list, at the start of each string.
     pub(super) home_fields: &'static [&'static str],
@@ -125,6 +126,20 @@ pub(crate) struct ToolRules {
     pub(crate) allow_lifts: bool,
     /// Whether agents in files that are not read may turn on again what a rule turns off.
     pub(crate) has_agents: bool,
+}
+
+impl ToolRules {
+    /// No rules.
+    pub(super) const NONE: Self = Self {
+        user_files: |_| Vec::new(),
+        project_files: &[],
+        read: |_, _| {},
+        globs: |_, _| Vec::new(),
+        renamed: None,
+        denies_first: false,
+        allow_lifts: false,
+        has_agents: false,
+    };
 }
 
 /// What a number in a server's `timeout` means.
@@ -251,14 +266,14 @@ impl KnownClient {
             beside_servers: "",
             names: &[],
             own_meaning: &[],
-            usual_form: |entry| Ok(entry.clone()),
+            usual_form: |_| Ok(()),
             timeout: TimeoutMeaning::None,
             passes_environment: false,
             withholds: &[],
-            shows_questions: |_| true,
+            shows_questions: |_| false,
             forms: &[],
-            braces: Braces::None,
-            fields: Fields::Only(&[]),
+            balances_braces: false,
+            fields: Fields::All,
             home_fields: &[],
             optional: OPTIONAL,
             is_empty_in_env: false,
@@ -271,16 +286,7 @@ impl KnownClient {
             approvals: |_, _| Value::Null,
             asks: true,
             allowed_list: &[],
-            rules: ToolRules {
-                user_files: |_| Vec::new(),
-                project_files: &[],
-                read: |_, _| {},
-                globs: |_, _| Vec::new(),
-                renamed: None,
-                denies_first: false,
-                allow_lifts: false,
-                has_agents: false,
-            },
+            rules: ToolRules::NONE,
             tool_search: |_, _| HostSearch::Unknown("it was not measured".to_owned()),
             lists_tools_once: false,
             remarks: |_| Vec::new(),
@@ -293,8 +299,8 @@ impl KnownClient {
             servers: |root| {
                 if root.get("servers").is_some() { &["servers"] } else { MCP_SERVERS }
             },
+            shows_questions: |_| true,
             forms: &[VariableForm::Ours],
-            fields: Fields::All,
             optional: Fields::Only(&[]),
             timeout: TimeoutMeaning::Ours,
             ..Self::new("file", "Another file", &[])
@@ -319,11 +325,6 @@ impl KnownClient {
             dir.resolve(env, os).into_iter().flat_map(move |dir| files_named(&dir, name))
         };
         self.user_files.iter().flat_map(dirs).collect()
-    }
-
-    /// Returns the file to make if there is none. `None` if its directory is not known.
-    pub(crate) fn new_file(&self, env: &Env, os: HostOs) -> Option<PathBuf> {
-        self.user_files(env, os).pop()
     }
 
     /// Returns the keys that lead to the servers in a file with this content.

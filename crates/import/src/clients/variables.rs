@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::apps::ClientApp;
 use super::client::KnownClient;
-use super::string_rules::{Braces, VariableForm};
+use super::string_rules::VariableForm;
 use crate::json::{all_strings, map_strings};
 use base::digest;
 use base::redact::name_words;
@@ -121,6 +121,9 @@ impl EntryContext<'_> {
         text: &'t str,
         used: &mut UsedVariables,
     ) -> Option<(StringPart<'t>, &'t str)> {
+        if let [VariableForm::OpenCode] = forms {
+            return self.opencode(text, used);
+        }
         if let Some((body, after)) = self.body(text).filter(|_| !forms.is_empty()) {
             let mut parts = forms.iter().filter_map(|form| match form {
                 VariableForm::Braces => braces(body),
@@ -135,11 +138,8 @@ impl EntryContext<'_> {
             let unknown = || StringPart::Text(text[..text.len() - after.len()].into());
             return Some((parts.next().unwrap_or_else(unknown), after));
         }
-        forms.iter().find_map(|form| match form {
-            VariableForm::BareName => self.bare_name(text),
-            VariableForm::OpenCode => self.opencode(text, used),
-            _ => None,
-        })
+        let has_bare_names = forms.iter().any(|form| matches!(form, VariableForm::BareName));
+        self.bare_name(text).filter(|_| has_bare_names)
     }
 
     /// Returns what the client knows about its window, where that is the project.
@@ -166,18 +166,12 @@ impl EntryContext<'_> {
     /// Returns what stands in the braces of a `${…}`, and the text after it.
     fn body<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         let inner = text.strip_prefix("${")?;
-        let end = match self.app.braces {
-            Braces::None => return None,
-            Braces::First => inner.find('}').filter(|end| *end > 0)?,
-            Braces::Balanced => {
-                let mut depth = 1;
-                inner.find(|c| {
-                    depth += i32::from(c == '{') - i32::from(c == '}');
-                    depth == 0
-                })?
-            }
-        };
-        Some((&inner[..end], &inner[end + 1..]))
+        let (mut depth, balances) = (1, self.app.balances_braces);
+        let end = inner.find(|c| {
+            depth += i32::from(c == '{' && balances) - i32::from(c == '}');
+            depth == 0
+        })?;
+        (balances || end > 0).then(|| (&inner[..end], &inner[end + 1..]))
     }
 
     /// `$NAME`. A lower-case name, as a password may have, is a variable only if it is defined.

@@ -80,9 +80,6 @@ pub(crate) struct ChangedPlace {
     /// The project that the place is for.
     #[serde(default)]
     pub project: Option<PathBuf>,
-    /// The names that the replaced entries have in the config file.
-    #[serde(default)]
-    pub servers: BTreeSet<String>,
 }
 
 /// Members of a file that are no servers of a record.
@@ -210,10 +207,8 @@ impl ChangeRecord {
     /// there. An empty value is not replaced.
     pub(crate) fn remove_value(&mut self, name: &str, value: &str) -> bool {
         let Some(before) = &mut self.before else { return false };
-        let quoted = Value::from(value).to_string();
-        let escaped = quoted.trim_start_matches('"').strip_suffix('"').unwrap_or(&quoted);
         let mut is_there = false;
-        for (form, is_escaped) in [(escaped, true), (value, false)] {
+        for (form, is_escaped) in [(&*escaped(value), true), (value, false)] {
             if form.is_empty() || !before.contains(form) {
                 continue;
             }
@@ -243,11 +238,16 @@ impl ChangeRecord {
         let stored = self.stored_values.iter().rev();
         let known = stored.filter_map(|stored| Some((stored, values.get(&stored.name)?)));
         known.fold(self.before.clone(), |text, (stored, value)| {
-            let quoted = Value::from(value.as_str()).to_string();
-            let escaped = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(&quoted);
-            Some(text?.replace(&stored.mark, if stored.is_escaped { escaped } else { value }))
+            let escaped = stored.is_escaped.then(|| escaped(value));
+            Some(text?.replace(&stored.mark, escaped.as_ref().unwrap_or(value)))
         })
     }
+}
+
+/// Returns a text as it stands in a string of JSON.
+fn escaped(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default().to_owned()
 }
 
 /// Returns the SHA-256 of bytes, in base64.

@@ -36,6 +36,8 @@ pub(crate) struct ClientFile {
     pub root: Value,
     /// Its places for servers.
     pub places: Vec<Place>,
+    /// Whether it belongs to a project.
+    pub(crate) is_project: bool,
     /// The package that has the servers. Its file is never written.
     pub(crate) package: Option<ClientPackage>,
 }
@@ -60,8 +62,18 @@ pub(crate) struct Place {
 impl ClientFile {
     /// Creates a file without places.
     pub(crate) fn new(app: ClientApp, path: PathBuf, text: String, root: Value) -> Self {
-        Self { app, path, text, root, places: Vec::new(), package: None }
+        Self { app, path, text, root, places: Vec::new(), is_project: false, package: None }
     }
+}
+
+/// Returns the places of these files, each with its file.
+pub(crate) fn places_of(files: &[ClientFile]) -> impl Iterator<Item = (&ClientFile, &Place)> {
+    files.iter().flat_map(|file| file.places.iter().map(move |place| (file, place)))
+}
+
+/// Returns the places of these files, for changes.
+pub(crate) fn places_mut(files: &mut [ClientFile]) -> impl Iterator<Item = &mut Place> {
+    files.iter_mut().flat_map(|file| &mut file.places)
 }
 
 impl Place {
@@ -142,19 +154,18 @@ impl Discovery {
     pub(crate) fn read_others(&mut self, apps: &[ClientApp], env: &Env) {
         self.other_files = discover(ClientApp::all().filter(|app| !apps.contains(app)), None, env).files;
         // Their servers stay where they are.
-        let places = self.other_files.iter_mut().flat_map(|file| &mut file.places);
-        places.for_each(|place| place.servers.clear());
+        places_mut(&mut self.other_files).for_each(|place| place.servers.clear());
     }
 
     /// Returns the places of all files, with the client of each.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&ClientFile, &Place)> {
-        self.files.iter().flat_map(|file| file.places.iter().map(move |place| (file, place)))
+        places_of(&self.files)
     }
 
     /// Returns whether a client has packages with servers that move.
     pub(crate) fn has_packages(&self, app: ClientApp) -> bool {
-        let mut files = self.files.iter().filter(|file| file.app == app && file.package.is_some());
-        files.any(|file| file.places.iter().any(|place| !place.servers.is_empty()))
+        let mut places = self.places().filter(|(file, _)| file.app == app && file.package.is_some());
+        places.any(|(_, place)| !place.servers.is_empty())
     }
 
     /// Returns whether an extension of a client starts this program with the config file of the import.
@@ -171,8 +182,8 @@ impl Discovery {
         match read {
             Ok(Some((text, mut root))) => {
                 (app.by_name)(&mut root);
-                let files = vec![(ClientFile::new(app, path.to_owned(), text, root), false)];
-                self.find_servers(app, files, Vec::new(), None, env);
+                let file = ClientFile::new(app, path.to_owned(), text, root);
+                self.find_servers(app, vec![file], Vec::new(), None, env);
             }
             Ok(None) => {}
             Err(error) => self.errors.push((app, error)),
@@ -193,18 +204,18 @@ impl Discovery {
         }
     }
 
-    /// Reads the files of a client, those of the project with a mark.
-    fn client_files(&mut self, app: ClientApp, project: Option<&Path>, env: &Env) -> Vec<(ClientFile, bool)> {
-        let mut files: Vec<(ClientFile, bool)> = Vec::new();
+    /// Reads the files of a client.
+    fn client_files(&mut self, app: ClientApp, project: Option<&Path>, env: &Env) -> Vec<ClientFile> {
+        let mut files: Vec<ClientFile> = Vec::new();
         let users = app.user_files(env, HostOs::CURRENT).into_iter().map(|path| (app, path, false));
         let of_project = app.project_files.iter().filter_map(|name| Some(project?.join(name)));
         for (app, path, is_project) in users.chain(of_project.map(|path| (app.in_project(env), path, true))) {
             // The home directory may be taken for a project. Two clients may read one file.
-            let mut known = self.files.iter().chain(files.iter().map(|(file, _)| file));
+            let mut known = self.files.iter().chain(&files);
             if known.all(|file| file.path != path)
                 && let Some((text, root)) = self.read_file(app, &path, project.filter(|_| is_project))
             {
-                files.push((ClientFile::new(app, path, text, root), is_project));
+                files.push(ClientFile { is_project, ..ClientFile::new(app, path, text, root) });
             }
         }
         files
@@ -214,28 +225,27 @@ impl Discovery {
     fn find_servers(
         &mut self,
         app: ClientApp,
-        files: Vec<(ClientFile, bool)>,
+        files: Vec<ClientFile>,
         packages: Vec<ClientPackage>,
         project: Option<&Path>,
         env: &Env,
     ) {
         let rules = self.read_rules(app, &files, project, env);
-        let user_servers = |(file, is_project): &(ClientFile, bool)| {
-            let servers = value_at(&file.root, &app.servers_path(&file.root)).filter(|_| !is_project);
-            members(servers).map(|(name, entry)| (name.clone(), entry.clone())).collect::<Vec<_>>()
+        let servers = |of_project: bool| {
+            let files = files.iter().filter(move |file| file.is_project == of_project);
+            files.flat_map(|file| members(value_at(&file.root, &app.servers_path(&file.root))))
         };
-        let user_servers: Map<String, Value> = files.iter().flat_map(user_servers).collect();
-        let found = ServerFinder { app, project, env, rules: &rules, user_servers: &user_servers };
-        let overridden = files.iter().filter(|(_, is_project)| *is_project && app.puts_project_over_user);
-        let overridden =
-            overridden.flat_map(|(file, _)| members(value_at(&file.root, &app.servers_path(&file.root))));
+        let user_servers: Map<String, Value> =
+            servers(false).map(|(name, entry)| (name.clone(), entry.clone())).collect();
+        let overridden = servers(true).filter(|_| app.puts_project_over_user);
         let overridden: BTreeSet<String> = overridden.map(|(name, _)| name.clone()).collect();
+        let found = ServerFinder { app, project, env, rules: &rules, user_servers: &user_servers };
         let in_packages = |server: &FoundServer| {
             packages.iter().flat_map(|package| &package.servers).any(|known| known.client_name == server.name)
         };
-        for (mut file, is_project) in files {
-            let mut places = vec![(app.servers_path(&file.root), project.filter(|_| is_project))];
-            for (keys, dir) in (app.projects)(&file.root).into_iter().filter(|_| !is_project) {
+        for mut file in files {
+            let mut places = vec![(app.servers_path(&file.root), project.filter(|_| file.is_project))];
+            for (keys, dir) in (app.projects)(&file.root).into_iter().filter(|_| !file.is_project) {
                 match project {
                     Some(project) if project == dir => places.push((keys, Some(project))),
                     _ if members(value_at(&file.root, &keys)).next().is_none() => {}
@@ -265,8 +275,7 @@ impl Discovery {
             let is_about = |(name, _): (&String, &Value)| !globs(&app, rule, name).is_empty();
             rule.effect == ToolEffect::Allow && !is_policy(&app, rule) && names().any(is_about)
         };
-        let unnamed = rules.iter().flat_map(|file| file.rules.iter().filter(|rule| !is_renamed(file, rule)));
-        let allowing = unnamed.filter(allows).count();
+        let allowing = rules.iter().flat_map(|file| &file.rules).filter(allows).count();
         if allowing > 0 && app.asks {
             self.allowing.push((app, allowing));
         }
@@ -293,19 +302,19 @@ impl Discovery {
     fn read_rules(
         &mut self,
         app: ClientApp,
-        files: &[(ClientFile, bool)],
+        files: &[ClientFile],
         project: Option<&Path>,
         env: &Env,
     ) -> Vec<RuleFile> {
         let mut all = Vec::new();
         let mut add = |path: &Path, is_project: bool, root: &Value, renamed_text: Option<String>| {
-            let (rules, policies) = (Vec::new(), Vec::new());
-            let mut file = RuleFile { path: path.to_owned(), is_project, renamed_text, rules, policies };
+            let path = path.to_owned();
+            let mut file = RuleFile { path, is_project, renamed_text, ..RuleFile::default() };
             (app.rules.read)(&mut file, root);
             all.push(file);
         };
-        for (file, is_project) in files {
-            add(&file.path, *is_project, &literal(&file.path, &file.text).unwrap_or_default(), None);
+        for file in files {
+            add(&file.path, file.is_project, &literal(&file.path, &file.text).unwrap_or_default(), None);
             // Its part for a project has settings of the project.
             let parts = (app.projects)(&file.root).into_iter().filter(|(_, dir)| Some(&**dir) == project);
             let part = |keys: Vec<String>| value_at(&file.root, keys.split_last()?.1);
@@ -329,6 +338,7 @@ impl Discovery {
         if !policies.is_empty() {
             self.policies.push((app, policies));
         }
+        all.iter_mut().for_each(RuleFile::set_renamed_apart);
         all
     }
 }
@@ -456,9 +466,7 @@ impl ServerFinder<'_> {
 
     /// The rules that count for the user's servers, or for those of the project.
     fn rules_in(&self, project: bool) -> Vec<&ClientRule> {
-        self.files(project)
-            .flat_map(|file| file.rules.iter().filter(|rule| !is_renamed(file, rule)))
-            .collect()
+        self.files(project).flat_map(|file| &file.rules).collect()
     }
 
     /// The files with rules that count for the user's servers, or for those of the project.
@@ -469,27 +477,26 @@ impl ServerFinder<'_> {
     /// Returns a rule that refuses tools of a server and should be renamed, but is about several servers.
     fn rule_without_a_name(&self, server: &str, project: bool) -> Option<&ClientRule> {
         let rename = self.app.rules.renamed?;
-        let rules =
-            self.files(project).flat_map(|file| file.rules.iter().filter(|rule| is_renamed(file, rule)));
-        let refuses = |rule: &&ClientRule| rule.effect != ToolEffect::Allow && !is_policy(&self.app, rule);
-        let mut about = rules.filter(refuses).filter(|rule| !globs(&self.app, rule, server).is_empty());
-        about.find(|rule| rename(&rule.pattern, server, "", "").is_none())
+        let mut rules = self.files(project).flat_map(|file| &file.renamed);
+        rules.find(|rule| self.refuses(rule, server) && rename(&rule.pattern, server, "", "").is_none())
+    }
+
+    /// Returns whether a rule denies or asks for tools of a server, and not for those of every server.
+    fn refuses(&self, rule: &ClientRule, server: &str) -> bool {
+        rule.effect != ToolEffect::Allow
+            && !is_policy(&self.app, rule)
+            && !globs(&self.app, rule, server).is_empty()
     }
 
     /// Returns why the servers of a project cannot leave its file: the project says something about servers of the user's,
     /// or these need what only the user's file has.
     fn reaches_beyond(&self, place: &Place) -> Option<String> {
-        let of_project = self.rules.iter().filter(|file| file.is_project);
-        let of_project = of_project.flat_map(|file| file.rules.iter().filter(|rule| !is_renamed(file, rule)));
+        let of_project = self.rules.iter().filter(|file| file.is_project).flat_map(|file| &file.rules);
         let is_in_place = |name: &String| place.servers.iter().any(|server| server.name == *name);
         let names =
             || self.user_servers.iter().filter(|(name, entry)| !is_own_entry(entry) && !is_in_place(name));
         let is_about = |rule: &ClientRule, name: &str| match &rule.turns_off {
-            TurnedOff::No => {
-                rule.effect != ToolEffect::Allow
-                    && !is_policy(&self.app, rule)
-                    && !globs(&self.app, rule, name).is_empty()
-            }
+            TurnedOff::No => self.refuses(rule, name),
             TurnedOff::NamedIn(..) => false,
             TurnedOff::Named(off) | TurnedOff::NamedOfProject(off) => off == name,
             TurnedOff::AllBut(allowed) => allowed.iter().all(|allowed| allowed != name),
@@ -506,9 +513,4 @@ impl ServerFinder<'_> {
         let (name, _) = self.user_servers.iter().find(needs_input).filter(|_| self.project.is_some())?;
         Some(format!("{name} of your own file has an input, which the project's file does not know"))
     }
-}
-
-/// Returns whether a rule stays in its file, under the names of our tools.
-fn is_renamed(file: &RuleFile, rule: &ClientRule) -> bool {
-    file.renamed_text.is_some() && rule.turns_off == TurnedOff::No && rule.inexact.is_none()
 }

@@ -11,7 +11,7 @@ use crate::clients::apps::{ClientApp, OWN_NAME, is_own_entry};
 use crate::clients::client::OwnLaunch;
 use crate::clients::host_search::HostSearch;
 use crate::clients::package::{ClientSetting, SettingChange};
-use crate::clients::rule_file::{RuleFile, TurnedOff};
+use crate::clients::rule_file::RuleFile;
 use crate::clients::variables::names_in;
 use crate::files::change_record::{ChangeRecord, ChangedPlace};
 use crate::files::comments::{comments, missing_comments};
@@ -48,7 +48,9 @@ pub(super) struct ClientWrite {
     renamed: usize,
     /// The settings that change beside the servers.
     settings: Vec<ChangedSetting>,
-    /// The names in the config file of servers that are turned off in packages.
+    /// The names in the config file of the servers that our entry replaces.
+    replaced: BTreeSet<String>,
+    /// Those of servers that are turned off in packages.
     turned_off: BTreeSet<String>,
     /// What to press to turn packages on again.
     buttons: Vec<String>,
@@ -69,6 +71,7 @@ impl ClientWrite {
             places: Vec::new(),
             renamed: 0,
             settings: Vec::new(),
+            replaced: BTreeSet::new(),
             turned_off: BTreeSet::new(),
             buttons: Vec::new(),
             config: config.to_owned(),
@@ -97,13 +100,7 @@ impl ClientWrite {
         ChangeRecord {
             config: Some(self.config.clone()),
             places: self.places.clone(),
-            servers: self
-                .places
-                .iter()
-                .flat_map(|place| &place.servers)
-                .chain(&self.turned_off)
-                .cloned()
-                .collect(),
+            servers: self.replaced.union(&self.turned_off).cloned().collect(),
             comments: missing_comments(comments(before.unwrap_or_default()), comments(&self.after)),
             made_dirs: missing_dirs(&self.path),
             mode: mode(&self.path),
@@ -232,10 +229,8 @@ impl OwnProgram<'_> {
                 servers().flat_map(|server| names(server).into_iter().map(move |name| (name, &server.name)));
             new.find_map(|(name, group)| rename(rule, &name, own, group))
         };
-        let rules =
-            file.rules.iter().filter(|rule| rule.turns_off == TurnedOff::No && rule.inexact.is_none());
         let mut write = ClientWrite::new(app, &file.path, Some(text.clone()), &self.user.path);
-        write.renamed = rules.filter(|rule| new_name(&rule.pattern).is_some()).count();
+        write.renamed = file.renamed.iter().filter(|rule| new_name(&rule.pattern).is_some()).count();
         let root = literal(&file.path, text).map_err(|error| error.to_string())?;
         for (list, _) in ToolEffect::NAMED {
             let rules = root.get("permissions").and_then(|lists| lists.get(list)?.as_array());
@@ -283,8 +278,10 @@ impl OwnProgram<'_> {
             false => edit_with_comments(&file.path, &file.text, &edits)?,
         };
         let unpassed = unpassed.concat();
+        let names = |place: &ChangedPlace| self.names_of(file.app, place.project.is_some(), &place.removed);
+        let replaced = places.iter().flat_map(names).collect();
         let write = ClientWrite::new(file.app, &file.path, Some(file.text.clone()), &config.path);
-        let mut write = ClientWrite { after, is_update, unpassed, places, ..write };
+        let mut write = ClientWrite { after, is_update, unpassed, places, replaced, ..write };
         // Ours has to be among the only servers that the client starts.
         let allowed = Some(file.app.allowed_list).filter(|keys| !keys.is_empty());
         let own = write.places.iter().find_map(|place| place.own.clone()).unwrap_or_default();
@@ -340,7 +337,6 @@ impl OwnProgram<'_> {
             keys: place.keys.clone(),
             own,
             entry: entry.unwrap_or_default(),
-            servers: self.names_of(file.app, in_project, &removed),
             removed,
             project: place.project.clone(),
         };

@@ -11,9 +11,9 @@ use crate::files::edit::{ObjectEdit, edit};
 use crate::files::write;
 use crate::json::into_members;
 use crate::merge::accounts::KeyringValues;
-use crate::merge::discover::Discovery;
+use crate::merge::discover::{Discovery, places_of};
 use crate::merge::own_entry::config_files;
-use crate::merge::{Merger, PlannedServer};
+use crate::merge::{Merger, PlannedServer, free_name};
 use crate::mode::ImportMode;
 use crate::profiles::{ClientProfiles, ConfigUser};
 use crate::source::{read_text, servers_keys, understood, value_at};
@@ -155,8 +155,7 @@ fn users(discovery: &Discovery, of_project: bool, mode: &ImportMode<'_>) -> Vec<
             add(ConfigUser::of(file.app, place, is_written));
         }
     }
-    let others =
-        discovery.other_files.iter().flat_map(|file| file.places.iter().map(move |place| (file, place)));
+    let others = places_of(&discovery.other_files);
     for (file, place) in others.filter(|(_, place)| place.own.is_some() && !of_project) {
         add(ConfigUser::of(file.app, place, false));
     }
@@ -174,12 +173,7 @@ pub(crate) fn project_config(discovery: &Discovery, user: &Path, project: &Path,
     let owns =
         discovery.places().filter_map(|(_, place)| place.own.as_ref().filter(|_| place.project.is_some()));
     let mut known = owns.flat_map(|own| config_files(own, env)).filter(|file| file.starts_with(&dir));
-    let base =
-        project.file_name().map_or_else(|| "project".to_owned(), |name| name.to_string_lossy().into_owned());
-    let numbered = (2..).map(|number| format!("{base}-{number}"));
-    let files = std::iter::once(base.clone()).chain(numbered).map(|name| dir.join(format!("{name}.json")));
-    known
-        .next()
-        .or_else(|| files.into_iter().find(|file| !file.exists()))
-        .unwrap_or_else(|| dir.join("project.json"))
+    let base = project.file_name().unwrap_or("project".as_ref()).to_string_lossy();
+    let file = |name: &str| dir.join(format!("{name}.json"));
+    known.next().unwrap_or_else(|| file(&free_name(&base, |name| !file(name).exists())))
 }

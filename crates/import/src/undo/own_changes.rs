@@ -143,7 +143,7 @@ fn differences(
         let [ours, theirs] = [&server.entry, &origin.entry].map(program);
         found.push(format!("{file} runs {ours}, and {client} {theirs}"));
     }
-    if server.entry.get("enabled") == Some(&Value::Bool(false)) && origin.is_on {
+    if server.is_off() && origin.is_on {
         found.push(format!("it is disabled in {file}, and on in {client}"));
     }
     let profile = profiles.get(origin.app.id).and_then(Profile::read);
