@@ -24,7 +24,7 @@ use super::clients::variables::{UsedVariables, comparable};
 use super::files::records::ChangeRecords;
 use super::json::{map_strings, members, strings};
 use super::source::{FileTexts, literal, read_text, servers_keys, value_at};
-use accounts::{AccountDifference, KeyringValues};
+use accounts::{AccountDifference, KeyringValues, member_key};
 use base::text::{name, visible};
 use config::env::Env;
 use config::{InheritEnv, StdioConfig};
@@ -108,8 +108,8 @@ pub(crate) struct Merger {
 
 impl Merger {
     /// Begins with the servers that servers.json has.
-    pub(crate) fn new(known: Option<&Map<String, Value>>, keyring: KeyringValues) -> Self {
-        let servers = known.into_iter().flatten().map(|(name, entry)| PlannedServer {
+    pub(crate) fn new(known: &Map<String, Value>, keyring: KeyringValues) -> Self {
+        let servers = known.iter().map(|(name, entry)| PlannedServer {
             name: name.clone(),
             entry: entry.as_object().cloned().unwrap_or_default(),
             is_known: true,
@@ -243,27 +243,25 @@ impl PlannedServer {
             return;
         }
         self.loosen_timeout(&other);
-        for (name, theirs) in other.into_iter().filter(|(name, _)| name != "timeout") {
-            match (self.entry.get_mut(&name), theirs) {
-                (None, theirs) => drop(self.entry.insert(name, theirs)),
+        for (field, theirs) in other.into_iter().filter(|(field, _)| field != "timeout") {
+            match (self.entry.get_mut(&field), theirs) {
+                (None, theirs) => drop(self.entry.insert(field, theirs)),
                 (Some(Value::Object(ours)), Value::Object(theirs))
-                    if matches!(name.as_str(), "env" | "headers") =>
+                    if matches!(field.as_str(), "env" | "headers") =>
                 {
                     for (member, value) in theirs {
-                        let is_there = |known: &String| {
-                            *known == member || name == "headers" && known.eq_ignore_ascii_case(&member)
-                        };
-                        if !ours.keys().any(is_there) {
+                        let key = |name: &str| member_key(&field, name);
+                        if !ours.keys().any(|known| key(known) == key(&member)) {
                             ours.insert(member, value);
                         }
                     }
                 }
-                (Some(Value::Array(ours)), Value::Array(theirs)) if name == "inherit_env" => {
+                (Some(Value::Array(ours)), Value::Array(theirs)) if field == "inherit_env" => {
                     let new: Vec<_> = theirs.into_iter().filter(|name| !ours.contains(name)).collect();
                     ours.extend(new);
                 }
                 // The whole environment has every variable.
-                (Some(ours), theirs @ Value::Bool(true)) if name == "inherit_env" => *ours = theirs,
+                (Some(ours), theirs @ Value::Bool(true)) if field == "inherit_env" => *ours = theirs,
                 _ => {}
             }
         }
@@ -309,7 +307,7 @@ pub fn running_twice(config: &Path, env: &Env) -> Vec<String> {
         members(value_at(&root, &servers_keys(config, &root))).filter_map(|(_, entry)| entry.as_object());
     let known: Vec<_> = known.collect();
     let discovery = discover_in(&FileTexts::new(), ClientApp::all(), None, false, env);
-    let starts_us = |app| discovery.places().any(|(file, place)| file.app == app && place.own.is_some());
+    let starts_us = |app| discovery.places_in(app).any(|(_, place)| place.own.is_some());
     let twice = discovery.places().filter(|(file, _)| starts_us(file.app)).filter_map(|(file, place)| {
         let (package, label) = (file.package.as_ref()?, file.app.label);
         let is_known = |entry| known.iter().any(|known| is_same_command(known, entry));
@@ -429,7 +427,7 @@ mod tests {
         assert_eq!(other.0, "github");
         // Servers are known without their clients.
         let known = json!({"github": work, "github-cursor": home});
-        let mut again = Merger::new(known.as_object(), KeyringValues::default());
+        let mut again = Merger::new(known.as_object().unwrap(), KeyringValues::default());
         for (app, entry) in clients {
             add(&mut again, app, "github", entry.clone());
         }
@@ -444,7 +442,7 @@ mod tests {
     fn a_string_that_is_written_in_another_way_is_the_same() {
         let known =
             json!({"fs": {"command": "a", "args": ["$$5 $${A} {env:B} {{file:x}"], "env": {"A": "$$"}}});
-        let mut merger = Merger::new(known.as_object(), KeyringValues::default());
+        let mut merger = Merger::new(known.as_object().unwrap(), KeyringValues::default());
         let imported = json!({"command": "a", "args": ["$5 $${A} ${B} {{file:x}"], "env": {"A": "$"}});
         add(&mut merger, ClientApp::find("cursor").unwrap(), "fs", imported.clone());
         add(&mut merger, ClientApp::find("cursor").unwrap(), "other-name", imported);
@@ -462,7 +460,7 @@ mod tests {
     #[test]
     fn what_servers_json_has_is_never_changed() {
         let known = json!({"fs": {"command": "a", "env": {"LOG_LEVEL": "1"}}, "x": {"command": "b"}});
-        let mut merger = Merger::new(known.as_object(), KeyringValues::default());
+        let mut merger = Merger::new(known.as_object().unwrap(), KeyringValues::default());
         add(
             &mut merger,
             ClientApp::find("cursor").unwrap(),
@@ -486,7 +484,7 @@ mod tests {
         );
         // What the user added stays; a client's own directory is another server.
         let known = json!({"fs": {"command": "a", "cwd": "/mine"}});
-        let mut merger = Merger::new(known.as_object(), KeyringValues::default());
+        let mut merger = Merger::new(known.as_object().unwrap(), KeyringValues::default());
         add(&mut merger, ClientApp::find("cursor").unwrap(), "fs", json!({"command": "a"}));
         add(&mut merger, ClientApp::find("codex").unwrap(), "fs", json!({"command": "a", "cwd": "/other"}));
         assert_eq!(names(&merger), ["fs", "fs-codex"]);

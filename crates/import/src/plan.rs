@@ -97,17 +97,16 @@ impl<'a> Plan<'a> {
         let mut program =
             OwnProgram { command, is_in_path, user, project, lists_tools, extended, env: mode.env };
         // Only of clients whose entry is written.
-        let is_written = |app: ClientApp| {
-            discovery.places().any(|(file, place)| file.app == app && !place.servers.is_empty())
-        };
+        let is_written =
+            |app: ClientApp| discovery.places_in(app).any(|(_, place)| !place.servers.is_empty());
         let renamed = discovery.renamed.iter().filter(|(app, _)| is_written(*app));
         let own = |app: ClientApp| {
-            let mut own = discovery.places().filter(|(file, _)| file.app == app);
-            own.find_map(|(_, place)| place.own.as_ref()).map_or(OWN_NAME, |own| &own.name)
+            let own = discovery.places_in(app).find_map(|(_, place)| place.own.as_ref());
+            own.map_or(OWN_NAME, |own| &own.name)
         };
-        let renamed =
-            renamed.map(|(app, file)| (file.path.clone(), program.rename_rules_in(*app, file, own(*app))));
-        let renamed: Vec<_> = renamed.collect();
+        let renamed: Vec<_> = renamed
+            .map(|(app, file)| (file.path.clone(), program.rename_rules_in(*app, file, own(*app))))
+            .collect();
         for (app, file) in &discovery.renamed {
             if renamed.iter().any(|(path, write)| *path == file.path && matches!(write, Ok(Some(_)))) {
                 program.lists_tools.extend([(*app, file.is_project), (*app, true)]);

@@ -114,37 +114,6 @@ pub(crate) struct ClientProfiles {
 }
 
 impl ClientProfiles {
-    /// Makes the profiles of the clients. `existing`: those of the file. `beside`: the file, and the profiles of another file
-    /// that these clients use as well. `keeps_apart`: each client sees only the servers that it had.
-    pub(crate) fn new(
-        servers: &[PlannedServer],
-        users: &[ConfigUser],
-        existing: &Map<String, Value>,
-        beside: Option<(&Path, &Self)>,
-        keeps_apart: bool,
-    ) -> Self {
-        let read = |(name, value): (&String, &Value)| Some((name.clone(), Profile::read(value)?));
-        let before: BTreeMap<String, Profile> = existing.iter().filter_map(read).collect();
-        let mut profiles = Self { all: before.clone(), ..Self::default() };
-        let maker = ProfileMaker { servers, existing, beside, keeps_apart };
-        for user in users {
-            // Several clients may use one profile.
-            let shares = |other: &&ConfigUser| matches!((&user.own, &other.own), (Some(Some(own)), Some(Some(other))) if own == other);
-            let apps: Vec<_> =
-                std::iter::once(user).chain(users.iter().filter(shares)).map(|user| user.app).collect();
-            maker.add(&mut profiles, user, &apps);
-            let is_new = |server: &&PlannedServer| !server.is_known && profiles.sees(user.app, &server.name);
-            let is_new_profile = user.own == Some(None) && profiles.names.contains_key(&user.app);
-            if is_new_profile || servers.iter().any(|server| is_new(&server)) {
-                profiles.updated.insert(user.app);
-            }
-        }
-        let changed = profiles.all.iter().filter(|(name, profile)| before.get(*name) != Some(*profile));
-        profiles.changed =
-            changed.map(|(name, profile)| (name.clone(), profile.value(existing.get(name)))).collect();
-        profiles
-    }
-
     /// Returns whether a client sees a server.
     pub(crate) fn sees(&self, app: ClientApp, server: &str) -> bool {
         self.profile(app).is_none_or(|profile| profile.chooses(server))
@@ -157,14 +126,41 @@ impl ClientProfiles {
 }
 
 /// What profiles are made of.
-struct ProfileMaker<'a> {
-    servers: &'a [PlannedServer],
-    existing: &'a Map<String, Value>,
-    beside: Option<(&'a Path, &'a ClientProfiles)>,
-    keeps_apart: bool,
+pub(crate) struct ProfileMaker<'a> {
+    /// The servers of the file.
+    pub(crate) servers: &'a [PlannedServer],
+    /// The profiles that the file has.
+    pub(crate) existing: &'a Map<String, Value>,
+    /// The file, and the profiles of another file that the clients use as well.
+    pub(crate) beside: Option<(&'a Path, &'a ClientProfiles)>,
+    /// Whether each client sees only the servers that it had.
+    pub(crate) keeps_apart: bool,
 }
 
 impl ProfileMaker<'_> {
+    /// Makes the profiles of these clients.
+    pub(crate) fn make(&self, users: &[ConfigUser]) -> ClientProfiles {
+        let read = |(name, value): (&String, &Value)| Some((name.clone(), Profile::read(value)?));
+        let before: BTreeMap<String, Profile> = self.existing.iter().filter_map(read).collect();
+        let mut profiles = ClientProfiles { all: before.clone(), ..ClientProfiles::default() };
+        for user in users {
+            // Several clients may use one profile.
+            let shares = |other: &&ConfigUser| matches!((&user.own, &other.own), (Some(Some(own)), Some(Some(other))) if own == other);
+            let apps: Vec<_> =
+                std::iter::once(user).chain(users.iter().filter(shares)).map(|user| user.app).collect();
+            self.add(&mut profiles, user, &apps);
+            let is_new = |server: &&PlannedServer| !server.is_known && profiles.sees(user.app, &server.name);
+            let is_new_profile = user.own == Some(None) && profiles.names.contains_key(&user.app);
+            if is_new_profile || self.servers.iter().any(|server| is_new(&server)) {
+                profiles.updated.insert(user.app);
+            }
+        }
+        let changed = profiles.all.iter().filter(|(name, profile)| before.get(*name) != Some(*profile));
+        profiles.changed =
+            changed.map(|(name, profile)| (name.clone(), profile.value(self.existing.get(name)))).collect();
+        profiles
+    }
+
     /// Adapts the profile of a client, or makes one if it needs one. `apps`: the clients that use it.
     fn add(&self, profiles: &mut ClientProfiles, user: &ConfigUser, apps: &[ClientApp]) {
         let label = user.app.label;

@@ -27,15 +27,12 @@ pub(crate) struct ChangeRecord {
     /// When it was made, in seconds since 1970.
     pub made: u64,
     /// The config file that our entry names.
-    #[serde(default)]
     pub config: Option<PathBuf>,
     /// The permission bits of the file before, on Unix.
-    #[serde(default)]
     pub mode: Option<u32>,
     /// The text before; `None` if there was no file. In an incomplete record, the text that has not been put back.
     pub before: Option<String>,
     /// The SHA-256 of the bytes after, in base64; `None` if the record is incomplete.
-    #[serde(default)]
     pub after: Option<String>,
     /// The places that were changed.
     pub places: Vec<ChangedPlace>,
@@ -78,7 +75,6 @@ pub(crate) struct ChangedPlace {
     /// The names of the entries that ours replaced.
     pub removed: Vec<String>,
     /// The project that the place is for.
-    #[serde(default)]
     pub project: Option<PathBuf>,
 }
 

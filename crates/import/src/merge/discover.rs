@@ -162,16 +162,19 @@ impl Discovery {
         places_of(&self.files)
     }
 
+    /// Returns the places of one client.
+    pub(crate) fn places_in(&self, app: ClientApp) -> impl Iterator<Item = (&ClientFile, &Place)> {
+        self.places().filter(move |(file, _)| file.app == app)
+    }
+
     /// Returns whether a client has packages with servers that move.
     pub(crate) fn has_packages(&self, app: ClientApp) -> bool {
-        let mut places = self.places().filter(|(file, _)| file.app == app && file.package.is_some());
-        places.any(|(_, place)| !place.servers.is_empty())
+        self.places_in(app).any(|(file, place)| file.package.is_some() && !place.servers.is_empty())
     }
 
     /// Returns whether an extension of a client starts this program with the config file of the import.
     pub(crate) fn has_own_package(&self, app: ClientApp) -> bool {
-        let mut places = self.places().filter(|(file, _)| file.app == app && file.package.is_some());
-        places.any(|(_, place)| place.own.is_some())
+        self.places_in(app).any(|(file, place)| file.package.is_some() && place.own.is_some())
     }
 
     /// Reads a file that the user named, in the form of the client that has such files.

@@ -353,11 +353,9 @@ impl OwnProgram<'_> {
         let mut problems = Vec::new();
         for (file, place) in discovery.places().filter(|(_, place)| !place.servers.is_empty()) {
             let (Some(package), app) = (&file.package, file.app) else { continue };
-            let has_own = |(of, place): (&ClientFile, &Place)| {
-                of.app == app && place.project.is_none() && place.own.is_some()
-            };
+            let has_own = |(_, place): (_, &Place)| place.project.is_none() && place.own.is_some();
             let own = writes.iter_mut().find(|write| write.app == app && write.is_of_user());
-            if own.is_none() && !discovery.places().any(has_own) {
+            if own.is_none() && !discovery.places_in(app).any(has_own) {
                 let reason = "starts no dynamic-mcp with this config file";
                 problems.push(format!("{} {reason}, so its {} stays on", app.label, package.title()));
                 continue;

@@ -15,7 +15,7 @@ use crate::merge::discover::{Discovery, places_of};
 use crate::merge::own_entry::config_files;
 use crate::merge::{Merger, PlannedServer, free_name};
 use crate::mode::ImportMode;
-use crate::profiles::{ClientProfiles, ConfigUser};
+use crate::profiles::{ClientProfiles, ConfigUser, ProfileMaker};
 use crate::source::{read_text, servers_keys, understood, value_at};
 use base::text::counted;
 use base::{redact, text};
@@ -58,9 +58,8 @@ impl ConfigChange {
         let text = before.as_deref().unwrap_or_default();
         let root = understood(&path, text)?;
         let keys = servers_keys(&path, &root);
-        let known = value_at(&root, &keys).and_then(Value::as_object);
-        let entries = known.into_iter().flat_map(|known| known.values().filter_map(Value::as_object));
-        let mut merger = Merger::new(known, KeyringValues::read(entries, secret_store(env).as_ref()).await);
+        let known = into_members(value_at(&root, &keys).cloned());
+        let mut merger = Merger::new(&known, KeyringValues::read(&known, env).await);
         let places = || discovery.places().filter(|(_, place)| place.project.is_some() == user.is_some());
         for (file, place) in places() {
             place.servers.iter().for_each(|server| merger.add(file.app, server));
@@ -68,13 +67,13 @@ impl ConfigChange {
         let (mut servers, keyring) = merger.finish(&path, env);
         let existing = into_members(root.get("profiles").cloned());
         let users = users(discovery, user.is_some(), mode);
-        let profiles = ClientProfiles::new(
-            &servers,
-            &users,
-            &existing,
-            user.map(|user| (&*path, &user.profiles)),
-            !mode.args.same_servers && mode.args.files().next().is_none(),
-        );
+        let maker = ProfileMaker {
+            servers: &servers,
+            existing: &existing,
+            beside: user.map(|user| (&*path, &user.profiles)),
+            keeps_apart: !mode.args.same_servers && mode.args.files().next().is_none(),
+        };
+        let profiles = maker.make(&users);
         let mut moves = Vec::new();
         if let Some(taken) = mode.stored_secrets.as_ref().filter(|_| user.is_none()) {
             let before = servers.clone();
