@@ -23,12 +23,12 @@ use super::clients::translate::TranslatedEntry;
 use super::clients::variables::{UsedVariables, comparable};
 use super::files::records::ChangeRecords;
 use super::json::{map_strings, members, strings};
-use super::source::{FileTexts, literal, read_text, servers_keys, value_at};
+use super::source::{literal, read_text, servers_keys, value_at};
 use accounts::{AccountDifference, KeyringValues, member_key};
 use base::text::{name, visible};
 use config::env::Env;
 use config::{InheritEnv, StdioConfig};
-use discover::{FoundServer, discover_in};
+use discover::{FoundServer, discover};
 use process::launch::direct::without_version;
 
 pub(crate) mod accounts;
@@ -306,7 +306,7 @@ pub fn running_twice(config: &Path, env: &Env) -> Vec<String> {
     let known =
         members(value_at(&root, &servers_keys(config, &root))).filter_map(|(_, entry)| entry.as_object());
     let known: Vec<_> = known.collect();
-    let discovery = discover_in(&FileTexts::new(), ClientApp::all(), None, false, env);
+    let discovery = discover(ClientApp::all(), env);
     let starts_us = |app| discovery.places_in(app).any(|(_, place)| place.own.is_some());
     let twice = discovery.places().filter(|(file, _)| starts_us(file.app)).filter_map(|(file, place)| {
         let (package, label) = (file.package.as_ref()?, file.app.label);

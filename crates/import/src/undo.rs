@@ -102,7 +102,7 @@ pub(crate) async fn undo_changes(mode: &ImportMode<'_>, config: Option<PathBuf>)
 ///
 /// Fails if stdout cannot be written.
 fn name_own_entries(apps: &[ClientApp], env: &Env) -> anyhow::Result<()> {
-    for file in discover(apps.iter().copied(), None, env).files {
+    for file in discover(apps.iter().copied(), env).files {
         for own in file.places.iter().filter_map(|place| place.own.as_ref()) {
             terminal::line(format_args!(
                 "{}: {} still has `{}`, of which there is no record; if it replaced servers, they are in the config file that it names",

@@ -125,17 +125,12 @@ pub(crate) struct Discovery {
     texts: FileTexts,
 }
 
-/// Reads the files of these clients, and those of the project in `project`. Files that do not exist are left out; those
-/// that cannot be read are in `errors`.
-pub(crate) fn discover(
-    apps: impl IntoIterator<Item = ClientApp>,
-    project: Option<&Path>,
-    env: &Env,
-) -> Discovery {
-    discover_in(&FileTexts::new(), apps, project, false, env)
+/// Reads the user's files of these clients. Files that do not exist are left out; those that cannot be read are in `errors`.
+pub(crate) fn discover(apps: impl IntoIterator<Item = ClientApp>, env: &Env) -> Discovery {
+    discover_in(&FileTexts::new(), apps, None, false, env)
 }
 
-/// Reads files as [`discover`] does, if these have these texts. `writes_clients`: the clients' files are written, so that
+/// Reads files as [`discover`] does, and those of the project in `project`, if these have these texts. `writes_clients`: the clients' files are written, so that
 /// rules can be renamed and packages turned off.
 pub(crate) fn discover_in(
     texts: &FileTexts,
@@ -145,14 +140,23 @@ pub(crate) fn discover_in(
     env: &Env,
 ) -> Discovery {
     let mut discovery = Discovery { texts: texts.clone(), writes_clients, ..Discovery::default() };
-    apps.into_iter().for_each(|app| discovery.read_client(app, project, env));
+    apps.into_iter().for_each(|app| discovery.read_client(ClientScope { app, project, env }));
     discovery
+}
+
+/// A client whose files are read.
+#[derive(Clone, Copy)]
+struct ClientScope<'a> {
+    app: ClientApp,
+    /// The directory of the project whose files are read, too.
+    project: Option<&'a Path>,
+    env: &'a Env,
 }
 
 impl Discovery {
     /// Reads the user's files of the clients that are not among `apps`. One that cannot be read has no part in the import.
     pub(crate) fn read_others(&mut self, apps: &[ClientApp], env: &Env) {
-        self.other_files = discover(ClientApp::all().filter(|app| !apps.contains(app)), None, env).files;
+        self.other_files = discover(ClientApp::all().filter(|app| !apps.contains(app)), env).files;
         // Their servers stay where they are.
         places_mut(&mut self.other_files).for_each(|place| place.servers.clear());
     }
@@ -186,19 +190,20 @@ impl Discovery {
             Ok(Some((text, mut root))) => {
                 (app.by_name)(&mut root);
                 let file = ClientFile::new(app, path.to_owned(), text, root);
-                self.find_servers(app, vec![file], Vec::new(), None, env);
+                self.find_servers(ClientScope { app, project: None, env }, vec![file], Vec::new());
             }
             Ok(None) => {}
             Err(error) => self.errors.push((app, error)),
         }
     }
 
-    fn read_client(&mut self, app: ClientApp, project: Option<&Path>, env: &Env) {
-        let files = self.client_files(app, project, env);
-        let context = PackageContext::new(env, &self.texts);
+    fn read_client(&mut self, scope: ClientScope<'_>) {
+        let app = scope.app;
+        let files = self.client_files(scope);
+        let context = PackageContext::new(scope.env, &self.texts);
         let packages = (app.packages)(&context);
         let errors = context.into_errors();
-        self.find_servers(app, files, packages, project, env);
+        self.find_servers(scope, files, packages);
         for error in errors {
             // Settings are read for their rules, too.
             if self.errors.iter().all(|(_, known)| known.file != error.file) {
@@ -208,7 +213,7 @@ impl Discovery {
     }
 
     /// Reads the files of a client.
-    fn client_files(&mut self, app: ClientApp, project: Option<&Path>, env: &Env) -> Vec<ClientFile> {
+    fn client_files(&mut self, ClientScope { app, project, env }: ClientScope<'_>) -> Vec<ClientFile> {
         let mut files: Vec<ClientFile> = Vec::new();
         let users = app.user_files(env, HostOs::CURRENT).into_iter().map(|path| (app, path, false));
         let of_project = app.project_files.iter().filter_map(|name| Some(project?.join(name)));
@@ -225,15 +230,9 @@ impl Discovery {
     }
 
     /// Finds the servers in these files and packages of a client, and notes its rules.
-    fn find_servers(
-        &mut self,
-        app: ClientApp,
-        files: Vec<ClientFile>,
-        packages: Vec<ClientPackage>,
-        project: Option<&Path>,
-        env: &Env,
-    ) {
-        let rules = self.read_rules(app, &files, project, env);
+    fn find_servers(&mut self, scope: ClientScope<'_>, files: Vec<ClientFile>, packages: Vec<ClientPackage>) {
+        let ClientScope { app, project, .. } = scope;
+        let rules = self.read_rules(scope, &files);
         let servers = |of_project: bool| {
             let files = files.iter().filter(move |file| file.is_project == of_project);
             files.flat_map(|file| members(value_at(&file.root, &app.servers_path(&file.root))))
@@ -242,7 +241,7 @@ impl Discovery {
             servers(false).map(|(name, entry)| (name.clone(), entry.clone())).collect();
         let overridden = servers(true).filter(|_| app.puts_project_over_user);
         let overridden: BTreeSet<String> = overridden.map(|(name, _)| name.clone()).collect();
-        let found = ServerFinder { app, project, env, rules: &rules, user_servers: &user_servers };
+        let found = ServerFinder { scope, rules: &rules, user_servers: &user_servers };
         let in_packages = |server: &FoundServer| {
             packages.iter().flat_map(|package| &package.servers).any(|known| known.client_name == server.name)
         };
@@ -302,13 +301,8 @@ impl Discovery {
     }
 
     /// Reads the rules for tools, in the order in which the files count.
-    fn read_rules(
-        &mut self,
-        app: ClientApp,
-        files: &[ClientFile],
-        project: Option<&Path>,
-        env: &Env,
-    ) -> Vec<RuleFile> {
+    fn read_rules(&mut self, scope: ClientScope<'_>, files: &[ClientFile]) -> Vec<RuleFile> {
+        let ClientScope { app, project, env } = scope;
         let mut all = Vec::new();
         let mut add = |path: &Path, is_project: bool, root: &Value, renamed_text: Option<String>| {
             let path = path.to_owned();
@@ -348,9 +342,7 @@ impl Discovery {
 
 /// Finds the servers of one client.
 struct ServerFinder<'a> {
-    app: ClientApp,
-    project: Option<&'a Path>,
-    env: &'a Env,
+    scope: ClientScope<'a>,
     rules: &'a [RuleFile],
     /// The servers of the user's files.
     user_servers: &'a Map<String, Value>,
@@ -368,7 +360,7 @@ impl ServerFinder<'_> {
         });
         for (name, value) in servers.into_iter().flatten() {
             // Beside its servers, a client may have a setting.
-            if *name == self.app.beside_servers && !value.is_object() {
+            if *name == self.scope.app.beside_servers && !value.is_object() {
                 continue;
             }
             match self.server(file, [name, name], value, project) {
@@ -387,7 +379,7 @@ impl ServerFinder<'_> {
 
     /// Finds the servers of a package. `writes_clients`: its servers will be turned off.
     fn package(&self, mut package: ClientPackage, writes_clients: bool) -> ClientFile {
-        let mut file = ClientFile::new(self.app, package.file.clone(), String::new(), Value::Null);
+        let mut file = ClientFile::new(self.scope.app, package.file.clone(), String::new(), Value::Null);
         let mut place = Place { staying: std::mem::take(&mut package.staying), ..Place::default() };
         // One in the client's own file counts more.
         let counts = |server: &PackageServer| !self.user_servers.contains_key(&server.client_name);
@@ -427,7 +419,7 @@ impl ServerFinder<'_> {
     ) -> Result<FoundServer, String> {
         let dir = file.path.parent().unwrap_or(&file.path);
         let is_ours = file.package.as_ref().is_some_and(|package| package.is_ours);
-        let context = EntryContext { app: file.app, dir, project, env: self.env, is_ours };
+        let context = EntryContext { app: file.app, dir, project, env: self.scope.env, is_ours };
         let mut translated = translate(shape::object(value)?, &context)?;
         let found = |translated| FoundServer {
             name: name.to_owned(),
@@ -441,13 +433,16 @@ impl ServerFinder<'_> {
         if let Some((reason, _)) = name_error(name, false) {
             return Err(reason);
         }
-        let overridden =
-            self.user_servers.get(name).filter(|_| project.is_some() && self.app.puts_project_over_user);
+        let overridden = self
+            .user_servers
+            .get(name)
+            .filter(|_| project.is_some() && self.scope.app.puts_project_over_user);
         if overridden.is_some_and(|user| !is_own_entry(user)) {
             return Err("it is put over the server of the same name in your own file".to_owned());
         }
-        let asks = (self.app.shows_questions)(&file.root);
-        let rules_in = |project| rules_for(&self.app, client_name, project, &self.rules_in(project), asks);
+        let asks = (self.scope.app.shows_questions)(&file.root);
+        let rules_in =
+            |project| rules_for(&self.scope.app, client_name, project, &self.rules_in(project), asks);
         let rules = rules_in(project.is_some())?;
         if let Some(rule) = self.rule_without_a_name(client_name, project.is_some()) {
             return Err(format!("{}: it names servers by a pattern", rule.written));
@@ -479,7 +474,7 @@ impl ServerFinder<'_> {
 
     /// Returns a rule that refuses tools of a server and should be renamed, but is about several servers.
     fn rule_without_a_name(&self, server: &str, project: bool) -> Option<&ClientRule> {
-        let rename = self.app.rules.renamed?;
+        let rename = self.scope.app.rules.renamed?;
         let mut rules = self.files(project).flat_map(|file| &file.renamed);
         rules.find(|rule| self.refuses(rule, server) && rename(&rule.pattern, server, "", "").is_none())
     }
@@ -487,8 +482,8 @@ impl ServerFinder<'_> {
     /// Returns whether a rule denies or asks for tools of a server, and not for those of every server.
     fn refuses(&self, rule: &ClientRule, server: &str) -> bool {
         rule.effect != ToolEffect::Allow
-            && !is_policy(&self.app, rule)
-            && !globs(&self.app, rule, server).is_empty()
+            && !is_policy(&self.scope.app, rule)
+            && !globs(&self.scope.app, rule, server).is_empty()
     }
 
     /// Returns why the servers of a project cannot leave its file: the project says something about servers of the user's,
@@ -513,7 +508,8 @@ impl ServerFinder<'_> {
             }
         }
         let needs_input = |(_, entry): &(&String, &Value)| entry.to_string().contains("${input:");
-        let (name, _) = self.user_servers.iter().find(needs_input).filter(|_| self.project.is_some())?;
+        let (name, _) =
+            self.user_servers.iter().find(needs_input).filter(|_| self.scope.project.is_some())?;
         Some(format!("{name} of your own file has an input, which the project's file does not know"))
     }
 }

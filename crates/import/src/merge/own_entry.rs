@@ -44,7 +44,7 @@ pub struct OwnEntry {
 ///
 /// Says which file cannot be read, and why, if no other file has the entry.
 pub fn find(app: ClientApp, env: &Env) -> Result<Option<OwnEntry>, String> {
-    let discovery = discover([app], None, env);
+    let discovery = discover([app], env);
     let mut owns = discovery.places().filter_map(|(file, place)| Some((&file.path, place.own.as_ref()?)));
     let Some((file, own)) = owns.next() else {
         let files = app.user_files(env, HostOs::CURRENT);
