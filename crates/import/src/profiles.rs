@@ -37,10 +37,9 @@ impl Profile {
     fn value(&self, before: Option<&Value>) -> Value {
         match before {
             Some(Value::Object(members)) => {
-                let servers = [("servers".to_owned(), json!(self.0))];
-                Value::Object(
-                    members.clone().into_iter().filter(|(key, _)| key != "servers").chain(servers).collect(),
-                )
+                let mut members = members.clone();
+                members.insert("servers".to_owned(), json!(self.0));
+                Value::Object(members)
             }
             _ => json!(self.0),
         }

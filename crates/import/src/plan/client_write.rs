@@ -330,7 +330,7 @@ impl OwnProgram<'_> {
             None => Value::Object(fresh),
         };
         let is_set = known_own.is_some() || in_project || !self.extended.contains(&file.app);
-        let set = is_set.then(|| (own, entry));
+        let set = is_set.then_some((own, entry));
         let edit = ObjectEdit { keys: place.keys.clone(), remove, set: set.clone().into_iter().collect() };
         let (own, entry) = set.unzip();
         let change = ChangedPlace {

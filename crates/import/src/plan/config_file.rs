@@ -172,7 +172,7 @@ pub(crate) fn project_config(discovery: &Discovery, user: &Path, project: &Path,
     let owns =
         discovery.places().filter_map(|(_, place)| place.own.as_ref().filter(|_| place.project.is_some()));
     let mut known = owns.flat_map(|own| config_files(own, env)).filter(|file| file.starts_with(&dir));
-    let base = project.file_name().unwrap_or("project".as_ref()).to_string_lossy();
+    let base = project.file_name().unwrap_or_else(|| "project".as_ref()).to_string_lossy();
     let file = |name: &str| dir.join(format!("{name}.json"));
     known.next().unwrap_or_else(|| file(&free_name(&base, |name| !file(name).exists())))
 }
