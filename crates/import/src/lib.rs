@@ -46,7 +46,6 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use base::text;
-use clients::apps::ClientApp;
 use clients::variables::secrets_in;
 use config::dirs::own_config_file;
 use config::env::Env;
@@ -55,7 +54,7 @@ use files::write::absolute;
 use instance::InstanceOptions;
 use instance::signals::interrupted;
 use instance::stores::secret_store;
-use merge::discover::{Discovery, FoundServer, Place, discover_in};
+use merge::discover::{Discovery, FoundServer, Place, discover_in, places_mut};
 use mode::ImportMode;
 use plan::Plan;
 use serde_json::json;
@@ -107,9 +106,7 @@ pub async fn import(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> 
 }
 
 async fn import_or_undo(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
-    let all: Vec<ClientApp> = ClientApp::all().collect();
-    let named = args.clients();
-    let apps = if args.sources.is_empty() { &all } else { &named };
+    let apps = &args.clients();
     if (args.write_client || args.undo) && args.files().next().is_some() {
         let message =
             "--write-client and --undo are about the files of clients; name the client in place of the file";
@@ -181,10 +178,8 @@ async fn import_place(
     own_entry::set_other_configs_apart(&mut discovery, target, env);
     if own_config(env) != target {
         let names_secret = |server: &FoundServer| !secrets_in(&json!(server.translated.entry)).is_empty();
-        let places = discovery.files.iter_mut().flat_map(|file| &mut file.places);
-        places.for_each(|place| {
-            place.leave(names_secret, "it has a secret, which only your own servers.json can name");
-        });
+        let reason = "it has a secret, which only your own servers.json can name";
+        places_mut(&mut discovery.files).for_each(|place| place.leave(names_secret, reason));
     }
     for (app, error) in &discovery.errors {
         terminal::message(format_args!("{}: {error}; the file is left as it is", app.label));
@@ -262,21 +257,19 @@ async fn confirm_project(discovery: &mut Discovery, mode: &ImportMode<'_>) -> io
     if programs.is_empty() {
         return Ok(());
     }
-    let reason = match (args.write_client || args.measure && args.dry_run, args.dry_run && !args.measure) {
-        (false, _) => {
-            "--write-client imports it too, because an entry in the project limits it to the project"
+    let reason = if !(args.write_client || args.measure && args.dry_run) {
+        "--write-client imports it too, because an entry in the project limits it to the project"
+    } else if args.dry_run && !args.measure {
+        return Ok(());
+    } else {
+        let programs = programs.join("\n");
+        let question = format!("The servers of the project run or contact:\n{programs}\nImport them?");
+        if answers.confirm(&question).await? {
+            return Ok(());
         }
-        (true, true) => return Ok(()),
-        (true, false) => {
-            let question = "The servers of the project run or contact:";
-            let question = format!("{question}\n{}\nImport them?", programs.join("\n"));
-            if answers.confirm(&question).await? {
-                return Ok(());
-            }
-            "it is not wanted"
-        }
+        "it is not wanted"
     };
-    let places = discovery.files.iter_mut().flat_map(|file| &mut file.places);
-    places.filter(|place| is_of_project(place)).for_each(|place| place.leave(|_| true, reason));
+    let places = places_mut(&mut discovery.files).filter(|place| is_of_project(place));
+    places.for_each(|place| place.leave(|_| true, reason));
     Ok(())
 }

@@ -23,12 +23,12 @@ use super::clients::translate::TranslatedEntry;
 use super::clients::variables::{UsedVariables, comparable};
 use super::files::records::ChangeRecords;
 use super::json::{map_strings, members, strings};
-use super::source::{FileTexts, literal, read_text, servers_keys, value_at};
-use accounts::{AccountDifference, KeyringValues};
+use super::source::{literal, read_text, servers_keys, value_at};
+use accounts::{AccountDifference, KeyringValues, member_key};
 use base::text::{name, visible};
 use config::env::Env;
 use config::{InheritEnv, StdioConfig};
-use discover::{FoundServer, discover_in};
+use discover::{FoundServer, discover};
 use process::launch::direct::without_version;
 
 pub(crate) mod accounts;
@@ -108,8 +108,8 @@ pub(crate) struct Merger {
 
 impl Merger {
     /// Begins with the servers that servers.json has.
-    pub(crate) fn new(known: Option<&Map<String, Value>>, keyring: KeyringValues) -> Self {
-        let servers = known.into_iter().flatten().map(|(name, entry)| PlannedServer {
+    pub(crate) fn new(known: &Map<String, Value>, keyring: KeyringValues) -> Self {
+        let servers = known.iter().map(|(name, entry)| PlannedServer {
             name: name.clone(),
             entry: entry.as_object().cloned().unwrap_or_default(),
             is_known: true,
@@ -137,7 +137,7 @@ impl Merger {
             }
             Err(other_account) => {
                 origin.other_account = other_account;
-                let name = self.free_name(&origin.name, app);
+                let name = self.name_for(&origin.name, app);
                 let entry = origin.entry.clone();
                 self.push(PlannedServer { name, entry, origins: vec![origin], ..PlannedServer::default() });
             }
@@ -189,31 +189,39 @@ impl Merger {
         // The step that writes a client's file reports why the records cannot be read.
         let records = ChangeRecords::of_user(env).ok();
         for server in &mut self.servers {
-            server.earlier_users = records
-                .as_ref()
-                .map(|records| records.earlier_users(&server.name, config))
-                .unwrap_or_default();
-            if !server.is_known && server.origins.iter().all(|origin| !origin.is_on) {
+            let users = records.as_ref().map(|records| records.earlier_users(&server.name, config));
+            server.earlier_users = users.unwrap_or_default();
+            if server.is_known {
+                continue;
+            }
+            if server.origins.iter().all(|origin| !origin.is_on) {
                 server.entry.insert("enabled".to_owned(), Value::Bool(false));
             }
-            if !server.is_known {
-                server.entry = in_order(std::mem::take(&mut server.entry));
-            }
+            server.entry = in_order(std::mem::take(&mut server.entry));
         }
         (self.servers, self.keyring)
     }
 
     /// Returns the name, or one with the client's name if another server has it.
-    fn free_name(&self, name: &str, app: ClientApp) -> String {
-        let with_client = format!("{name}-{}", app.id);
-        let numbered = (2..).map(|number| format!("{with_client}-{number}"));
-        let mut names = [name.to_owned(), with_client.clone()].into_iter().chain(numbered);
-        let is_free = |name: &String| !self.names.contains(name);
-        names.find(is_free).unwrap_or_else(|| name.to_owned())
+    fn name_for(&self, name: &str, app: ClientApp) -> String {
+        let is_free = |name: &str| !self.names.contains(name);
+        if is_free(name) { name.to_owned() } else { free_name(&format!("{name}-{}", app.id), is_free) }
     }
 }
 
+/// Returns the name, or else the first free one of those with a number behind it.
+pub(crate) fn free_name(name: &str, is_free: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| is_free(name)).unwrap_or_default()
+}
+
 impl PlannedServer {
+    /// Returns whether its entry turns it off.
+    pub(crate) fn is_off(&self) -> bool {
+        self.entry.get("enabled") == Some(&Value::Bool(false))
+    }
+
     /// Returns whether this is its name, here or with one of the clients, or the name that an import gave it beside
     /// another one.
     pub(crate) fn has_name(&self, name: &str) -> bool {
@@ -235,27 +243,25 @@ impl PlannedServer {
             return;
         }
         self.loosen_timeout(&other);
-        for (name, theirs) in other.into_iter().filter(|(name, _)| name != "timeout") {
-            match (self.entry.get_mut(&name), theirs) {
-                (None, theirs) => drop(self.entry.insert(name, theirs)),
+        for (field, theirs) in other.into_iter().filter(|(field, _)| field != "timeout") {
+            match (self.entry.get_mut(&field), theirs) {
+                (None, theirs) => drop(self.entry.insert(field, theirs)),
                 (Some(Value::Object(ours)), Value::Object(theirs))
-                    if matches!(name.as_str(), "env" | "headers") =>
+                    if matches!(field.as_str(), "env" | "headers") =>
                 {
                     for (member, value) in theirs {
-                        let is_there = |known: &String| {
-                            *known == member || name == "headers" && known.eq_ignore_ascii_case(&member)
-                        };
-                        if !ours.keys().any(is_there) {
+                        let key = |name: &str| member_key(&field, name);
+                        if !ours.keys().any(|known| key(known) == key(&member)) {
                             ours.insert(member, value);
                         }
                     }
                 }
-                (Some(Value::Array(ours)), Value::Array(theirs)) if name == "inherit_env" => {
+                (Some(Value::Array(ours)), Value::Array(theirs)) if field == "inherit_env" => {
                     let new: Vec<_> = theirs.into_iter().filter(|name| !ours.contains(name)).collect();
                     ours.extend(new);
                 }
                 // The whole environment has every variable.
-                (Some(ours), theirs @ Value::Bool(true)) if name == "inherit_env" => *ours = theirs,
+                (Some(ours), theirs @ Value::Bool(true)) if field == "inherit_env" => *ours = theirs,
                 _ => {}
             }
         }
@@ -276,7 +282,7 @@ impl PlannedServer {
     }
 }
 
-/// Returns whether this is what `Merger::free_name` may put after the client.
+/// Returns whether this is what `Merger::name_for` may put after the client.
 fn is_number_or_nothing(text: &str) -> bool {
     text.is_empty() || text.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok())
 }
@@ -289,14 +295,8 @@ fn program_key(entry: &Map<String, Value>) -> String {
         let (env, cwd, inherit_env) = (BTreeMap::new(), None, InheritEnv::Safe);
         without_version(&StdioConfig { command, args, env, cwd, inherit_env })
     };
-    match args_without_version() {
-        Some(args) => {
-            let mut entry = entry.clone();
-            entry.insert("args".to_owned(), args.into());
-            command_key(&entry)
-        }
-        None => command_key(entry),
-    }
+    let args = args_without_version().map(|args| ("args".to_owned(), args.into()));
+    command_key(&entry.clone().into_iter().chain(args).collect())
 }
 
 /// Returns what to do about clients that start dynamic-mcp and, in a package, a server that this config file has, too.
@@ -306,8 +306,8 @@ pub fn running_twice(config: &Path, env: &Env) -> Vec<String> {
     let known =
         members(value_at(&root, &servers_keys(config, &root))).filter_map(|(_, entry)| entry.as_object());
     let known: Vec<_> = known.collect();
-    let discovery = discover_in(&FileTexts::new(), ClientApp::all(), None, false, env);
-    let starts_us = |app| discovery.places().any(|(file, place)| file.app == app && place.own.is_some());
+    let discovery = discover(ClientApp::all(), env);
+    let starts_us = |app| discovery.places_in(app).any(|(_, place)| place.own.is_some());
     let twice = discovery.places().filter(|(file, _)| starts_us(file.app)).filter_map(|(file, place)| {
         let (package, label) = (file.package.as_ref()?, file.app.label);
         let is_known = |entry| known.iter().any(|known| is_same_command(known, entry));
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(other.0, "github");
         // Servers are known without their clients.
         let known = json!({"github": work, "github-cursor": home});
-        let mut again = Merger::new(known.as_object(), KeyringValues::default());
+        let mut again = Merger::new(known.as_object().unwrap(), KeyringValues::default());
         for (app, entry) in clients {
             add(&mut again, app, "github", entry.clone());
         }
@@ -442,7 +442,7 @@ mod tests {
     fn a_string_that_is_written_in_another_way_is_the_same() {
         let known =
             json!({"fs": {"command": "a", "args": ["$$5 $${A} {env:B} {{file:x}"], "env": {"A": "$$"}}});
-        let mut merger = Merger::new(known.as_object(), KeyringValues::default());
+        let mut merger = Merger::new(known.as_object().unwrap(), KeyringValues::default());
         let imported = json!({"command": "a", "args": ["$5 $${A} ${B} {{file:x}"], "env": {"A": "$"}});
         add(&mut merger, ClientApp::find("cursor").unwrap(), "fs", imported.clone());
         add(&mut merger, ClientApp::find("cursor").unwrap(), "other-name", imported);
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn what_servers_json_has_is_never_changed() {
         let known = json!({"fs": {"command": "a", "env": {"LOG_LEVEL": "1"}}, "x": {"command": "b"}});
-        let mut merger = Merger::new(known.as_object(), KeyringValues::default());
+        let mut merger = Merger::new(known.as_object().unwrap(), KeyringValues::default());
         add(
             &mut merger,
             ClientApp::find("cursor").unwrap(),
@@ -484,7 +484,7 @@ mod tests {
         );
         // What the user added stays; a client's own directory is another server.
         let known = json!({"fs": {"command": "a", "cwd": "/mine"}});
-        let mut merger = Merger::new(known.as_object(), KeyringValues::default());
+        let mut merger = Merger::new(known.as_object().unwrap(), KeyringValues::default());
         add(&mut merger, ClientApp::find("cursor").unwrap(), "fs", json!({"command": "a"}));
         add(&mut merger, ClientApp::find("codex").unwrap(), "fs", json!({"command": "a", "cwd": "/other"}));
         assert_eq!(names(&merger), ["fs", "fs-codex"]);

@@ -67,8 +67,11 @@ pub struct ImportArgs {
 }
 
 impl ImportArgs {
-    /// Returns the clients that are named.
+    /// Returns the clients to import from: those that are named, or all if nothing is named.
     pub(crate) fn clients(&self) -> Vec<ClientApp> {
+        if self.sources.is_empty() {
+            return ClientApp::all().collect();
+        }
         let client = |source: &ImportSource| match source {
             ImportSource::Client(app) => Some(*app),
             ImportSource::File(_) => None,

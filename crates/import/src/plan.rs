@@ -19,7 +19,7 @@ use super::files::write;
 use super::measure::measure;
 use super::merge::discover::{Discovery, Place};
 use super::mode::ImportMode;
-use super::shown_plan::print_or_compare;
+use super::shown_plan::{FileChange, print_or_compare};
 use super::source::{check_in_project, is_yaml, literal, value_at};
 use after_import::{say_what_next, show_problems};
 use base::text;
@@ -91,24 +91,23 @@ impl<'a> Plan<'a> {
         let [user, rest @ ..] = &self.configs[..] else { return Ok(()) };
         let (command, is_in_path) = own_command(mode.env)?;
         let lists_tools = BTreeSet::new();
-        let is_extended =
-            |app: &ClientApp| discovery.has_own_package(*app) && !user.profiles.names.contains_key(app);
-        let extended = mode.apps.iter().copied().filter(is_extended).collect();
+        let of_packages = discovery.places().filter(|(file, _)| file.package.is_some());
+        let extended = of_packages.filter_map(|(file, place)| place.own.as_ref().map(|_| file.app));
+        let extended = extended.filter(|app| !user.profiles.names.contains_key(app)).collect();
         let project = rest.first();
         let mut program =
             OwnProgram { command, is_in_path, user, project, lists_tools, extended, env: mode.env };
         // Only of clients whose entry is written.
-        let is_written = |app: ClientApp| {
-            discovery.places().any(|(file, place)| file.app == app && !place.servers.is_empty())
-        };
+        let is_written =
+            |app: ClientApp| discovery.places_in(app).any(|(_, place)| !place.servers.is_empty());
         let renamed = discovery.renamed.iter().filter(|(app, _)| is_written(*app));
         let own = |app: ClientApp| {
-            let mut own = discovery.places().filter(|(file, _)| file.app == app);
-            own.find_map(|(_, place)| place.own.as_ref()).map_or(OWN_NAME, |own| &own.name)
+            let own = discovery.places_in(app).find_map(|(_, place)| place.own.as_ref());
+            own.map_or(OWN_NAME, |own| &own.name)
         };
-        let renamed =
-            renamed.map(|(app, file)| (file.path.clone(), program.rename_rules_in(*app, file, own(*app))));
-        let renamed: Vec<_> = renamed.collect();
+        let renamed: Vec<_> = renamed
+            .map(|(app, file)| (file.path.clone(), program.rename_rules_in(*app, file, own(*app))))
+            .collect();
         for (app, file) in &discovery.renamed {
             if renamed.iter().any(|(path, write)| *path == file.path && matches!(write, Ok(Some(_)))) {
                 program.lists_tools.extend([(*app, file.is_project), (*app, true)]);
@@ -119,13 +118,13 @@ impl<'a> Plan<'a> {
             (mode.is_named() || discovery.has_packages(app)) && !program.extended.contains(&app)
         };
         let made = files.map(|file| (file.path.clone(), program.replace_in(file, gets_entry(file.app))));
-        let has_file = |app: ClientApp| {
-            discovery.files.iter().any(|file| file.app == app && file.package.is_none())
-                || discovery.errors.iter().any(|(of, _)| *of == app)
-        };
-        let without_file = mode.apps.iter().filter(|app| gets_entry(**app) && !has_file(**app));
-        let new_files = without_file.filter_map(|app| Some((*app, app.new_file(mode.env, HostOs::CURRENT)?)));
-        let new = new_files.map(|(app, path)| (path.clone(), program.new_file(app, path)));
+        let known = discovery.files.iter().filter(|file| file.package.is_none()).map(|file| file.app);
+        let known: BTreeSet<_> = known.chain(discovery.errors.iter().map(|(app, _)| *app)).collect();
+        let without_file = mode.apps.iter().filter(|app| gets_entry(**app) && !known.contains(app));
+        let new = without_file.filter_map(|app| {
+            let path = app.user_files(mode.env, HostOs::CURRENT).pop()?;
+            Some((path.clone(), program.new_file(*app, path)))
+        });
         for (path, write) in made.chain(new).collect::<Vec<_>>().into_iter().chain(renamed) {
             match write {
                 Ok(Some(write)) if write::is_read_only(&path) => {
@@ -177,7 +176,7 @@ impl<'a> Plan<'a> {
     /// answered. A client's file that cannot be written is said and is no error.
     pub(crate) async fn carry_out(&self) -> anyhow::Result<bool> {
         let ImportMode { args, env, answers, .. } = self.mode;
-        let details = report::details(&self.configs, &self.writes, env);
+        let details = report::details(&self.configs, self.file_changes(), env);
         let summary = report::summary(self.discovery, &self.configs, &self.writes, env);
         if print_or_compare(args, self.file_changes(), &summary, &details)? {
             return Ok(self.is_complete);
@@ -254,7 +253,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns what becomes of each file.
-    fn file_changes(&self) -> impl Iterator<Item = (&Path, Option<&str>, Option<&str>)> {
+    fn file_changes(&self) -> impl Iterator<Item = FileChange<'_>> {
         let configs = self.configs.iter().filter(|config| config.changes());
         let configs = configs.map(|config| (&*config.path, config.before.as_deref(), &*config.after));
         let writes = self.writes.iter().map(|write| (&*write.path, write.before.as_deref(), &*write.after));

@@ -9,13 +9,13 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::clients::apps::ClientApp;
-use super::merge::PlannedServer;
 use super::merge::discover::Place;
-use super::merge::own_entry::option_values;
-use base::text::name;
+use super::merge::own_entry::{option_values, plain};
+use super::merge::{PlannedServer, free_name};
+use base::text::{joined_up_to, name};
 use config::file::values::ServerPattern;
 use config::glob::Glob;
-use config::notation::{escape, literal};
+use config::notation::escape;
 
 /// How many servers of a profile are named.
 const MAX_NAMED: usize = 8;
@@ -37,10 +37,9 @@ impl Profile {
     fn value(&self, before: Option<&Value>) -> Value {
         match before {
             Some(Value::Object(members)) => {
-                let servers = [("servers".to_owned(), json!(self.0))];
-                Value::Object(
-                    members.clone().into_iter().filter(|(key, _)| key != "servers").chain(servers).collect(),
-                )
+                let mut members = members.clone();
+                members.insert("servers".to_owned(), json!(self.0));
+                Value::Object(members)
             }
             _ => json!(self.0),
         }
@@ -48,7 +47,7 @@ impl Profile {
 
     /// Returns whether it chooses a server.
     pub(crate) fn chooses(&self, server: &str) -> bool {
-        let patterns = self.0.iter().filter_map(|glob| ServerPattern::try_from(text(glob)).ok());
+        let patterns = self.0.iter().filter_map(|glob| ServerPattern::try_from(plain(glob)).ok());
         ServerPattern::choose_server(patterns.collect::<Vec<_>>().iter(), server)
     }
 
@@ -73,16 +72,8 @@ impl Profile {
     /// Says which servers it chooses.
     fn describe(&self) -> String {
         let (out, chosen): (Vec<_>, Vec<_>) = self.0.iter().partition(|glob| glob.starts_with('!'));
-        let names = |globs: &[&String]| {
-            let names: Vec<_> =
-                globs.iter().map(|glob| name(&plain_name(glob.strip_prefix('!').unwrap_or(glob)))).collect();
-            match names.len() {
-                ..=MAX_NAMED => names.join(", "),
-                count => {
-                    format!("{} and {} others", names[..MAX_NAMED - 2].join(", "), count - MAX_NAMED + 2)
-                }
-            }
-        };
+        let shown = |glob: &&String| name(&plain_name(glob.strip_prefix('!').unwrap_or(glob)));
+        let names = |globs: &[&String]| joined_up_to(MAX_NAMED, globs.iter().map(shown));
         let chosen = if chosen == ["*"] { "all servers".to_owned() } else { names(&chosen) };
         if out.is_empty() { chosen } else { format!("{chosen} but {}", names(&out)) }
     }
@@ -122,37 +113,6 @@ pub(crate) struct ClientProfiles {
 }
 
 impl ClientProfiles {
-    /// Makes the profiles of the clients. `existing`: those of the file. `beside`: the file, and the profiles of another file
-    /// that these clients use as well. `keeps_apart`: each client sees only the servers that it had.
-    pub(crate) fn new(
-        servers: &[PlannedServer],
-        users: &[ConfigUser],
-        existing: &Map<String, Value>,
-        beside: Option<(&Path, &Self)>,
-        keeps_apart: bool,
-    ) -> Self {
-        let read = |(name, value): (&String, &Value)| Some((name.clone(), Profile::read(value)?));
-        let before: BTreeMap<String, Profile> = existing.iter().filter_map(read).collect();
-        let mut profiles = Self { all: before.clone(), ..Self::default() };
-        let maker = ProfileMaker { servers, existing, beside, keeps_apart };
-        for user in users {
-            // Several clients may use one profile.
-            let shares = |other: &&ConfigUser| matches!((&user.own, &other.own), (Some(Some(own)), Some(Some(other))) if own == other);
-            let apps: Vec<_> =
-                std::iter::once(user).chain(users.iter().filter(shares)).map(|user| user.app).collect();
-            maker.add(&mut profiles, user, &apps);
-            let is_new = |server: &&PlannedServer| !server.is_known && profiles.sees(user.app, &server.name);
-            let is_new_profile = user.own == Some(None) && profiles.names.contains_key(&user.app);
-            if is_new_profile || servers.iter().any(|server| is_new(&server)) {
-                profiles.updated.insert(user.app);
-            }
-        }
-        let changed = profiles.all.iter().filter(|(name, profile)| before.get(*name) != Some(*profile));
-        profiles.changed =
-            changed.map(|(name, profile)| (name.clone(), profile.value(existing.get(name)))).collect();
-        profiles
-    }
-
     /// Returns whether a client sees a server.
     pub(crate) fn sees(&self, app: ClientApp, server: &str) -> bool {
         self.profile(app).is_none_or(|profile| profile.chooses(server))
@@ -165,14 +125,41 @@ impl ClientProfiles {
 }
 
 /// What profiles are made of.
-struct ProfileMaker<'a> {
-    servers: &'a [PlannedServer],
-    existing: &'a Map<String, Value>,
-    beside: Option<(&'a Path, &'a ClientProfiles)>,
-    keeps_apart: bool,
+pub(crate) struct ProfileMaker<'a> {
+    /// The servers of the file.
+    pub(crate) servers: &'a [PlannedServer],
+    /// The profiles that the file has.
+    pub(crate) existing: &'a Map<String, Value>,
+    /// The file, and the profiles of another file that the clients use as well.
+    pub(crate) beside: Option<(&'a Path, &'a ClientProfiles)>,
+    /// Whether each client sees only the servers that it had.
+    pub(crate) keeps_apart: bool,
 }
 
 impl ProfileMaker<'_> {
+    /// Makes the profiles of these clients.
+    pub(crate) fn make(&self, users: &[ConfigUser]) -> ClientProfiles {
+        let read = |(name, value): (&String, &Value)| Some((name.clone(), Profile::read(value)?));
+        let before: BTreeMap<String, Profile> = self.existing.iter().filter_map(read).collect();
+        let mut profiles = ClientProfiles { all: before.clone(), ..ClientProfiles::default() };
+        for user in users {
+            // Several clients may use one profile.
+            let shares = |other: &&ConfigUser| matches!((&user.own, &other.own), (Some(Some(own)), Some(Some(other))) if own == other);
+            let apps: Vec<_> =
+                std::iter::once(user).chain(users.iter().filter(shares)).map(|user| user.app).collect();
+            self.add(&mut profiles, user, &apps);
+            let is_new = |server: &&PlannedServer| !server.is_known && profiles.sees(user.app, &server.name);
+            let is_new_profile = user.own == Some(None) && profiles.names.contains_key(&user.app);
+            if is_new_profile || self.servers.iter().any(|server| is_new(&server)) {
+                profiles.updated.insert(user.app);
+            }
+        }
+        let changed = profiles.all.iter().filter(|(name, profile)| before.get(*name) != Some(*profile));
+        profiles.changed =
+            changed.map(|(name, profile)| (name.clone(), profile.value(self.existing.get(name)))).collect();
+        profiles
+    }
+
     /// Adapts the profile of a client, or makes one if it needs one. `apps`: the clients that use it.
     fn add(&self, profiles: &mut ClientProfiles, user: &ConfigUser, apps: &[ClientApp]) {
         let label = user.app.label;
@@ -212,13 +199,10 @@ impl ProfileMaker<'_> {
             let file = self.beside.and_then(|(file, _)| file.file_stem()).map(|stem| stem.to_string_lossy());
             let base = file.map_or_else(|| user.app.id.to_owned(), |file| format!("{}-{file}", user.app.id));
             // A profile of the user's that has this name stays as it is.
-            let numbered = (2..).map(|number| format!("{base}-{number}"));
-            let mut names = std::iter::once(base.clone()).chain(numbered);
-            let is_free = |name: &String| {
+            let free = free_name(&base, |name| {
                 !self.existing.contains_key(name) && !profiles.all.contains_key(name)
                     || profiles.all.get(name) == Some(&profile)
-            };
-            let Some(free) = names.find(is_free) else { return };
+            });
             profiles.lines.push(format!("{label} gets the profile {}: {}", name(&free), profile.describe()));
             profiles.names.insert(user.app, free.clone());
             profiles.all.insert(free, profile);
@@ -256,13 +240,9 @@ impl ProfileMaker<'_> {
     }
 }
 
-fn text(glob: &str) -> String {
-    literal(glob).unwrap_or_else(|| glob.to_owned())
-}
-
 /// Returns the name that a glob of `Glob::escape` matches, or the glob.
 fn plain_name(glob: &str) -> String {
-    let glob = text(glob);
+    let glob = plain(glob);
     let (mut plain, mut chars) = (String::new(), glob.chars().peekable());
     while let Some(c) = chars.next() {
         // A character that stands for itself is the only one of its class.
@@ -305,6 +285,6 @@ mod tests {
         assert_eq!(profile.value(Some(&value)), json!({"servers": ["*", "!x"], "tools": value["tools"]}));
         let mut many = Profile(vec!["*".to_owned()]);
         many.0.extend(vec!["!a".to_owned(); 19]);
-        assert_eq!(many.describe(), "all servers but a, a, a, a, a, a and 13 others");
+        assert_eq!(many.describe(), "all servers but a, a, a, a, a, a, a, a and 11 more");
     }
 }

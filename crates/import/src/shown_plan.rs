@@ -11,7 +11,7 @@ use terminal::VisibleText;
 use terminal::outcome::{CommandError, EXIT_FAILURE};
 
 /// The change of one file: its path, its text, and the text that it gets. `None`: there is no file.
-type FileChange<'a> = (&'a Path, Option<&'a str>, Option<&'a str>);
+pub(crate) type FileChange<'a> = (&'a Path, Option<&'a str>, Option<&'a str>);
 
 /// Prints the plan if `--json` asks for it. Returns whether it did.
 ///

@@ -211,14 +211,11 @@ pub(crate) fn globs_after(prefix: &str, pattern: &str) -> Vec<String> {
 
 /// Writes a pattern as a glob in a config.
 fn glob(pattern: &[char]) -> String {
-    let mut glob = String::new();
-    for c in pattern {
-        match c {
-            '*' | '?' => glob.push(*c),
-            other => glob.push_str(&Glob::escape(&other.to_string())),
-        }
-    }
-    escape(&glob)
+    let glob = pattern.iter().map(|c| match c {
+        '*' | '?' => c.to_string(),
+        other => Glob::escape(&other.to_string()),
+    });
+    escape(&glob.collect::<String>())
 }
 
 #[cfg(test)]

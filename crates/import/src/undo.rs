@@ -102,7 +102,7 @@ pub(crate) async fn undo_changes(mode: &ImportMode<'_>, config: Option<PathBuf>)
 ///
 /// Fails if stdout cannot be written.
 fn name_own_entries(apps: &[ClientApp], env: &Env) -> anyhow::Result<()> {
-    for file in discover(apps.iter().copied(), None, env).files {
+    for file in discover(apps.iter().copied(), env).files {
         for own in file.places.iter().filter_map(|place| place.own.as_ref()) {
             terminal::line(format_args!(
                 "{}: {} still has `{}`, of which there is no record; if it replaced servers, they are in the config file that it names",
@@ -214,16 +214,14 @@ impl Undo<'_> {
         id: u32,
         change: &ChangeRecord,
     ) -> anyhow::Result<BTreeMap<String, String>> {
-        let mut values = BTreeMap::new();
+        let (mut values, path) = (BTreeMap::new(), short_path(&change.file, self.mode.env));
         for stored in &change.stored_values {
             let store =
                 secret_store(self.mode.env).context("there is no directory for the names of secrets")?;
             let value = store.get(&stored.name, true).await.with_context(|| {
-                let path = short_path(&change.file, self.mode.env);
                 format!("{path} is left as it is, because its secrets cannot be read: the system's keyring")
             })?;
             let Some(value) = value else {
-                let path = short_path(&change.file, self.mode.env);
                 bail!(
                     "{path} is left as it is, because the keyring has no secret `{0}` any more; store it again with `dynamic-mcp secret set {0}`. Record {id} keeps everything else",
                     stored.name

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::client::{ClientDir, KnownClient, ToolRules};
 use super::rule_file::in_tool_name;
-use super::string_rules::{Braces, Fields, VariableForm};
+use super::string_rules::VariableForm;
 use crate::json::strings;
 use crate::tool_rules::{ToolEffect, globs_after};
 
@@ -15,23 +15,16 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     ],
     project_files: &[".amp/settings.jsonc", ".amp/settings.json"],
     servers: |_| &["amp.mcpServers"],
-    shows_questions: |_| false,
     forms: &[VariableForm::Name],
-    braces: Braces::First,
-    fields: Fields::All,
     variable: Some("${NAME}"),
     rules: ToolRules {
-        user_files: |_| Vec::new(),
-        project_files: &[],
         read: |file, root: &Value| {
             let names = strings(root.get("amp.tools.disable"));
             names.for_each(|name| file.add("amp.tools.disable", name, name.to_owned(), ToolEffect::Deny));
         },
         globs: |pattern, server| globs_after(&format!("mcp__{}__", in_tool_name(server)), pattern),
-        renamed: None,
         denies_first: true,
-        allow_lifts: false,
-        has_agents: false,
+        ..ToolRules::NONE
     },
     ..KnownClient::new("amp", "Amp", &["amp"])
 };

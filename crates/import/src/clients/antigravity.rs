@@ -10,13 +10,11 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     own_meaning: &["authProviderType"],
     // An address counts more than a command.
     usual_form: |entry| {
-        let mut usual = entry.clone();
-        if usual.contains_key("serverUrl") {
-            usual.shift_remove("command");
-            usual.shift_remove("args");
+        if entry.contains_key("serverUrl") {
+            entry.shift_remove("command");
+            entry.shift_remove("args");
         }
-        Ok(usual)
+        Ok(())
     },
-    shows_questions: |_| false,
     ..KnownClient::new("antigravity", "Antigravity", &["antigravity", "Antigravity", "agy"])
 };

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::claude_plugins;
 use super::client::{KnownClient, ProjectPlace, ClientDir, HostOs, TimeoutMeaning, ToolRules, files_in, named_dir};
-use super::host_search::{HostSearch, file_members};
+use super::host_search::{HostSearch, file_content};
 use super::rule_file::{RuleFile, TurnedOff, in_tool_name};
-use super::string_rules::{Braces, Fields, VariableForm};
+use super::string_rules::{Fields, VariableForm};
 use crate::json::{members, strings};
 use crate::tool_rules::{ToolEffect, globs_after};
 use config::env::Env;
@@ -28,8 +28,8 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     timeout: TimeoutMeaning::Limits { names: &["tools"], unit: 0.001, least: 1000.0 },
     own_meaning: &["headersHelper"],
     passes_environment: true,
+    shows_questions: |_| true,
     forms: &[VariableForm::Braces],
-    braces: Braces::First,
     fields: Fields::Only(&["command", "args", "env", "url", "headers"]),
     variable: Some("${NAME}"),
     local_type: Some("stdio"),
@@ -49,8 +49,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
         },
         renamed: Some(renamed),
         denies_first: true,
-        allow_lifts: false,
-        has_agents: false,
+        ..ToolRules::NONE
     },
     tool_search,
     ..KnownClient::new("claude-code", "Claude Code", &["claude"])
@@ -131,7 +130,7 @@ fn renamed(rule: &str, server: &str, own: &str, group: &str) -> Option<String> {
 /// It hides the tools of servers, but lists their names. A value in `env` of its settings counts more than the environment.
 fn tool_search(_: &KnownClient, env: &Env) -> HostSearch {
     let settings = files_in(settings_dir(env), &["settings.json"]).pop();
-    let settings = settings.as_deref().and_then(file_members).unwrap_or_default();
+    let settings = settings.as_deref().and_then(file_content).unwrap_or_default();
     let value = |name: &str| {
         let set = settings.get("env").and_then(|env| env.get(name)?.as_str());
         set.or_else(|| env.get_non_empty(name)).map(str::to_owned)

@@ -25,7 +25,6 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     has_window: true,
     // It belongs to an extension.
     own_meaning: &["extensionId"],
-    shows_questions: |_| false,
     // From the store of Windows, its `appData` is that of the package.
     user_files: &[(ClientDir::AppData, FILE), (ClientDir::Package("Claude_", "LocalCache/Roaming"), FILE)],
     packages: |context| extensions(context, HostOs::CURRENT),

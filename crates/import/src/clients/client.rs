@@ -8,12 +8,14 @@ use serde_json::{Map, Value, json};
 use super::host_search::HostSearch;
 use super::package::{ClientPackage, PackageContext};
 use super::rule_file::RuleFile;
-use super::string_rules::{Braces, Fields, OPTIONAL, VariableForm};
+use super::string_rules::{Fields, OPTIONAL, VariableForm};
 use crate::json::into_members;
 use config::env::Env;
 
 /// The members of a JSON object.
 pub(super) type EntryMembers = Map<String, Value>;
+/// Names, in the table of a client.
+type Names = &'static [&'static str];
 /// A place for servers of a single project: the keys that lead to it, and the project's directory.
 pub(crate) type ProjectPlace = (Vec<String>, PathBuf);
 /// Renames a rule for tools of a server: the rule, the server as it stands in the client's file, and the names of our entry
@@ -27,7 +29,7 @@ pub struct KnownClient {
     /// The name in texts.
     pub label: &'static str,
     /// The names of its programs, as the system shows processes.
-    pub programs: &'static [&'static str],
+    pub programs: Names,
     /// Whether the desktop starts it, and not a terminal.
     pub has_window: bool,
     /// The client of which it is another edition, which reads the same files of a project. Empty: none.
@@ -36,13 +38,13 @@ pub struct KnownClient {
     /// last one is made.
     pub(super) user_files: &'static [(ClientDir, &'static str)],
     /// The files of a project, relative to its directory.
-    pub(crate) project_files: &'static [&'static str],
+    pub(crate) project_files: Names,
     /// Whether it puts a project's entry over the user's entry of the same name, member by member.
     pub(crate) puts_project_over_user: bool,
     /// Puts servers that stand in a list under their names.
     pub(crate) by_name: fn(&mut Value),
     /// Returns the keys that lead to the servers in a file with this content.
-    pub(crate) servers: fn(&Value) -> &'static [&'static str],
+    pub(crate) servers: fn(&Value) -> Names,
     /// Returns the places of the user's file that are for single projects: the keys that lead to each, and its directory.
     pub(crate) projects: fn(&Value) -> Vec<ProjectPlace>,
     /// Finds its packages that are on.
@@ -52,25 +54,26 @@ pub struct KnownClient {
     /// The client's own names for fields of ours.
     pub(super) names: &'static [(&'static str, &'static str)],
     /// Fields that change what the server gets or may do, and that servers.json cannot have: a server with one stays.
-    pub(super) own_meaning: &'static [&'static str],
-    /// Returns an entry as most clients write it, or why it cannot be a server of ours.
-    pub(super) usual_form: fn(&EntryMembers) -> Result<EntryMembers, String>,
+    pub(super) own_meaning: Names,
+    /// Rewrites an entry as most clients write it, or says why it cannot be a server of ours.
+    pub(super) usual_form: fn(&mut EntryMembers) -> Result<(), String>,
     /// What it means by a server's `timeout`.
     pub(super) timeout: TimeoutMeaning,
     /// Whether it passes its whole environment to servers.
     pub passes_environment: bool,
     /// Parts of the names of variables that it takes for secrets, and does not pass to servers, if it passes all others.
-    pub withholds: &'static [&'static str],
-    /// Returns whether it shows its user what a server asks (form elicitation), by the content of its file.
+    pub withholds: Names,
+    /// Returns whether it is known to show its user what a server asks (form elicitation), by the content of its file.
     pub(crate) shows_questions: fn(&Value) -> bool,
     /// The notations of variables that it knows.
     pub(super) forms: &'static [VariableForm],
-    /// Where a `${` ends, for clients that know variables in such braces. Of those, what they do not know is text.
-    pub(super) braces: Braces,
-    /// The fields in which it looks for them, by our names. Everything else is text to it.
+    /// Whether a `${` ends at the `}` that belongs to it, if there are braces in it. Elsewhere it ends at the first `}`. A
+    /// variable in such braces that the client does not know is text.
+    pub(super) balances_braces: bool,
+    /// The fields in which it looks for them, by our names: all, unless it is known better. Everything else is text to it.
     pub(super) fields: Fields,
     /// The fields in which `~` before a separator, or alone, is the home directory. In a list, at the start of each string.
-    pub(super) home_fields: &'static [&'static str],
+    pub(super) home_fields: Names,
     /// The fields in which a variable may be unset: the client starts the server nevertheless, with the empty string or
     /// with the text of the variable. Elsewhere the server cannot work without it.
     pub(super) optional: Fields,
@@ -95,7 +98,7 @@ pub struct KnownClient {
     /// Whether a tool about which it has no rule may need a question.
     pub(crate) asks: bool,
     /// The list of the only servers that it starts, by the keys that lead to it: ours has to be in it.
-    pub(crate) allowed_list: &'static [&'static str],
+    pub(crate) allowed_list: Names,
     /// Its rules for tools.
     pub(crate) rules: ToolRules,
     /// Whether the model gets only those tools that it searched for. docs/clients.md has the measurements behind it.
@@ -111,7 +114,7 @@ pub(crate) struct ToolRules {
     /// Returns the user's files that have nothing but settings, whether or not they exist.
     pub(crate) user_files: fn(&Env) -> Vec<PathBuf>,
     /// Such files of a project, relative to its directory.
-    pub(crate) project_files: &'static [&'static str],
+    pub(crate) project_files: Names,
     /// Reads the rules of a file with this content, as the client writes it.
     pub(crate) read: fn(&mut RuleFile, &Value),
     /// Returns the globs over the tools of a server that a pattern names: the pattern, and the server as it stands in the
@@ -127,6 +130,20 @@ pub(crate) struct ToolRules {
     pub(crate) has_agents: bool,
 }
 
+impl ToolRules {
+    /// No rules.
+    pub(super) const NONE: Self = Self {
+        user_files: |_| Vec::new(),
+        project_files: &[],
+        read: |_, _| {},
+        globs: |_, _| Vec::new(),
+        renamed: None,
+        denies_first: false,
+        allow_lifts: false,
+        has_agents: false,
+    };
+}
+
 /// What a number in a server's `timeout` means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum TimeoutMeaning {
@@ -134,7 +151,7 @@ pub(super) enum TimeoutMeaning {
     None,
     /// A number for these limits of ours, in units of so many seconds. A smaller number than `least` is ignored. An object
     /// has one number each.
-    Limits { names: &'static [&'static str], unit: f64, least: f64 },
+    Limits { names: Names, unit: f64, least: f64 },
     /// It is read as our `timeout` already.
     Ours,
 }
@@ -230,11 +247,7 @@ pub(super) const MCP_SERVERS: &[&str] = &["mcpServers"];
 
 impl KnownClient {
     /// Returns a client that has nothing of its own but its names. Every string is text to it.
-    pub(super) const fn new(
-        id: &'static str,
-        label: &'static str,
-        programs: &'static [&'static str],
-    ) -> Self {
+    pub(super) const fn new(id: &'static str, label: &'static str, programs: Names) -> Self {
         Self {
             id,
             label,
@@ -251,14 +264,14 @@ impl KnownClient {
             beside_servers: "",
             names: &[],
             own_meaning: &[],
-            usual_form: |entry| Ok(entry.clone()),
+            usual_form: |_| Ok(()),
             timeout: TimeoutMeaning::None,
             passes_environment: false,
             withholds: &[],
-            shows_questions: |_| true,
+            shows_questions: |_| false,
             forms: &[],
-            braces: Braces::None,
-            fields: Fields::Only(&[]),
+            balances_braces: false,
+            fields: Fields::All,
             home_fields: &[],
             optional: OPTIONAL,
             is_empty_in_env: false,
@@ -271,16 +284,7 @@ impl KnownClient {
             approvals: |_, _| Value::Null,
             asks: true,
             allowed_list: &[],
-            rules: ToolRules {
-                user_files: |_| Vec::new(),
-                project_files: &[],
-                read: |_, _| {},
-                globs: |_, _| Vec::new(),
-                renamed: None,
-                denies_first: false,
-                allow_lifts: false,
-                has_agents: false,
-            },
+            rules: ToolRules::NONE,
             tool_search: |_, _| HostSearch::Unknown("it was not measured".to_owned()),
             lists_tools_once: false,
             remarks: |_| Vec::new(),
@@ -293,8 +297,8 @@ impl KnownClient {
             servers: |root| {
                 if root.get("servers").is_some() { &["servers"] } else { MCP_SERVERS }
             },
+            shows_questions: |_| true,
             forms: &[VariableForm::Ours],
-            fields: Fields::All,
             optional: Fields::Only(&[]),
             timeout: TimeoutMeaning::Ours,
             ..Self::new("file", "Another file", &[])
@@ -319,11 +323,6 @@ impl KnownClient {
             dir.resolve(env, os).into_iter().flat_map(move |dir| files_named(&dir, name))
         };
         self.user_files.iter().flat_map(dirs).collect()
-    }
-
-    /// Returns the file to make if there is none. `None` if its directory is not known.
-    pub(crate) fn new_file(&self, env: &Env, os: HostOs) -> Option<PathBuf> {
-        self.user_files(env, os).pop()
     }
 
     /// Returns the keys that lead to the servers in a file with this content.

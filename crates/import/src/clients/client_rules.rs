@@ -114,13 +114,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn read(app: &str, root: &Value) -> (ClientApp, RuleFile) {
-        let mut file = RuleFile {
-            path: "/f".into(),
-            is_project: false,
-            renamed_text: None,
-            rules: Vec::new(),
-            policies: Vec::new(),
-        };
+        let mut file = RuleFile { path: "/f".into(), ..RuleFile::default() };
         let app = ClientApp::find(app).unwrap();
         (app.rules.read)(&mut file, root);
         (app, file)

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::{KnownClient, ClientDir, HostOs, TimeoutMeaning, ToolRules, named_dir};
 use super::codex_plugins;
-use super::host_search::{HostSearch, file_members};
+use super::host_search::{HostSearch, file_content};
 use super::rule_file::RuleFile;
 use super::string_rules::{Fields, VariableForm};
 use crate::json::members;
@@ -24,19 +24,15 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     timeout: TimeoutMeaning::Ours,
     // It starts no server without the variable of its token.
     forms: &[VariableForm::Ours],
-    fields: Fields::All,
     optional: Fields::Only(&[]),
     passed_names: Some("env_vars"),
+    shows_questions: |_| true,
     approvals,
     rules: ToolRules {
-        user_files: |_| Vec::new(),
-        project_files: &[],
         read,
         globs: |pattern, server| globs_after(&format!("mcp__{server}__"), pattern),
-        renamed: None,
-        denies_first: false,
         allow_lifts: true,
-        has_agents: false,
+        ..ToolRules::NONE
     },
     tool_search,
     lists_tools_once: true,
@@ -82,7 +78,7 @@ fn tool_search(client: &KnownClient, env: &Env) -> HostSearch {
         return HostSearch::Unknown("its directory is not known".to_owned());
     };
     let place = text::path(&file);
-    let Some(config) = file_members(&file) else {
+    let Some(config) = file_content(&file) else {
         return HostSearch::Unknown(format!("{place} cannot be read"));
     };
     let setting = |name: &str| config.get(name).and_then(Value::as_str);
@@ -95,7 +91,7 @@ fn tool_search(client: &KnownClient, env: &Env) -> HostSearch {
     let dir = file.parent().unwrap_or(&file);
     let catalog = dir.join(setting("model_catalog_json").unwrap_or("models_cache.json"));
     let place = text::path(&catalog);
-    let known = file_members(&catalog);
+    let known = file_content(&catalog);
     let Some(models) = known.as_ref().and_then(|known| known.get("models")?.as_array()) else {
         return HostSearch::Unknown(format!("{place} has no list of models"));
     };

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::client::{ClientDir, KnownClient, TimeoutMeaning};
-use crate::json::all_strings;
+use super::client::{ClientDir, EntryMembers, KnownClient, TimeoutMeaning};
+use crate::json::{all_strings, into_members};
 
 const DIR: ClientDir = ClientDir::Named("CONTINUE_GLOBAL_DIR", ".continue");
 
@@ -14,7 +14,6 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     own_meaning: &["uses", "envFile"],
     usual_form,
     timeout: TimeoutMeaning::MILLISECONDS,
-    shows_questions: |_| false,
     own_fields: |_| json!({"name": "dyn"}),
     ..KnownClient::new("continue", "Continue", &["cn"])
 };
@@ -30,23 +29,21 @@ fn by_name(root: &mut Value) {
     root["mcpServers"] = Value::Object(servers);
 }
 
-fn usual_form(entry: &Map<String, Value>) -> Result<Map<String, Value>, String> {
+fn usual_form(entry: &mut EntryMembers) -> Result<(), String> {
     if entry.values().flat_map(all_strings).any(|text| text.contains("${")) {
         return Err("it needs a secret of Continue".to_owned());
     }
-    let mut usual = entry.clone();
     for name in ["name", "serverName", "faviconUrl", "sourceFile", "sourceSlug"] {
-        usual.shift_remove(name);
+        entry.shift_remove(name);
     }
-    let options = usual.shift_remove("requestOptions").unwrap_or_default();
-    let options = options.as_object().cloned().unwrap_or_default();
+    let options = into_members(entry.shift_remove("requestOptions"));
     if let Some(other) = options.keys().find(|name| *name != "headers") {
         return Err(format!("dynamic-mcp has nothing like its `requestOptions.{other}`"));
     }
-    usual.extend(options);
-    if let Some(key) = usual.shift_remove("apiKey").as_ref().and_then(Value::as_str) {
-        let headers = usual.entry("headers").or_insert_with(|| json!({}));
+    entry.extend(options);
+    if let Some(key) = entry.shift_remove("apiKey").as_ref().and_then(Value::as_str) {
+        let headers = entry.entry("headers").or_insert_with(|| json!({}));
         headers["Authorization"] = json!(format!("Bearer {key}"));
     }
-    Ok(usual)
+    Ok(())
 }

@@ -4,14 +4,14 @@ use serde_json::json;
 
 use super::client::{KnownClient, ClientDir, TimeoutMeaning};
 use super::host_search::HostSearch;
-use super::string_rules::{Braces, Fields, VariableForm};
+use super::string_rules::{Fields, VariableForm};
 
 pub(super) static CLIENT: KnownClient = KnownClient {
     user_files: &[(ClientDir::Named("COPILOT_HOME", ".copilot"), "mcp-config.json")],
     project_files: &[".github/mcp.json"],
     timeout: TimeoutMeaning::MILLISECONDS,
+    shows_questions: |_| true,
     forms: &[VariableForm::Braces, VariableForm::BareName],
-    braces: Braces::First,
     fields: Fields::Only(&["command", "args", "env", "cwd", "headers"]),
     home_fields: &["cwd"],
     variable: Some("${NAME}"),

@@ -1,9 +1,9 @@
 //! Crush. Its strings are words of a shell.
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::client::{ClientDir, KnownClient, TimeoutMeaning};
-use super::string_rules::{Braces, Fields, VariableForm};
+use super::client::{ClientDir, EntryMembers, KnownClient, TimeoutMeaning};
+use super::string_rules::{Fields, VariableForm};
 use crate::json::all_strings;
 
 pub(super) static CLIENT: KnownClient = KnownClient {
@@ -15,9 +15,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     usual_form,
     timeout: TimeoutMeaning::Limits { names: &["initialize"], unit: 1.0, least: 1.0 },
     passes_environment: true,
-    shows_questions: |_| false,
     forms: &[VariableForm::Braces, VariableForm::BareName],
-    braces: Braces::First,
     fields: Fields::Only(&["command", "args", "env", "url", "headers"]),
     home_fields: &["command"],
     is_empty_in_env: true,
@@ -27,10 +25,10 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     ..KnownClient::new("crush", "Crush", &["crush"])
 };
 
-fn usual_form(entry: &Map<String, Value>) -> Result<Map<String, Value>, String> {
-    let texts: Vec<&str> = entry.values().flat_map(all_strings).collect();
-    match texts.iter().any(|text| text.contains(['\\', '`', '"', '\'']) || text.contains("$(")) {
+fn usual_form(entry: &mut EntryMembers) -> Result<(), String> {
+    let mut texts = entry.values().flat_map(all_strings);
+    match texts.any(|text| text.contains(['\\', '`', '"', '\'']) || text.contains("$(")) {
         true => Err("it has words of a shell, such as quotes or `$(…)`".to_owned()),
-        false => Ok(entry.clone()),
+        false => Ok(()),
     }
 }

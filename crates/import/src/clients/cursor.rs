@@ -1,7 +1,7 @@
 //! Cursor, and its command line.
 
 use super::client::{KnownClient, ClientDir, ToolRules, files_in};
-use super::string_rules::{Braces, Fields, VariableForm};
+use super::string_rules::{Fields, VariableForm};
 use crate::tool_rules::globs_after;
 
 /// What it knows about its window.
@@ -11,8 +11,8 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     has_window: true,
     user_files: &[(ClientDir::Named("", ".cursor"), "mcp.json")],
     project_files: &[".cursor/mcp.json"],
+    shows_questions: |_| true,
     forms: &[VariableForm::Editor, VariableForm::ClientOnly(WINDOW_NAMES)],
-    braces: Braces::First,
     fields: Fields::Only(&["command", "args", "env", "env_file", "url", "headers", "oauth"]),
     variable: Some("${env:NAME}"),
     rules: ToolRules {
@@ -27,10 +27,8 @@ pub(super) static CLIENT: KnownClient = KnownClient {
             let parts = pattern.split_once(':').filter(|(of, _)| has_pattern(of, server));
             parts.map_or_else(Vec::new, |(_, tools)| globs_after("", tools))
         },
-        renamed: None,
         denies_first: true,
-        allow_lifts: false,
-        has_agents: false,
+        ..ToolRules::NONE
     },
     ..KnownClient::new("cursor", "Cursor", &["cursor", "Cursor"])
 };

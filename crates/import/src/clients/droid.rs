@@ -1,7 +1,7 @@
 //! Droid of Factory 0.225. It starts no server without a variable that its entry names.
 
 use super::client::{ClientDir, KnownClient, TimeoutMeaning};
-use super::string_rules::{Braces, Fields, VariableForm};
+use super::string_rules::{Fields, VariableForm};
 
 pub(super) static CLIENT: KnownClient = KnownClient {
     user_files: &[(ClientDir::Named("", ".factory"), "mcp.json")],
@@ -9,9 +9,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     names: &[("enabledTools", "includeTools"), ("disabledTools", "excludeTools")],
     timeout: TimeoutMeaning::MILLISECONDS,
     passes_environment: true,
-    shows_questions: |_| false,
     forms: &[VariableForm::Braces],
-    braces: Braces::First,
     fields: Fields::Only(&["env", "headers", "oauth"]),
     optional: Fields::Only(&[]),
     variable: Some("${NAME}"),

@@ -2,29 +2,15 @@
 
 use serde_json::{Map, Value};
 
-/// The order of fields in an entry. Others follow.
-const ORDER: &[&str] = &[
-    "description",
-    "enabled",
-    "command",
-    "args",
-    "env",
-    "env_file",
-    "cwd",
-    "inherit_env",
-    "url",
-    "type",
-    "headers",
-    "oauth",
-    "oauth_scopes",
-    "tools",
-    "timeout",
-    "stateful",
-];
+use config::fields;
+use config::file::ServerEntry;
 
-/// Returns the entry with its fields in their usual order.
+/// Returns the entry with its fields in their usual order: what a person looks for first, then those of the config in the
+/// order in which the docs have them. Others follow.
 pub(crate) fn in_order(mut entry: Map<String, Value>) -> Map<String, Value> {
-    let known = ORDER.iter().filter_map(|name| Some(((*name).to_owned(), entry.shift_remove(*name)?)));
+    let names = fields::all(ServerEntry::FIELDS).map(|field| field.name);
+    let names = ["description", "enabled"].into_iter().chain(names);
+    let known = names.filter_map(|name| Some((name.to_owned(), entry.shift_remove(name)?)));
     let mut ordered: Map<String, Value> = known.collect();
     ordered.append(&mut entry);
     ordered

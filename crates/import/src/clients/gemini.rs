@@ -7,7 +7,7 @@ use super::gemini_extensions;
 use super::host_search::HostSearch;
 use super::package::{ClientSetting, SettingChange};
 use super::rule_file::{RuleFile, TurnedOff, in_tool_name};
-use super::string_rules::{Braces, Fields, VariableForm};
+use super::string_rules::VariableForm;
 use crate::json::{members, strings};
 use crate::tool_rules::{ToolEffect, globs_after};
 use config::env::Env;
@@ -61,22 +61,15 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     timeout: TimeoutMeaning::MILLISECONDS,
     own_meaning: &["authProviderType", "targetAudience", "targetServiceAccount"],
     withholds: &["TOKEN", "KEY", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"],
-    shows_questions: |_| false,
     forms: &[VariableForm::Braces, VariableForm::BareName],
-    braces: Braces::First,
-    fields: Fields::All,
     is_empty_in_env: true,
     variable: Some("${NAME}"),
     allowed_list: &["mcp", "allowed"],
     rules: ToolRules {
         user_files: |env| files_in(env.home().map(|home| home.join(".gemini")), &[ENABLEMENT]),
-        project_files: &[],
         read,
         globs,
-        renamed: None,
-        denies_first: false,
-        allow_lifts: false,
-        has_agents: false,
+        ..ToolRules::NONE
     },
     tool_search: |_, _| HostSearch::Off("it has no such search".to_owned()),
     remarks,

@@ -5,6 +5,5 @@ use super::client::{ClientDir, KnownClient};
 pub(super) static CLIENT: KnownClient = KnownClient {
     user_files: &[(ClientDir::Named("", ".junie"), "mcp/mcp.json")],
     project_files: &[".junie/mcp/mcp.json"],
-    shows_questions: |_| false,
     ..KnownClient::new("junie", "Junie", &["junie"])
 };

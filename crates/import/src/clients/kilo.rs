@@ -17,6 +17,5 @@ pub(super) static EARLIER: KnownClient = KnownClient {
     user_files: &[(ClientDir::Extension("kilocode.kilo-code"), "settings/mcp_settings.json")],
     project_files: &[".kilocode/mcp.json", ".kilo/mcp.json"],
     passes_environment: true,
-    shows_questions: |_| false,
     ..KnownClient::new("kilocode", "Kilo Code (earlier files)", &["kilo"])
 };

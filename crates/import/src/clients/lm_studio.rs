@@ -6,6 +6,5 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     has_window: true,
     user_files: &[(ClientDir::Named("", ".lmstudio"), "mcp.json")],
     timeout: TimeoutMeaning::MILLISECONDS,
-    shows_questions: |_| false,
     ..KnownClient::new("lm-studio", "LM Studio", &["LM Studio", "lm-studio"])
 };

@@ -38,9 +38,7 @@ pub(super) const fn made_of_it(
         timeout: TimeoutMeaning::EVERYTHING,
         passes_environment: true,
         asks: false,
-        shows_questions: |_| false,
         forms: &[VariableForm::OpenCode],
-        fields: Fields::All,
         optional: Fields::All,
         is_empty_in_env: true,
         variable: Some("{env:NAME}"),
@@ -48,14 +46,11 @@ pub(super) const fn made_of_it(
         env: "environment",
         command_has_args: true,
         rules: ToolRules {
-            user_files: |_| Vec::new(),
-            project_files: &[],
             read,
             globs: |pattern, server| globs_after(&format!("{}_", in_tool_name(server)), pattern),
-            renamed: None,
-            denies_first: false,
             allow_lifts: true,
             has_agents: true,
+            ..ToolRules::NONE
         },
         ..KnownClient::new(id, label, programs)
     }

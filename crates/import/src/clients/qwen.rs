@@ -7,7 +7,7 @@ use super::gemini;
 use super::gemini_extensions;
 use super::package::{ClientSetting, SettingChange};
 use super::rule_file::in_tool_name;
-use super::string_rules::{Braces, Fields, VariableForm};
+use super::string_rules::VariableForm;
 use crate::tool_rules::globs_after;
 
 pub(super) static CLIENT: KnownClient = KnownClient {
@@ -24,16 +24,11 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     own_meaning: &["authProviderType", "targetAudience", "targetServiceAccount", "tcp"],
     timeout: TimeoutMeaning::MILLISECONDS,
     passes_environment: true,
-    shows_questions: |_| false,
     forms: &[VariableForm::Name, VariableForm::BareName],
-    braces: Braces::First,
-    fields: Fields::All,
     variable: Some("${NAME}"),
     own_fields: |_| json!({"alwaysLoadTools": true}),
     allowed_list: &["mcp", "allowed"],
     rules: ToolRules {
-        user_files: |_| Vec::new(),
-        project_files: &[],
         read: |file, root| {
             gemini::read_with(file, root, "mcp__", "__");
             file.read_lists(root, "permissions", |rule| Some(rule.to_owned()));
@@ -42,10 +37,8 @@ pub(super) static CLIENT: KnownClient = KnownClient {
             let name = format!("mcp__{}", in_tool_name(server));
             if pattern == name { vec!["*".to_owned()] } else { globs_after(&format!("{name}__"), pattern) }
         },
-        renamed: None,
         denies_first: true,
-        allow_lifts: false,
-        has_agents: false,
+        ..ToolRules::NONE
     },
     ..KnownClient::new("qwen", "Qwen Code", &["qwen"])
 };

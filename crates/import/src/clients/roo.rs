@@ -1,7 +1,7 @@
 //! Roo Code 3.52, in every editor that is made of VS Code.
 
 use super::client::{ClientDir, KnownClient, TimeoutMeaning};
-use super::string_rules::{Braces, Fields, VariableForm};
+use super::string_rules::VariableForm;
 
 pub(super) static CLIENT: KnownClient = KnownClient {
     has_window: true,
@@ -9,10 +9,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     project_files: &[".roo/mcp.json"],
     names: &[("disabledTools", "excludeTools")],
     timeout: TimeoutMeaning::SECONDS,
-    shows_questions: |_| false,
     forms: &[VariableForm::EnvName, VariableForm::ClientOnly(&["workspaceFolder"])],
-    braces: Braces::First,
-    fields: Fields::All,
     variable: Some("${env:NAME}"),
     ..KnownClient::new("roo", "Roo Code", &["code", "Code"])
 };

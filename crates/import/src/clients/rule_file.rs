@@ -39,7 +39,7 @@ pub(crate) enum TurnedOff {
 }
 
 /// The rules of one file, the later one before the earlier one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RuleFile {
     /// The file.
     pub path: PathBuf,
@@ -49,11 +49,22 @@ pub(crate) struct RuleFile {
     pub renamed_text: Option<String>,
     /// Its rules.
     pub rules: Vec<ClientRule>,
+    /// Those that stay in it, under the names of our tools.
+    pub renamed: Vec<ClientRule>,
     /// What else it decides for all tools, such as "`approval_policy`".
     pub policies: Vec<String>,
 }
 
 impl RuleFile {
+    /// Sets the rules apart that get the names of our tools.
+    pub(crate) fn set_renamed_apart(&mut self) {
+        if self.renamed_text.is_some() {
+            let is_about_tools =
+                |rule: &mut ClientRule| rule.turns_off == TurnedOff::No && rule.inexact.is_none();
+            self.renamed = self.rules.extract_if(.., is_about_tools).collect();
+        }
+    }
+
     /// Adds a rule for the tools that match a pattern.
     pub(super) fn add(&mut self, key: &str, written: &str, pattern: String, effect: ToolEffect) {
         let written = format!("`{key}`: {written}");

@@ -3,17 +3,6 @@
 //!
 //! The file of each client has its rules.
 
-/// Where a `${` ends.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Braces {
-    /// Nowhere: it is text.
-    None,
-    /// At the first `}`.
-    First,
-    /// At the `}` that belongs to it, if there are braces in it.
-    Balanced,
-}
-
 /// Fields of a server.
 #[derive(Debug)]
 pub(super) enum Fields {

@@ -1,15 +1,12 @@
 //! Trae. From its documentation, and from descriptions by others.
 
 use super::client::{ClientDir, KnownClient};
-use super::string_rules::{Braces, Fields, VariableForm};
+use super::string_rules::VariableForm;
 
 pub(super) static CLIENT: KnownClient = KnownClient {
     has_window: true,
     user_files: &[(ClientDir::AppData, "Trae CN/User/mcp.json"), (ClientDir::AppData, "Trae/User/mcp.json")],
     project_files: &[".trae/mcp.json"],
-    shows_questions: |_| false,
     forms: &[VariableForm::ClientOnly(&["workspaceFolder"])],
-    braces: Braces::First,
-    fields: Fields::All,
     ..KnownClient::new("trae", "Trae", &["trae", "Trae", "Trae CN"])
 };

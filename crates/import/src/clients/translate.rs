@@ -66,8 +66,9 @@ pub(crate) fn translate(
     if let Some(name) = client.own_meaning.iter().find(has) {
         return Err(format!("dynamic-mcp has nothing like its `{name}`"));
     }
-    let entry = &(client.usual_form)(entry)?;
-    shape::check(entry)?;
+    let mut entry = entry.clone();
+    (client.usual_form)(&mut entry)?;
+    shape::check(&entry)?;
     let mut translation =
         Translation { context, out: TranslatedEntry::default(), allow: Vec::new(), deny: Vec::new() };
     for (name, value) in entry.iter().filter(|(_, value)| !value.is_null()) {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::apps::ClientApp;
 use super::client::KnownClient;
-use super::string_rules::{Braces, VariableForm};
+use super::string_rules::VariableForm;
 use crate::json::{all_strings, map_strings};
 use base::digest;
 use base::redact::name_words;
@@ -62,12 +62,25 @@ impl EntryContext<'_> {
         text: &'t str,
         used: &mut UsedVariables,
     ) -> Vec<StringPart<'t>> {
-        let rules: &KnownClient = &self.app;
+        StringReader { context: self, used }.parts(field, text)
+    }
+}
+
+/// Reads a string of a client.
+struct StringReader<'a> {
+    context: &'a EntryContext<'a>,
+    /// The variables that were found.
+    used: &'a mut UsedVariables,
+}
+
+impl StringReader<'_> {
+    fn parts<'t>(&mut self, field: &str, text: &'t str) -> Vec<StringPart<'t>> {
+        let rules: &KnownClient = &self.context.app;
         let forms = if rules.fields.has(field) { rules.forms } else { &[] };
         let mut found = match forms {
-            _ if self.is_ours => ours(text),
+            _ if self.context.is_ours => ours(text),
             [VariableForm::Ours] => ours(text),
-            forms => self.split(forms, text, used),
+            forms => self.split(forms, text),
         };
         let is_alone = found.len() == 1;
         if rules.home_fields.contains(&field)
@@ -81,13 +94,13 @@ impl EntryContext<'_> {
         for part in &mut found {
             if let StringPart::Env { name, default } = part
                 && !name.is_empty()
-                && !used.client.contains_key(&**name)
+                && !self.used.client.contains_key(&**name)
             {
-                used.env.insert(name.to_string());
+                self.used.env.insert(name.to_string());
                 let is_optional = default.is_none() && rules.optional.has(field);
                 if is_optional && !ALWAYS_PASSED.contains(&&**name) {
                     *default = Some("".into());
-                    used.optional.insert(name.to_string());
+                    self.used.optional.insert(name.to_string());
                 }
             }
         }
@@ -95,17 +108,12 @@ impl EntryContext<'_> {
     }
 
     /// Splits a string into text and the variables of these notations.
-    fn split<'t>(
-        &self,
-        forms: &[VariableForm],
-        text: &'t str,
-        used: &mut UsedVariables,
-    ) -> Vec<StringPart<'t>> {
+    fn split<'t>(&mut self, forms: &[VariableForm], text: &'t str) -> Vec<StringPart<'t>> {
         let (mut found, mut rest) = (Vec::new(), text);
         while let Some(at) = rest.find(['$', '{']) {
             push(&mut found, StringPart::Text(rest[..at].into()));
             rest = &rest[at..];
-            let variable = self.variable(forms, rest, used);
+            let variable = self.variable(forms, rest);
             let (part, after) = variable.unwrap_or_else(|| (StringPart::Text(rest[..1].into()), &rest[1..]));
             push(&mut found, part);
             rest = after;
@@ -115,69 +123,53 @@ impl EntryContext<'_> {
     }
 
     /// Returns the variable that the text starts with, or the braces that only look like one, and the text after it.
-    fn variable<'t>(
-        &self,
-        forms: &[VariableForm],
-        text: &'t str,
-        used: &mut UsedVariables,
-    ) -> Option<(StringPart<'t>, &'t str)> {
+    fn variable<'t>(&mut self, forms: &[VariableForm], text: &'t str) -> Option<(StringPart<'t>, &'t str)> {
+        if let [VariableForm::OpenCode] = forms {
+            return self.opencode(text);
+        }
         if let Some((body, after)) = self.body(text).filter(|_| !forms.is_empty()) {
             let mut parts = forms.iter().filter_map(|form| match form {
                 VariableForm::Braces => braces(body),
                 VariableForm::Name => is_name(body).then(|| env(body)),
                 VariableForm::EnvName => body.strip_prefix("env:").filter(|name| is_name(name)).map(env),
-                VariableForm::Editor => editor(body, self.project, used),
+                VariableForm::Editor => self.editor(body),
                 VariableForm::ClientOnly(names) => {
-                    self.of_project(body).or_else(|| self.client_only(body, names, used))
+                    self.of_project(body).or_else(|| self.client_only(body, names))
                 }
                 VariableForm::Ours | VariableForm::BareName | VariableForm::OpenCode => None,
             });
             let unknown = || StringPart::Text(text[..text.len() - after.len()].into());
             return Some((parts.next().unwrap_or_else(unknown), after));
         }
-        forms.iter().find_map(|form| match form {
-            VariableForm::BareName => self.bare_name(text),
-            VariableForm::OpenCode => self.opencode(text, used),
-            _ => None,
-        })
+        let has_bare_names = forms.iter().any(|form| matches!(form, VariableForm::BareName));
+        self.bare_name(text).filter(|_| has_bare_names)
     }
 
     /// Returns what the client knows about its window, where that is the project.
     fn of_project(&self, body: &str) -> Option<StringPart<'static>> {
         let dir = match body {
-            "workspaceFolder" => self.project?.as_os_str(),
-            "workspaceFolderBasename" => self.project?.file_name()?,
+            "workspaceFolder" => self.context.project?.as_os_str(),
+            "workspaceFolderBasename" => self.context.project?.file_name()?,
             _ => return None,
         };
         Some(StringPart::Text(dir.to_string_lossy().into_owned().into()))
     }
 
     /// Returns a variable with one of these names.
-    fn client_only(
-        &self,
-        body: &str,
-        names: &[&str],
-        used: &mut UsedVariables,
-    ) -> Option<StringPart<'static>> {
+    fn client_only(&mut self, body: &str, names: &[&str]) -> Option<StringPart<'static>> {
         let name = body.find(':').map_or(body, |colon| &body[..=colon]);
-        names.contains(&name).then(|| used.add_client(body, self.project))
+        names.contains(&name).then(|| self.add_client(body))
     }
 
     /// Returns what stands in the braces of a `${…}`, and the text after it.
     fn body<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         let inner = text.strip_prefix("${")?;
-        let end = match self.app.braces {
-            Braces::None => return None,
-            Braces::First => inner.find('}').filter(|end| *end > 0)?,
-            Braces::Balanced => {
-                let mut depth = 1;
-                inner.find(|c| {
-                    depth += i32::from(c == '{') - i32::from(c == '}');
-                    depth == 0
-                })?
-            }
-        };
-        Some((&inner[..end], &inner[end + 1..]))
+        let (mut depth, balances) = (1, self.context.app.balances_braces);
+        let end = inner.find(|c| {
+            depth += i32::from(c == '{' && balances) - i32::from(c == '}');
+            depth == 0
+        })?;
+        (balances || end > 0).then(|| (&inner[..end], &inner[end + 1..]))
     }
 
     /// `$NAME`. A lower-case name, as a password may have, is a variable only if it is defined.
@@ -186,11 +178,11 @@ impl EntryContext<'_> {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
         let is_constant = !name.contains(|c: char| c.is_ascii_lowercase());
-        let is_variable = is_name(name) && (is_constant || self.env.get(name).is_some());
+        let is_variable = is_name(name) && (is_constant || self.context.env.get(name).is_some());
         is_variable.then(|| (env(name), after))
     }
 
-    fn opencode<'t>(&self, text: &'t str, used: &mut UsedVariables) -> Option<(StringPart<'t>, &'t str)> {
+    fn opencode<'t>(&mut self, text: &'t str) -> Option<(StringPart<'t>, &'t str)> {
         if let Some((name, after)) = text.strip_prefix("{env:").and_then(|rest| rest.split_once('}')) {
             // What can be no name is no variable of the environment, and so it is empty.
             let part = if is_env_name(name) { env(name) } else { StringPart::Text("".into()) };
@@ -199,14 +191,32 @@ impl EntryContext<'_> {
         let (path, after) =
             text.strip_prefix("{file:")?.split_once('}').filter(|(path, _)| !path.is_empty())?;
         let is_of_home = path.starts_with('~');
-        let path = if is_of_home { path.to_owned() } else { self.dir.join(path).display().to_string() };
+        let path =
+            if is_of_home { path.to_owned() } else { self.context.dir.join(path).display().to_string() };
         if path.contains('}') {
-            used.unusable_file = Some("its file in `{file:…}` is in a directory with `}` in its name");
+            self.used.unusable_file = Some("its file in `{file:…}` is in a directory with `}` in its name");
         }
-        if self.project.is_some_and(|project| is_of_home || !is_inside(Path::new(&path), project)) {
-            used.unusable_file = Some("its file in `{file:…}` is not in the directory of the project");
+        if self.context.project.is_some_and(|project| is_of_home || !is_inside(Path::new(&path), project)) {
+            self.used.unusable_file = Some("its file in `{file:…}` is not in the directory of the project");
         }
         Some((StringPart::File(path.into()), after))
+    }
+    fn editor<'t>(&mut self, body: &'t str) -> Option<StringPart<'t>> {
+        Some(match body {
+            "userHome" => home(),
+            "pathSeparator" | "/" => StringPart::Text(MAIN_SEPARATOR.to_string().into()),
+            _ => match body.strip_prefix("env:")? {
+                name if is_name(name) => env(name),
+                _ => self.add_client(body),
+            },
+        })
+    }
+
+    /// Notes a variable that only the client knows, by what stands in its braces.
+    fn add_client(&mut self, body: &str) -> StringPart<'static> {
+        let name = own_name(body, self.context.project);
+        self.used.client.insert(name.clone(), format!("${{{body}}}"));
+        StringPart::Env { name: name.into(), default: None }
     }
 }
 
@@ -240,17 +250,6 @@ fn braces(body: &str) -> Option<StringPart<'_>> {
         None => (body, None),
     };
     is_name(name).then(|| StringPart::Env { name: name.into(), default })
-}
-
-fn editor<'t>(body: &'t str, project: Option<&Path>, used: &mut UsedVariables) -> Option<StringPart<'t>> {
-    Some(match body {
-        "userHome" => home(),
-        "pathSeparator" | "/" => StringPart::Text(MAIN_SEPARATOR.to_string().into()),
-        _ => match body.strip_prefix("env:")? {
-            name if is_name(name) => env(name),
-            _ => used.add_client(body, project),
-        },
-    })
 }
 
 fn is_name(name: &str) -> bool {
@@ -296,16 +295,6 @@ pub(crate) fn secrets_in(value: &Value) -> BTreeSet<String> {
         _ => None,
     });
     names.collect()
-}
-
-impl UsedVariables {
-    /// Adds a variable that only the client knows, by what stands in its braces.
-    fn add_client(&mut self, body: &str, project: Option<&Path>) -> StringPart<'static> {
-        let original = format!("${{{body}}}");
-        let name = own_name(body, project);
-        self.client.insert(name.clone(), original);
-        StringPart::Env { name: name.into(), default: None }
-    }
 }
 
 /// Returns our name for what only the client knows: `DYN_GITHUB_TOKEN` for `${input:github-token}`. Inputs whose names

@@ -1,7 +1,7 @@
 //! VS Code, in both editions.
 
 use super::client::{KnownClient, ClientDir};
-use super::string_rules::{Braces, Fields, VariableForm};
+use super::string_rules::{Fields, VariableForm};
 
 /// What it knows about its window and its settings.
 const WINDOW_NAMES: &[&str] = &[
@@ -51,8 +51,9 @@ const fn edition(id: &'static str, label: &'static str, programs: &'static [&'st
         has_window: true,
         servers: |_| &["servers"],
         passes_environment: true,
+        shows_questions: |_| true,
         forms: &[VariableForm::Editor, VariableForm::ClientOnly(WINDOW_NAMES)],
-        braces: Braces::Balanced,
+        balances_braces: true,
         fields: Fields::Only(&["command", "args", "env", "env_file", "cwd", "url", "headers", "oauth"]),
         home_fields: &["command", "args", "cwd"],
         optional: Fields::All,

@@ -1,8 +1,8 @@
 //! Zed.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::client::{ClientDir, KnownClient, TimeoutMeaning, ToolRules};
+use super::client::{ClientDir, EntryMembers, KnownClient, TimeoutMeaning, ToolRules};
 use super::rule_file::RuleFile;
 use crate::json::{into_members, members};
 use crate::tool_rules::{ToolEffect, globs_after};
@@ -16,33 +16,27 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     usual_form,
     timeout: TimeoutMeaning::SECONDS,
     passes_environment: true,
-    shows_questions: |_| false,
     rules: ToolRules {
-        user_files: |_| Vec::new(),
-        project_files: &[],
         read,
         globs: |pattern, server| globs_after(&format!("mcp:{server}:"), pattern),
-        renamed: None,
         denies_first: true,
-        allow_lifts: false,
-        has_agents: false,
+        ..ToolRules::NONE
     },
     ..KnownClient::new("zed", "Zed", &["zed", "Zed", "zeditor"])
 };
 
 /// Earlier entries have the program and its arguments in `command`.
-fn usual_form(entry: &Map<String, Value>) -> Result<Map<String, Value>, String> {
+fn usual_form(entry: &mut EntryMembers) -> Result<(), String> {
     if entry.contains_key("settings") && !entry.contains_key("command") && !entry.contains_key("url") {
         return Err("an extension of Zed starts it".to_owned());
     }
-    let mut usual = entry.clone();
     if entry.get("command").is_some_and(Value::is_object) {
-        let mut command = into_members(usual.shift_remove("command"));
+        let mut command = into_members(entry.shift_remove("command"));
         let path = command.shift_remove("path").unwrap_or_default();
-        usual.extend(command);
-        usual.insert("command".to_owned(), path);
+        entry.extend(command);
+        entry.insert("command".to_owned(), path);
     }
-    Ok(usual)
+    Ok(())
 }
 
 /// Only the default of a tool counts: its patterns are about arguments, and a call of a server's tool has none there.

@@ -27,15 +27,12 @@ pub(crate) struct ChangeRecord {
     /// When it was made, in seconds since 1970.
     pub made: u64,
     /// The config file that our entry names.
-    #[serde(default)]
     pub config: Option<PathBuf>,
     /// The permission bits of the file before, on Unix.
-    #[serde(default)]
     pub mode: Option<u32>,
     /// The text before; `None` if there was no file. In an incomplete record, the text that has not been put back.
     pub before: Option<String>,
     /// The SHA-256 of the bytes after, in base64; `None` if the record is incomplete.
-    #[serde(default)]
     pub after: Option<String>,
     /// The places that were changed.
     pub places: Vec<ChangedPlace>,
@@ -78,11 +75,7 @@ pub(crate) struct ChangedPlace {
     /// The names of the entries that ours replaced.
     pub removed: Vec<String>,
     /// The project that the place is for.
-    #[serde(default)]
     pub project: Option<PathBuf>,
-    /// The names that the replaced entries have in the config file.
-    #[serde(default)]
-    pub servers: BTreeSet<String>,
 }
 
 /// Members of a file that are no servers of a record.
@@ -210,10 +203,8 @@ impl ChangeRecord {
     /// there. An empty value is not replaced.
     pub(crate) fn remove_value(&mut self, name: &str, value: &str) -> bool {
         let Some(before) = &mut self.before else { return false };
-        let quoted = Value::from(value).to_string();
-        let escaped = quoted.trim_start_matches('"').strip_suffix('"').unwrap_or(&quoted);
         let mut is_there = false;
-        for (form, is_escaped) in [(escaped, true), (value, false)] {
+        for (form, is_escaped) in [(&*escaped(value), true), (value, false)] {
             if form.is_empty() || !before.contains(form) {
                 continue;
             }
@@ -243,11 +234,16 @@ impl ChangeRecord {
         let stored = self.stored_values.iter().rev();
         let known = stored.filter_map(|stored| Some((stored, values.get(&stored.name)?)));
         known.fold(self.before.clone(), |text, (stored, value)| {
-            let quoted = Value::from(value.as_str()).to_string();
-            let escaped = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(&quoted);
-            Some(text?.replace(&stored.mark, if stored.is_escaped { escaped } else { value }))
+            let escaped = stored.is_escaped.then(|| escaped(value));
+            Some(text?.replace(&stored.mark, escaped.as_ref().unwrap_or(value)))
         })
     }
+}
+
+/// Returns a text as it stands in a string of JSON.
+fn escaped(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default().to_owned()
 }
 
 /// Returns the SHA-256 of bytes, in base64.

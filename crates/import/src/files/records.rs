@@ -185,8 +185,7 @@ impl ChangeRecords {
     fn lock(&self) -> anyhow::Result<File> {
         let path = self.dir.join("lock");
         let lock = private_files::lock_within(&path, LOCK_TIMEOUT)?;
-        let lock = lock.with_context(|| format!("another process holds the lock {}", text::path(&path)))?;
-        Ok(lock)
+        lock.with_context(|| format!("another process holds the lock {}", text::path(&path)))
     }
 
     fn write(&self, id: u32, record: &ChangeRecord) -> anyhow::Result<()> {

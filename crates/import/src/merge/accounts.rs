@@ -12,10 +12,11 @@ use serde_json::{Map, Value};
 use crate::clients::variables::{comparable, env_name};
 use crate::json::{members, strings};
 use crate::tool_rules::ToolRuleSet;
-use auth::secret_store::SecretStore;
 use base::redact::{is_secret, name_words, names_secret, split_scheme};
-use base::text;
+use base::text::{self, joined};
+use config::env::Env;
 use config::notation::{escape, literal};
+use instance::stores::secret_store;
 
 /// Variables and headers that say how a server runs, and how it reaches the network, in lower case.
 const HARMLESS_NAMES: &[&str] = &[
@@ -28,7 +29,6 @@ const HARMLESS_NAMES: &[&str] = &[
     "clicolor",
     "colorterm",
     "content-type",
-    "debug",
     "do_not_track",
     "force_color",
     "http_proxy",
@@ -57,7 +57,6 @@ const HARMLESS_NAMES: &[&str] = &[
     "tmpdir",
     "tz",
     "user-agent",
-    "verbose",
     "x-client",
     "x-client-name",
     "x-client-version",
@@ -77,6 +76,10 @@ const HARMLESS_ENDS: &[&[&str]] = &[
     &["verbose"],
     &["verbosity"],
 ];
+/// The fields whose members say for which account a server runs.
+const ACCOUNT_FIELDS: [&str; 3] = ["env", "headers", "oauth"];
+/// What stands for a value that is not there.
+const ABSENT: &str = "absent";
 /// A secret with fewer characters is never shown. Of any other one, the last four may be.
 const MIN_SHOWN: usize = 20;
 /// How much of a value that is no secret is shown, in characters.
@@ -94,6 +97,11 @@ pub(crate) struct AccountDifference {
 }
 
 impl AccountDifference {
+    /// Creates a difference in a field, with the values of both entries as they may be shown.
+    fn new(field: impl Into<String>, [ours, theirs]: [String; 2]) -> Self {
+        Self { field: field.into(), ours, theirs }
+    }
+
     /// Says what differs. `other` is the name of the first entry's server.
     pub(crate) fn describe(&self, other: &str) -> String {
         let Self { field, ours, theirs } = self;
@@ -109,20 +117,14 @@ impl AccountDifference {
 pub(crate) struct KeyringValues(BTreeMap<String, String>);
 
 impl KeyringValues {
-    /// Reads those that these entries name. A locked keyring gives none.
-    pub(crate) async fn read(
-        entries: impl IntoIterator<Item = &Map<String, Value>>,
-        store: Option<&SecretStore>,
-    ) -> Self {
+    /// Reads those that these servers name. A locked keyring gives none.
+    pub(crate) async fn read(servers: &Map<String, Value>, env: &Env) -> Self {
         let mut values = BTreeMap::new();
-        for entry in entries {
-            let members = ["env", "headers", "oauth"].into_iter().flat_map(|field| members(entry.get(field)));
-            for name in members.filter_map(|(_, value)| keyring_name(value.as_str()?)) {
-                if let Some(store) = store
-                    && let Ok(Some(secret)) = store.get(name, false).await
-                {
-                    values.insert(name.to_owned(), secret.expose().to_owned());
-                }
+        let Some(store) = secret_store(env) else { return Self(values) };
+        let fields = servers.values().flat_map(|entry| ACCOUNT_FIELDS.map(|field| entry.get(field)));
+        for name in fields.flat_map(members).filter_map(|(_, value)| keyring_name(value.as_str()?)) {
+            if let Ok(Some(secret)) = store.get(name, false).await {
+                values.insert(name.to_owned(), secret.expose().to_owned());
             }
         }
         Self(values)
@@ -160,60 +162,53 @@ impl KeyringValues {
         theirs: &Map<String, Value>,
         is_known: bool,
     ) -> Option<AccountDifference> {
-        let dirs = [ours, theirs].map(|entry| entry.get("cwd"));
-        if !(is_same_text(dirs[0], dirs[1]) || is_known && dirs[1].is_none()) {
-            let [ours, theirs] = dirs.map(|dir| dir.map_or_else(|| "absent".to_owned(), Value::to_string));
-            return Some(AccountDifference { field: "cwd".to_owned(), ours, theirs });
+        let both = [ours, theirs];
+        let dirs = both.map(|entry| entry.get("cwd"));
+        if !(is_same_text(dirs) || is_known && dirs[1].is_none()) {
+            let shown = dirs.map(|dir| dir.map_or_else(|| ABSENT.to_owned(), Value::to_string));
+            return Some(AccountDifference::new("cwd", shown));
         }
-        if !is_same_text(ours.get("env_file"), theirs.get("env_file")) {
-            let shown = |has_file| if has_file { "another file" } else { "absent" }.to_owned();
-            let [ours, theirs] = [ours, theirs].map(|entry| shown(entry.contains_key("env_file")));
-            return Some(AccountDifference { field: "env_file".to_owned(), ours, theirs });
+        if !is_same_text(both.map(|entry| entry.get("env_file"))) {
+            let shown = |has_file| if has_file { "another file" } else { ABSENT }.to_owned();
+            let shown = both.map(|entry| shown(entry.contains_key("env_file")));
+            return Some(AccountDifference::new("env_file", shown));
         }
-        let named = [ours, theirs].map(|entry| strings(entry.get("inherit_env")).collect::<BTreeSet<_>>());
-        let passes_all = [ours, theirs].map(passes_all);
-        if named[0] != named[1] && passes_all == [false, false] {
-            let [ours, theirs] = named.map(|names| match names.is_empty() {
-                true => "absent".to_owned(),
-                false => text::joined(names),
-            });
-            return Some(AccountDifference { field: "inherit_env".to_owned(), ours, theirs });
+        let named = both.map(|entry| strings(entry.get("inherit_env")).collect::<BTreeSet<_>>());
+        if named[0] != named[1] && !both.into_iter().any(passes_all) {
+            let shown = named.map(|names| if names.is_empty() { ABSENT.to_owned() } else { joined(names) });
+            return Some(AccountDifference::new("inherit_env", shown));
         }
         // What a client's rules refuse, nobody may do for it. More may be refused in servers.json.
-        let [our_rules, their_rules] = [ours, theirs].map(|entry| ToolRuleSet::read(entry.get("tools")));
-        if !(their_rules.is_within(&our_rules) && (is_known || our_rules.is_within(&their_rules))) {
-            let [ours, theirs] = [our_rules, their_rules].map(|rules| rules.describe());
-            return Some(AccountDifference { field: "tools".to_owned(), ours, theirs });
+        let rules = both.map(|entry| ToolRuleSet::read(entry.get("tools")));
+        if !(rules[1].is_within(&rules[0]) && (is_known || rules[0].is_within(&rules[1]))) {
+            return Some(AccountDifference::new("tools", rules.map(|rules| rules.describe())));
         }
-        for field in ["env", "headers", "oauth"] {
-            // The names of headers are the same in upper and lower case.
-            let key = |name: &String| if field == "headers" { name.to_lowercase() } else { name.clone() };
-            let by_key = [ours, theirs].map(|entry| {
-                members(entry.get(field))
-                    .map(|(name, value)| (key(name), (name, value)))
-                    .collect::<BTreeMap<_, _>>()
-            });
-            let names: BTreeSet<&String> = by_key.iter().flat_map(BTreeMap::keys).collect();
-            for name in names {
-                let pair = by_key.each_ref().map(|members| members.get(name));
-                let written = pair.iter().flatten().map(|(name, _)| *name).next().unwrap_or(name);
-                let pair = pair.map(|member| member.map(|(_, value)| self.text(value)));
-                let counts = field == "oauth"
-                    || !is_harmless(name)
-                    || pair.iter().flatten().any(|text| is_plain_secret(name, text));
-                let is_passed_on = |text: &Option<String>| *text == Some(format!("${{{name}}}"));
-                let is_same = match &pair {
-                    [Some(ours), Some(theirs)] => ours == theirs,
-                    [ours, None] => field == "env" && is_passed_on(ours) && passes_all[1],
-                    [None, theirs] => field == "env" && is_passed_on(theirs) && passes_all[0],
-                };
-                if counts && !is_same {
-                    let [ours, theirs] = pair.map(|text| shown(text.as_deref()));
-                    return Some(AccountDifference { field: format!("{field}.{written}"), ours, theirs });
-                }
-            }
-        }
-        None
+        ACCOUNT_FIELDS.into_iter().find_map(|field| self.member_difference(field, both))
+    }
+
+    /// Returns the first member of a field by which two entries are about different things.
+    fn member_difference(&self, field: &str, both: [&Map<String, Value>; 2]) -> Option<AccountDifference> {
+        let by_key = both.map(|entry| {
+            let members = members(entry.get(field));
+            members.map(|member| (member_key(field, member.0), member)).collect::<BTreeMap<_, _>>()
+        });
+        let keys: BTreeSet<&String> = by_key.iter().flat_map(BTreeMap::keys).collect();
+        keys.into_iter().find_map(|key| {
+            let pair = by_key.each_ref().map(|members| members.get(key));
+            let written = pair.iter().flatten().map(|(name, _)| *name).next().unwrap_or(key);
+            let pair = pair.map(|member| member.map(|(_, value)| self.text(value)));
+            let counts = field == "oauth"
+                || !is_harmless(key)
+                || pair.iter().flatten().any(|text| is_plain_secret(key, text));
+            let is_passed_on = |text: &Option<String>| *text == Some(format!("${{{key}}}"));
+            let is_same = match &pair {
+                [Some(ours), Some(theirs)] => ours == theirs,
+                [ours, None] => field == "env" && is_passed_on(ours) && passes_all(both[1]),
+                [None, theirs] => field == "env" && is_passed_on(theirs) && passes_all(both[0]),
+            };
+            let shown = || pair.each_ref().map(|text| shown(text.as_deref()));
+            (counts && !is_same).then(|| AccountDifference::new(format!("{field}.{written}"), shown()))
+        })
     }
 
     /// Returns a value as text in which equal values are equal.
@@ -235,9 +230,14 @@ fn keyring_name(text: &str) -> Option<&str> {
 }
 
 /// Returns whether two entries have the same string, or none.
-fn is_same_text(ours: Option<&Value>, theirs: Option<&Value>) -> bool {
-    let [ours, theirs] = [ours, theirs].map(|value| value.and_then(Value::as_str).map(comparable));
+fn is_same_text(values: [Option<&Value>; 2]) -> bool {
+    let [ours, theirs] = values.map(|value| value.and_then(Value::as_str).map(comparable));
     ours == theirs
+}
+
+/// Returns the name by which a member of a field is compared: those of headers are the same in upper and lower case.
+pub(super) fn member_key(field: &str, name: &str) -> String {
+    if field == "headers" { name.to_lowercase() } else { name.to_owned() }
 }
 
 /// Returns whether a variable or header of this name says only how a server runs, and not for which account. A name that
@@ -269,7 +269,7 @@ fn is_plain_secret(name: &str, text: &str) -> bool {
 
 /// Returns what may be shown of a value: the end of a long secret, and all of a reference.
 fn shown(text: Option<&str>) -> String {
-    let Some(text) = text else { return "absent".to_owned() };
+    let Some(text) = text else { return ABSENT.to_owned() };
     let (_, secret) = split_scheme(text);
     let shown = match literal(secret) {
         Some(plain) => {

@@ -91,18 +91,14 @@ impl FieldDifference {
     /// Describes the difference, and which value is used. `file`: the name of servers.json, if it has the server
     /// already.
     pub(crate) fn describe_outcome(&self, file: Option<&str>) -> String {
-        let described = self.describe();
+        let (described, counts) = (self.describe(), self.counts.as_ref());
         if let Some(file) = file {
-            return format!(
-                "{described}; it is {} in {file}, which counts",
-                shown_value(&self.path, self.counts.as_ref())
-            );
+            let counts = shown_value(&self.path, counts);
+            return format!("{described}; it is {counts} in {file}, which counts");
         }
-        let of = self.values.iter().find(|(value, _)| is_equal(value.as_ref(), self.counts.as_ref()));
-        format!(
-            "{described}; that of {} counts",
-            of.map_or_else(String::new, |(_, clients)| clients.join(" and "))
-        )
+        let of = self.values.iter().find(|(value, _)| is_equal(value.as_ref(), counts));
+        let of = of.map_or_else(String::new, |(_, clients)| clients.join(" and "));
+        format!("{described}; that of {of} counts")
     }
 
     /// Returns the field with the value that each client has, and the one of this file.

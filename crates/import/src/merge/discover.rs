@@ -36,6 +36,8 @@ pub(crate) struct ClientFile {
     pub root: Value,
     /// Its places for servers.
     pub places: Vec<Place>,
+    /// Whether it belongs to a project.
+    pub(crate) is_project: bool,
     /// The package that has the servers. Its file is never written.
     pub(crate) package: Option<ClientPackage>,
 }
@@ -60,8 +62,18 @@ pub(crate) struct Place {
 impl ClientFile {
     /// Creates a file without places.
     pub(crate) fn new(app: ClientApp, path: PathBuf, text: String, root: Value) -> Self {
-        Self { app, path, text, root, places: Vec::new(), package: None }
+        Self { app, path, text, root, places: Vec::new(), is_project: false, package: None }
     }
+}
+
+/// Returns the places of these files, each with its file.
+pub(crate) fn places_of(files: &[ClientFile]) -> impl Iterator<Item = (&ClientFile, &Place)> {
+    files.iter().flat_map(|file| file.places.iter().map(move |place| (file, place)))
+}
+
+/// Returns the places of these files, for changes.
+pub(crate) fn places_mut(files: &mut [ClientFile]) -> impl Iterator<Item = &mut Place> {
+    files.iter_mut().flat_map(|file| &mut file.places)
 }
 
 impl Place {
@@ -113,17 +125,12 @@ pub(crate) struct Discovery {
     texts: FileTexts,
 }
 
-/// Reads the files of these clients, and those of the project in `project`. Files that do not exist are left out; those
-/// that cannot be read are in `errors`.
-pub(crate) fn discover(
-    apps: impl IntoIterator<Item = ClientApp>,
-    project: Option<&Path>,
-    env: &Env,
-) -> Discovery {
-    discover_in(&FileTexts::new(), apps, project, false, env)
+/// Reads the user's files of these clients. Files that do not exist are left out; those that cannot be read are in `errors`.
+pub(crate) fn discover(apps: impl IntoIterator<Item = ClientApp>, env: &Env) -> Discovery {
+    discover_in(&FileTexts::new(), apps, None, false, env)
 }
 
-/// Reads files as [`discover`] does, if these have these texts. `writes_clients`: the clients' files are written, so that
+/// Reads files as [`discover`] does, and those of the project in `project`, if these have these texts. `writes_clients`: the clients' files are written, so that
 /// rules can be renamed and packages turned off.
 pub(crate) fn discover_in(
     texts: &FileTexts,
@@ -133,34 +140,40 @@ pub(crate) fn discover_in(
     env: &Env,
 ) -> Discovery {
     let mut discovery = Discovery { texts: texts.clone(), writes_clients, ..Discovery::default() };
-    apps.into_iter().for_each(|app| discovery.read_client(app, project, env));
+    apps.into_iter().for_each(|app| discovery.read_client(ClientScope { app, project, env }));
     discovery
+}
+
+/// A client whose files are read.
+#[derive(Clone, Copy)]
+struct ClientScope<'a> {
+    app: ClientApp,
+    /// The directory of the project whose files are read, too.
+    project: Option<&'a Path>,
+    env: &'a Env,
 }
 
 impl Discovery {
     /// Reads the user's files of the clients that are not among `apps`. One that cannot be read has no part in the import.
     pub(crate) fn read_others(&mut self, apps: &[ClientApp], env: &Env) {
-        self.other_files = discover(ClientApp::all().filter(|app| !apps.contains(app)), None, env).files;
+        self.other_files = discover(ClientApp::all().filter(|app| !apps.contains(app)), env).files;
         // Their servers stay where they are.
-        let places = self.other_files.iter_mut().flat_map(|file| &mut file.places);
-        places.for_each(|place| place.servers.clear());
+        places_mut(&mut self.other_files).for_each(|place| place.servers.clear());
     }
 
     /// Returns the places of all files, with the client of each.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&ClientFile, &Place)> {
-        self.files.iter().flat_map(|file| file.places.iter().map(move |place| (file, place)))
+        places_of(&self.files)
+    }
+
+    /// Returns the places of one client.
+    pub(crate) fn places_in(&self, app: ClientApp) -> impl Iterator<Item = (&ClientFile, &Place)> {
+        self.places().filter(move |(file, _)| file.app == app)
     }
 
     /// Returns whether a client has packages with servers that move.
     pub(crate) fn has_packages(&self, app: ClientApp) -> bool {
-        let mut files = self.files.iter().filter(|file| file.app == app && file.package.is_some());
-        files.any(|file| file.places.iter().any(|place| !place.servers.is_empty()))
-    }
-
-    /// Returns whether an extension of a client starts this program with the config file of the import.
-    pub(crate) fn has_own_package(&self, app: ClientApp) -> bool {
-        let mut places = self.places().filter(|(file, _)| file.app == app && file.package.is_some());
-        places.any(|(_, place)| place.own.is_some())
+        self.places_in(app).any(|(file, place)| file.package.is_some() && !place.servers.is_empty())
     }
 
     /// Reads a file that the user named, in the form of the client that has such files.
@@ -171,20 +184,21 @@ impl Discovery {
         match read {
             Ok(Some((text, mut root))) => {
                 (app.by_name)(&mut root);
-                let files = vec![(ClientFile::new(app, path.to_owned(), text, root), false)];
-                self.find_servers(app, files, Vec::new(), None, env);
+                let file = ClientFile::new(app, path.to_owned(), text, root);
+                self.find_servers(ClientScope { app, project: None, env }, vec![file], Vec::new());
             }
             Ok(None) => {}
             Err(error) => self.errors.push((app, error)),
         }
     }
 
-    fn read_client(&mut self, app: ClientApp, project: Option<&Path>, env: &Env) {
-        let files = self.client_files(app, project, env);
-        let context = PackageContext::new(env, &self.texts);
+    fn read_client(&mut self, scope: ClientScope<'_>) {
+        let app = scope.app;
+        let files = self.client_files(scope);
+        let context = PackageContext::new(scope.env, &self.texts);
         let packages = (app.packages)(&context);
         let errors = context.into_errors();
-        self.find_servers(app, files, packages, project, env);
+        self.find_servers(scope, files, packages);
         for error in errors {
             // Settings are read for their rules, too.
             if self.errors.iter().all(|(_, known)| known.file != error.file) {
@@ -193,49 +207,42 @@ impl Discovery {
         }
     }
 
-    /// Reads the files of a client, those of the project with a mark.
-    fn client_files(&mut self, app: ClientApp, project: Option<&Path>, env: &Env) -> Vec<(ClientFile, bool)> {
-        let mut files: Vec<(ClientFile, bool)> = Vec::new();
+    /// Reads the files of a client.
+    fn client_files(&mut self, ClientScope { app, project, env }: ClientScope<'_>) -> Vec<ClientFile> {
+        let mut files: Vec<ClientFile> = Vec::new();
         let users = app.user_files(env, HostOs::CURRENT).into_iter().map(|path| (app, path, false));
         let of_project = app.project_files.iter().filter_map(|name| Some(project?.join(name)));
         for (app, path, is_project) in users.chain(of_project.map(|path| (app.in_project(env), path, true))) {
             // The home directory may be taken for a project. Two clients may read one file.
-            let mut known = self.files.iter().chain(files.iter().map(|(file, _)| file));
+            let mut known = self.files.iter().chain(&files);
             if known.all(|file| file.path != path)
                 && let Some((text, root)) = self.read_file(app, &path, project.filter(|_| is_project))
             {
-                files.push((ClientFile::new(app, path, text, root), is_project));
+                files.push(ClientFile { is_project, ..ClientFile::new(app, path, text, root) });
             }
         }
         files
     }
 
     /// Finds the servers in these files and packages of a client, and notes its rules.
-    fn find_servers(
-        &mut self,
-        app: ClientApp,
-        files: Vec<(ClientFile, bool)>,
-        packages: Vec<ClientPackage>,
-        project: Option<&Path>,
-        env: &Env,
-    ) {
-        let rules = self.read_rules(app, &files, project, env);
-        let user_servers = |(file, is_project): &(ClientFile, bool)| {
-            let servers = value_at(&file.root, &app.servers_path(&file.root)).filter(|_| !is_project);
-            members(servers).map(|(name, entry)| (name.clone(), entry.clone())).collect::<Vec<_>>()
+    fn find_servers(&mut self, scope: ClientScope<'_>, files: Vec<ClientFile>, packages: Vec<ClientPackage>) {
+        let ClientScope { app, project, .. } = scope;
+        let rules = self.read_rules(scope, &files);
+        let servers = |of_project: bool| {
+            let files = files.iter().filter(move |file| file.is_project == of_project);
+            files.flat_map(|file| members(value_at(&file.root, &app.servers_path(&file.root))))
         };
-        let user_servers: Map<String, Value> = files.iter().flat_map(user_servers).collect();
-        let found = ServerFinder { app, project, env, rules: &rules, user_servers: &user_servers };
-        let overridden = files.iter().filter(|(_, is_project)| *is_project && app.puts_project_over_user);
-        let overridden =
-            overridden.flat_map(|(file, _)| members(value_at(&file.root, &app.servers_path(&file.root))));
+        let user_servers: Map<String, Value> =
+            servers(false).map(|(name, entry)| (name.clone(), entry.clone())).collect();
+        let overridden = servers(true).filter(|_| app.puts_project_over_user);
         let overridden: BTreeSet<String> = overridden.map(|(name, _)| name.clone()).collect();
+        let found = ServerFinder { scope, rules: &rules, user_servers: &user_servers };
         let in_packages = |server: &FoundServer| {
             packages.iter().flat_map(|package| &package.servers).any(|known| known.client_name == server.name)
         };
-        for (mut file, is_project) in files {
-            let mut places = vec![(app.servers_path(&file.root), project.filter(|_| is_project))];
-            for (keys, dir) in (app.projects)(&file.root).into_iter().filter(|_| !is_project) {
+        for mut file in files {
+            let mut places = vec![(app.servers_path(&file.root), project.filter(|_| file.is_project))];
+            for (keys, dir) in (app.projects)(&file.root).into_iter().filter(|_| !file.is_project) {
                 match project {
                     Some(project) if project == dir => places.push((keys, Some(project))),
                     _ if members(value_at(&file.root, &keys)).next().is_none() => {}
@@ -265,8 +272,7 @@ impl Discovery {
             let is_about = |(name, _): (&String, &Value)| !globs(&app, rule, name).is_empty();
             rule.effect == ToolEffect::Allow && !is_policy(&app, rule) && names().any(is_about)
         };
-        let unnamed = rules.iter().flat_map(|file| file.rules.iter().filter(|rule| !is_renamed(file, rule)));
-        let allowing = unnamed.filter(allows).count();
+        let allowing = rules.iter().flat_map(|file| &file.rules).filter(allows).count();
         if allowing > 0 && app.asks {
             self.allowing.push((app, allowing));
         }
@@ -290,22 +296,17 @@ impl Discovery {
     }
 
     /// Reads the rules for tools, in the order in which the files count.
-    fn read_rules(
-        &mut self,
-        app: ClientApp,
-        files: &[(ClientFile, bool)],
-        project: Option<&Path>,
-        env: &Env,
-    ) -> Vec<RuleFile> {
+    fn read_rules(&mut self, scope: ClientScope<'_>, files: &[ClientFile]) -> Vec<RuleFile> {
+        let ClientScope { app, project, env } = scope;
         let mut all = Vec::new();
         let mut add = |path: &Path, is_project: bool, root: &Value, renamed_text: Option<String>| {
-            let (rules, policies) = (Vec::new(), Vec::new());
-            let mut file = RuleFile { path: path.to_owned(), is_project, renamed_text, rules, policies };
+            let path = path.to_owned();
+            let mut file = RuleFile { path, is_project, renamed_text, ..RuleFile::default() };
             (app.rules.read)(&mut file, root);
             all.push(file);
         };
-        for (file, is_project) in files {
-            add(&file.path, *is_project, &literal(&file.path, &file.text).unwrap_or_default(), None);
+        for file in files {
+            add(&file.path, file.is_project, &literal(&file.path, &file.text).unwrap_or_default(), None);
             // Its part for a project has settings of the project.
             let parts = (app.projects)(&file.root).into_iter().filter(|(_, dir)| Some(&**dir) == project);
             let part = |keys: Vec<String>| value_at(&file.root, keys.split_last()?.1);
@@ -329,15 +330,14 @@ impl Discovery {
         if !policies.is_empty() {
             self.policies.push((app, policies));
         }
+        all.iter_mut().for_each(RuleFile::set_renamed_apart);
         all
     }
 }
 
 /// Finds the servers of one client.
 struct ServerFinder<'a> {
-    app: ClientApp,
-    project: Option<&'a Path>,
-    env: &'a Env,
+    scope: ClientScope<'a>,
     rules: &'a [RuleFile],
     /// The servers of the user's files.
     user_servers: &'a Map<String, Value>,
@@ -355,7 +355,7 @@ impl ServerFinder<'_> {
         });
         for (name, value) in servers.into_iter().flatten() {
             // Beside its servers, a client may have a setting.
-            if *name == self.app.beside_servers && !value.is_object() {
+            if *name == self.scope.app.beside_servers && !value.is_object() {
                 continue;
             }
             match self.server(file, [name, name], value, project) {
@@ -374,7 +374,7 @@ impl ServerFinder<'_> {
 
     /// Finds the servers of a package. `writes_clients`: its servers will be turned off.
     fn package(&self, mut package: ClientPackage, writes_clients: bool) -> ClientFile {
-        let mut file = ClientFile::new(self.app, package.file.clone(), String::new(), Value::Null);
+        let mut file = ClientFile::new(self.scope.app, package.file.clone(), String::new(), Value::Null);
         let mut place = Place { staying: std::mem::take(&mut package.staying), ..Place::default() };
         // One in the client's own file counts more.
         let counts = |server: &PackageServer| !self.user_servers.contains_key(&server.client_name);
@@ -414,7 +414,7 @@ impl ServerFinder<'_> {
     ) -> Result<FoundServer, String> {
         let dir = file.path.parent().unwrap_or(&file.path);
         let is_ours = file.package.as_ref().is_some_and(|package| package.is_ours);
-        let context = EntryContext { app: file.app, dir, project, env: self.env, is_ours };
+        let context = EntryContext { app: file.app, dir, project, env: self.scope.env, is_ours };
         let mut translated = translate(shape::object(value)?, &context)?;
         let found = |translated| FoundServer {
             name: name.to_owned(),
@@ -428,13 +428,16 @@ impl ServerFinder<'_> {
         if let Some((reason, _)) = name_error(name, false) {
             return Err(reason);
         }
-        let overridden =
-            self.user_servers.get(name).filter(|_| project.is_some() && self.app.puts_project_over_user);
+        let overridden = self
+            .user_servers
+            .get(name)
+            .filter(|_| project.is_some() && self.scope.app.puts_project_over_user);
         if overridden.is_some_and(|user| !is_own_entry(user)) {
             return Err("it is put over the server of the same name in your own file".to_owned());
         }
-        let asks = (self.app.shows_questions)(&file.root);
-        let rules_in = |project| rules_for(&self.app, client_name, project, &self.rules_in(project), asks);
+        let asks = (self.scope.app.shows_questions)(&file.root);
+        let rules_in =
+            |project| rules_for(&self.scope.app, client_name, project, &self.rules_in(project), asks);
         let rules = rules_in(project.is_some())?;
         if let Some(rule) = self.rule_without_a_name(client_name, project.is_some()) {
             return Err(format!("{}: it names servers by a pattern", rule.written));
@@ -456,9 +459,7 @@ impl ServerFinder<'_> {
 
     /// The rules that count for the user's servers, or for those of the project.
     fn rules_in(&self, project: bool) -> Vec<&ClientRule> {
-        self.files(project)
-            .flat_map(|file| file.rules.iter().filter(|rule| !is_renamed(file, rule)))
-            .collect()
+        self.files(project).flat_map(|file| &file.rules).collect()
     }
 
     /// The files with rules that count for the user's servers, or for those of the project.
@@ -468,28 +469,27 @@ impl ServerFinder<'_> {
 
     /// Returns a rule that refuses tools of a server and should be renamed, but is about several servers.
     fn rule_without_a_name(&self, server: &str, project: bool) -> Option<&ClientRule> {
-        let rename = self.app.rules.renamed?;
-        let rules =
-            self.files(project).flat_map(|file| file.rules.iter().filter(|rule| is_renamed(file, rule)));
-        let refuses = |rule: &&ClientRule| rule.effect != ToolEffect::Allow && !is_policy(&self.app, rule);
-        let mut about = rules.filter(refuses).filter(|rule| !globs(&self.app, rule, server).is_empty());
-        about.find(|rule| rename(&rule.pattern, server, "", "").is_none())
+        let rename = self.scope.app.rules.renamed?;
+        let mut rules = self.files(project).flat_map(|file| &file.renamed);
+        rules.find(|rule| self.refuses(rule, server) && rename(&rule.pattern, server, "", "").is_none())
+    }
+
+    /// Returns whether a rule denies or asks for tools of a server, and not for those of every server.
+    fn refuses(&self, rule: &ClientRule, server: &str) -> bool {
+        rule.effect != ToolEffect::Allow
+            && !is_policy(&self.scope.app, rule)
+            && !globs(&self.scope.app, rule, server).is_empty()
     }
 
     /// Returns why the servers of a project cannot leave its file: the project says something about servers of the user's,
     /// or these need what only the user's file has.
     fn reaches_beyond(&self, place: &Place) -> Option<String> {
-        let of_project = self.rules.iter().filter(|file| file.is_project);
-        let of_project = of_project.flat_map(|file| file.rules.iter().filter(|rule| !is_renamed(file, rule)));
+        let of_project = self.rules.iter().filter(|file| file.is_project).flat_map(|file| &file.rules);
         let is_in_place = |name: &String| place.servers.iter().any(|server| server.name == *name);
         let names =
             || self.user_servers.iter().filter(|(name, entry)| !is_own_entry(entry) && !is_in_place(name));
         let is_about = |rule: &ClientRule, name: &str| match &rule.turns_off {
-            TurnedOff::No => {
-                rule.effect != ToolEffect::Allow
-                    && !is_policy(&self.app, rule)
-                    && !globs(&self.app, rule, name).is_empty()
-            }
+            TurnedOff::No => self.refuses(rule, name),
             TurnedOff::NamedIn(..) => false,
             TurnedOff::Named(off) | TurnedOff::NamedOfProject(off) => off == name,
             TurnedOff::AllBut(allowed) => allowed.iter().all(|allowed| allowed != name),
@@ -503,12 +503,8 @@ impl ServerFinder<'_> {
             }
         }
         let needs_input = |(_, entry): &(&String, &Value)| entry.to_string().contains("${input:");
-        let (name, _) = self.user_servers.iter().find(needs_input).filter(|_| self.project.is_some())?;
+        let (name, _) =
+            self.user_servers.iter().find(needs_input).filter(|_| self.scope.project.is_some())?;
         Some(format!("{name} of your own file has an input, which the project's file does not know"))
     }
-}
-
-/// Returns whether a rule stays in its file, under the names of our tools.
-fn is_renamed(file: &RuleFile, rule: &ClientRule) -> bool {
-    file.renamed_text.is_some() && rule.turns_off == TurnedOff::No && rule.inexact.is_none()
 }

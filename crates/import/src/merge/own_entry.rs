@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::discover::{Discovery, FoundServer, discover};
+use super::discover::{Discovery, FoundServer, discover, places_mut};
 use crate::clients::apps::{ClientApp, OWN_NAME, is_own_entry, is_wrapper, program_name};
 use crate::clients::client::HostOs;
 use crate::files::write::absolute;
@@ -44,10 +44,9 @@ pub struct OwnEntry {
 ///
 /// Says which file cannot be read, and why, if no other file has the entry.
 pub fn find(app: ClientApp, env: &Env) -> Result<Option<OwnEntry>, String> {
-    let discovery = discover([app], None, env);
-    let places = discovery.files.iter().flat_map(|file| file.places.iter().map(|place| (&file.path, place)));
-    let Some((file, own)) = places.filter_map(|(file, place)| Some((file, place.own.as_ref()?))).next()
-    else {
+    let discovery = discover([app], env);
+    let mut owns = discovery.places().filter_map(|(file, place)| Some((&file.path, place.own.as_ref()?)));
+    let Some((file, own)) = owns.next() else {
         let files = app.user_files(env, HostOs::CURRENT);
         let error = discovery.errors.iter().find(|(_, error)| files.contains(&error.file));
         return error.map_or(Ok(None), |(_, error)| Err(error.to_string()));
@@ -108,8 +107,7 @@ impl OwnEntry {
 
 /// Sets entries for this program apart that read other config files than `target`.
 pub(crate) fn set_other_configs_apart(discovery: &mut Discovery, target: &Path, env: &Env) {
-    let files = discovery.files.iter_mut().chain(&mut discovery.other_files);
-    for place in files.flat_map(|file| &mut file.places) {
+    for place in places_mut(&mut discovery.files).chain(places_mut(&mut discovery.other_files)) {
         if let Some(config) = place.own.as_ref().and_then(|own| other_config(own, target, env)) {
             place.other_own = place.own.take().map(|own| (own.name, config));
         }
@@ -134,7 +132,7 @@ fn other_config(own: &FoundServer, target: &Path, env: &Env) -> Option<PathBuf> 
 }
 
 /// Returns a text without its escapes, or as it is if it has variables.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     literal(text).unwrap_or_else(|| text.to_owned())
 }
 

@@ -62,7 +62,7 @@ pub(super) fn say_what_next(
     discovery: &Discovery,
     env: &Env,
 ) -> anyhow::Result<()> {
-    let has_own = |app| discovery.places().any(|(file, place)| file.app == app && place.own.is_some());
+    let has_own = |app| discovery.places_in(app).any(|(_, place)| place.own.is_some());
     let starts_us = |app| args.write_client && (written.contains(&app) || has_own(app));
     let moved = discovery.places().filter(|(file, place)| !place.servers.is_empty() && starts_us(file.app));
     let with_buttons = moved.filter_map(|(file, _)| {

@@ -11,7 +11,7 @@ use crate::clients::apps::{ClientApp, OWN_NAME, is_own_entry};
 use crate::clients::client::OwnLaunch;
 use crate::clients::host_search::HostSearch;
 use crate::clients::package::{ClientSetting, SettingChange};
-use crate::clients::rule_file::{RuleFile, TurnedOff};
+use crate::clients::rule_file::RuleFile;
 use crate::clients::variables::names_in;
 use crate::files::change_record::{ChangeRecord, ChangedPlace};
 use crate::files::comments::{comments, missing_comments};
@@ -48,7 +48,9 @@ pub(super) struct ClientWrite {
     renamed: usize,
     /// The settings that change beside the servers.
     settings: Vec<ChangedSetting>,
-    /// The names in the config file of servers that are turned off in packages.
+    /// The names in the config file of the servers that our entry replaces.
+    replaced: BTreeSet<String>,
+    /// Those of servers that are turned off in packages.
     turned_off: BTreeSet<String>,
     /// What to press to turn packages on again.
     buttons: Vec<String>,
@@ -69,6 +71,7 @@ impl ClientWrite {
             places: Vec::new(),
             renamed: 0,
             settings: Vec::new(),
+            replaced: BTreeSet::new(),
             turned_off: BTreeSet::new(),
             buttons: Vec::new(),
             config: config.to_owned(),
@@ -97,13 +100,7 @@ impl ClientWrite {
         ChangeRecord {
             config: Some(self.config.clone()),
             places: self.places.clone(),
-            servers: self
-                .places
-                .iter()
-                .flat_map(|place| &place.servers)
-                .chain(&self.turned_off)
-                .cloned()
-                .collect(),
+            servers: self.replaced.union(&self.turned_off).cloned().collect(),
             comments: missing_comments(comments(before.unwrap_or_default()), comments(&self.after)),
             made_dirs: missing_dirs(&self.path),
             mode: mode(&self.path),
@@ -232,10 +229,8 @@ impl OwnProgram<'_> {
                 servers().flat_map(|server| names(server).into_iter().map(move |name| (name, &server.name)));
             new.find_map(|(name, group)| rename(rule, &name, own, group))
         };
-        let rules =
-            file.rules.iter().filter(|rule| rule.turns_off == TurnedOff::No && rule.inexact.is_none());
         let mut write = ClientWrite::new(app, &file.path, Some(text.clone()), &self.user.path);
-        write.renamed = rules.filter(|rule| new_name(&rule.pattern).is_some()).count();
+        write.renamed = file.renamed.iter().filter(|rule| new_name(&rule.pattern).is_some()).count();
         let root = literal(&file.path, text).map_err(|error| error.to_string())?;
         for (list, _) in ToolEffect::NAMED {
             let rules = root.get("permissions").and_then(|lists| lists.get(list)?.as_array());
@@ -286,8 +281,10 @@ impl OwnProgram<'_> {
             false => edit_with_comments(&file.path, &file.text, &edits)?,
         };
         let unpassed = unpassed.concat();
+        let names = |place: &ChangedPlace| self.names_of(file.app, place.project.is_some(), &place.removed);
+        let replaced = places.iter().flat_map(names).collect();
         let write = ClientWrite::new(file.app, &file.path, Some(file.text.clone()), &config.path);
-        let mut write = ClientWrite { after, is_update, unpassed, places, ..write };
+        let mut write = ClientWrite { after, is_update, unpassed, places, replaced, ..write };
         // Ours has to be among the only servers that the client starts.
         let allowed = Some(file.app.allowed_list).filter(|keys| !keys.is_empty());
         let own = write.places.iter().find_map(|place| place.own.clone()).unwrap_or_default();
@@ -319,8 +316,10 @@ impl OwnProgram<'_> {
         let is_shared = place.project.as_ref().is_some_and(|project| file.path.starts_with(project));
         let launch = self.launch(file.app, in_project, is_shared);
         let mut fresh = file.app.entry(root, &launch);
-        if launch.args.iter().any(|arg| arg == "flat") {
-            self.carry_approvals(file.app, in_project, known, &removed, &mut fresh);
+        let is_flat = launch.args.iter().any(|arg| arg == "flat");
+        for (name, entry) in known.into_iter().flatten().filter(|(name, _)| is_flat && removed.contains(name))
+        {
+            self.carry_approvals(file.app, in_project, name, entry, &mut fresh);
         }
         let lists_tools = launch.lists_tools;
         let unpassed = launch.variables.into_iter().filter(|_| !file.app.passes_variables());
@@ -343,7 +342,6 @@ impl OwnProgram<'_> {
             keys: place.keys.clone(),
             own,
             entry: entry.unwrap_or_default(),
-            servers: self.names_of(file.app, in_project, &removed),
             removed,
             project: place.project.clone(),
         };
@@ -360,11 +358,9 @@ impl OwnProgram<'_> {
         let mut problems = Vec::new();
         for (file, place) in discovery.places().filter(|(_, place)| !place.servers.is_empty()) {
             let (Some(package), app) = (&file.package, file.app) else { continue };
-            let has_own = |(of, place): (&ClientFile, &Place)| {
-                of.app == app && place.project.is_none() && place.own.is_some()
-            };
+            let has_own = |(_, place): (_, &Place)| place.project.is_none() && place.own.is_some();
             let own = writes.iter_mut().find(|write| write.app == app && write.is_of_user());
-            if own.is_none() && !discovery.places().any(has_own) {
+            if own.is_none() && !discovery.places_in(app).any(has_own) {
                 let reason = "starts no dynamic-mcp with this config file";
                 problems.push(format!("{} {reason}, so its {} stays on", app.label, package.title()));
                 continue;
@@ -392,21 +388,17 @@ impl OwnProgram<'_> {
         problems
     }
 
-    /// Adds to our entry what lets tools of these servers go on to run without a question.
+    /// Adds to our entry what lets tools of a server go on to run without a question.
     fn carry_approvals(
         &self,
         app: ClientApp,
         in_project: bool,
-        known: Option<&Map<String, Value>>,
-        removed: &[String],
+        name: &String,
+        entry: &Value,
         own: &mut Map<String, Value>,
     ) {
-        for (name, entry) in removed.iter().filter_map(|name| Some((name, known?.get(name)?))) {
-            let groups = self.names_of(app, in_project, std::slice::from_ref(name));
-            for (member, value) in groups
-                .iter()
-                .flat_map(|group| into_members(Some((app.approvals)(entry, &format!("{group}__")))))
-            {
+        for group in self.names_of(app, in_project, std::slice::from_ref(name)) {
+            for (member, value) in into_members(Some((app.approvals)(entry, &format!("{group}__")))) {
                 let all = own.entry(member).or_insert_with(|| json!({}));
                 all.as_object_mut().into_iter().for_each(|all| all.extend(into_members(Some(value.clone()))));
             }

@@ -11,11 +11,11 @@ use crate::files::edit::{ObjectEdit, edit};
 use crate::files::write;
 use crate::json::into_members;
 use crate::merge::accounts::KeyringValues;
-use crate::merge::discover::Discovery;
+use crate::merge::discover::{Discovery, places_of};
 use crate::merge::own_entry::config_files;
-use crate::merge::{Merger, PlannedServer};
+use crate::merge::{Merger, PlannedServer, free_name};
 use crate::mode::ImportMode;
-use crate::profiles::{ClientProfiles, ConfigUser};
+use crate::profiles::{ClientProfiles, ConfigUser, ProfileMaker};
 use crate::source::{read_text, servers_keys, understood, value_at};
 use base::text::counted;
 use base::{redact, text};
@@ -58,9 +58,8 @@ impl ConfigChange {
         let text = before.as_deref().unwrap_or_default();
         let root = understood(&path, text)?;
         let keys = servers_keys(&path, &root);
-        let known = value_at(&root, &keys).and_then(Value::as_object);
-        let entries = known.into_iter().flat_map(|known| known.values().filter_map(Value::as_object));
-        let mut merger = Merger::new(known, KeyringValues::read(entries, secret_store(env).as_ref()).await);
+        let known = into_members(value_at(&root, &keys).cloned());
+        let mut merger = Merger::new(&known, KeyringValues::read(&known, env).await);
         let places = || discovery.places().filter(|(_, place)| place.project.is_some() == user.is_some());
         for (file, place) in places() {
             place.servers.iter().for_each(|server| merger.add(file.app, server));
@@ -68,13 +67,13 @@ impl ConfigChange {
         let (mut servers, keyring) = merger.finish(&path, env);
         let existing = into_members(root.get("profiles").cloned());
         let users = users(discovery, user.is_some(), mode);
-        let profiles = ClientProfiles::new(
-            &servers,
-            &users,
-            &existing,
-            user.map(|user| (&*path, &user.profiles)),
-            !mode.args.same_servers && mode.args.files().next().is_none(),
-        );
+        let maker = ProfileMaker {
+            servers: &servers,
+            existing: &existing,
+            beside: user.map(|user| (&*path, &user.profiles)),
+            keeps_apart: !mode.args.same_servers && mode.args.files().next().is_none(),
+        };
+        let profiles = maker.make(&users);
         let mut moves = Vec::new();
         if let Some(taken) = mode.stored_secrets.as_ref().filter(|_| user.is_none()) {
             let before = servers.clone();
@@ -155,8 +154,7 @@ fn users(discovery: &Discovery, of_project: bool, mode: &ImportMode<'_>) -> Vec<
             add(ConfigUser::of(file.app, place, is_written));
         }
     }
-    let others =
-        discovery.other_files.iter().flat_map(|file| file.places.iter().map(move |place| (file, place)));
+    let others = places_of(&discovery.other_files);
     for (file, place) in others.filter(|(_, place)| place.own.is_some() && !of_project) {
         add(ConfigUser::of(file.app, place, false));
     }
@@ -174,12 +172,7 @@ pub(crate) fn project_config(discovery: &Discovery, user: &Path, project: &Path,
     let owns =
         discovery.places().filter_map(|(_, place)| place.own.as_ref().filter(|_| place.project.is_some()));
     let mut known = owns.flat_map(|own| config_files(own, env)).filter(|file| file.starts_with(&dir));
-    let base =
-        project.file_name().map_or_else(|| "project".to_owned(), |name| name.to_string_lossy().into_owned());
-    let numbered = (2..).map(|number| format!("{base}-{number}"));
-    let files = std::iter::once(base.clone()).chain(numbered).map(|name| dir.join(format!("{name}.json")));
-    known
-        .next()
-        .or_else(|| files.into_iter().find(|file| !file.exists()))
-        .unwrap_or_else(|| dir.join("project.json"))
+    let base = project.file_name().unwrap_or_else(|| "project".as_ref()).to_string_lossy();
+    let file = |name: &str| dir.join(format!("{name}.json"));
+    known.next().unwrap_or_else(|| file(&free_name(&base, |name| !file(name).exists())))
 }

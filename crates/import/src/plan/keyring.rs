@@ -92,14 +92,9 @@ pub(super) fn take_secrets(servers: &mut [PlannedServer], taken: &[String]) -> V
             let Some(members) = server.entry.get_mut(field).and_then(Value::as_object_mut) else { continue };
             for (member, value) in members.iter_mut() {
                 let is_place = field != "oauth" || matches!(member.as_str(), "client_secret" | "private_key");
-                let Some((before, plain)) =
-                    value.as_str().filter(|_| is_place).and_then(|text| plain(member, text))
-                else {
-                    continue;
-                };
-                let is_taken = |name: &str| {
-                    taken.iter().any(|known| known == name) || moves.iter().any(|known| known.name == name)
-                };
+                let Some((before, plain)) = plain(member, value).filter(|_| is_place) else { continue };
+                let names = taken.iter().chain(moves.iter().map(|secret| &secret.name));
+                let is_taken = |name: &str| names.clone().any(|known| known == name);
                 let name = free_secret_name(&server.name, member, is_taken);
                 let reference = format!("{before}{{keyring:{name}}}");
                 *value = Value::from(reference.as_str());
@@ -118,10 +113,10 @@ pub(super) fn take_secrets(servers: &mut [PlannedServer], taken: &[String]) -> V
     moves
 }
 
-/// Returns what stands before a plain secret in this text, such as `Bearer `, and the secret itself. `None` if it is
+/// Returns what stands before a plain secret in this value, such as `Bearer `, and the secret itself. `None` if it is
 /// none.
-fn plain(name: &str, text: &str) -> Option<(String, String)> {
-    let plain = literal(text).filter(|plain| is_secret(name, plain))?;
+fn plain(name: &str, value: &Value) -> Option<(String, String)> {
+    let plain = literal(value.as_str()?).filter(|plain| is_secret(name, plain))?;
     let (scheme, secret) = split_scheme(&plain);
     Some((scheme.to_owned(), secret.to_owned()))
 }

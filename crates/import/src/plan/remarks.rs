@@ -11,7 +11,6 @@ use crate::merge::discover::{ClientFile, Discovery, Place};
 use crate::merge::{Origin, PlannedServer};
 use base::text::{counted, joined, name, visible};
 use config::env::Env;
-use serde_json::Value;
 
 /// Our tools that change nothing.
 const QUIET_TOOLS: [&str; 4] =
@@ -51,11 +50,7 @@ fn origins(configs: &[ConfigChange]) -> impl Iterator<Item = (&str, &Origin)> {
 fn of_servers(configs: &[ConfigChange], env: &Env) -> Vec<String> {
     let mut remarks = Vec::new();
     for config in configs {
-        let is_off = |entry: &Value| *entry == Value::Bool(false);
-        let off = config
-            .servers
-            .iter()
-            .filter(|server| server.is_known && server.entry.get("enabled").is_some_and(is_off));
+        let off = config.servers.iter().filter(|server| server.is_known && server.is_off());
         for server in off.filter(|server| server.origins.iter().any(|origin| origin.is_on)) {
             let (name, path) = (name(&server.name), short_path(&config.path, env));
             remarks.push(format!(

@@ -17,6 +17,7 @@ use crate::merge::accounts::passes_all;
 use crate::merge::differences::FieldDifference;
 use crate::merge::discover::{ClientFile, Discovery};
 use crate::merge::{Origin, PlannedServer};
+use crate::shown_plan::FileChange;
 use crate::tool_rules::ToolRuleSet;
 use base::redact;
 use base::text::{self, counted, joined, name, quoted, shorten, visible};
@@ -71,7 +72,7 @@ pub(super) fn summary(
         let width =
             config.new_servers().map(|server| name(&server.name).chars().count()).max().unwrap_or_default();
         for server in config.new_servers() {
-            let state = if is_off(server) { "disabled, " } else { "" };
+            let state = if server.is_off() { "disabled, " } else { "" };
             let program = shorten(&program(&server.entry), MAX_PROGRAM);
             out.line(format_args!(
                 "  {:<width$}  {program} ({state}{})",
@@ -105,8 +106,12 @@ fn of_package(file: &ClientFile) -> String {
     moving.into_iter().chain(staying).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns all that is known of the servers, and the changes of the files.
-pub(super) fn details(configs: &[ConfigChange], writes: &[ClientWrite], env: &Env) -> VisibleText {
+/// Returns all that is known of the servers, and these changes of files.
+pub(super) fn details<'a>(
+    configs: &[ConfigChange],
+    changes: impl Iterator<Item = FileChange<'a>>,
+    env: &Env,
+) -> VisibleText {
     let mut out = VisibleText::default();
     for config in configs {
         let path = short_path(&config.path, env);
@@ -119,10 +124,8 @@ pub(super) fn details(configs: &[ConfigChange], writes: &[ClientWrite], env: &En
             }
         }
     }
-    let configs = configs.iter().map(|config| (&config.path, config.before.as_deref(), &config.after));
-    let writes = writes.iter().map(|write| (&write.path, write.before.as_deref(), &write.after));
-    for (path, before, after) in configs.chain(writes) {
-        let diff = diff(path, before, Some(after));
+    for (path, before, after) in changes {
+        let diff = diff(path, before, after);
         if diff != VisibleText::default() {
             out.line("");
             out.lines("", diff);
@@ -131,12 +134,8 @@ pub(super) fn details(configs: &[ConfigChange], writes: &[ClientWrite], env: &En
     out
 }
 
-fn is_off(server: &PlannedServer) -> bool {
-    server.entry.get("enabled") == Some(&Value::Bool(false))
-}
-
 fn describe(out: &mut VisibleText, server: &PlannedServer) {
-    out.line(format_args!("  {}{}", name(&server.name), if is_off(server) { " (disabled)" } else { "" }));
+    out.line(format_args!("  {}{}", name(&server.name), if server.is_off() { " (disabled)" } else { "" }));
     out.line(format_args!("    {}", program(&server.entry)));
     out.line(format_args!("    from {}", origins(server)));
     for field in ["env", "headers"] {

@@ -22,7 +22,6 @@ use crate::source::{FileTexts, read_text, servers_keys, understood, value_at};
 use crate::tool_rules::ToolRuleSet;
 use base::text::{self, joined, name};
 use config::env::Env;
-use instance::stores::secret_store;
 use terminal::VisibleText;
 
 /// Returns what the config files of these changes have beyond the clients' files, which will have these texts. `config`: the
@@ -51,9 +50,8 @@ pub(super) async fn own_changes(
         let file = short_path(undone, env);
         match config_content(undone) {
             Ok((servers, profiles)) => {
-                let entries = servers.values().filter_map(Value::as_object);
-                let keyring = KeyringValues::read(entries, secret_store(env).as_ref()).await;
-                let merger = Merger::new(Some(&keyring.resolved(&servers)), KeyringValues::default());
+                let keyring = KeyringValues::read(&servers, env).await;
+                let merger = Merger::new(&keyring.resolved(&servers), KeyringValues::default());
                 let files = UndoneConfig { file, profiles, apps: &apps, imported: &imported };
                 files.describe(merger, &discovered, &mut out);
             }
@@ -143,7 +141,7 @@ fn differences(
         let [ours, theirs] = [&server.entry, &origin.entry].map(program);
         found.push(format!("{file} runs {ours}, and {client} {theirs}"));
     }
-    if server.entry.get("enabled") == Some(&Value::Bool(false)) && origin.is_on {
+    if server.is_off() && origin.is_on {
         found.push(format!("it is disabled in {file}, and on in {client}"));
     }
     let profile = profiles.get(origin.app.id).and_then(Profile::read);
