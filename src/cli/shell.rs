@@ -155,12 +155,14 @@ pub async fn search(args: &SearchArgs, options: &InstanceOptions, env: &Env) -> 
         wait_for_discovery(instance).await;
         let query = SearchQuery { query: args.query.join(" "), group: args.group.clone(), limit: args.limit };
         let found = ToolSearch::default().search(&instance.groups, &query).await;
-        let printout = match found {
+        let config_args = options.config_args(env);
+        let groups = instance.groups.all();
+        Ok(match found {
             Ok(found) if args.json => Printout::lines(String::from_utf8_lossy(&found.json()).into_owned()),
-            Ok(found) => Printout::lines(found.text()).for_people(&options.config_args(env)),
-            Err(text) => Printout::failure(text).for_people(&options.config_args(env)),
-        };
-        Ok(printout.with_failures(&instance.groups.all()))
+            Ok(found) => Printout::lines(found.text()).for_people(&config_args),
+            Err(text) => Printout::failure(text).for_people(&config_args),
+        }
+        .without_failed(&groups, &config_args))
     })
     .await
 }

@@ -227,11 +227,24 @@ fn found_tools_are_data_for_programs() {
     let (code, stdout, _) = shell.run(&["search", "--json", "send", "a", "letter"]);
     let found: Value = serde_json::from_str(&stdout).unwrap();
     let best = &found["tools"][0];
-    assert_eq!((code, &best["group"], &best["name"]), (1, &json!("mail"), &json!("send_mail")));
+    assert_eq!((code, &best["group"], &best["name"]), (0, &json!("mail"), &json!("send_mail")));
     assert_eq!((&best["definition"], &best["unavailable"]), (&tools[0], &json!(null)));
     assert_eq!(found["query"], "send a letter");
     let not_searched = found["notSearched"].as_array().unwrap();
     assert!(not_searched.len() == 1 && not_searched[0]["group"] == "broken", "{stdout}");
+
+    // A person reads one line about the server that does not work.
+    let (code, stdout, stderr) = shell.run(&["search", "send", "a", "letter"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("send_mail") && !stdout.contains("Tell the user"), "{stdout}");
+    assert!(
+        stderr.starts_with("dynamic-mcp: broken was not asked: its process exited with code 3"),
+        "{stderr}"
+    );
+    assert!(
+        stderr.ends_with("`dynamic-mcp check broken` says more\n") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
 }
 
 // It needs a terminal.

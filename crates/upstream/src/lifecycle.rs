@@ -12,8 +12,8 @@
 //!
 //! Failures come in rounds: an attempt and up to three retries at growing intervals. A request that names the group
 //! meanwhile waits for the outcome. After a round, eager groups retry in the background at long intervals, and so do
-//! hybrid groups without a catalog. If a process ends at once twice with the same words, callers get those words
-//! without waiting, and only the retries in the background follow. A request begins a new round once the last failure
+//! hybrid groups without a catalog. If a process ends twice before it answers, with the same words, callers get those
+//! words without waiting, and only the retries in the background follow. A request begins a new round once the last failure
 //! is 5 s old.
 
 use crate::backoff;
@@ -26,9 +26,6 @@ use tokio::time::Instant;
 mod state;
 
 pub use state::{AttemptFailure, State};
-
-/// A process that ends sooner than this was not worth starting.
-const EARLY_EXIT: Duration = Duration::from_secs(1);
 
 /// The loss of a connection that lived this long is no sign of a crash loop.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
@@ -134,8 +131,6 @@ pub(crate) struct Lifecycle {
     early_losses: u32,
     /// When the current connection was made.
     connected_at: Option<Instant>,
-    /// When the last attempt began.
-    attempt_began: Option<Instant>,
 }
 
 impl Lifecycle {
@@ -152,7 +147,6 @@ impl Lifecycle {
             background_attempts: 0,
             early_losses: 0,
             connected_at: None,
-            attempt_began: None,
         }
     }
 
@@ -178,7 +172,7 @@ impl Lifecycle {
     /// Applies an event. This is the only place where a group's state changes. `usage`: that of the live connection, if
     /// there is one. Returns what the task has to do.
     pub(crate) fn on(&mut self, event: Event, usage: Option<Usage>, now: Instant) -> Option<Action> {
-        let action = match event {
+        match event {
             Event::Start => self.start(),
             Event::Requested => self.request(now),
             Event::Succeeded => Some(self.succeed(now)),
@@ -202,11 +196,7 @@ impl Lifecycle {
                 }
                 None
             }
-        };
-        if action == Some(Action::Connect) {
-            self.attempt_began = Some(now);
         }
-        action
     }
 
     fn close(&mut self) {
@@ -283,7 +273,7 @@ impl Lifecycle {
     fn fail(&mut self, error: Arc<UpstreamError>, jitter: f64, now: Instant) -> Option<Action> {
         let attempts = self.state.failure().map_or(0, |failure| failure.attempts) + 1;
         let is_retryable = error.retryable();
-        let crashes_again = self.crashes_again(&error, now);
+        let crashes_again = self.crashes_again(&error);
         let retry_after = error.retry_after().unwrap_or_default().min(backoff::LONGEST);
         self.state = State::Failed(AttemptFailure { error, at: now, attempts });
         self.connecting = Connecting::No;
@@ -316,14 +306,13 @@ impl Lifecycle {
         Some(self.answer_failed())
     }
 
-    /// Returns whether a process failed at once, by its end or an answer that is not MCP, with the same words as the
-    /// process before it.
-    fn crashes_again(&self, error: &UpstreamError, now: Instant) -> bool {
+    /// Returns whether a process failed before it answered, by its end or an answer that is not MCP, with the same words as
+    /// the process before it.
+    fn crashes_again(&self, error: &UpstreamError) -> bool {
         let Some(last) = self.state.failure() else { return false };
-        let is_early = self.attempt_began.is_some_and(|began| now - began < EARLY_EXIT);
         let is_of_process =
             matches!(error.in_full(), UpstreamError::Exited { .. } | UpstreamError::Protocol { .. });
-        is_early && is_of_process && last.error.has_same_words(error)
+        is_of_process && last.error.has_same_words(error)
     }
 
     /// Returns whether attempts continue in the background after a round.

@@ -62,12 +62,13 @@ impl Printout {
         }
     }
 
-    /// Names the commands that people type in place of the tools that models call. `options`: those that the commands
-    /// need to read the same config.
+    /// Speaks to the person in place of the model: names the commands that people type in place of the tools that models
+    /// call, and leaves out what the model has to tell. `options`: those that the commands need to read the same config.
     pub(super) fn for_people(self, options: &str) -> Self {
-        let stdout = commands_for_tools(&String::from_utf8_lossy(&self.stdout), options).into_bytes();
-        let messages = self.messages.iter().map(|text| commands_for_tools(text, options)).collect();
-        Self { stdout, stderr: commands_for_tools(&self.stderr, options), messages, ..self }
+        let said = |text: &str| commands_for_tools(&without_model(text), options);
+        let stdout = said(&String::from_utf8_lossy(&self.stdout)).into_bytes();
+        let messages = self.messages.iter().map(|text| said(text)).collect();
+        Self { stdout, stderr: said(&self.stderr), messages, ..self }
     }
 
     /// Adds why servers could not be asked, which is a failure.
@@ -77,6 +78,22 @@ impl Printout {
             if let (State::Failed(_), Some(error)) = (&snapshot.state, snapshot.last_failure()) {
                 self.messages.push(format!("{}: {error}", group.name));
                 self.exit_code = self.exit_code.max(EXIT_FAILURE);
+            }
+        }
+        self
+    }
+
+    /// Adds a line for each server that could not be asked. The answer counts without them. `options`: those that `check`
+    /// needs to read the same config.
+    pub(super) fn without_failed(mut self, groups: &[Upstream], options: &str) -> Self {
+        for group in groups {
+            let snapshot = group.snapshot();
+            if let (State::Failed(_), Some(error)) = (&snapshot.state, snapshot.last_failure()) {
+                let why = shorten(&one_line(&error.to_string()), MAX_LINE);
+                let server =
+                    shell_word(group.name.as_str()).map(|name| format!(" {name}")).unwrap_or_default();
+                let advice = format!("`dynamic-mcp check{server}{options}` says more");
+                self.messages.push(format!("{} was not asked: {why}; {advice}", group.name));
             }
         }
         self
@@ -125,6 +142,17 @@ fn block_text(block: &Value) -> String {
         "resource_link" => word(&block["uri"]),
         kind => format!("[{}; --json prints it]", one_line(kind)),
     }
+}
+
+/// Returns a text without what it asks the model to tell its user.
+fn without_model(text: &str) -> String {
+    let told = [
+        ("\nTell the user; get_status has all of it.", ""),
+        ("Tell the user, who can ", "You can "),
+        ("\nTell the user.", ""),
+        (" Tell the user.", ""),
+    ];
+    told.iter().fold(text.to_owned(), |text, (told, said)| text.replace(told, said))
 }
 
 /// Replaces `get_dynamic_tools` and its arguments by the command that prints the same.

@@ -25,6 +25,7 @@ mod learned;
 mod observe;
 mod package;
 mod pinned;
+mod session_vars;
 mod start_record;
 
 /// Returns why the launcher of a server cannot be left out; `None` if it can.

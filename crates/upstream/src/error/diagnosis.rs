@@ -143,6 +143,24 @@ fn no_such_path(path: &str) -> String {
     )
 }
 
+/// What a server of the Python package `mcp` has in version 1 only: the decorators and properties of its `Server`.
+const ONLY_IN_V1: [&str; 14] = [
+    "call_tool",
+    "completion",
+    "get_prompt",
+    "list_prompts",
+    "list_resource_templates",
+    "list_resources",
+    "list_tools",
+    "progress_notification",
+    "read_resource",
+    "request_context",
+    "set_logging_level",
+    "subscribe_resource",
+    "unsubscribe_resource",
+    "_mcp_server",
+];
+
 /// A Python program that was written for another major version of the package `mcp`.
 fn needs_older_mcp(stderr: &str) -> Option<String> {
     const ERRORS: [&str; 3] = ["ImportError:", "ModuleNotFoundError:", "AttributeError:"];
@@ -155,7 +173,12 @@ fn needs_older_mcp(stderr: &str) -> Option<String> {
         line.starts_with("from mcp") || line.starts_with("import mcp") || line.contains("site-packages/mcp/")
     });
     let last = stderr.lines().rfind(|line| ERRORS.iter().any(|error| line.starts_with(error)));
-    let is_meant = !is_missing && last.is_some_and(|line| names_package(line) || is_used);
+    let lacks_v1 = |line: &str| {
+        let missing = between(line, "' object has no attribute '", "'");
+        ["'Server'", "'FastMCP'"].iter().any(|object| line.contains(object))
+            && missing.is_some_and(|name| ONLY_IN_V1.contains(&name))
+    };
+    let is_meant = !is_missing && last.is_some_and(|line| names_package(line) || is_used || lacks_v1(line));
     is_meant.then(|| {
         "it does not work with the installed version of the Python package mcp: pin an older one (for uvx, begin \"args\" with \
          \"--with\", \"mcp<2\", or correct the version there)"

@@ -183,6 +183,12 @@ mod tests {
             let output = ServerOutput::new(format!("{traceback}{error}"), String::new()).to_string();
             assert_eq!(output.contains("\"--with\", \"mcp<2\""), expected, "{error}: {output}");
         }
+        // Some programs show nothing of the package.
+        let sqlite = "  File \"/c/mcp_server_sqlite/server.py\", line 90, in main\n    @server.list_resources()\n     \
+                      ^^^^^^^^^^^^^^^^^^^^^\nAttributeError: 'Server' object has no attribute 'list_resources'";
+        assert!(ServerOutput::new(sqlite.to_owned(), String::new()).to_string().contains("mcp<2"));
+        let own = "AttributeError: 'Server' object has no attribute 'sessions'";
+        assert!(!ServerOutput::new(own.to_owned(), String::new()).to_string().contains("mcp<2"));
         let output =
             ServerOutput::new("ImportError: cannot import name 'x' from 'y'".to_owned(), String::new());
         assert!(!output.to_string().contains("mcp<2"), "{output}");

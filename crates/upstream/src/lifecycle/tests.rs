@@ -135,7 +135,7 @@ async fn a_round_is_an_attempt_and_three_retries_for_which_callers_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_do_not_wait_through_the_retries_of_a_server_that_crashes_alike_at_once() {
+async fn callers_do_not_wait_through_the_retries_of_a_server_that_crashes_alike() {
     let exited = |words: &str| {
         let output = ServerOutput::new(words.to_owned(), String::new());
         let how = "its process exited with code 1".to_owned();
@@ -146,7 +146,7 @@ async fn callers_do_not_wait_through_the_retries_of_a_server_that_crashes_alike_
     for (words, took, is_answered) in [
         (["no key (pid 7)", "no key (pid 12)"], second / 2, true),
         (["no key", "no network"], second / 2, false),
-        (["no key", "no key"], second, false),
+        (["no key", "no key"], 19 * second, true),
     ] {
         for (mode, next) in [(Mode::Eager, Some(2)), (Mode::Hybrid, Some(2)), (Mode::Pure, None)] {
             let now = Instant::now();
@@ -161,6 +161,12 @@ async fn callers_do_not_wait_through_the_retries_of_a_server_that_crashes_alike_
             assert_eq!(next_attempt_in(&group, failed_at), if is_answered { next } else { Some(2) });
             let soon = group.on(Event::Requested, None, failed_at + second);
             assert_eq!(soon.is_some(), is_answered, "a caller that comes next");
+            if is_answered {
+                let later = failed_at + backoff::COOL_DOWN;
+                assert_eq!(group.on(Event::Requested, None, later), Some(Action::Connect));
+                let action = group.on(Event::Failed(exited(words[0]), 0.0), None, later + took);
+                assert!(action.is_some(), "one attempt for later callers");
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! a reference to it, and a text that looks like a secret is not stored at all.
 
 use super::pinned::LauncherProgram;
+use super::session_vars::is_of_session;
 use crate::launch::child_env::is_credential;
 use crate::launch::launcher_vars::has_url_with_credentials;
 use crate::launch::{ANCESTORS_VAR, Launch, OWNER_VAR};
@@ -231,7 +232,7 @@ fn remove_oldest(dir: &Path) {
 }
 
 /// Splits a value into what the launcher got and what it added. Every reference stays true, because a start is known only
-/// for exactly the same arguments and variables.
+/// for exactly the same arguments and variables, but for those of the session.
 fn parts_of(value: &str, launch: &Launch) -> Vec<ValuePart> {
     let vars = launch.env.iter().filter(|(name, _)| name != ANCESTORS_VAR && name != OWNER_VAR);
     let vars =
@@ -266,9 +267,10 @@ fn parts_of(value: &str, launch: &Launch) -> Vec<ValuePart> {
     parts
 }
 
-/// Returns the name of the file for what is executed: a hash of all of it but the names of our own process.
+/// Returns the name of the file for what is executed: a hash of all of it but the names of our own process and of the
+/// session.
 pub(super) fn file_name(launch: &Launch) -> String {
-    launch.digest(|name| name == ANCESTORS_VAR || name == OWNER_VAR, 16) + ".json"
+    launch.digest(|name| name == ANCESTORS_VAR || name == OWNER_VAR || is_of_session(name), 16) + ".json"
 }
 
 #[cfg(target_os = "linux")]
@@ -300,6 +302,20 @@ mod tests {
         let mut env = launch.env.clone();
         env.sort();
         env
+    }
+
+    #[test]
+    fn a_start_is_known_in_other_sessions_which_the_server_is_told_of() {
+        let at = |id: &str, level: &str| {
+            launch(&["-y", "c@1.2.3"], &[("CLAUDE_CODE_SESSION_ID", id), ("LEVEL", level)])
+        };
+        let (first, second) = (at("8d1f-4c", "1"), at("77aa-01", "1"));
+        assert_eq!(file_name(&first), file_name(&second));
+        assert_ne!(file_name(&first), file_name(&at("8d1f-4c", "2")), "any other variable counts");
+        let given = [("CLAUDE_CODE_SESSION_ID", "8d1f-4c"), ("LEVEL", "1"), ("npm_x", "in 8d1f-4c")];
+        let direct = learn(&first, &given).unwrap().apply(&second).unwrap();
+        let expected = [("CLAUDE_CODE_SESSION_ID", "77aa-01"), ("LEVEL", "1"), ("npm_x", "in 77aa-01")];
+        assert_eq!(sorted(&direct), expected.map(|(name, value)| (name.into(), value.into())));
     }
 
     #[test]
