@@ -9,6 +9,7 @@ use super::servers_file::{ServersFile, read_files};
 use base::text;
 use clap::Args;
 use config::env::Env;
+use config::stateful::keeps_state;
 use config::{Endpoint, Overrides};
 use import::edit::ObjectEdit;
 use instance::InstanceOptions;
@@ -174,6 +175,9 @@ pub(super) fn new_entry(args: &AddArgs) -> Result<Map<String, Value>, CommandErr
         entry.insert("command".to_owned(), json!(program));
         if !arguments.is_empty() {
             entry.insert("args".to_owned(), json!(arguments));
+        }
+        if keeps_state(args.command.iter().map(String::as_str)) {
+            entry.insert("stateful".to_owned(), json!(true));
         }
     }
     if let Some(url) = &args.url {

@@ -48,6 +48,9 @@ fn servers_are_edited_and_comments_stay() {
     for comment in ["// My servers", "}, // the first\n", "true // too slow"] {
         assert!(added.contains(comment), "{comment}: {added}");
     }
+    assert_eq!(shell.run(&["add", "web", "--", "npx", "-y", "@playwright/mcp@latest"]).0, 0);
+    assert!(text().contains("\"stateful\": true") && !added.contains("stateful"), "{}", text());
+    assert_eq!(shell.run(&["remove", "web"]).0, 0);
     assert_eq!(shell.run(&["disable", "files"]).0, 0);
     let disabled = "\"args\": [\"-y\", \"files\"],\n      \"enabled\": false\n    }, // the first\n";
     assert!(text().contains(disabled), "{}", text());

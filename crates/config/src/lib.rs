@@ -63,6 +63,7 @@ mod object;
 pub mod referenced;
 pub mod secrets;
 mod server;
+pub mod stateful;
 pub mod tool_rules;
 mod value_reader;
 pub mod vars;

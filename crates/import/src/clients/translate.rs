@@ -10,12 +10,12 @@ use super::shape;
 use super::timeouts;
 use super::variables::{EntryContext, UsedVariables};
 use crate::json::{into_members, members, strings};
-use base::redact::is_windows_path;
 use config::fields;
 use config::file::ServerEntry;
 use config::file::keys::OAuthEntry;
 use config::glob::Glob;
 use config::notation::{StringPart, escape, literal, write};
+use config::stateful::keeps_state;
 
 /// A server's entry in our form.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,25 +29,6 @@ pub(crate) struct TranslatedEntry {
     /// The variables in it.
     pub variables: UsedVariables,
 }
-
-/// Packages whose servers keep state between calls: browsers, terminals, debuggers.
-const STATEFUL_PACKAGES: &[&str] = &[
-    "playwright",
-    "puppeteer",
-    "chrome-devtools",
-    "browser-use",
-    "browsermcp",
-    "browserbase",
-    "selenium",
-    "desktop-commander",
-    "mcp-ssh",
-    "ssh-mcp",
-    "tmux",
-    "terminal",
-    "mcp-gdb",
-    "mcp-lldb",
-    "mcp-debugger",
-];
 
 /// Translates a client's entry.
 ///
@@ -293,12 +274,7 @@ impl Translation<'_> {
     fn local_defaults(&mut self) {
         let entry = &self.out.entry;
         let command = entry["command"].as_str();
-        let is_stateful = command.into_iter().chain(strings(entry.get("args"))).any(|word| {
-            // A path may have any name in it, a package says what it is.
-            !word.starts_with(['/', '~', '.'])
-                && !is_windows_path(word)
-                && STATEFUL_PACKAGES.iter().any(|package| word.contains(package))
-        });
+        let is_stateful = keeps_state(command.into_iter().chain(strings(entry.get("args"))));
         let has_cwd = entry.contains_key("cwd");
         if is_stateful {
             self.set("stateful", json!(true));
