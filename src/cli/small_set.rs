@@ -3,12 +3,12 @@
 
 use super::config_files::load_config;
 use super::started::on_instance;
-use base::text::CHARACTERS_PER_TOKEN;
 use config::env::Env;
 use config::{Mode, Overrides, SurfaceKind};
 use instance::InstanceOptions;
 use instance::embedded::EmbeddedInstance;
 use upstream::Upstream;
+use upstream::catalog::tool::model_tokens;
 use wire::protocol::methods::Method;
 use wire::{Raw, raw};
 
@@ -23,7 +23,7 @@ pub(super) async fn of(instance: &EmbeddedInstance) -> Option<String> {
     // An exposed tool has the name of its server before two underscores.
     let own = raw::elements(&list, "tools").unwrap_or_default().into_iter().filter_map(|tool| {
         let name = raw::get_str(&tool, "name").filter(|name| !name.contains("__"))?;
-        Some((name, tool.len() / CHARACTERS_PER_TOKEN))
+        Some((name, model_tokens(&tool)))
     });
     let replaced: usize = own.filter(|(name, _)| name != LISTED_ALWAYS).map(|(_, tokens)| tokens).sum();
     (all < replaced).then(|| {
@@ -40,7 +40,7 @@ pub(super) fn tokens(group: &Upstream) -> Option<usize> {
     let snapshot = group.snapshot();
     let definitions = snapshot.catalog.as_ref()?.definitions()?;
     let usable = definitions.filter(|(tool, _)| snapshot.rules.allows(&tool.name));
-    Some(usable.map(|(_, definition)| definition.len()).sum::<usize>() / CHARACTERS_PER_TOKEN)
+    Some(usable.map(|(_, definition)| model_tokens(definition)).sum())
 }
 
 /// After an import: prints the hint of [`of`] if the cache knows the tools of all servers. Starts no server.

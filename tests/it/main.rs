@@ -89,6 +89,7 @@ mod support;
 // Sockets and pseudoterminals. Windows has no line breaks and escape sequences in names of files.
 #[cfg(unix)]
 mod terminal;
+mod tokens;
 mod upstreams;
 // Windows has no warden: `process/windows_jobs/tests.rs` has the tests of what takes its place.
 #[cfg(unix)]

@@ -39,4 +39,5 @@ pub mod random;
 pub mod redact;
 pub mod telemetry;
 pub mod text;
+pub mod tokens;
 pub mod use_count;

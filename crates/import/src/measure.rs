@@ -20,7 +20,7 @@ use super::clients::apps::ClientApp;
 use super::files::write;
 use super::merge::PlannedServer;
 use base::private_files;
-use base::text::{self, CHARACTERS_PER_TOKEN, counted, name, shorten, visible};
+use base::text::{self, counted, name, shorten, visible};
 use config::env::Env;
 use config::load::load;
 use config::{Config, Mode, Overrides, Share};
@@ -31,6 +31,7 @@ use measure_progress::MeasureProgress;
 use process::processes::ProcessTree;
 use terminal::VisibleText;
 use upstream::cache::Cache;
+use upstream::catalog::tool::model_tokens;
 use upstream::groups::startup_info::StartupInfo;
 use upstream::{State, Upstream};
 
@@ -53,7 +54,7 @@ struct Figures {
     memory: Option<u64>,
     start: Duration,
     /// Characters of the definitions that the model gets.
-    characters: usize,
+    tokens: usize,
 }
 
 impl Figures {
@@ -63,7 +64,7 @@ impl Figures {
             processes: sum.processes + one.processes,
             memory: sum.memory.zip(one.memory).map(|(a, b)| a + b),
             start: sum.start.max(one.start),
-            characters: sum.characters + one.characters,
+            tokens: sum.tokens + one.tokens,
         })
     }
 
@@ -75,7 +76,7 @@ impl Figures {
             self.processes,
             memory,
             format!("{:.2} s", self.start.as_secs_f64()),
-            format!("~{}", self.characters / CHARACTERS_PER_TOKEN)
+            format!("~{}", self.tokens)
         )
     }
 }
@@ -165,7 +166,7 @@ fn figures(group: &Upstream, tree: &ProcessTree) -> Result<Figures, String> {
         processes: process.map_or(0, |pid| tree.count(pid)),
         memory: process.map_or(Some(0), |pid| tree.memory(pid)),
         start: catalog.connect_time.unwrap_or_default(),
-        characters: definitions.map(|(_, definition)| definition.len()).sum(),
+        tokens: definitions.map(|(_, definition)| model_tokens(definition)).sum(),
     })
 }
 
@@ -196,7 +197,7 @@ async fn measure_own(files: &TemporaryFiles, progress: &mut MeasureProgress) -> 
         processes: pid.map_or(1, |pid| tree.count(pid)),
         memory: pid.and_then(|pid| tree.memory(pid)),
         start,
-        characters: tools.iter().map(|tool| tool.to_string().len()).sum(),
+        tokens: tools.iter().map(|tool| model_tokens(&tool.to_string().into())).sum(),
     };
     second.shut_down().await?;
     Ok(figures)
@@ -247,7 +248,7 @@ fn table(servers: &[PlannedServer], measured: &Measured, after: &Figures) -> Vis
     }
     out.line(format_args!("  {:<26} {}", "each with dynamic-mcp", after.columns()));
     out.line(format_args!(
-        "Memory is proportional: what processes share counts in parts. Tokens are characters of the listed tools / {CHARACTERS_PER_TOKEN}. \
+        "Memory is proportional: what processes share counts in parts. Tokens of the listed tools are estimated. \
          A server starts when it is used, and is closed when it is idle."
     ));
     if failed > 0 {

@@ -97,10 +97,10 @@ impl Snapshot {
         Some(tools.iter().filter(|tool| self.rules.allows(&tool.name)).count())
     }
 
-    /// The length of the definitions of the known tools that the config allows, in bytes, as the server has them.
-    pub fn definition_bytes(&self) -> u64 {
+    /// An estimate of the tokens of the known tools that the config allows, as a client of the server alone shows them.
+    pub fn tool_tokens(&self) -> u64 {
         let tools = self.catalog.iter().flat_map(|catalog| &catalog.tools);
-        tools.filter(|tool| self.rules.allows(&tool.name)).map(|tool| u64::from(tool.bytes)).sum()
+        tools.filter(|tool| self.rules.allows(&tool.name)).map(|tool| u64::from(tool.tokens)).sum()
     }
 
     /// What every request needs of a connection. A server that asks for roots has read them once it has answered the

@@ -3,12 +3,14 @@
 use super::printer::Printer;
 use super::sandbox::{BROKEN_GROUP, GROUPS, IDLE_SECONDS, Sandbox};
 use anyhow::{Context, ensure};
-use base::text::{CHARACTERS_PER_TOKEN, joined};
+use base::text::joined;
+use base::tokens::estimate;
 use instance::program_client::ProgramClient;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
+use upstream::catalog::tool::model_tokens;
 use wire::Raw;
 
 /// How long to wait until all servers are closed, and how often to look.
@@ -30,17 +32,17 @@ pub(super) async fn run(
     user_config: Option<PathBuf>,
 ) -> anyhow::Result<()> {
     out.title("dynamic-mcp demo: all of this happens now, on this machine, and every figure is measured")?;
-    let (direct_characters, direct_result) = run_without_proxy(out).await?;
+    let (direct_tokens, direct_result) = run_without_proxy(out).await?;
     let (config, started) = (sandbox.config_file(), Instant::now());
     let args = ["--no-cache", "--log-level=error", "--config"].map(AsRef::as_ref);
     let state_dir: Vec<_> = config.parent().map(|dir| ("XDG_STATE_HOME", dir)).into_iter().collect();
     let proxy = ProgramClient::start(&[&args[..], &[config.as_os_str()]].concat(), &state_dir)?;
-    let mut walkthrough = Walkthrough { out, sandbox, proxy, characters_read: 0 };
+    let mut walkthrough = Walkthrough { out, sandbox, proxy, tokens_read: 0 };
     walkthrough.start(started).await?;
     walkthrough.find_and_call(&direct_result).await?;
     walkthrough.make_mistakes().await?;
     walkthrough.pause().await?;
-    walkthrough.shut_down(direct_characters).await?;
+    walkthrough.shut_down(direct_tokens).await?;
 
     out.step("The same for your own servers")?;
     let config = user_config.map_or_else(|| "servers.json".to_owned(), |path| path.display().to_string());
@@ -58,7 +60,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Starts each server, one after the other. Returns the characters of all definitions, and the result of the call of
+/// Starts each server, one after the other. Returns the tokens of all definitions, and the result of the call of
 /// [`TOOL`].
 ///
 /// # Errors
@@ -76,15 +78,14 @@ async fn run_without_proxy(out: &mut Printer<'_>) -> anyhow::Result<(usize, Raw)
         }
         server.shut_down().await?;
     }
-    let characters = definition_characters(&definitions);
+    let tokens = definition_tokens(&definitions);
     out.paragraph(&format!(
-        "{} servers have {} tools: {} tokens. Tokens are estimated as characters / {CHARACTERS_PER_TOKEN}. Of a tool, \
-         its name, description and input schema count, which is what a model reads.",
+        "{} servers have {} tools: ~{tokens} tokens, by an estimate. Of a tool, its name, description and input schema \
+         count, which is what a model reads.",
         GROUPS.len(),
         definitions.len(),
-        tokens(characters)
     ))?;
-    Ok((characters, result))
+    Ok((tokens, result))
 }
 
 /// The steps that share a client of dynamic-mcp.
@@ -95,8 +96,8 @@ struct Walkthrough<'p, 'o> {
     sandbox: &'p Sandbox,
     /// dynamic-mcp, and the client of it.
     proxy: ProgramClient,
-    /// The number of characters that the model has read to find its tool.
-    characters_read: usize,
+    /// The tokens that the model has read to find its tool.
+    tokens_read: usize,
 }
 
 impl Walkthrough<'_, '_> {
@@ -112,12 +113,12 @@ impl Walkthrough<'_, '_> {
         let learnt = millis(started);
         let tools = self.proxy.client.list_tools().await?;
         let instructions = handshake["instructions"].as_str().unwrap_or_default();
-        self.characters_read = definition_characters(&tools) + instructions.chars().count();
+        self.tokens_read = definition_tokens(&tools) + estimate(instructions);
         let text = format!(
             "In the background, each server was then started once, asked for its tools and closed again. This was \
-             done {learnt} after the start. Now the model reads the instructions and {} tools: {} tokens.",
+             done {learnt} after the start. Now the model reads the instructions and {} tools: ~{} tokens.",
             tools.len(),
-            tokens(self.characters_read)
+            self.tokens_read
         );
         self.print_servers(&text, 0)?;
         self.out.paragraph(
@@ -133,10 +134,10 @@ impl Walkthrough<'_, '_> {
         let hits = self.call("search_dynamic_tools", &query, false).await?;
         let definition = json!({ "group": GROUP, "tools": [TOOL] });
         let definition = self.call("get_dynamic_tools", &definition, false).await?;
-        let costs = [hits, definition].map(|answer| answer.text.chars().count());
-        self.characters_read += costs.iter().sum::<usize>();
-        let [hits, definition] = costs.map(tokens);
-        self.print_servers(&format!("The answers cost {hits} and {definition} tokens."), 0)?;
+        let costs = [hits, definition].map(|answer| estimate(&answer.text));
+        self.tokens_read += costs.iter().sum::<usize>();
+        let [hits, definition] = costs;
+        self.print_servers(&format!("The answers cost ~{hits} and ~{definition} tokens."), 0)?;
 
         self.out.step("It calls the tool: the server starts, and no other")?;
         let call = json!({ "group": GROUP, "name": TOOL, "args": tool_args() });
@@ -175,7 +176,7 @@ impl Walkthrough<'_, '_> {
         self.print_servers(&format!("Answered in {}.", answer.elapsed), 1)
     }
 
-    async fn shut_down(&mut self, direct_characters: usize) -> anyhow::Result<()> {
+    async fn shut_down(&mut self, direct_tokens: usize) -> anyhow::Result<()> {
         self.out.step("The client closes the connection: nothing is left running")?;
         let closed = Instant::now();
         self.proxy.shut_down().await?;
@@ -183,11 +184,10 @@ impl Walkthrough<'_, '_> {
 
         self.out.step("What this saved")?;
         self.out.paragraph(&format!(
-            "To find its tool, the model read {} tokens instead of {}, {:.0} % less, and one server ran instead of \
+            "To find its tool, the model read ~{} tokens instead of ~{direct_tokens}, {:.0} % less, and one server ran instead of \
              {}. Each further server would add all its tools to the larger number, and one line to the smaller one.",
-            tokens(self.characters_read),
-            tokens(direct_characters),
-            100.0 * (1.0 - self.characters_read as f64 / direct_characters as f64),
+            self.tokens_read,
+            100.0 * (1.0 - self.tokens_read as f64 / direct_tokens as f64),
             GROUPS.len()
         ))?;
         Ok(())
@@ -260,15 +260,9 @@ fn tool_args() -> Value {
     json!({ "query": "lake" })
 }
 
-/// Counts the characters of tool definitions, of the members that clients give to the model.
-fn definition_characters(tools: &[Value]) -> usize {
-    let members = tools.iter().flat_map(|tool| ["name", "description", "inputSchema"].map(|key| &tool[key]));
-    members.map(|member| member.to_string().chars().count()).sum()
-}
-
-/// Returns an estimate such as "~1234".
-fn tokens(characters: usize) -> String {
-    format!("~{}", characters / CHARACTERS_PER_TOKEN)
+/// Estimates the tokens of tool definitions.
+fn definition_tokens(tools: &[Value]) -> usize {
+    tools.iter().map(|tool| model_tokens(&tool.to_string().into())).sum()
 }
 
 /// Returns the time since `start`.

@@ -82,7 +82,7 @@ pub async fn page_report(manager: &Arc<GroupManager>) -> Value {
         add_remedies(of_group, group, &group.snapshot());
         of_group["stderr"] = json!(lines);
     }
-    status["tokens"] = manager.run_on_lists(tool_list::tokens).await.unwrap_or_default();
+    status["tokens"] = manager.run_on_lists(tool_list::tokens_read).await.unwrap_or_default();
     status
 }
 

@@ -11,7 +11,7 @@ use crate::names::own_tools;
 use crate::notify::list_changes::{ListChanges, ListContents, ReadLists};
 use crate::session::requester::Requester;
 use base::blocking::BlockingError;
-use base::text::CHARACTERS_PER_TOKEN;
+use base::tokens;
 use config::tool_rules::Rules;
 use config::{Config, Mode, SurfaceKind};
 use futures_util::FutureExt;
@@ -27,6 +27,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use upstream::catalog::ListHashes;
 use upstream::catalog::list_limits::CatalogList;
+use upstream::catalog::tool::model_tokens;
 use upstream::groups::surface::Note;
 use upstream::pins::definition::HINTS;
 use upstream::{GroupManager, Tool, Upstream, UpstreamError};
@@ -169,11 +170,11 @@ fn build(groups: &GroupManager, incomplete: bool, with_page: bool) -> Raw {
 
 /// Estimates the tokens of the definitions that a model gets at the start: `direct` if each server were a server of the
 /// client, as far as the tools are known, and `listed` with dynamic-mcp.
-pub(crate) fn tokens(groups: &GroupManager) -> Value {
-    let direct: u64 = groups.all().iter().map(|group| group.snapshot().definition_bytes()).sum();
-    let listed = (build(groups, false, false).len() + instructions(groups).len()) as u64;
-    let per_token = CHARACTERS_PER_TOKEN as u64;
-    json!({ "direct": direct / per_token, "listed": listed / per_token })
+pub(crate) fn tokens_read(groups: &GroupManager) -> Value {
+    let direct: u64 = groups.all().iter().map(|group| group.snapshot().tool_tokens()).sum();
+    let tools = raw::elements(&build(groups, false, false), "tools").unwrap_or_default();
+    let listed = tools.iter().map(model_tokens).sum::<usize>() + tokens::estimate(&instructions(groups));
+    json!({ "direct": direct, "listed": listed })
 }
 
 /// Returns how long a client may cache a list now, in milliseconds: not at all during start-up discovery.

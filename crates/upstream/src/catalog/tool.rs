@@ -2,6 +2,7 @@
 
 use crate::pins::definition::DefinitionDigest;
 use base::text::{shorten, summary};
+use base::tokens;
 use schema::definition;
 use serde::{Deserialize, Serialize};
 use wire::object::Object;
@@ -27,9 +28,9 @@ pub struct Tool {
     pub requires_task: bool,
     /// Identifies the whole definition.
     pub digest: DefinitionDigest,
-    /// The length of the definition, in bytes. 0: a version that did not note it cached the tool.
+    /// An estimate of the tokens that a model reads of it. 0: a version that did not note it cached the tool.
     #[serde(default)]
-    pub bytes: u32,
+    pub tokens: u32,
     /// Whether the server wants the user to confirm every call: `anthropic/requiresUserInteraction` in `_meta`.
     #[serde(default, rename = "user")]
     pub requires_user: bool,
@@ -95,6 +96,14 @@ impl Tool {
     }
 }
 
+/// Estimates the tokens that a model reads of a definition: clients give it the name, the description and the input schema.
+pub fn model_tokens(definition: &Raw) -> usize {
+    let members = ["name", "description", "inputSchema"].into_iter();
+    let members = members.filter_map(|name| Some((name, raw::get(definition, name)?)));
+    let text = members.map(|(name, value)| format!("\"{name}\":{}", String::from_utf8_lossy(&value)));
+    tokens::estimate(&format!("{{{}}}", text.collect::<Vec<_>>().join(",")))
+}
+
 /// Reads a definition. `None` if it has no name.
 pub(super) fn read_tool(definition: &Raw) -> Option<Tool> {
     let members = Object::parse(definition)?;
@@ -119,7 +128,7 @@ pub(super) fn read_tool(definition: &Raw) -> Option<Tool> {
         idempotent: hint("idempotentHint"),
         requires_task: support.as_deref() == Some("required"),
         digest: DefinitionDigest::of(definition),
-        bytes: u32::try_from(definition.len()).unwrap_or(u32::MAX),
+        tokens: u32::try_from(model_tokens(definition)).unwrap_or(u32::MAX),
         requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
         app_only: !is_visible_to("model"),
         for_apps: ui.is_some() && is_visible_to("app"),
