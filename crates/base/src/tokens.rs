@@ -71,7 +71,7 @@ mod tests {
             ("   ", 0),
             ("Returns the text", 3),
             ("internationalization", 3),
-            (r#"{"name":"read_file"}"#, 8),
+            (r#"{"name":"read_file"}"#, 7),
             ("2026", 2),
             ("使用必应搜索", 4),
         ] {
