@@ -76,7 +76,7 @@ pub fn stubs(head: String, tools: &[&Tool], group: &GroupName) -> String {
             false => format!("{}: {}", name(&tool.name), stub(&tool.summary)),
         });
     }
-    let rest = out.omitted("tool");
+    let rest = out.omitted("tools");
     format!("{}{rest}\nFull definitions: {}", out.text, by_name(group))
 }
 
@@ -334,6 +334,13 @@ mod tests {
             let shown = text.matches(each).count();
             assert!(shown > 10 && text.contains(&format!("\n{} more {what} did not fit", 100 - shown)));
         }
+        let many: Vec<_> = tools.iter().map(|(tool, _)| tool).cycle().take(3000).collect();
+        let stubs = stubs(head(), &many, &group);
+        let shown = stubs.lines().filter(|line| line.starts_with('t')).count();
+        assert!(
+            shown > 10 && stubs.contains(&format!("\n{} more tools did not fit", 3000 - shown)),
+            "{shown}"
+        );
     }
 
     #[test]
