@@ -53,7 +53,7 @@ struct Figures {
     /// The proportional set size in bytes; `None` if the system does not tell.
     memory: Option<u64>,
     start: Duration,
-    /// Characters of the definitions that the model gets.
+    /// The estimated tokens that the model reads of the definitions.
     tokens: usize,
 }
 

@@ -184,8 +184,8 @@ impl Walkthrough<'_, '_> {
 
         self.out.step("What this saved")?;
         self.out.paragraph(&format!(
-            "To find its tool, the model read ~{} tokens instead of ~{direct_tokens}, {:.0} % less, and one server ran instead of \
-             {}. Each further server would add all its tools to the larger number, and one line to the smaller one.",
+            "To find its tool, the model read ~{} tokens instead of ~{direct_tokens}, {:.0} % less, and one server ran \
+             instead of {}. Each further server would add all its tools to the larger number, and one line to the smaller one.",
             self.tokens_read,
             100.0 * (1.0 - self.tokens_read as f64 / direct_tokens as f64),
             GROUPS.len()

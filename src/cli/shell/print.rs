@@ -1,6 +1,7 @@
 //! What the commands print: the answer on stdout, and what went wrong on stderr.
 
 use base::text::{counted, joined, name, one_line, shell_word, shorten};
+use config::GroupName;
 use front::errors::changed_tools;
 use front::names::exposed_names::ExposedNames;
 use front::names::own_tools::{self, GET_DYNAMIC_TOOLS};
@@ -73,12 +74,9 @@ impl Printout {
 
     /// Adds why servers could not be asked, which is a failure.
     pub(super) fn with_failures(mut self, groups: &[Upstream]) -> Self {
-        for group in groups {
-            let snapshot = group.snapshot();
-            if let (State::Failed(_), Some(error)) = (&snapshot.state, snapshot.last_failure()) {
-                self.messages.push(format!("{}: {error}", group.name));
-                self.exit_code = self.exit_code.max(EXIT_FAILURE);
-            }
+        for (group, error) in failures(groups) {
+            self.messages.push(format!("{group}: {error}"));
+            self.exit_code = self.exit_code.max(EXIT_FAILURE);
         }
         self
     }
@@ -86,15 +84,12 @@ impl Printout {
     /// Adds a line for each server that could not be asked. The answer counts without them. `options`: those that `check`
     /// needs to read the same config.
     pub(super) fn without_failed(mut self, groups: &[Upstream], options: &str) -> Self {
-        for group in groups {
-            let snapshot = group.snapshot();
-            if let (State::Failed(_), Some(error)) = (&snapshot.state, snapshot.last_failure()) {
-                let why = shorten(&one_line(&error.to_string()), MAX_LINE);
-                let server =
-                    shell_word(group.name.as_str()).map(|name| format!(" {name}")).unwrap_or_default();
-                let advice = format!("`dynamic-mcp check{server}{options}` says more");
-                self.messages.push(format!("{} was not asked: {why}; {advice}", group.name));
-            }
+        for (group, error) in failures(groups) {
+            let why = shorten(&one_line(&error), MAX_LINE);
+            let server = shell_word(group.as_str()).map(|name| format!(" {name}")).unwrap_or_default();
+            self.messages.push(format!(
+                "{group} was not asked: {why}; `dynamic-mcp check{server}{options}` says more"
+            ));
         }
         self
     }
@@ -110,6 +105,15 @@ impl Printout {
         self.messages.iter().for_each(terminal::message);
         Ok(self.exit_code)
     }
+}
+
+/// Returns the groups that failed, each with the reason.
+fn failures(groups: &[Upstream]) -> impl Iterator<Item = (&GroupName, String)> {
+    groups.iter().filter_map(|group| {
+        let snapshot = group.snapshot();
+        let has_failed = matches!(snapshot.state, State::Failed(_));
+        Some((&group.name, snapshot.last_failure().filter(|_| has_failed)?.to_string()))
+    })
 }
 
 /// Returns the text of a result of a tool, with a line end.

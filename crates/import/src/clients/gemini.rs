@@ -67,7 +67,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     allowed_list: &["mcp", "allowed"],
     rules: ToolRules {
         user_files: |env| files_in(env.home().map(|home| home.join(".gemini")), &[ENABLEMENT]),
-        read,
+        read: |file, root| read_with(file, root, "mcp_", "_"),
         globs,
         ..ToolRules::NONE
     },
@@ -76,11 +76,7 @@ pub(super) static CLIENT: KnownClient = KnownClient {
     ..KnownClient::new("gemini", "Gemini CLI", &["gemini"])
 };
 
-fn read(file: &mut RuleFile, root: &Value) {
-    read_with(file, root, "mcp_", "_");
-}
-
-/// Reads the rules of a file whose rules name a server's tools between this and this and the tool's name.
+/// Reads the rules of a file. `before` and `after`: what stands around the server in the full name of a tool.
 pub(super) fn read_with(file: &mut RuleFile, root: &Value, before: &str, after: &str) {
     if file.path.ends_with(ENABLEMENT) {
         let disabled = members(Some(root)).filter(|(_, server)| server["enabled"] == false);

@@ -130,8 +130,8 @@ pub(crate) fn discover(apps: impl IntoIterator<Item = ClientApp>, env: &Env) -> 
     discover_in(&FileTexts::new(), apps, None, false, env)
 }
 
-/// Reads files as [`discover`] does, and those of the project in `project`, if these have these texts. `writes_clients`: the clients' files are written, so that
-/// rules can be renamed and packages turned off.
+/// Reads files as [`discover`] does, and those of the project in `project`. `texts`: what files have in place of their
+/// content on disk. `writes_clients`: the clients' files are written, so that rules can be renamed and packages turned off.
 pub(crate) fn discover_in(
     texts: &FileTexts,
     apps: impl IntoIterator<Item = ClientApp>,

@@ -265,7 +265,7 @@ impl OwnProgram<'_> {
         if places.is_empty() {
             return Ok(None);
         }
-        // As the client writes them, for the record. Of YAML, which is not written, there is none.
+        // As the client writes them, for the record. YAML is not written, so it has no record.
         let root = match is_yaml(&file.path) {
             true => file.root.clone(),
             false => literal(&file.path, &file.text).map_err(|error| error.to_string())?,
@@ -400,7 +400,9 @@ impl OwnProgram<'_> {
         for group in self.names_of(app, in_project, std::slice::from_ref(name)) {
             for (member, value) in into_members(Some((app.approvals)(entry, &format!("{group}__")))) {
                 let all = own.entry(member).or_insert_with(|| json!({}));
-                all.as_object_mut().into_iter().for_each(|all| all.extend(into_members(Some(value.clone()))));
+                if let Some(all) = all.as_object_mut() {
+                    all.extend(into_members(Some(value)));
+                }
             }
         }
     }
