@@ -51,7 +51,7 @@ pub(crate) mod stateless;
 mod turn;
 
 /// The deadline for everything that takes milliseconds, on a loaded machine.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Polls until `condition` holds. `what` describes it.
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {

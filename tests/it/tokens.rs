@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 use upstream::catalog::tool::model_tokens;
 
+use crate::support::{Proxy, config_of, scripted_upstream};
+
 const CATALOGS: &str = include_str!("../../benches/data/livemcp-70.json");
 
 #[test]
@@ -32,4 +34,24 @@ fn the_estimate_is_near_o200k_for_each_server_and_in_sum() {
     let ratio = estimated as f64 / counted as f64;
     assert!((0.9..=1.1).contains(&ratio), "{estimated} for {counted}");
     assert!(catalogs.len() == 70 && counted > 50_000, "{counted}");
+}
+
+#[test]
+fn the_status_of_ten_healthy_servers_takes_at_most_600_tokens() {
+    let names: [_; 10] = std::array::from_fn(|n| format!("server-{n}"));
+    let mut proxy =
+        Proxy::new(&config_of(names.each_ref().map(|name| (name.as_str(), scripted_upstream(&[])))));
+    for name in &names {
+        proxy.call_tool(name, "pid", json!({}));
+    }
+    let result = proxy.call_meta_tool("get_status", json!({}));
+    let text = result["content"][0]["text"].as_str().unwrap();
+    let json = result["structuredContent"].to_string();
+    let vocabulary = tiktoken_rs::o200k_base().unwrap();
+    // Some clients show models one of them, some the other.
+    for shown in [text, &json] {
+        let tokens = vocabulary.encode_ordinary(shown).len();
+        assert!(tokens <= 600 && names.iter().all(|name| shown.contains(name)), "{tokens}: {shown}");
+    }
+    assert_eq!(proxy.group_status("server-3")["mode"], "hybrid");
 }

@@ -5,7 +5,6 @@ use config::secrets::SecretSource;
 use front::errors::changed_tools;
 use front::names::exposed_names::MAX_LENGTH;
 use serde_json::Value;
-use upstream::catalog::claims::app_of;
 use upstream::{Tool, Upstream};
 use wire::Raw;
 
@@ -24,15 +23,6 @@ pub(super) fn of(group: &Upstream, tools: &[(&Tool, &Raw)]) -> Vec<String> {
     let Some(server) = snapshot.server.as_deref() else { return Vec::new() };
     let config = changed_tools::config_option(server);
     let mut findings = of_definitions(group.name.as_str(), &config, &definitions);
-    let hidden_apps = tools.iter().filter(|(tool, definition)| {
-        !tool.app_only && app_of(definition).is_some() && !snapshot.rules.exposes(&tool.name)
-    });
-    findings.extend(finding_about(hidden_apps.map(|(tool, _)| tool.name.as_str()), |tools| {
-        format!(
-            "a user interface (MCP Apps), which most clients show only for tools that they list: {tools}; put them into \
-             `expose`, unless you use the surface `flat`"
-        )
-    }));
     findings.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
     findings.extend(snapshot.findings_for_owner());
     let changes = snapshot.pins.changes();

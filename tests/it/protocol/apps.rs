@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::shows_pages;
-use crate::support::{Proxy, full_upstream, merged, pure_config};
+use super::{members_of, shows_pages};
+use crate::support::{Proxy, full_upstream, merged, pure_config, wait_until};
 
 /// A tool whose app is a resource that no list has, one that only the app may call, and one with the older key.
 const TOOLS: &str = r#"{"name":"long_show","description":"Shows a chart.","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://linked/chart","x":1.50},"y":1}},{"name":"long_refresh","description":"Refreshes the chart.","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["app"]}}},{"name":"long_old","inputSchema":{"type":"object"},"_meta":{"ui/resourceUri":"ui://linked/chart"}}"#;
@@ -36,6 +36,24 @@ fn the_app_of_a_listed_tool_is_read_from_its_own_group() {
         let read = proxy.request("resources/read", json!({"uri": uri}))["result"]["contents"][0].take();
         assert_eq!(read, json!({"uri": uri, "text": format!("linked/chart of {group}")}));
     }
+}
+
+#[test]
+fn tools_of_apps_are_listed_for_a_client_that_shows_apps() {
+    let mut config = config();
+    for group in ["g", "h"] {
+        config["mcpServers"][group] =
+            merged(config["mcpServers"][group].take(), json!({"lazy_startup": "eager"}));
+    }
+    let of_apps = |capabilities| {
+        let mut proxy = started(&config, capabilities);
+        wait_until("ready", || proxy.status()["status"] == "ready");
+        let names = members_of(&proxy.request("tools/list", json!({})), "tools", "name");
+        names.into_iter().filter(|name| name.contains("__")).collect::<Vec<_>>()
+    };
+    let tools = |group: &str| ["show", "refresh", "old"].map(|tool| format!("{group}__long_{tool}"));
+    assert_eq!(of_apps(shows_pages()), [tools("g"), tools("h")].concat());
+    assert_eq!(of_apps(json!({})), Vec::<String>::new());
 }
 
 #[test]

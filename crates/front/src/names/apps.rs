@@ -10,7 +10,8 @@ use memchr::{memchr, memmem};
 use serde_json::json;
 use std::sync::OnceLock;
 use upstream::GroupManager;
-use upstream::catalog::claims::{APP_SCHEME, OLD_APP_KEY, app_of};
+use upstream::catalog::claims::APP_SCHEME;
+use upstream::catalog::tool::{OLD_APP_KEY, app_of};
 use wire::{Raw, raw};
 
 /// The URIs under which clients see apps, read when the first one is needed.

@@ -117,15 +117,42 @@ pub(super) fn group_line(group: &Upstream, snapshot: &Snapshot, note: Option<&No
     line
 }
 
+/// What a model reads of each of several groups. Of one group it reads everything.
+const FOR_MODELS: &str = "group state connectingMs startupLine startupHint tools error warnings note loginUrl attempts \
+    nextAttemptMs unreadable inFlight inFlightMs calls errors findings leftOff changedTools pinProblem serverReplacedS";
 /// What one of many users learns of a group.
 const FOR_USERS: &str = "group state connecting tools error note server version leftOff changedTools";
+
+/// Takes the named members out of an object.
+fn members(mut object: Value, names: &str) -> Value {
+    names.split_whitespace().map(|name| (name.to_owned(), object[name].take())).collect()
+}
+
+/// Takes out what a model would read for nothing: members that say nothing, and of several groups all but [`FOR_MODELS`].
+pub(super) fn shorten_for_model(status: &mut Value) {
+    let groups = status["groups"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
+    let are_several = groups.len() > 1;
+    for group in groups {
+        if are_several {
+            *group = members(group.take(), FOR_MODELS);
+        }
+        remove_empty(group);
+    }
+    remove_empty(status);
+}
+
+fn remove_empty(object: &mut Value) {
+    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    if let Some(object) = object.as_object_mut() {
+        object.retain(|_, value| !is_empty(value));
+    }
+}
 
 /// Returns a group in the `structuredContent` and as text, for one of many users.
 pub(super) fn user_status(group: &Upstream, snapshot: &Snapshot, note: Option<&Note>) -> (Value, String) {
     let (error, _) = failure(snapshot);
     let left_off = snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text());
-    let mut all = group_json(group, snapshot, note);
-    let json = FOR_USERS.split(' ').map(|key| (key.to_owned(), all[key].take())).collect();
+    let json = members(group_json(group, snapshot, note), FOR_USERS);
     let mut line = format!("- {}: {}", group.name, snapshot.state.name());
     if let Some(tools) = snapshot.allowed_tools() {
         line.push_str(&format!(", {}", counted(tools, "tool")));

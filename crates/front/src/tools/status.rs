@@ -1,6 +1,6 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
-use super::group_status::{add_remedies, group_json, group_line, millis, user_status};
+use super::group_status::{add_remedies, group_json, group_line, millis, shorten_for_model, user_status};
 use super::tool_list;
 use crate::arguments;
 use crate::ask::login_offer;
@@ -52,6 +52,7 @@ pub async fn get_status(context: &RequestContext, arguments: Option<&Raw>) -> Ra
         Err(text) => return tool_errors::result(&text),
     };
     let mut status = for_reader(context, &chosen);
+    shorten_for_model(&mut status.json);
     let (count, bytes) = context.session().map(|session| session.results.size()).unwrap_or_default();
     if count > 0 {
         status.json["storedResults"] = json!({ "count": count, "bytes": bytes });

@@ -45,7 +45,7 @@ pub(crate) struct ToolList {
     wait_until: Instant,
     /// Whether some group had no surface when the list was first built. Then the flat surface has all our tools.
     incomplete: Arc<OnceLock<bool>>,
-    /// Who asks, if that decides whether the list has the tools of the status page. Otherwise it has none.
+    /// Who asks, if that decides what the list has for apps. Otherwise it has nothing for them.
     requester: Option<Arc<Requester>>,
     /// The last result.
     last: Arc<Mutex<LastList>>,
@@ -54,10 +54,28 @@ pub(crate) struct ToolList {
 /// The result of the last `tools/list`.
 #[derive(Default)]
 struct LastList {
-    /// What it is built for: a version, and a client that shows the status page or not.
-    built_for: (u64, bool),
+    /// What it is built for.
+    built_for: (u64, ShownApps),
     /// The result; empty until it is built.
     result: Arc<OnceLock<Raw>>,
+}
+
+/// Which apps a client shows (MCP Apps).
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct ShownApps {
+    /// Our status page.
+    status_page: bool,
+    /// Those of servers.
+    of_servers: bool,
+}
+
+impl ShownApps {
+    fn of(requester: &Requester) -> Self {
+        Self {
+            status_page: requester.status_page().is_some(),
+            of_servers: requester.client.capabilities.shows_apps(),
+        }
+    }
 }
 
 impl ToolList {
@@ -86,8 +104,8 @@ impl ToolList {
     /// Building it took too long.
     pub(crate) async fn result(&self, groups: &Arc<GroupManager>) -> Result<Raw, BlockingError> {
         self.wait_for_discovery(groups).await;
-        let with_page = self.requester.as_ref().is_some_and(|of| of.status_page().is_some());
-        let list = self.built_for((*self.version.borrow(), with_page));
+        let apps = self.requester.as_deref().map(ShownApps::of).unwrap_or_default();
+        let list = self.built_for((*self.version.borrow(), apps));
         if let Some(list) = list.get() {
             return Ok(list.clone());
         }
@@ -96,9 +114,7 @@ impl ToolList {
             config.servers.iter().any(|(name, _)| !surfaces.contains_key(name))
         });
         // Whoever asks meanwhile waits for the list instead of building another one, even if this caller waits no more.
-        groups
-            .run_on_lists(move |groups| list.get_or_init(|| build(groups, incomplete, with_page)).clone())
-            .await
+        groups.run_on_lists(move |groups| list.get_or_init(|| build(groups, incomplete, apps)).clone()).await
     }
 
     /// Returns the lists as a client knows them: as they are now if they are known at once, else not at all. Before the groups
@@ -111,7 +127,7 @@ impl ToolList {
     }
 
     /// Returns the result that is built for this; empty until it is built.
-    fn built_for(&self, wanted: (u64, bool)) -> Arc<OnceLock<Raw>> {
+    fn built_for(&self, wanted: (u64, ShownApps)) -> Arc<OnceLock<Raw>> {
         let mut last = self.last.lock();
         if last.built_for != wanted {
             *last = LastList { built_for: wanted, result: Arc::default() };
@@ -140,15 +156,15 @@ impl ToolList {
     }
 }
 
-/// Builds the list. `with_page`: whether it has the tools of the status page.
-fn build(groups: &GroupManager, incomplete: bool, with_page: bool) -> Raw {
+/// Builds the list for a client that shows these apps.
+fn build(groups: &GroupManager, incomplete: bool, apps: ShownApps) -> Raw {
     let config = groups.config();
     with_group_lines(groups, |lines| {
         let ours = definitions::list(lines, config.settings.names_budget);
         let (ours, upstreams) = match config.settings.surface {
-            SurfaceKind::Meta => (ours, surface_definitions(groups, true).definitions),
+            SurfaceKind::Meta => (ours, surface_definitions(groups, Listed::Exposed(apps)).definitions),
             SurfaceKind::Flat => {
-                let upstreams = surface_definitions(groups, false);
+                let upstreams = surface_definitions(groups, Listed::All);
                 let incomplete = incomplete || upstreams.lacks_tools;
                 let is_listed = |tool: &Value| {
                     let reads_results =
@@ -158,7 +174,7 @@ fn build(groups: &GroupManager, incomplete: bool, with_page: bool) -> Raw {
                 (ours.into_iter().filter(is_listed).collect(), upstreams.definitions)
             }
         };
-        let of_page = with_page.then(definitions::of_status_page).into_iter().flatten();
+        let of_page = apps.status_page.then(definitions::of_status_page).into_iter().flatten();
         let ours = ours.into_iter().chain(of_page).map(|tool| Raw::from(tool.to_string()));
         let tools: Vec<Raw> = match config.settings.surface {
             SurfaceKind::Meta => ours.chain(upstreams).collect(),
@@ -172,7 +188,7 @@ fn build(groups: &GroupManager, incomplete: bool, with_page: bool) -> Raw {
 /// client, as far as the tools are known, and `listed` with dynamic-mcp.
 pub(crate) fn tokens_read(groups: &GroupManager) -> Value {
     let direct: u64 = groups.all().iter().map(|group| group.snapshot().tool_tokens()).sum();
-    let tools = raw::elements(&build(groups, false, false), "tools").unwrap_or_default();
+    let tools = raw::elements(&build(groups, false, ShownApps::default()), "tools").unwrap_or_default();
     let listed = tools.iter().map(model_tokens).sum::<usize>() + tokens::estimate(&instructions(groups));
     json!({ "direct": direct, "listed": listed })
 }
@@ -211,22 +227,33 @@ fn hash_lists(groups: &[Upstream], hash_of: fn(ListHashes) -> u64) -> u64 {
     hasher.finish()
 }
 
-/// Returns the definitions of the upstreams' tools that `tools/list` has, under their exposed names: those that the
-/// config exposes, or all.
-fn surface_definitions(groups: &GroupManager, exposed_only: bool) -> ListedTools {
+/// Which of the upstreams' tools `tools/list` has.
+#[derive(Clone, Copy)]
+enum Listed {
+    All,
+    /// Those that the config exposes, and those with an app of which the host has to know.
+    Exposed(ShownApps),
+}
+
+/// Returns the definitions of the upstreams' tools that `tools/list` has, under their exposed names.
+fn surface_definitions(groups: &GroupManager, wanted: Listed) -> ListedTools {
     let surfaces = groups.surfaces();
     let is_listed = |group: &Upstream| {
         let surface = surfaces.get(&group.name);
         let names =
             LazyCell::new(move || surface.iter().flat_map(|surface| &surface.tools).collect::<HashSet<_>>());
         move |tool: &Tool, rules: &Rules| {
-            (!exposed_only || rules.exposes(&tool.name))
-                && surface.is_some()
-                && (tool.app_only || names.contains(&tool.name))
+            let is_wanted = match wanted {
+                Listed::All => true,
+                Listed::Exposed(apps) => {
+                    rules.exposes(&tool.name) || apps.of_servers && (tool.has_app || tool.app_only)
+                }
+            };
+            is_wanted && surface.is_some() && (tool.app_only || names.contains(&tool.name))
         }
     };
     let mut listed = listed_tools(groups, is_listed);
-    if exposed_only {
+    if matches!(wanted, Listed::Exposed(_)) {
         let always_load =
             |definition: &Raw| raw::set_in(definition, "_meta", "anthropic/alwaysLoad", b"true");
         listed.definitions = listed.definitions.iter().map(always_load).collect();

@@ -3,14 +3,13 @@
 
 use super::Catalog;
 use super::entries::{ListEntries, ListEntry};
+use super::tool::app_of;
 use memchr::memmem;
 use wire::protocol::max_bytes;
 use wire::{Raw, raw};
 
 /// The scheme of MCP Apps, which hosts look for.
 pub const APP_SCHEME: &str = "ui://";
-/// The key of `_meta` by which older servers name the app of a tool.
-pub const OLD_APP_KEY: &str = "ui/resourceUri";
 
 impl Catalog {
     /// The URIs that the group claims and that a request may have. They are computed at the first call. There are none
@@ -33,13 +32,6 @@ fn apps(catalog: &Catalog) -> impl Iterator<Item = String> {
     let finder = memmem::Finder::new(APP_SCHEME);
     let definitions = catalog.definitions().into_iter().flatten().map(|(_, definition)| definition);
     definitions.filter(move |definition| finder.find(definition).is_some()).filter_map(app_of)
-}
-
-/// The URI of the app that a definition names.
-pub fn app_of(definition: &Raw) -> Option<String> {
-    let meta = raw::get(definition, "_meta")?;
-    let nested = raw::get(&meta, "ui").and_then(|ui| raw::get_str(&ui, "resourceUri"));
-    nested.or_else(|| raw::get_str(&meta, OLD_APP_KEY))
 }
 
 /// The URIs of the files of a skill.

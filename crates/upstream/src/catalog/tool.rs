@@ -9,6 +9,8 @@ use wire::object::Object;
 use wire::protocol::meta;
 use wire::{Raw, raw};
 
+/// The key of `_meta` by which older servers name the app of a tool.
+pub const OLD_APP_KEY: &str = "ui/resourceUri";
 /// How many characters of a description's first sentence are kept.
 const MAX_SUMMARY: usize = 1000;
 
@@ -40,6 +42,9 @@ pub struct Tool {
     /// Whether apps may call the tool: `_meta.ui` exists and does not forbid it.
     #[serde(default, rename = "app")]
     pub for_apps: bool,
+    /// Whether its definition names an app (MCP Apps), so that hosts have to find it in `tools/list`.
+    #[serde(default, rename = "ui")]
+    pub has_app: bool,
     /// What lists have in place of its definition.
     #[serde(default, skip_serializing_if = "Listing::is_unchanged")]
     pub(crate) listing: Listing,
@@ -104,6 +109,13 @@ pub fn model_tokens(definition: &Raw) -> usize {
     tokens::estimate(&format!("{{{}}}", text.collect::<Vec<_>>().join(",")))
 }
 
+/// The URI of the app that a definition names.
+pub fn app_of(definition: &Raw) -> Option<String> {
+    let meta = raw::get(definition, "_meta")?;
+    let nested = raw::get(&meta, "ui").and_then(|ui| raw::get_str(&ui, "resourceUri"));
+    nested.or_else(|| raw::get_str(&meta, OLD_APP_KEY))
+}
+
 /// Reads a definition. `None` if it has no name.
 pub(super) fn read_tool(definition: &Raw) -> Option<Tool> {
     let members = Object::parse(definition)?;
@@ -132,6 +144,7 @@ pub(super) fn read_tool(definition: &Raw) -> Option<Tool> {
         requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
         app_only: !is_visible_to("model"),
         for_apps: ui.is_some() && is_visible_to("app"),
+        has_app: app_of(definition).is_some(),
         listing: Listing::of(definition),
     })
 }

@@ -311,7 +311,7 @@ impl GroupManager {
         let lists_all = config.settings.surface == SurfaceKind::Flat;
         let is_broken = move |group: &Upstream| {
             let snapshot = group.snapshot();
-            let lists = |tool: &Tool| lists_all || snapshot.rules.exposes(&tool.name);
+            let lists = |tool: &Tool| lists_all || tool.has_app || snapshot.rules.exposes(&tool.name);
             let catalog = snapshot.catalog.as_ref().filter(|catalog| catalog.tools.iter().any(lists));
             catalog.is_some_and(|catalog| catalog.definitions().is_none())
         };
