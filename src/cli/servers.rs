@@ -141,7 +141,7 @@ fn add_server(args: &AddArgs, options: &InstanceOptions, env: &Env) -> Result<Se
         return Err(CommandError::new(EXIT_CONFIG, "there is no config file because HOME is not set"));
     };
     let set = vec![(name.to_owned(), Value::Object(entry))];
-    file.write(&ObjectEdit::set(file.keys.clone(), set))?;
+    file.write(&[ObjectEdit::set(file.keys.clone(), set)])?;
     Ok(file)
 }
 
@@ -204,6 +204,7 @@ pub(super) fn new_entry(args: &AddArgs) -> Result<Map<String, Value>, CommandErr
     Ok(entry)
 }
 
+/// Enables or disables a server, or removes it.
 fn change_server(
     change: ServerEdit,
     name: &str,
@@ -212,29 +213,71 @@ fn change_server(
 ) -> Result<String, CommandError> {
     let files = read_files(options, env)?;
     let found = files.iter().rev().find_map(|file| Some((file, file.entry(name)?)));
-    let Some((file, entry)) = found else {
-        let known = files.iter().filter_map(ServersFile::servers).flat_map(Map::keys);
-        return Err(no_such_server(known.map(String::as_str)));
-    };
+    if change == ServerEdit::Remove {
+        let removed = remove_server(name, &files)?;
+        found.map(|(file, _)| remove_bundle(name, &file.path, options, env)).transpose()?;
+        return Ok(removed);
+    }
+    let Some((file, entry)) = found else { return Err(not_in(&files)) };
     let path = text::path(&file.path);
     let (remove, set, done) = match (change, is_disabled(entry)) {
-        (ServerEdit::Remove, _) => (vec![name], Vec::new(), "removed from"),
-        (ServerEdit::Enable, true) => (vec!["enabled", "disabled"], Vec::new(), "enabled in"),
+        (ServerEdit::Enable, true) => (&["enabled", "disabled"][..], Vec::new(), "enabled in"),
         (ServerEdit::Disable, false) => {
-            (vec!["disabled"], vec![("enabled".to_owned(), json!(false))], "disabled in")
+            (&["disabled"][..], vec![("enabled".to_owned(), json!(false))], "disabled in")
         }
-        (ServerEdit::Enable, false) => return Ok(format!("is enabled already in {path}")),
         (ServerEdit::Disable, true) => return Ok(format!("is disabled already in {path}")),
+        (ServerEdit::Enable, false) | (ServerEdit::Remove, _) => {
+            return Ok(format!("is enabled already in {path}"));
+        }
     };
-    let mut keys = file.keys.clone();
-    if change != ServerEdit::Remove {
-        keys.push(name.to_owned());
-    }
-    file.write(&ObjectEdit { keys, remove: remove.into_iter().map(str::to_owned).collect(), set })?;
-    if change == ServerEdit::Remove {
-        remove_bundle(name, &file.path, options, env)?;
-    }
+    let keys = file.keys.iter().cloned().chain([name.to_owned()]).collect();
+    let remove = remove.iter().map(|key| (*key).to_owned()).collect();
+    file.write(&[ObjectEdit { keys, remove, set }])?;
     Ok(format!("{done} {path}"))
+}
+
+/// Removes the last entry of a server, and with its only entry what the profiles say of it.
+fn remove_server(name: &str, files: &[ServersFile]) -> Result<String, CommandError> {
+    let with_entry: Vec<_> = files.iter().filter(|file| file.entry(name).is_some()).collect();
+    let (mut from, mut changed, mut removed) = (None, Vec::new(), Vec::new());
+    for file in files {
+        let mut edits = Vec::new();
+        if with_entry.last().is_some_and(|last| last.path == file.path) {
+            from = Some(text::path(&file.path));
+            edits.push(ObjectEdit {
+                keys: file.keys.clone(),
+                remove: vec![name.to_owned()],
+                set: Vec::new(),
+            });
+        }
+        if with_entry.len() < 2 {
+            let removal = file.profiles_without(name);
+            edits.extend(removal.edits);
+            changed.extend(removal.changed);
+            removed.extend(removal.removed);
+        }
+        if !edits.is_empty() {
+            file.write(&edits)?;
+        }
+    }
+    let names = |profiles: &[String]| text::joined(profiles.iter().map(|profile| text::name(profile)));
+    let mut done = Vec::from_iter(from.map(|from| format!("removed from {from}")));
+    if !changed.is_empty() {
+        done.push(format!("taken out of profiles: {}", names(&changed)));
+    }
+    if !removed.is_empty() {
+        done.push(format!(
+            "removed with it, because they chose no other server: the profiles {}; a client whose entry has --profile with \
+             one of them now uses no server",
+            names(&removed)
+        ));
+    }
+    if done.is_empty() { Err(not_in(files)) } else { Ok(done.join("; ")) }
+}
+
+fn not_in(files: &[ServersFile]) -> CommandError {
+    let known = files.iter().filter_map(ServersFile::servers).flat_map(Map::keys);
+    no_such_server(known.map(String::as_str))
 }
 
 fn is_disabled(entry: &Map<String, Value>) -> bool {

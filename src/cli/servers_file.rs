@@ -3,7 +3,9 @@
 use base::text;
 use config::ConfigError;
 use config::env::Env;
+use config::load::may_have_profiles;
 use import::edit::{ObjectEdit, edit};
+use import::profiles::{ServerRemoval, without_server};
 use import::source::{literal, read_text, servers_keys, value_at};
 use import::write::{absolute, replace};
 use instance::InstanceOptions;
@@ -42,6 +44,15 @@ impl ServersFile {
         self.servers()?.get(name)?.as_object()
     }
 
+    /// Returns what takes a server out of its profiles.
+    pub(super) fn profiles_without(&self, server: &str) -> ServerRemoval {
+        let profiles = self.root.get("profiles").filter(|_| may_have_profiles(&self.path));
+        profiles
+            .and_then(Value::as_object)
+            .map(|profiles| without_server(profiles, server))
+            .unwrap_or_default()
+    }
+
     /// Returns whether the file has this text, which needs no escapes.
     pub(super) fn contains(&self, part: &str) -> bool {
         self.text.as_ref().is_some_and(|text| text.contains(part))
@@ -52,12 +63,12 @@ impl ServersFile {
     /// # Errors
     ///
     /// The file cannot be edited or written, or was changed since it was read.
-    pub(super) fn write(&self, change: &ObjectEdit) -> Result<(), CommandError> {
+    pub(super) fn write(&self, changes: &[ObjectEdit]) -> Result<(), CommandError> {
         let failed = |why: String| {
             CommandError::new(EXIT_FAILURE, format!("{} cannot be edited: {why}", text::path(&self.path)))
         };
         let text = self.text.as_deref().unwrap_or_default();
-        let edited = edit(&self.path, text, std::slice::from_ref(change)).map_err(failed)?;
+        let edited = edit(&self.path, text, changes).map_err(failed)?;
         replace(&self.path, self.text.as_deref(), &edited).map_err(|error| failed(error.to_string()))
     }
 }

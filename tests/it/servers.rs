@@ -152,3 +152,30 @@ fn a_disabled_server_says_so_wherever_it_is_named() {
     let (code, stdout, stderr) = shell.run(&["check"]);
     assert!(code == 0 && stdout.contains("\nb: disabled; run `dynamic-mcp enable b"), "{stdout}{stderr}");
 }
+
+#[test]
+fn a_server_that_is_removed_leaves_nothing_in_the_profiles() {
+    let text = r#"{
+  "mcpServers": { "a": { "command": "x" }, "b": { "command": "x" } },
+  "profiles": {
+    "codex": ["*", "!a"], // of Codex
+    "only": ["a"],
+    "careful": { "servers": ["*"], "tools": { "a": { "deny": ["y"] } } }
+  }
+}
+"#;
+    let (shell, text) = shell_with(text);
+    let (code, stdout, stderr) = shell.run(&["remove", "a"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("servers.json; taken out of profiles: "), "{stdout}");
+    assert!(stdout.contains("the profiles only; a client whose entry has --profile"), "{stdout}");
+    let left = text();
+    assert!(left.contains("\"codex\": [\"*\"], // of Codex") && !left.contains("\"a\""), "{left}");
+    assert!(!left.contains("only") && left.contains("\"careful\""), "{left}");
+    // Only a profile names the other.
+    fs::write(shell.home().join("servers.json"), left.replace("[\"*\"], //", "[\"*\", \"!gone\"], //"))
+        .unwrap();
+    assert_eq!(shell.run(&["remove", "gone"]).0, 0);
+    assert_eq!(text(), left);
+    assert_eq!(shell.run(&["remove", "gone"]).0, 2);
+}

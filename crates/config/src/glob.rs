@@ -81,6 +81,19 @@ impl Glob {
         Self(name.chars().map(GlobToken::Literal).collect())
     }
 
+    /// Returns the only name that the glob matches. `None` if it may match others.
+    pub fn only_name(&self) -> Option<String> {
+        let only = |token: &GlobToken| match token {
+            GlobToken::Literal(only) => Some(*only),
+            GlobToken::Class { is_negated: false, ranges } => match ranges[..] {
+                [(first, last)] if first == last => Some(first),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.0.iter().map(only).collect()
+    }
+
     /// Returns the text of the glob that matches only `name`.
     pub fn escape(name: &str) -> String {
         let mut escaped = String::with_capacity(name.len());

@@ -18,7 +18,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::client_files::{is_toml, parse_client_file};
+pub use self::client_files::{is_toml, may_have_profiles, parse_client_file};
 use self::entry::NamedEntry;
 pub use self::findings::name_error;
 pub use self::json_text::PARSE_OPTIONS;

@@ -73,7 +73,7 @@ mod measure;
 pub(crate) mod merge;
 mod mode;
 mod plan;
-mod profiles;
+pub mod profiles;
 mod shown_plan;
 pub mod source;
 pub(crate) mod tool_rules;

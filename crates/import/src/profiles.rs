@@ -9,6 +9,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::clients::apps::ClientApp;
+use super::files::edit::ObjectEdit;
 use super::merge::discover::Place;
 use super::merge::own_entry::{option_values, plain};
 use super::merge::{PlannedServer, free_name};
@@ -240,18 +241,61 @@ impl ProfileMaker<'_> {
     }
 }
 
-/// Returns the name that a glob of `Glob::escape` matches, or the glob.
+/// Returns the only name that a glob matches, or the glob.
 fn plain_name(glob: &str) -> String {
     let glob = plain(glob);
-    let (mut plain, mut chars) = (String::new(), glob.chars().peekable());
-    while let Some(c) = chars.next() {
-        // A character that stands for itself is the only one of its class.
-        plain.push(if c == '[' { chars.next().unwrap_or(c) } else { c });
-        if c == '[' {
-            chars.next_if_eq(&']');
+    Glob::parse(&glob).ok().and_then(|glob| glob.only_name()).unwrap_or(glob)
+}
+
+/// The edits of `profiles` that take a server out, by name. A profile goes that would choose no server afterwards.
+#[derive(Debug, Default)]
+pub struct ServerRemoval {
+    /// The edits.
+    pub edits: Vec<ObjectEdit>,
+    /// The profiles that stay, and name the server no more.
+    pub changed: Vec<String>,
+    /// The profiles that go.
+    pub removed: Vec<String>,
+}
+
+/// Takes a server out of the profiles of a file.
+pub fn without_server(profiles: &Map<String, Value>, server: &str) -> ServerRemoval {
+    let mut removal = ServerRemoval::default();
+    let mut edit = ObjectEdit { keys: vec!["profiles".to_owned()], ..ObjectEdit::default() };
+    for (name, value) in profiles {
+        let Some(Profile(mut globs)) = Profile::read(value) else { continue };
+        let before = globs.len();
+        globs.retain(|glob| plain_name(glob.strip_prefix('!').unwrap_or(glob)) != server);
+        let (is_named, has_rules) = (globs.len() < before, value["tools"].get(server).is_some());
+        if !is_named && !has_rules {
+            continue;
+        }
+        // A list that only leaves servers out is an error.
+        if globs.iter().all(|glob| glob.starts_with('!')) {
+            removal.removed.push(name.clone());
+            continue;
+        }
+        removal.changed.push(name.clone());
+        let keys =
+            |more: &[&str]| ["profiles", name].iter().chain(more).map(|key| (*key).to_owned()).collect();
+        match value {
+            _ if !is_named => {}
+            Value::Array(_) => edit.set.push((name.clone(), json!(globs))),
+            _ => removal.edits.push(ObjectEdit::set(keys(&[]), vec![("servers".to_owned(), json!(globs))])),
+        }
+        if has_rules {
+            let remove = vec![server.to_owned()];
+            removal.edits.push(ObjectEdit { keys: keys(&["tools"]), remove, set: Vec::new() });
         }
     }
-    if Glob::escape(&plain) == glob { plain } else { glob }
+    edit.remove.clone_from(&removal.removed);
+    if removal.removed.len() == profiles.len() {
+        edit = ObjectEdit { remove: edit.keys, ..ObjectEdit::default() };
+    }
+    if !edit.remove.is_empty() || !edit.set.is_empty() {
+        removal.edits.push(edit);
+    }
+    removal
 }
 
 #[cfg(test)]
@@ -275,6 +319,32 @@ mod tests {
             assert_eq!(set(profile, server, is_chosen), Some(expected));
         }
         assert_eq!(set(json!(["*", "!a*"]), "ab", true), None);
+    }
+
+    #[test]
+    fn a_server_is_taken_out_of_globs_and_rules_and_profiles_of_it_alone_go() {
+        let profiles = json!({
+            "all": ["*", "!a", "!b"], "only": ["a"], "none": ["b*", "!ab"],
+            "careful": {"servers": ["a", "c"], "tools": {"a": {"deny": ["x"]}, "c": {}}},
+            "ruled": {"tools": {"a": {}}},
+        });
+        let removal = without_server(profiles.as_object().unwrap(), "a");
+        assert_eq!(
+            (&removal.changed[..], &removal.removed[..]),
+            (&["all", "careful", "ruled"].map(str::to_owned)[..], &["only".to_owned()][..])
+        );
+        let text = json!({"profiles": profiles}).to_string();
+        let edited = super::super::files::edit::edit(Path::new("a.json"), &text, &removal.edits).unwrap();
+        let expected = json!({"profiles": {
+            "all": ["*", "!b"], "none": ["b*", "!ab"],
+            "careful": {"servers": ["c"], "tools": {"c": {}}}, "ruled": {"tools": {}},
+        }});
+        assert_eq!(serde_json::from_str::<Value>(&edited).unwrap(), expected);
+        let only = json!({"only": ["a"]});
+        let removal = without_server(only.as_object().unwrap(), "a");
+        let text = json!({"profiles": only, "mcpServers": {}}).to_string();
+        let edited = super::super::files::edit::edit(Path::new("a.json"), &text, &removal.edits).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&edited).unwrap(), json!({"mcpServers": {}}));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use config::Overrides;
 use config::env::Env;
 use config::load::load;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::shell::Shell;
@@ -106,7 +106,7 @@ fn a_warning_of_a_server_stands_beside_it_everywhere() {
     assert!(text.contains("\n    config warning: ") && text.contains(warning), "{text}");
     let groups = &status["structuredContent"]["groups"];
     assert!(groups[0]["warnings"][0].as_str().unwrap().contains(warning), "{groups}");
-    assert_eq!(groups[1]["warnings"], json!([]));
+    assert_eq!(groups[1]["warnings"], Value::Null);
     assert!(proxy.log().contains(&format!("server \"odd\": {warning}")), "{}", proxy.log());
 }
 

@@ -120,7 +120,12 @@ fn commands_use_the_rules_of_the_profile() {
         assert!((code, &*stdout) == (expected, "") && stderr.contains(why), "{args:?}: {code} {stderr}");
     }
     let (code, stdout, _) = shell.run(&["check", "--profile", "work"]);
-    assert!(stdout.contains("profile work: `tools`: no server has exactly this name\n"), "{stdout}");
+    assert!(
+        stdout.contains(
+            "profile work: `tools`: no server has exactly the name \"nothing\" (`dynamic-mcp remove"
+        ),
+        "{stdout}"
+    );
     let summary =
         "profile work leaves out 2 of 3 servers and restricts the tools of 1\n1 of 1 servers work\n";
     assert!(code == 0 && stdout.contains(summary), "{code} {stdout}");
@@ -191,7 +196,7 @@ fn commands_use_the_profile_and_an_unknown_one_is_a_usage_error() {
     let (code, stdout, _) = shell.run(&["check", "--profile", "work"]);
     let summary = "profile work leaves out 2 of 3 servers\n1 of 1 servers work\n";
     assert!(code == 0 && stdout.ends_with(summary), "{stdout}");
-    assert!(stdout.contains("profile work: this matches no server\n"), "{stdout}");
+    assert!(stdout.contains("profile work: \"nothing*\" matches no server\n"), "{stdout}");
     let (_, stdout, _) = shell.run(&["check", "--json", "--profile", "work"]);
     let report: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(report["profile"], "profile work leaves out 2 of 3 servers");

@@ -33,6 +33,11 @@ pub(super) fn is_settings_file(path: &Path) -> bool {
     has_name(path, SETTINGS_FILES)
 }
 
+/// Returns whether `profiles` of a file are ours. In a client's settings the word has another meaning.
+pub fn may_have_profiles(path: &Path) -> bool {
+    !is_toml(path) && !is_settings_file(path)
+}
+
 /// Returns whether a file is read by a client, too, to which fields mean something that we do not know.
 pub(super) fn is_client_file(path: &Path) -> bool {
     has_name(path, SETTINGS_FILES) || has_name(path, SERVER_FILES)

@@ -157,7 +157,7 @@ impl FileParser<'_> {
                 Some("mcp") => self.parse_opencode(&member.value),
                 Some("settings") => self.parse_settings(&member.value),
                 // Those of clients are about other things.
-                Some("profiles") if self.is_toml || client_files::is_settings_file(&self.path) => continue,
+                Some("profiles") if !client_files::may_have_profiles(&self.path) => continue,
                 Some("profiles") => {
                     let (profiles, errors) = parse_profiles(&member.value, self.text, self.context);
                     self.file.profiles = profiles;

@@ -107,28 +107,64 @@ impl NamedProfile {
         ServerPattern::choose_server(self.content.servers.iter().map(|pattern| &pattern.value), server)
     }
 
-    /// Returns a warning for each glob that matches none of these servers, and for rules that are for none of them.
-    /// `may_suggest`: whether a warning may name a server.
-    fn warnings(&self, servers: &[NamedEntry], may_suggest: bool) -> Vec<ConfigError> {
+    /// Returns each glob that matches none of these servers, and rules that are for none of them.
+    fn unmatched(&self, servers: &[NamedEntry]) -> impl Iterator<Item = Unmatched<'_>> {
         let names = || servers.iter().map(|server| server.name.as_str());
-        let warning = |offset, message: &str, prefix: &str, written: &str| {
-            let meant = nearest(written, names()).filter(|_| may_suggest);
-            let hint =
-                meant.map(|name| format!("did you mean {}?", text::quoted(&format!("{prefix}{name}"))));
-            self.text.error(offset, format_args!("profile {}: {message}", text::name(&self.name)), hint)
-        };
-        let patterns = self.content.servers.iter().filter_map(|pattern| {
-            let prefix = if pattern.value.excludes { "!" } else { "" };
-            let written = pattern.value.written.trim_start_matches(prefix);
+        let patterns = self.content.servers.iter().filter_map(move |pattern| {
             let is_used = names().any(|name| pattern.value.glob.matches(name));
-            (!is_used).then(|| warning(pattern.offset, "this matches no server", prefix, written))
+            let exclusion = pattern.value.written.strip_prefix('!').filter(|_| pattern.value.excludes);
+            let kind = if exclusion.is_some() { UnmatchedKind::Exclusion } else { UnmatchedKind::Glob };
+            let written = exclusion.unwrap_or(&pattern.value.written);
+            let server = pattern.value.glob.only_name();
+            (!is_used).then_some(Unmatched { profile: self, offset: pattern.offset, kind, written, server })
         });
-        let rules = self.content.tools.iter().filter_map(|rules| {
-            let server = &*rules.value.0;
-            let is_used = names().any(|name| name == server);
-            (!is_used).then(|| warning(rules.offset, "`tools`: no server has exactly this name", "", server))
+        let rules = self.content.tools.iter().filter_map(move |rules| {
+            let written = &*rules.value.0;
+            let (kind, server) = (UnmatchedKind::Rules, Some(written.to_owned()));
+            let is_used = names().any(|name| name == written);
+            (!is_used).then_some(Unmatched { profile: self, offset: rules.offset, kind, written, server })
         });
-        patterns.chain(rules).collect()
+        patterns.chain(rules)
+    }
+}
+
+/// What a profile says of a server that does not exist.
+struct Unmatched<'p> {
+    profile: &'p NamedProfile,
+    offset: usize,
+    kind: UnmatchedKind,
+    /// The glob or the name, without a `!`.
+    written: &'p str,
+    /// The only server that it may mean.
+    server: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UnmatchedKind {
+    Glob,
+    Exclusion,
+    Rules,
+}
+
+impl Unmatched<'_> {
+    /// Returns one warning for all profiles that say this. `meant`: the server that is probably meant.
+    fn warning(&self, all: &[&Self], meant: Option<&str>) -> ConfigError {
+        let mark = if self.kind == UnmatchedKind::Exclusion { "!" } else { "" };
+        let written = text::quoted(&format!("{mark}{}", self.written));
+        let what = match self.kind {
+            UnmatchedKind::Glob | UnmatchedKind::Exclusion => format!("{written} matches no server"),
+            UnmatchedKind::Rules => format!("`tools`: no server has exactly the name {written}"),
+        };
+        let profiles = if all.len() == 1 { "profile" } else { "profiles" };
+        let names = text::joined(all.iter().map(|one| text::name(&one.profile.name)));
+        let error = self.profile.text.error(self.offset, format_args!("{profiles} {names}: {what}"), None);
+        let remove = || {
+            let server = text::shell_word(self.server.as_deref()?)?;
+            let file = text::shell_word(error.file.to_str()?)?;
+            Some(format!("`dynamic-mcp remove {server} --config {file}` takes it out of the profiles"))
+        };
+        let hint = meant.map(|name| format!("did you mean {}?", text::quoted(&format!("{mark}{name}"))));
+        ConfigError { hint: hint.or_else(remove), ..error }
     }
 }
 
@@ -152,11 +188,22 @@ impl Profiles {
         self.0.iter().map(|profile| profile.name.clone()).collect()
     }
 
-    /// Returns a warning for each glob and each rule of a profile that is about no server. Clients see warnings. So
-    /// with a profile in use only its own warnings are made, and they name no server that it may leave out.
+    /// Returns a warning for each glob and each rule that is about no server, with the profiles that have it. Clients see
+    /// warnings. So with a profile in use only its own warnings are made, and they name no server that it may leave out.
     pub(super) fn warnings(&self, servers: &[NamedEntry], in_use: Option<&str>) -> Vec<ConfigError> {
         let profiles = self.0.iter().filter(|profile| in_use.is_none_or(|name| profile.name == name));
-        profiles.flat_map(|profile| profile.warnings(servers, in_use.is_none())).collect()
+        let all: Vec<_> = profiles.flat_map(|profile| profile.unmatched(servers)).collect();
+        let is_same = |one: &Unmatched<'_>, other: &Unmatched<'_>| {
+            (one.kind, one.written) == (other.kind, other.written)
+        };
+        let names = servers.iter().map(|server| server.name.as_str());
+        let warning = |(at, one): (usize, &Unmatched<'_>)| {
+            let same: Vec<_> = all.iter().filter(|other| is_same(one, other)).collect();
+            let is_first = !all[..at].iter().any(|other| is_same(one, other));
+            let meant = nearest(one.written, names.clone()).filter(|_| in_use.is_none());
+            is_first.then(|| one.warning(&same, meant))
+        };
+        all.iter().enumerate().filter_map(warning).collect()
     }
 
     /// Removes the servers that the profile `wanted` leaves out, and gives the others its rules for their tools.

@@ -128,23 +128,15 @@ fn members(mut object: Value, names: &str) -> Value {
     names.split_whitespace().map(|name| (name.to_owned(), object[name].take())).collect()
 }
 
-/// Takes out what a model would read for nothing: members that say nothing, and of several groups all but [`FOR_MODELS`].
+/// Takes out of several groups what a model would read for nothing: all but [`FOR_MODELS`], and members that say nothing.
 pub(super) fn shorten_for_model(status: &mut Value) {
-    let groups = status["groups"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
-    let are_several = groups.len() > 1;
-    for group in groups {
-        if are_several {
-            *group = members(group.take(), FOR_MODELS);
+    let groups = status["groups"].as_array_mut().filter(|groups| groups.len() > 1);
+    for group in groups.into_iter().flatten() {
+        let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+        *group = members(group.take(), FOR_MODELS);
+        if let Some(group) = group.as_object_mut() {
+            group.retain(|_, value| !is_empty(value));
         }
-        remove_empty(group);
-    }
-    remove_empty(status);
-}
-
-fn remove_empty(object: &mut Value) {
-    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-    if let Some(object) = object.as_object_mut() {
-        object.retain(|_, value| !is_empty(value));
     }
 }
 

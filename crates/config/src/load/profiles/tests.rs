@@ -189,13 +189,18 @@ fn a_glob_that_matches_no_server_is_a_warning() {
     let profiles = r#"{"p": ["githbu", "docs"], "q": ["zzz*"]}"#;
     // The names of servers that are left out are not told to the client that uses the profile.
     let in_use = load_profiles(profiles, Some("p"));
-    assert_eq!(messages(&in_use), ["c.json:1:21: profile p: this matches no server"]);
+    assert_eq!(
+        messages(&in_use),
+        [
+            "c.json:1:21: profile p: \"githbu\" matches no server (`dynamic-mcp remove githbu --config c.json` takes it out of the profiles)"
+        ]
+    );
     let config = load_profiles(profiles, None);
     assert_eq!(
         messages(&config),
         [
-            "c.json:1:21: profile p: this matches no server (did you mean \"github\"?)",
-            "c.json:1:46: profile q: this matches no server"
+            "c.json:1:21: profile p: \"githbu\" matches no server (did you mean \"github\"?)",
+            "c.json:1:46: profile q: \"zzz*\" matches no server"
         ]
     );
     // It may be in the file that cannot be read.
@@ -209,17 +214,30 @@ fn an_exclusion_and_rules_for_no_server_are_warnings() {
     let profiles =
         r#"{"p": {"servers": ["*", "!githbu"], "tools": {"Docs": {"deny": ["x"]}, "docs*": {}, "off": {}}}}"#;
     let found = [
-        "c.json:1:38: profile p: this matches no server",
-        "c.json:1:60: profile p: `tools`: no server has exactly this name",
-        "c.json:1:85: profile p: `tools`: no server has exactly this name",
+        ("c.json:1:38: profile p: \"!githbu\" matches no server", "githbu", "!github"),
+        ("c.json:1:60: profile p: `tools`: no server has exactly the name \"Docs\"", "Docs", "docs"),
+        ("c.json:1:85: profile p: `tools`: no server has exactly the name \"docs*\"", "'docs*'", "docs"),
     ];
     let in_use = load_profiles(profiles, Some("p"));
-    assert_eq!((messages(&in_use), names(&in_use).len()), (found.map(str::to_owned).to_vec(), 4));
-    let suggestions =
-        [" (did you mean \"!github\"?)", " (did you mean \"docs\"?)", " (did you mean \"docs\"?)"];
-    let suggested: Vec<_> =
-        found.iter().zip(suggestions).map(|(found, hint)| format!("{found}{hint}")).collect();
+    let with_command = found.map(|(found, server, _)| {
+        format!("{found} (`dynamic-mcp remove {server} --config c.json` takes it out of the profiles)")
+    });
+    assert_eq!((messages(&in_use), names(&in_use).len()), (with_command.to_vec(), 4));
+    let suggested = found.map(|(found, _, meant)| format!("{found} (did you mean \"{meant}\"?)"));
     assert_eq!(messages(&load_profiles(profiles, None)), suggested);
+}
+
+#[test]
+fn what_several_profiles_say_of_a_missing_server_is_one_warning() {
+    let profiles =
+        r#"{"p": ["*", "!gone"], "q": {"servers": ["!gone", "docs"], "tools": {"gone": {}}}, "r": ["gone"]}"#;
+    let remove = "(`dynamic-mcp remove gone --config c.json` takes it out of the profiles)";
+    let expected = [
+        format!("c.json:1:26: profiles p, q: \"!gone\" matches no server {remove}"),
+        format!("c.json:1:82: profile q: `tools`: no server has exactly the name \"gone\" {remove}"),
+        format!("c.json:1:103: profile r: \"gone\" matches no server {remove}"),
+    ];
+    assert_eq!(messages(&load_profiles(profiles, None)), expected);
 }
 
 /// How the tool of a server may be used: whether it is allowed, and where it says that the user is asked.
