@@ -58,6 +58,8 @@ def make(out, target, program):
         files[f"{stem}/{name}"] = ((project.ROOT / name).read_bytes(), 0o644)
     for script in (project.ROOT / "src/cli/completions").glob(f"{project.PROGRAM}.*"):
         files[f"{stem}/completions/{script.name}"] = (script.read_bytes(), 0o644)
+    page = f"{project.PROGRAM}.1"
+    files[f"{stem}/man/man1/{page}"] = ((project.ROOT / "packaging" / page).read_bytes(), 0o644)
     path = out / project.archive_name(target)
     (pack_zip if project.is_windows(target) else pack_tar)(path, files)
     write_checksum(path)

@@ -45,6 +45,7 @@ def make(out):
             "  def install",
             f'    bin.install "{project.PROGRAM}"',
             f'    generate_completions_from_executable(bin/"{project.PROGRAM}", "completions")',
+            f'    man1.install "man/man1/{project.PROGRAM}.1"',
             "  end",
             "",
             "  test do",

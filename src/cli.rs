@@ -34,6 +34,7 @@ pub mod check;
 pub mod completions;
 pub mod config_files;
 pub mod demo;
+pub mod list_cost;
 pub mod login;
 pub mod logs;
 pub mod reconnect;
@@ -43,7 +44,6 @@ pub mod serve;
 pub mod servers;
 mod servers_file;
 pub mod shell;
-pub mod small_set;
 mod started;
 pub mod status;
 pub mod usage;
@@ -64,7 +64,7 @@ const MAX_FIRST_LIST_WAIT: Duration = Duration::from_secs(10);
 ///
 ///   { "mcpServers": { "time": { "command": "uvx", "args": ["mcp-server-time"] } } }
 #[derive(Parser, Debug)]
-#[command(name = "dynamic-mcp", version, verbatim_doc_comment)]
+#[command(name = "dynamic-mcp", version = env!("DYNAMIC_MCP_VERSION"), verbatim_doc_comment)]
 pub struct Cli {
     /// The options.
     #[command(flatten)]
@@ -242,6 +242,7 @@ pub enum CliCommand {
     /// Keep servers in the config without using them
     Disable(servers::ServerNames),
     /// Start the servers, and report for each whether it works, and the fix if it does not
+    #[command(visible_alias = "doctor")]
     Check(check::CheckArgs),
     /// List the tools of all servers, or of one
     Tools(shell::ToolsArgs),

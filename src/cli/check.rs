@@ -9,7 +9,7 @@
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
 use super::config_files::{load_config, refuse_unknown};
-use super::small_set;
+use super::list_cost::{self, ListCost};
 use super::started::{START_TIMEOUT, on_instance, wait_for_all};
 use super::usage;
 use clap::Args;
@@ -91,9 +91,9 @@ struct CheckReport {
     warnings: Vec<String>,
     /// Which profile is in use, and how many servers it leaves out, in one line.
     profile: Option<String>,
-    /// That the tools of all servers cost less than ours, and what to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    small_set: Option<String>,
+    /// What the lists of tools cost the model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cost: Vec<String>,
 }
 
 /// Starts the servers and prints what was found.
@@ -128,11 +128,11 @@ pub async fn check(args: &CheckArgs, options: &InstanceOptions, env: &Env) -> an
     let surface = options.overrides.surface.unwrap_or(config.settings.surface);
     let has_own_tools = [surface, config.settings.surface] == [SurfaceKind::Meta; 2];
     if !is_empty {
-        let with_hint = has_own_tools && args.names.is_empty();
-        let Some(found) = start_all(config, options, &env, process_env, with_hint).await? else {
+        let with_cost = has_own_tools && args.names.is_empty();
+        let Some(found) = start_all(config, options, &env, process_env, with_cost).await? else {
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         };
-        (report.servers, report.small_set) = found;
+        (report.servers, report.cost) = found;
         if let Some(client) = args.client {
             let tokens = report.servers.iter().filter_map(|server| server.tokens).sum();
             let waits = !options.session.first_list_wait.is_zero();
@@ -168,7 +168,7 @@ fn options_of_entry(
 }
 
 /// Starts all servers, and ends them once each has answered or failed, or after `START_TIMEOUT`. Returns what is known of
-/// each, and the hint of [`small_set`] if it is wanted. `None`: a signal came.
+/// each, and what the lists cost if that is wanted. `None`: a signal came.
 ///
 /// # Errors
 ///
@@ -178,8 +178,8 @@ async fn start_all(
     options: &InstanceOptions,
     env: &Env,
     process_env: Env,
-    with_hint: bool,
-) -> anyhow::Result<Option<(Vec<CheckedServer>, Option<String>)>> {
+    with_cost: bool,
+) -> anyhow::Result<Option<(Vec<CheckedServer>, Vec<String>)>> {
     let mut programs = Vec::new();
     for (_, server) in &config.servers {
         programs.push(match server.as_ref().map(|server| &server.endpoint) {
@@ -202,7 +202,8 @@ async fn start_all(
         let processes: LazyCell<ProcessTree> = LazyCell::new(ProcessTree::read);
         let groups = instance.groups.all().into_iter().zip(programs);
         let servers = groups.map(|(group, runs)| checked(&group, runs, &processes)).collect();
-        (servers, if with_hint { small_set::of(instance).await } else { None })
+        let cost = if with_cost { ListCost::of(instance).await } else { None };
+        (servers, cost.as_ref().map(ListCost::lines).unwrap_or_default())
     })
     .await
 }
@@ -228,7 +229,7 @@ fn checked(group: &Upstream, runs: Option<String>, processes: &LazyCell<ProcessT
     server.works = true;
     server.connect_ms = catalog.connect_time.and_then(|took| u64::try_from(took.as_millis()).ok());
     server.tools = Some(usable.len());
-    server.tokens = small_set::tokens(group);
+    server.tokens = list_cost::tokens(group);
     server.findings = findings::of(group, &usable);
     server.findings.extend(overrides::of(group));
     server.findings.extend(launcher::of(group, processes));

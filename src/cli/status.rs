@@ -283,7 +283,7 @@ mod tests {
                 "memoryBytes": 1, "error": null, "profile": "profile work leaves out 1 of 3 servers", "groups": [group, slow, failed],
             }],
             "notRunning": 1,
-            "savedByLaziness": {"processes": 1, "bytes": 30_000_000},
+            "savedByLaziness": {"servers": 1, "bytes": 30_000_000},
             "savedBySharing": {"processes": 1, "bytes": 45_000_000},
         });
         let expected = "\

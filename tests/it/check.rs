@@ -56,13 +56,15 @@ fn a_set_of_tools_that_costs_less_than_ours_is_named() {
     assert!(code == 0 && table.contains(hint), "{table}");
     let (_, report, _) = shell.run(&["check", "--json"]);
     let report: Value = serde_json::from_str(&report).unwrap();
-    assert!(report["smallSet"].as_str().unwrap().contains(hint), "{report}");
+    assert!(report["cost"][1].as_str().unwrap().contains(hint), "{report}");
     assert!(!shell.run(&["check", "works"]).1.contains(hint), "these are not all servers");
     let mut flat = config_of(servers(json!({"allow": ["echo"]})));
     flat["settings"] = json!({"surface": "flat"});
     assert!(!Shell::new(&flat).run(&["check"]).1.contains(hint), "the surface is flat");
     let (_, table, _) = Shell::new(&config_of(servers(json!({})))).run(&["check"]);
     assert!(!table.contains(hint), "{table}");
+    let cost = regex_lite::Regex::new(r"\n22 tools, [0-9,]+ tokens; your client reads [0-9,]+\n$").unwrap();
+    assert!(cost.is_match(&table), "{table}");
 }
 
 #[test]
@@ -94,17 +96,6 @@ fn what_is_doubtful_about_tools_is_noted() {
         stdout.contains("changed since first seen: \"write\"; review them, then run `dynamic-mcp approve g"),
         "{stdout}"
     );
-}
-
-#[test]
-fn apps_that_clients_would_not_show_are_noted() {
-    let tool = r#"{"name":"chart","description":"x","inputSchema":{"type":"object","properties":{}},"_meta":{"ui":{"resourceUri":"ui://x"}}}"#;
-    let entry = |rules| merged(scripted_upstream(&["--definitions", tool]), rules);
-    let shell = Shell::new(&config_of([("g", entry(json!({}))), ("h", entry(json!({"expose": ["chart"]})))]));
-    let (code, stdout, _) = shell.run(&["check"]);
-    let text = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(code, 0, "{stdout}");
-    assert_eq!(text.matches("a user interface (MCP Apps)").count(), 1, "{stdout}");
 }
 
 /// Writes a file of a client in the home directory.

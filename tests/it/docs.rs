@@ -3,6 +3,7 @@
 //! - `reference`: the lists of docs/configuration.md are made from the schema, whose defaults and examples are true;
 //! - `pages`: links lead somewhere, and configs load;
 //! - `commands`: the commands run;
+//! - `man`: the man page is made from the command line;
 //! - `messages`: the program has every text that docs/errors.md quotes;
 //! - `platforms`: modules of `tests/it` that do not run everywhere say why;
 //! - `pictures`: the plot in README.md shows today's figures.
@@ -11,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod commands;
+mod man;
 mod messages;
 mod pages;
 mod pictures;

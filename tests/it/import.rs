@@ -272,7 +272,7 @@ fn codex_gets_the_tools_themselves_if_its_model_searches_for_tools() {
 fn an_import_says_if_all_tools_cost_less_than_ours() {
     let entry = scripted_upstream(&[]);
     let home = Home::of(&[(".cursor/mcp.json", json!({"mcpServers": {"g": entry}}))]);
-    let hint = "note: the tools of all servers take ";
+    let hint = "the tools of all servers cost less than ";
     assert!(!home.imported(&["--yes"]).contains(hint));
     let few = json!({"mcpServers": {"g": merged(entry, json!({"tools": {"allow": ["echo"]}}))}});
     home.write(".config/dynamic-mcp/servers.json", &few.to_string());

@@ -122,6 +122,19 @@ pub fn quoted_lines(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Returns a number with commas, for people and models.
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Returns the text without its digits, to compare messages that differ only in numbers.
 pub fn without_digits(text: &str) -> String {
     text.replace(|c: char| c.is_ascii_digit(), "")
@@ -219,6 +232,15 @@ fn is_visible(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_have_a_comma_after_each_three_digits() {
+        for (number, text) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (146_210, "146,210"), (1_048_576, "1,048,576")]
+        {
+            assert_eq!(grouped(number), text);
+        }
+    }
     use proptest::prelude::*;
 
     #[test]

@@ -4,8 +4,8 @@
 //! `text_limits` has the limits of the texts by which requests and arguments identify something: names, queries and URIs.
 
 use crate::arguments::text_limits::LimitedText;
-use crate::results::grouped;
 use base::blocking;
+use base::text::grouped;
 use base::text::shorten;
 use memchr::memchr2;
 use serde_json::json;

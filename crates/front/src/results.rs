@@ -23,30 +23,3 @@ pub use store::ResultStore;
 
 /// The scheme and authority of the URIs of stored results.
 pub(crate) const URI_PREFIX: &str = "dynamic-mcp://result/";
-
-/// Returns a number with commas, for people and models.
-pub(crate) fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_a_comma_after_each_three_digits() {
-        for (number, text) in
-            [(0, "0"), (999, "999"), (1000, "1,000"), (146_210, "146,210"), (1_048_576, "1,048,576")]
-        {
-            assert_eq!(grouped(number), text);
-        }
-    }
-}

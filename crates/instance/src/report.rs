@@ -77,8 +77,9 @@ pub fn report(instances: &[InstanceStatus]) -> Value {
     let (mut saved_processes, mut saved_bytes) = (0, 0);
     for (pid, users) in &users {
         let saved = users.len() as u64 - 1;
-        saved_processes += saved;
-        saved_bytes += saved * u32::try_from(*pid).ok().and_then(|pid| tree.memory(pid)).unwrap_or_default();
+        let Ok(pid) = u32::try_from(*pid) else { continue };
+        saved_processes += saved * tree.count(pid) as u64;
+        saved_bytes += saved * tree.memory(pid).unwrap_or_default();
     }
     let groups = || instances.iter().flat_map(InstanceStatus::groups);
     let saved_by_laziness = saved_by_laziness(groups());
@@ -87,7 +88,7 @@ pub fn report(instances: &[InstanceStatus]) -> Value {
     json!({
         "takenAtS": unix_time_s(),
         "instances": instances,
-        "notRunning": saved_by_laziness["processes"],
+        "notRunning": saved_by_laziness["servers"],
         "savedByLaziness": saved_by_laziness,
         "savedBySharing": {"processes": saved_processes, "bytes": saved_bytes},
     })
@@ -122,7 +123,7 @@ fn instance_report(
     })
 }
 
-/// Returns a group of the instance `instance`, with memory and the other instances that use its process. `users`: the
+/// Returns a group of the instance `instance`, with the number of its processes, their memory, and the other instances that use its process. `users`: the
 /// instances that use each shared process.
 fn group_report(
     group: &Value,
@@ -131,18 +132,25 @@ fn group_report(
     tree: &ProcessTree,
 ) -> Value {
     let (mut group, pid) = (group.clone(), group["pid"].as_u64());
-    group["memoryBytes"] = json!(pid.and_then(|pid| tree.memory(u32::try_from(pid).ok()?)));
+    let process = pid.and_then(|pid| u32::try_from(pid).ok());
+    group["processes"] = json!(process.map(|pid| tree.count(pid)));
+    group["memoryBytes"] = json!(process.and_then(|pid| tree.memory(pid)));
     let users = pid.and_then(|pid| users.get(&pid)).into_iter().flatten();
     group["sharedWith"] = json!(users.filter(|user| **user != instance).collect::<Vec<_>>());
     group
 }
 
-/// Returns the servers that do not run, and the memory that they had when they ran last, where it is known.
+/// Returns the programs that do not run although they could, and the memory that they had when they ran last, where it is
+/// known.
 fn saved_by_laziness<'a>(groups: impl Iterator<Item = &'a Value>) -> Value {
-    let groups: Vec<_> = groups.filter(|group| group["state"] != "connected").collect();
+    let is_saved = |group: &&Value| {
+        let is_closed = group["state"] == "pending" || group["state"] == "discovered";
+        is_closed && group["isProgram"] == true && group["connecting"] != true
+    };
+    let groups: Vec<_> = groups.filter(is_saved).collect();
     let bytes: u64 =
         groups.iter().filter_map(|group| group["closedMemoryBytes"].as_u64()).fold(0, u64::saturating_add);
-    json!({"processes": groups.len(), "bytes": bytes})
+    json!({"servers": groups.len(), "bytes": bytes})
 }
 
 #[cfg(test)]
@@ -158,6 +166,20 @@ mod tests {
             config: vec![config.to_owned()],
             status: json!({ "groups": groups, "warnings": ["w"], "disabled": ["d"], "error": "e" }),
         }
+    }
+
+    #[test]
+    fn only_a_program_that_could_run_saves_something() {
+        let group = |state: &str, is_program: bool, connecting: bool| json!({"state": state, "isProgram": is_program, "connecting": connecting, "closedMemoryBytes": 5});
+        let groups = [
+            group("discovered", true, false),
+            group("pending", true, false),
+            group("pending", true, true),
+            group("failed", true, false),
+            group("connected", true, false),
+            group("discovered", false, false),
+        ];
+        assert_eq!(saved_by_laziness(groups.iter()), json!({"servers": 2, "bytes": 10}));
     }
 
     #[test]

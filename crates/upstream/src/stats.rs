@@ -21,6 +21,8 @@ pub struct GroupStats {
     errors: AtomicU64,
     /// A ring of the last calls' durations in microseconds.
     recent: Mutex<Vec<u32>>,
+    /// How often the server was closed as unused after a call.
+    idle_closes: AtomicU64,
     /// The memory of the server's processes in bytes when it was closed last; 0 if that is not known.
     closed_memory: AtomicU64,
 }
@@ -64,6 +66,16 @@ impl GroupStats {
     /// The number of calls that failed so far: without an answer, with an error, or with a result that says so.
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the server is closed because it is unused. Before the first call it has nothing to lose.
+    pub(crate) fn note_idle_close(&self) {
+        self.idle_closes.fetch_add(u64::from(self.was_called()), Ordering::Relaxed);
+    }
+
+    /// How often the server was closed as unused after a call.
+    pub fn idle_closes(&self) -> u64 {
+        self.idle_closes.load(Ordering::Relaxed)
     }
 
     /// Notes the memory of the server's processes, in bytes, just before they are ended.

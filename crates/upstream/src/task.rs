@@ -286,7 +286,10 @@ impl<C: Connect> Task<C> {
                     drop(caller.send(Err(error.clone())));
                 }
             }
-            Some(Action::CloseIdle(idle)) => self.close_unused(Some(idle)),
+            Some(Action::CloseIdle(idle)) => {
+                self.stats.note_idle_close();
+                self.close_unused(Some(idle));
+            }
             // The lists are tried again on this connection; it is idle after that.
             Some(Action::CloseDiscovered) if self.lacks_tools() => {}
             Some(Action::CloseDiscovered) => self.close_unused(None),

@@ -1,7 +1,7 @@
 //! What the launcher of a server costs, and how to do without it.
 
 use config::{Endpoint, Launcher, StdioConfig};
-use process::launch::direct::{LauncherUse, NotPinned, obstacle, pinned_package, server_of_launcher};
+use process::launch::direct::{LauncherUse, obstacle, pinned_package, server_without_launcher};
 use process::processes::{ProcessTree, start_delay};
 use std::cell::LazyCell;
 use std::time::Duration;
@@ -26,13 +26,13 @@ pub(super) fn of(group: &Upstream, processes: &LazyCell<ProcessTree>) -> Option<
             let has_launcher = pinned_package(stdio).err().is_none_or(|error| error.launcher().is_some());
             has_launcher.then(|| format!("`launcher` has no effect, because {reason}"))
         }
-        Launcher::Keep => advice(stdio, LauncherCost::measure(process.pid, processes)?),
+        Launcher::Keep => Some(advice(stdio, LauncherCost::measure(process.pid, stdio, processes)?)),
     }
 }
 
 /// Says what `"launcher": "direct"` did for this start.
 fn effect(stdio: &StdioConfig, used: &LauncherUse) -> String {
-    let launcher = pinned_package(stdio).map_or("its launcher", |package| package.launcher.name());
+    let launcher = launcher_name(stdio);
     match used {
         LauncherUse::LeftOut => format!("started without `{launcher}`"),
         LauncherUse::Learned => {
@@ -52,55 +52,23 @@ struct LauncherCost {
 }
 
 impl LauncherCost {
-    /// Measures that of the launcher `pid`; `None` if it is none. Blocks for milliseconds.
-    fn measure(pid: u32, processes: &LazyCell<ProcessTree>) -> Option<Self> {
-        let server = server_of_launcher(pid)?;
+    /// Measures that of the launcher `pid`; `None` if it is none, or has to stay. Blocks for milliseconds.
+    fn measure(pid: u32, stdio: &StdioConfig, processes: &LazyCell<ProcessTree>) -> Option<Self> {
+        let server = server_without_launcher(pid, stdio)?;
         let memory = processes.memory(pid)?.saturating_sub(processes.memory(server)?);
         Some(Self { memory, delay: start_delay(pid, server)? })
     }
 }
 
 /// Returns what to change in the config, and what that saves.
-fn advice(stdio: &StdioConfig, cost: LauncherCost) -> Option<String> {
-    let (launcher, first) = match pinned_package(stdio) {
-        Ok(package) => (package.launcher, String::new()),
-        Err(error @ NotPinned::NoVersion(launcher, _)) => (launcher, format!(" ({error})")),
-        Err(NotPinned::NoLauncher | NotPinned::Unclear(..)) => return None,
-    };
-    let (needs, save) = if first.is_empty() { ("", "saves") } else { ("an exact version and ", "save") };
-    let (name, memory, delay) = (launcher.name(), cost.memory / 1_000_000, cost.delay.as_secs_f64());
-    Some(format!(
-        "`{name}` takes {memory} MB beside the server, and {delay:.1} s of this start; {needs}`\"launcher\": \"direct\"` in \
-         its entry {save} both{first}"
-    ))
+fn advice(stdio: &StdioConfig, cost: LauncherCost) -> String {
+    let (name, memory, delay) = (launcher_name(stdio), cost.memory / 1_000_000, cost.delay.as_secs_f64());
+    format!(
+        "`{name}` takes {memory} MB beside the server, and {delay:.1} s of this start; `\"launcher\": \"direct\"` in its \
+         entry saves both"
+    )
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use config::InheritEnv;
-
-    fn text(command: &str, args: &[&str]) -> Option<String> {
-        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let (command, inherit_env) = (command.to_owned(), InheritEnv::Safe);
-        let stdio = StdioConfig { command, args, env: [].into(), cwd: None, inherit_env };
-        advice(&stdio, LauncherCost { memory: 93_400_000, delay: Duration::from_millis(1230) })
-    }
-
-    #[test]
-    fn the_advice_says_what_is_saved_and_what_to_write() {
-        let cost = "takes 93 MB beside the server, and 1.2 s of this start;";
-        assert_eq!(
-            text("npx", &["-y", "a@1.2.3"]).unwrap(),
-            format!(r#"`npx` {cost} `"launcher": "direct"` in its entry saves both"#)
-        );
-        assert_eq!(
-            text("uvx", &["b"]).unwrap(),
-            format!(
-                r#"`uvx` {cost} an exact version and `"launcher": "direct"` in its entry save both (no exact version is named, as in `b==1.2.3`)"#
-            )
-        );
-        assert_eq!(text("npx", &["-c", "x"]), None);
-        assert_eq!(text("node", &["x"]), None);
-    }
+fn launcher_name(stdio: &StdioConfig) -> &'static str {
+    pinned_package(stdio).map_or("its launcher", |package| package.launcher.name())
 }

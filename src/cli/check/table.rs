@@ -34,12 +34,14 @@ pub(super) fn table(report: &CheckReport, layout: Layout) -> VisibleText {
     report.disabled.iter().for_each(|line| text.line(line));
     report.profile.iter().for_each(|profile| text.line(profile));
     let working = report.servers.iter().filter(|server| server.works).count();
-    text.line(match report.servers.len() {
-        0 if report.errors.is_empty() && report.disabled.is_empty() => Config::NO_SERVER.to_owned(),
-        0 => "the config has no server".to_owned(),
-        all => format!("{working} of {all} servers work"),
-    });
-    report.small_set.iter().for_each(|hint| text.line(format_args!("note: {hint}")));
+    match report.servers.len() {
+        // A file that cannot be read may have servers.
+        0 if !report.errors.is_empty() => {}
+        0 if report.disabled.is_empty() => text.line(Config::NO_SERVER),
+        0 => text.line("no server is enabled"),
+        all => text.line(format_args!("{working} of {all} servers work")),
+    }
+    report.cost.iter().for_each(|line| text.line(line));
     text
 }
 

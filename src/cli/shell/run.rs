@@ -36,20 +36,19 @@ fn load(
     // A person sees results whole.
     let servers = config.servers.iter_mut().flat_map(|(_, server)| server);
     servers.for_each(|server| Arc::make_mut(server).common.store_above = None);
-    for error in &config.errors {
-        terminal::message(error);
-    }
+    let errors: Vec<_> = config.errors.iter().map(ToString::to_string).collect();
     if config.servers.is_empty() {
-        let message = match (config.profile_summary(), config.errors.is_empty()) {
-            (Some(profile), true) => profile,
-            (None, true) => format!(
+        let message = match (errors.is_empty(), config.profile_summary()) {
+            (false, _) => errors.join("\n"),
+            (true, Some(profile)) => profile,
+            (true, None) => format!(
                 "the config has no server; `dynamic-mcp import{}` adds those of your MCP clients",
                 options.config_args(env)
             ),
-            (_, false) => "the config has no server that can be used".to_owned(),
         };
         return Err(CommandError::new(EXIT_CONFIG, message));
     }
+    errors.iter().for_each(terminal::message);
     if let Some(name) = group.map(GroupName::new)
         && config.servers.iter().any(|(known, _)| *known == name)
     {

@@ -3,7 +3,7 @@
 
 use crate::errors::{self, RpcError};
 use crate::names::uri_owner;
-use crate::results::grouped;
+use base::text::grouped;
 use serde_json::value::RawValue;
 use std::fmt::Display;
 use wire::object::{Object, Value};

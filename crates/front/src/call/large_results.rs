@@ -4,9 +4,10 @@
 use crate::arguments::SelectArgument;
 use crate::errors::tool_errors;
 use crate::results::content::{ToolResult, block_text, text_block};
-use crate::results::{grouped, preview};
+use crate::results::preview;
 use crate::session::context::RequestContext;
 use base::blocking;
+use base::text::grouped;
 use config::GroupName;
 use jq::JqRunner;
 use std::num::NonZeroUsize;

@@ -2,7 +2,8 @@
 //! rest is read.
 
 use super::content::{TextKind, ToolResult, block_text, decode, text_block};
-use super::{URI_PREFIX, grouped, shape, slices};
+use super::{URI_PREFIX, shape, slices};
+use base::text::grouped;
 use config::OWN_GROUP;
 use serde_json::json;
 use wire::{Raw, json_string, raw};

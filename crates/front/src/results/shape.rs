@@ -1,7 +1,8 @@
 //! The shape of JSON: keys and types, lengths of arrays, and a few values, in a few lines however large the JSON is.
 
 use super::content::{decode, is_json};
-use super::{grouped, slices};
+use super::slices;
+use base::text::grouped;
 use base::text::{name, quoted, shorten};
 use wire::scan::Scanner;
 

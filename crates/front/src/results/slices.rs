@@ -1,6 +1,6 @@
 //! Parts of a text: by bytes, by lines, or by a search. All offsets are in bytes of UTF-8, and no part cuts a character.
 
-use super::grouped;
+use base::text::grouped;
 use memchr::{memchr_iter, memmem};
 use std::fmt::Write;
 use std::ops::Range;

@@ -43,6 +43,7 @@ pub(super) fn group_json(group: &Upstream, snapshot: &Snapshot, note: Option<&No
         "loginUrl": group.login_url(),
         "attempts": attempts,
         "nextAttemptMs": snapshot.next_attempt.map(|at| millis(at.saturating_duration_since(Instant::now()))),
+        "isProgram": is_program(snapshot),
         "pid": process.map(|process| process.pid),
         "closedMemoryBytes": group.stats.closed_memory().filter(|_| process.is_none()),
         "share": snapshot.server.as_ref().map(|server| server.effective_share().name()),
@@ -63,7 +64,7 @@ pub(super) fn group_json(group: &Upstream, snapshot: &Snapshot, note: Option<&No
         "server": info.and_then(|info| info.title.as_deref()).map(one_line),
         "version": info.and_then(|info| info.version.as_deref()).map(one_line),
         "protocolVersion": info.map(|info| one_line(&info.protocol_version)),
-        "findings": catalog.map(|_| snapshot.findings()),
+        "findings": catalog.map(|_| findings(group, snapshot)),
         "leftOff": catalog.map(|catalog| catalog.left_off.texts()),
         "changedTools": changed_tools_json(snapshot, &changes),
         "pinProblem": changes.problem.as_ref().map(PinProblem::text),
@@ -106,7 +107,7 @@ pub(super) fn group_line(group: &Upstream, snapshot: &Snapshot, note: Option<&No
     notes.extend(group.startup_line().map(|stderr| format!("the last line of its stderr: {stderr}")));
     notes.extend(group.startup_hint());
     notes.extend(unreadable_text(snapshot));
-    notes.extend(snapshot.findings());
+    notes.extend(findings(group, snapshot));
     notes.extend(snapshot.catalog.as_ref().and_then(|catalog| catalog.left_off.text()));
     notes.extend(change_notes(group, snapshot));
     let url = group.login_url();
@@ -180,6 +181,24 @@ fn usage_text(group: &Upstream, snapshot: &Snapshot) -> String {
         }
     }
     text
+}
+
+/// Returns whether the server is a program on this machine.
+fn is_program(snapshot: &Snapshot) -> bool {
+    snapshot.server.as_deref().is_some_and(|server| matches!(server.endpoint, Endpoint::Stdio(_)))
+}
+
+/// Returns what was found about the server. While it is closed after its first use, this says what that means for it.
+fn findings(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
+    let mut findings = snapshot.findings();
+    if is_program(snapshot) && matches!(snapshot.state, State::Discovered) && group.stats.idle_closes() == 1 {
+        findings.push(
+            "closed because it was unused; its next call starts it again. If it then lacks what it knew before, write \
+             `\"stateful\": true` in its entry"
+                .to_owned(),
+        );
+    }
+    findings
 }
 
 /// Returns what the server sent that cannot be read.

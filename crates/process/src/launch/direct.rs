@@ -19,7 +19,7 @@
 
 use config::StdioConfig;
 pub use pinned::{LauncherProgram, NotPinned, PinnedPackage, pinned_package, without_version};
-pub use start_record::{DirectLaunches, LauncherUse, StartRecord, server_of_launcher};
+pub use start_record::{DirectLaunches, LauncherUse, StartRecord, server_without_launcher};
 
 mod learned;
 mod observe;

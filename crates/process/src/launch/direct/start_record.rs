@@ -4,7 +4,7 @@ use super::learned::{FileStates, LearnedStart, file_name};
 use super::pinned::{PinnedPackage, pinned_package};
 use super::{observe, package};
 use crate::launch::Launch;
-use base::blocking;
+use base::{blocking, procfs};
 use config::{Launcher, StdioConfig};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -138,7 +138,17 @@ fn text_vars(launch: &Launch) -> BTreeMap<String, String> {
     launch.env.iter().filter_map(text).collect()
 }
 
-/// Returns the process that the launcher `pid` has started as the server; `None` if it is not known. Blocks.
-pub fn server_of_launcher(pid: u32) -> Option<u32> {
+/// Returns the process that the launcher `pid` has started as the server, if the server could be started without the
+/// launcher. Blocks.
+pub fn server_without_launcher(pid: u32, stdio: &StdioConfig) -> Option<u32> {
+    let package = pinned_package(stdio).ok()?;
+    let written = Launch {
+        program: procfs::link(pid, "exe").ok()?,
+        args: stdio.args.iter().map(OsString::from).collect(),
+        // Launchers write over theirs.
+        env: Vec::new(),
+        cwd: procfs::link(pid, "cwd").ok()?,
+    };
+    observe::observe(pid, &written, &package).ok()?;
     observe::server_below(pid).ok()
 }
