@@ -63,7 +63,7 @@ fn a_set_of_tools_that_costs_less_than_ours_is_named() {
     assert!(!Shell::new(&flat).run(&["check"]).1.contains(hint), "the surface is flat");
     let (_, table, _) = Shell::new(&config_of(servers(json!({})))).run(&["check"]);
     assert!(!table.contains(hint), "{table}");
-    let cost = regex_lite::Regex::new(r"\n22 tools, [0-9,]+ tokens; your client reads [0-9,]+\n$").unwrap();
+    let cost = regex_lite::Regex::new(r"\n21 tools, [0-9,]+ tokens; your client reads [0-9,]+\n$").unwrap();
     assert!(cost.is_match(&table), "{table}");
 }
 

@@ -214,9 +214,13 @@ fn check_the_list_of_files(packages: &Packages) {
         fs::read_dir(packages.dir.path().join("release-files")).unwrap().map(name_of).collect();
     let stem = format!("dynamic-mcp-{}-{}", env!("CARGO_PKG_VERSION"), TARGETS[0]);
     let unpacked = packages.dir.path().join(TARGETS[0]).join(stem);
-    files.extend(fs::read_dir(&unpacked).unwrap().map(name_of).filter(|name| name != "completions"));
+    files.extend(
+        fs::read_dir(&unpacked).unwrap().map(name_of).filter(|name| name != "completions" && name != "man"),
+    );
     let scripts = fs::read_dir(unpacked.join("completions")).unwrap().map(name_of);
     files.extend(scripts.map(|name| format!("completions/{name}")));
+    let pages = fs::read_dir(unpacked.join("man/man1")).unwrap().map(name_of);
+    files.extend(pages.map(|name| format!("man/man1/{name}")));
     assert!(files.len() > 25, "{files:?}");
     for file in files {
         let target = TARGETS.iter().find(|target| file.contains(*target)).unwrap_or(&"TARGET");

@@ -2,8 +2,9 @@
 
 use super::{CheckReport, CheckedServer};
 use base::clock::rounded;
-use base::text::{name, visible};
+use base::text::{joined, name, visible};
 use config::Config;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use terminal::table::{self, Cell, Column, Layout, Row};
 use terminal::{TextStyle, VisibleText};
@@ -22,8 +23,17 @@ const COLUMNS: [Column; 6] = [
 pub(super) fn table(report: &CheckReport, layout: Layout) -> VisibleText {
     let mut text = VisibleText::default();
     report.environment.iter().for_each(|line| text.line(line));
+    let common = common_findings(&report.servers);
     if !report.servers.is_empty() {
-        table::write(&mut text, &COLUMNS, report.servers.iter().map(row).collect(), layout);
+        let rows = report.servers.iter().map(|server| row(server, &common)).collect();
+        table::write(&mut text, &COLUMNS, rows, layout);
+    }
+    for (finding, servers) in &common {
+        text.line(format_args!(
+            "note: {}: {}",
+            joined(servers.iter().map(|server| name(server))),
+            visible(finding)
+        ));
     }
     for (kind, lines) in [("error", &report.errors), ("warning", &report.warnings)] {
         for line in lines {
@@ -45,7 +55,17 @@ pub(super) fn table(report: &CheckReport, layout: Layout) -> VisibleText {
     text
 }
 
-fn row(server: &CheckedServer) -> Row<6> {
+/// Returns the findings that several servers have, which are shown once, with the servers.
+fn common_findings(servers: &[CheckedServer]) -> BTreeMap<&str, Vec<&str>> {
+    let mut all: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for server in servers {
+        server.findings.iter().for_each(|finding| all.entry(finding).or_default().push(&server.name));
+    }
+    all.retain(|_, servers| servers.len() > 1);
+    all
+}
+
+fn row(server: &CheckedServer, common: &BTreeMap<&str, Vec<&str>>) -> Row<6> {
     let number = |number: Option<usize>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let (state, style) = if server.works { ("ok", TextStyle::Good) } else { ("failed", TextStyle::Bad) };
     let cells = [
@@ -56,7 +76,8 @@ fn row(server: &CheckedServer) -> Row<6> {
         number(server.tokens).into(),
         server.runs.as_deref().unwrap_or("-").into(),
     ];
-    let findings = server.findings.iter().map(|finding| format!("note: {}", visible(finding)));
+    let findings = server.findings.iter().filter(|finding| !common.contains_key(finding.as_str()));
+    let findings = findings.map(|finding| format!("note: {}", visible(finding)));
     Row { cells, below: server.error.iter().chain(&server.warnings).cloned().chain(findings).collect() }
 }
 
@@ -101,6 +122,15 @@ profile work leaves out 1 of 3 servers
 1 of 2 servers work
 ";
         assert_eq!(table(&report, LAYOUT).to_string(), expected);
+        let both = ["files", "db"].map(|name| CheckedServer {
+            name: name.into(),
+            findings: vec!["direct".into()],
+            ..CheckedServer::default()
+        });
+        let report = CheckReport { servers: both.into(), ..CheckReport::default() };
+        let text = table(&report, LAYOUT).to_string();
+        assert!(text.ends_with("\nnote: files, db: direct\n0 of 2 servers work\n"), "{text}");
+        assert_eq!(text.matches("direct").count(), 1, "{text}");
         assert_eq!(table(&CheckReport::default(), LAYOUT).to_string(), format!("{}\n", Config::NO_SERVER));
     }
 }
