@@ -1,8 +1,8 @@
-//! Bare BM25F as a baseline: the fields, weights and terms of `search`, and nothing else of it.
+//! Bare BM25F as a baseline: the fields, weights, terms and stop words of `search`, and nothing else of it.
 
 use ::search::SearchGroup;
 use ::search::document::{Analyzer, Document, Field};
-use ::search::tokenizer::tokenize;
+use ::search::query;
 use ::search::tuning::{FIELD_WEIGHTS, LENGTH_NORMALIZATION, SATURATION};
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ impl Bm25f {
     /// Returns the positions of the best documents, the best first.
     pub(crate) fn search(&self, query: &str, limit: usize) -> Vec<usize> {
         let mut scores = vec![0.0_f32; self.count];
-        let mut terms = tokenize(query);
+        let mut terms = query::steps(query).concat();
         terms.sort_unstable();
         terms.dedup();
         for list in terms.iter().filter_map(|term| self.postings.get(term)) {

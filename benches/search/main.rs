@@ -9,7 +9,7 @@
 #![expect(clippy::disallowed_types, reason = "no clock is paused here")]
 
 use ::search::{SearchGroup, SearchIndex};
-use sets::{Catalog, PUBLIC_SETS, Query, is_hit};
+use sets::{Catalog, PUBLIC_SETS, Query, is_hit, recall};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -101,12 +101,6 @@ fn qualified(catalog: &Catalog, index: &SearchIndex, query: &str) -> Vec<String>
     hits.iter().map(|hit| catalog.qualified_name(hit.group, hit.tool)).collect()
 }
 
-/// The share of the query's needs that the hits answer.
-fn recall(query: &Query, found: &[String]) -> f64 {
-    let met = query.needs.iter().filter(|need| found.iter().any(|tool| need.contains(tool))).count();
-    met as f64 / query.needs.len() as f64
-}
-
 fn row(
     kind: &str,
     part: &str,
@@ -119,7 +113,7 @@ fn row(
         let found = search(&query.query);
         sums[0] += f64::from(is_hit(query, &found, 1));
         sums[1] += f64::from(is_hit(query, &found, 5));
-        sums[2] += recall(query, &found);
+        sums[2] += recall(query, &found, LIMIT);
     }
     let [first, five, recall] = sums.map(|sum| 100.0 * sum / queries.len() as f64);
     format!("| {kind}, {part} | {} | {name} | {first:.1} | {five:.1} | {recall:.1} |", queries.len())
@@ -169,7 +163,8 @@ fn timed(work: impl FnOnce()) -> Duration {
 fn print_failures(queries: &[Query], search: &dyn Fn(&str) -> Vec<String>) {
     for query in queries {
         let found = search(&query.query);
-        let fine = if query.kind == "task" { recall(query, &found) >= 1.0 } else { is_hit(query, &found, 5) };
+        let fine =
+            if query.kind == "task" { recall(query, &found, LIMIT) >= 1.0 } else { is_hit(query, &found, 5) };
         if fine {
             continue;
         }

@@ -134,6 +134,13 @@ pub(crate) fn is_hit(query: &Query, found: &[String], depth: usize) -> bool {
     found.iter().take(depth).any(|tool| query.needs.iter().any(|need| need.contains(tool)))
 }
 
+/// The share of the query's needs that the first `depth` hits answer.
+pub(crate) fn recall(query: &Query, found: &[String], depth: usize) -> f64 {
+    let found = &found[..depth.min(found.len())];
+    let met = query.needs.iter().filter(|need| found.iter().any(|tool| need.contains(tool))).count();
+    met as f64 / query.needs.len() as f64
+}
+
 fn name_of(definition: &RawValue) -> String {
     let definition: serde_json::Value = serde_json::from_str(definition.get()).unwrap();
     definition["name"].as_str().unwrap().to_owned()

@@ -1,35 +1,26 @@
-//! The inverted index: the terms of all tools with their postings, and the expansion of a query's terms.
+//! The inverted index: the terms of all tools with their postings, and what the terms of a query match.
 
 use super::document::{Analyzer, Document, FIELD_COUNT, TermId};
-use super::query::QueryTerm;
-use super::synonyms::{entries_with_prefix, synonyms_of, terms_with_prefix};
-use super::tokenizer::{is_cjk, tokenize};
+use super::synonyms::synonyms_of;
 use super::tuning::{
-    COMPOUND_PART_WEIGHT, FIELD_WEIGHTS, LENGTH_NORMALIZATION, MISSPELLING_WEIGHT, PREFIX_WEIGHT, SATURATION,
+    FIELD_WEIGHTS, LENGTH_NORMALIZATION, LONG_QUERY, MIN_SIMILARITY, SATURATION, SIMILAR_WEIGHT,
+    SYNONYM_WEIGHT,
 };
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
-/// Shorter terms are not expanded: they are a prefix of too many others, or similar to them.
-const MIN_EXPANDED_LENGTH: usize = 4;
-/// From this length on, a term may have two spelling mistakes.
-const MIN_LENGTH_FOR_TWO_EDITS: usize = 8;
+/// The number of indexed terms that one may stand for that no tool has.
+const MAX_SIMILAR: usize = 3;
 
 /// Maps terms to the tools that have them.
 #[derive(Default)]
 pub(crate) struct InvertedIndex {
-    /// The number of each term, sorted for prefix search.
+    /// The number of each term, sorted for the search for terms that begin alike.
     ids: BTreeMap<String, TermId>,
-    /// The entries of the terms, by their numbers.
-    entries: Vec<TermEntry>,
-}
-
-/// A term of the index.
-#[derive(Default)]
-struct TermEntry {
-    /// The inverse document frequency.
-    idf: f32,
-    /// The tools that have the term.
-    postings: Vec<Posting>,
+    /// The tools that have each term, by its number.
+    postings: Vec<Vec<Posting>>,
+    /// How many tools are indexed.
+    tool_count: usize,
 }
 
 /// A tool that has a term.
@@ -44,9 +35,9 @@ impl InvertedIndex {
     /// `analyzer` has numbered all terms.
     pub(crate) fn new(documents: &[Document], analyzer: Analyzer) -> Self {
         let ids: BTreeMap<String, TermId> = analyzer.into_terms().into_iter().collect();
-        let mut entries: Vec<TermEntry> = ids.iter().map(|_| TermEntry::default()).collect();
+        let mut postings: Vec<Vec<Posting>> = ids.iter().map(|_| Vec::new()).collect();
         let mean_lengths = mean_lengths(documents);
-        let mut frequencies = vec![0.0_f32; entries.len()];
+        let mut frequencies = vec![0.0_f32; postings.len()];
         for (tool, document) in documents.iter().enumerate() {
             for (field, terms) in document.iter().enumerate() {
                 let length = terms.len() as f32 / mean_lengths[field].max(1.0);
@@ -58,139 +49,82 @@ impl InvertedIndex {
             for &term in document.iter().flatten() {
                 let frequency = std::mem::take(&mut frequencies[term]);
                 if frequency > 0.0 {
-                    let weight = frequency / (frequency + SATURATION);
-                    entries[term].postings.push(Posting { tool, weight });
+                    postings[term].push(Posting { tool, weight: frequency / (frequency + SATURATION) });
                 }
             }
         }
-        let count = documents.len() as f32;
-        for entry in &mut entries {
-            let document_frequency = entry.postings.len() as f32;
-            entry.idf = (1.0 + (count - document_frequency + 0.5) / (document_frequency + 0.5)).ln();
-        }
-        Self { ids, entries }
+        Self { ids, postings, tool_count: documents.len() }
     }
 
-    /// Returns the terms that begin with `prefix`, in alphabetical order.
-    pub(crate) fn terms_with_prefix(&self, prefix: &str) -> impl Iterator<Item = &str> {
-        entries_with_prefix(&self.ids, prefix).map(|(term, _)| term.as_str())
-    }
-
-    /// Returns the score of each tool for the words of a query as they are written, by BM25F alone: 0 for a tool that
-    /// has none of them. `tool_count`: how many tools are indexed.
-    pub(crate) fn literal_scores(&self, query: &str, tool_count: usize) -> Vec<f32> {
-        let mut scores = vec![0.0_f32; tool_count];
-        let mut ids: Vec<TermId> =
-            tokenize(query).iter().filter_map(|term| self.ids.get(term).copied()).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        for entry in ids.into_iter().map(|id| &self.entries[id]) {
-            entry.postings.iter().for_each(|posting| scores[posting.tool] += entry.idf * posting.weight);
-        }
-        scores
-    }
-
-    /// Computes the score of each tool for a term of a query, which is that of the term's best match. Overwrites `scores`,
-    /// which has a place for each tool. `guesses`: how many terms may still be compared with the indexed ones one by one;
-    /// it is counted down.
-    pub(crate) fn score(&self, term: &QueryTerm, guesses: &mut usize, scores: &mut [f32]) {
-        scores.fill(0.0);
-        for (id, match_weight) in self.expand(&term.text, guesses) {
-            let entry = &self.entries[id];
-            let weight = term.weight * match_weight * entry.idf;
-            for &Posting { tool, weight: frequency } in &entry.postings {
-                scores[tool] = scores[tool].max(weight * frequency);
+    /// Returns the score of each tool for the terms of a step, 0 for a tool without a match. `guesses`: how many terms may
+    /// still be compared with the indexed ones one by one; it is counted down.
+    pub(crate) fn scores(&self, terms: &[String], guesses: &mut usize) -> Vec<f32> {
+        let synonyms_share = (LONG_QUERY / terms.len() as f32).min(1.0);
+        let mut sums = vec![0.0; self.tool_count];
+        let mut scores = vec![0.0_f32; self.tool_count];
+        for term in terms {
+            scores.fill(0.0);
+            let literal = self.ids.get(term).copied();
+            for (id, weight) in self.expand(term, guesses).into_iter().chain(literal.map(|id| (id, 1.0))) {
+                for posting in &self.postings[id] {
+                    scores[posting.tool] = scores[posting.tool].max(weight * posting.weight);
+                }
             }
+            // All words that the term may stand for are as rare as they are together: a rare synonym of a common word
+            // says no more than the word.
+            let together = self.idf(scores.iter().filter(|score| **score > 0.0).count());
+            let share = if literal.is_some() { synonyms_share } else { 1.0 };
+            scores.iter_mut().for_each(|score| *score *= together * share);
+            if let Some(postings) = literal.map(|id| &self.postings[id]) {
+                let idf = self.idf(postings.len());
+                for posting in postings {
+                    scores[posting.tool] = scores[posting.tool].max(idf * posting.weight);
+                }
+            }
+            sums.iter_mut().zip(&scores).for_each(|(sum, score)| *sum += score);
         }
+        sums
     }
 
-    /// Returns the indexed terms that a term of a query matches, with the weights of the matches. `guesses`: see
-    /// [`score`](Self::score).
+    /// Returns the indexed terms other than a term of a query that it may stand for, with the weights of the matches:
+    /// its synonyms, or if no tool has any of these words, the terms that look most like it.
     fn expand(&self, term: &str, guesses: &mut usize) -> Vec<(TermId, f32)> {
-        let mut may_guess = || {
-            let is_left = *guesses > 0;
-            *guesses = guesses.saturating_sub(1);
-            is_left
-        };
-        let mut matches = Vec::new();
-        self.add_synonyms(term, 1.0, &mut matches);
-        let mut characters = term.chars();
-        if let (Some(character), None) = (characters.next(), characters.next())
-            && is_cjk(character)
-            && may_guess()
-        {
-            // Text of these scripts is indexed in pairs of characters.
-            let pairs = self.ids.iter().filter(|(pair, _)| pair.len() > term.len() && pair.contains(term));
-            matches.extend(pairs.map(|(_, &id)| (id, PREFIX_WEIGHT)));
+        let known = |synonym: &String| Some((*self.ids.get(synonym)?, SYNONYM_WEIGHT));
+        let synonyms: Vec<_> = synonyms_of(term).iter().filter_map(known).collect();
+        if !synonyms.is_empty() || self.ids.contains_key(term) || *guesses == 0 {
+            return synonyms;
         }
-        if term.chars().count() < MIN_EXPANDED_LENGTH {
-            return matches;
-        }
-        if matches.is_empty() {
-            matches.extend(entries_with_prefix(&self.ids, term).map(|(_, &id)| (id, PREFIX_WEIGHT)));
-        }
-        if matches.is_empty() {
-            for part in self.compound_parts(term) {
-                self.add_synonyms(part, COMPOUND_PART_WEIGHT, &mut matches);
-            }
-        }
-        if matches.is_empty() && may_guess() {
-            for similar in self.similar_terms(term) {
-                self.add_synonyms(similar, MISSPELLING_WEIGHT, &mut matches);
-            }
-        }
-        matches
+        *guesses -= 1;
+        self.similar_terms(term)
     }
 
-    /// Adds the term and its synonyms that are indexed.
-    fn add_synonyms(&self, term: &str, weight: f32, matches: &mut Vec<(TermId, f32)>) {
-        matches.extend(self.ids.get(term).map(|&id| (id, weight)));
-        for synonym in synonyms_of(term) {
-            matches.extend(self.ids.get(&synonym.term).map(|&id| (id, weight * synonym.weight)));
-        }
-    }
-
-    fn is_known(&self, term: &str) -> bool {
-        self.ids.contains_key(term) || !synonyms_of(term).is_empty()
-    }
-
-    /// Returns the known parts of a compound such as `mindmap` or `wetterbericht`: both if there are two, else a
-    /// beginning and an end.
-    fn compound_parts<'t>(&self, term: &'t str) -> Vec<&'t str> {
-        let is_long_enough =
-            |at: usize| at >= MIN_EXPANDED_LENGTH - 1 && term.len() - at >= MIN_EXPANDED_LENGTH - 1;
-        let splits: Vec<usize> =
-            term.char_indices().map(|(at, _)| at).filter(|&at| is_long_enough(at)).collect();
-        let mut halves = splits.iter().map(|&at| term.split_at(at));
-        if let Some((a, b)) = halves.find(|(a, b)| self.is_known(a) && self.is_known(b)) {
-            return vec![a, b];
-        }
-        let is_part = |part: &&str| part.len() > MIN_EXPANDED_LENGTH && self.is_known(part);
-        let beginning = splits.iter().rev().map(|&at| &term[..at]).find(is_part);
-        let end = splits.iter().map(|&at| &term[at..]).find(is_part);
-        beginning.into_iter().chain(end).collect()
-    }
-
-    /// Returns the known terms that differ from a misspelled one by the fewest edits.
-    fn similar_terms<'t>(&'t self, term: &str) -> Vec<&'t str> {
-        let length = term.chars().count();
-        let max_edits = if length < MIN_LENGTH_FOR_TWO_EDITS { 1 } else { 2 };
-        // The first letter is rarely wrong, and the comparison takes most of the time. So only terms are compared that
-        // begin with one of the first two letters.
-        let letters = term.char_indices().take(2).map(|(at, letter)| &term[at..at + letter.len_utf8()]);
-        let known = letters.flat_map(|letter| {
-            let indexed = entries_with_prefix(&self.ids, letter).map(|(known, _)| known.as_str());
-            indexed.chain(terms_with_prefix(letter).map(|known| -> &'t str { known }))
-        });
-        let candidates = known.filter(|known| known.chars().count().abs_diff(length) <= max_edits);
-        let mut similar: Vec<(usize, &str)> = candidates
-            .map(|known| (strsim::osa_distance(term, known), known))
-            .filter(|(edits, _)| *edits <= max_edits)
+    /// Returns the indexed terms that look most like a term, by the share of their pairs of characters that they have in
+    /// common (the Dice coefficient). The first letter is rarely wrong, so it is the same.
+    fn similar_terms(&self, term: &str) -> Vec<(TermId, f32)> {
+        let wanted: Vec<(char, char)> = pairs(term).collect();
+        let first = term.chars().next().map_or(0, char::len_utf8);
+        let from = (Bound::Included(&term[..first]), Bound::Unbounded);
+        let alike = self.ids.range::<str, _>(from).take_while(|(known, _)| known.starts_with(&term[..first]));
+        let mut similar: Vec<(f32, TermId)> = alike
+            .map(|(known, &id)| {
+                let (mut length, mut common) = (0, 0);
+                for pair in pairs(known) {
+                    length += 1;
+                    common += usize::from(wanted.contains(&pair));
+                }
+                (2.0 * common as f32 / (wanted.len() + length) as f32, id)
+            })
+            .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
             .collect();
-        similar.sort_unstable();
-        similar.dedup();
-        let fewest = similar.first().map(|(edits, _)| *edits);
-        similar.into_iter().take_while(|(edits, _)| Some(*edits) == fewest).map(|(_, known)| known).collect()
+        similar.sort_by(|a, b| b.0.total_cmp(&a.0));
+        similar.truncate(MAX_SIMILAR);
+        similar.into_iter().map(|(similarity, id)| (id, SIMILAR_WEIGHT * similarity)).collect()
+    }
+
+    /// Returns the inverse document frequency of words that `containing` tools have.
+    fn idf(&self, containing: usize) -> f32 {
+        let (count, containing) = (self.tool_count as f32, containing as f32);
+        (1.0 + (count - containing + 0.5) / (containing + 0.5)).ln()
     }
 }
 
@@ -203,4 +137,9 @@ fn mean_lengths(documents: &[Document]) -> [f32; FIELD_COUNT] {
         }
     }
     means
+}
+
+/// Returns the pairs of neighbouring characters of a word, with its beginning and its end marked by spaces.
+fn pairs(word: &str) -> impl Iterator<Item = (char, char)> {
+    [' '].into_iter().chain(word.chars()).zip(word.chars().chain([' ']))
 }

@@ -6,10 +6,10 @@
 //! name, its description and its parameters, and its group's name and description. The `tokenizer` cuts their texts
 //! into terms (folded, stemmed, identifiers split), and the `inverted_index` maps terms to tools, weighted by BM25F.
 //!
-//! A `query` is split into clauses, because it may name several `steps` of a task, and stop words are dropped. Each
-//! of its terms is expanded by `synonyms` or, if no tool has it, by a prefix, by compound parts, or by similar
-//! spellings (`fallback`). The `ranking` adds up what its clauses give to each tool. Tools that the query calls by name
-//! come first. The weights are in `tuning`; `cargo bench --bench search` measures the result.
+//! A `query` is its terms without stop words, and BM25F adds up what they give to each tool. A term also finds its
+//! `synonyms` and, if no tool has any of them, words that look like it. Tools that the query calls by name come first,
+//! then, if it asks for several steps one after another, the best tool of each. The weights are in `tuning`;
+//! `cargo bench --bench search` measures the result.
 //!
 //! # Invariants
 //!
@@ -26,18 +26,13 @@
 
 use document::{Analyzer, Document, Field};
 use inverted_index::InvertedIndex;
-use query::Clause;
-use ranking::{Ranker, position_of_max};
 use std::collections::HashSet;
 use tokenizer::name_key;
-use tuning::{FIRST_PLACES, LITERAL_PLACES, MAX_GUESSED_TERMS};
+use tuning::MAX_GUESSED_TERMS;
 
 pub mod document;
-pub mod fallback;
 pub mod inverted_index;
 pub mod query;
-pub mod ranking;
-pub mod steps;
 pub mod synonyms;
 pub mod tokenizer;
 pub mod tuning;
@@ -73,8 +68,6 @@ pub struct Hit {
 pub struct SearchIndex {
     /// The tools in the order of the config. Their positions are the documents' numbers.
     tools: Vec<IndexedTool>,
-    /// The group of each tool.
-    groups: Vec<usize>,
     terms: InvertedIndex,
 }
 
@@ -121,70 +114,29 @@ impl SearchIndex {
             }
         }
         let terms = InvertedIndex::new(&documents, analyzer);
-        let groups = tools.iter().map(|tool| tool.hit.group).collect();
-        Self { tools, groups, terms }
+        Self { tools, terms }
     }
 
     /// Returns the best tools for a query, the best first and at most `limit`. With `group`, an index in the groups
-    /// that were indexed, only tools of that group. Tools that the query calls by name come first. Tools without a
-    /// match are left out.
+    /// that were indexed, only tools of that group. Tools that the query calls by name come first, then the best tool
+    /// of each step. Tools without a match are left out, and of equal scores the first counts.
     pub fn search(&self, query: &str, group: Option<usize>, limit: usize) -> Vec<Hit> {
-        let is_in_scope = |tool: usize| group.is_none_or(|group| self.groups[tool] == group);
-        let mut found = self.named_tools(query);
-        let steps = query::steps(query);
-        let ranker = self.rank(&steps, found.is_empty());
-        found.retain(|&tool| is_in_scope(tool));
-        let wanted = limit.max(FIRST_PLACES).saturating_sub(found.len());
-        let mut others = ranker.best(wanted, |tool| is_in_scope(tool) && !found.contains(&tool));
-        if steps.len() == 1 {
-            self.place_literal(query, |tool| is_in_scope(tool) && !found.contains(&tool), &mut others);
+        let is_in_scope = |tool: &usize| group.is_none_or(|group| self.tools[*tool].hit.group == group);
+        let mut found: Vec<usize> = self.named_tools(query).into_iter().filter(is_in_scope).collect();
+        let mut guesses = MAX_GUESSED_TERMS;
+        let steps: Vec<Vec<f32>> =
+            query::steps(query).iter().map(|terms| self.terms.scores(terms, &mut guesses)).collect();
+        let score = |tool: &usize| steps.iter().map(|scores| scores[*tool]).sum::<f32>();
+        let mut rest: Vec<usize> = (0..self.tools.len()).filter(is_in_scope).collect();
+        rest.retain(|tool| !found.contains(tool) && score(tool) > 0.0);
+        rest.sort_by(|a, b| score(b).total_cmp(&score(a)));
+        for scores in steps.iter().filter(|_| steps.len() > 1) {
+            let best = (0..rest.len()).min_by(|a, b| scores[rest[*b]].total_cmp(&scores[rest[*a]]));
+            found.extend(best.filter(|best| scores[rest[*best]] > 0.0).map(|best| rest.remove(best)));
         }
-        found.extend(others);
+        found.append(&mut rest);
         found.truncate(limit);
         found.into_iter().map(|tool| self.tools[tool].hit).collect()
-    }
-
-    /// Gives the tools that bare BM25F ranks first the last of the first places, unless they have one of these already:
-    /// what a query means is a guess, what it says is not.
-    fn place_literal(&self, query: &str, is_in_scope: impl Fn(usize) -> bool, found: &mut Vec<usize>) {
-        let mut scores = self.terms.literal_scores(query, self.tools.len());
-        scores
-            .iter_mut()
-            .enumerate()
-            .filter(|(tool, _)| !is_in_scope(*tool))
-            .for_each(|(_, score)| *score = 0.0);
-        let mut literal = Vec::new();
-        while literal.len() < LITERAL_PLACES
-            && let Some(tool) = position_of_max(scores.iter().copied())
-            && scores[tool] > 0.0
-        {
-            scores[tool] = 0.0;
-            literal.push(tool);
-        }
-        let first = found.len().min(FIRST_PLACES);
-        let missing: Vec<usize> =
-            literal.iter().filter(|tool| !found[..first].contains(tool)).copied().collect();
-        found.retain(|tool| !missing.contains(tool));
-        let mut rest = found.split_off(first.min(found.len()));
-        while found.len() + missing.len() > FIRST_PLACES
-            && let Some(last) = found.iter().rposition(|tool| !literal.contains(tool))
-        {
-            rest.insert(0, found.remove(last));
-        }
-        found.extend(missing);
-        found.append(&mut rest);
-    }
-
-    /// Scores the tools for a query; with `may_guess`, for similar words if no tool has those of the query.
-    fn rank(&self, steps: &[Vec<Clause>], may_guess: bool) -> Ranker {
-        let ranker = Ranker::new(steps, &self.terms, self.tools.len());
-        if !may_guess || !ranker.is_empty() {
-            return ranker;
-        }
-        let mut guesses = MAX_GUESSED_TERMS;
-        let mut similar = |clause| fallback::similar_clause(clause, &self.terms, &mut guesses);
-        let steps: Vec<_> = steps.iter().map(|step| step.iter().map(&mut similar).collect()).collect();
-        Ranker::new(&steps, &self.terms, self.tools.len())
     }
 
     /// The tools that the query calls by name.

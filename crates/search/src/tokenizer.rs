@@ -29,7 +29,7 @@ pub(crate) fn stemmers() -> Stemmers {
 }
 
 /// Calls `take` with each token of a text, as it is written, that may give a term. Identifiers are split into their words,
-/// and CJK text into pairs of characters (bigrams).
+/// and CJK text into its characters and pairs of them.
 pub(crate) fn for_each_token<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
     let take = &mut |token: &'a str| {
         if token.len() <= MAX_TOKEN_BYTES {
@@ -40,7 +40,7 @@ pub(crate) fn for_each_token<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) 
         let parts = split_identifier(word);
         for part in &parts {
             match part.chars().next().is_some_and(is_cjk) {
-                true => bigrams(part, take),
+                true => characters_and_pairs(part, take),
                 false => take(part),
             }
         }
@@ -83,12 +83,11 @@ fn fold(text: &str) -> String {
     }
 }
 
-/// Calls `take` with each pair of neighbouring characters: CJK text has no spaces between words.
-fn bigrams<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
+/// Calls `take` with each character, and with each pair of neighbouring ones: CJK text has no spaces between words.
+fn characters_and_pairs<'a>(text: &'a str, take: &mut impl FnMut(&'a str)) {
     let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
-    match starts.len() {
-        0..=2 => take(text),
-        _ => starts.windows(3).for_each(|window| take(&text[window[0]..window[2]])),
+    for length in [1, 2] {
+        starts.windows(length + 1).for_each(|window| take(&text[window[0]..window[length]]));
     }
 }
 
@@ -139,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn cjk_text_is_split_into_bigrams() {
-        assert_eq!(tokenize("查天气API"), ["查天", "天气", "api"]);
+    fn cjk_text_is_split_into_characters_and_pairs() {
+        assert_eq!(tokenize("查天气API"), ["查", "天", "气", "查天", "天气", "api"]);
         assert_eq!(tokenize("图 a"), ["图", "a"]);
     }
 

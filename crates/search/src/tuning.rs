@@ -1,4 +1,4 @@
-//! The parameters of the ranking, found by trial on the tuning part of the evaluation set (benches/search).
+//! The parameters of the ranking, found by trial on the tuning parts of the evaluation sets (benches/search).
 
 use super::document::FIELD_COUNT;
 
@@ -9,23 +9,15 @@ pub const LENGTH_NORMALIZATION: [f32; FIELD_COUNT] = [0.5, 0.55, 0.12, 0.5, 0.35
 /// How soon further occurrences of a term add nothing (BM25's `k1`).
 pub const SATURATION: f32 = 1.2;
 
-/// The weight of a term from a number, a path or a file name.
-pub(crate) const DATA_WEIGHT: f32 = 0.55;
-/// The weight of an indexed term that begins with the query's term.
-pub(crate) const PREFIX_WEIGHT: f32 = 0.5;
-/// The weight of an indexed term that is spelled like the query's term.
-pub(crate) const MISSPELLING_WEIGHT: f32 = 0.55;
-/// The weight of a part of a compound.
-pub(crate) const COMPOUND_PART_WEIGHT: f32 = 0.5;
-
+/// How much a synonym counts, relative to the term that it stands for.
+pub(crate) const SYNONYM_WEIGHT: f32 = 0.6;
+/// The number of terms from which on a query says itself what it means: synonyms of words that tools have count less
+/// the longer it is.
+pub(crate) const LONG_QUERY: f32 = 12.0;
+/// How much an indexed term counts that looks like a term of the query, relative to their similarity.
+pub(crate) const SIMILAR_WEIGHT: f32 = 0.3;
+/// Terms that are less similar have nothing to do with each other. 1 is equal.
+pub(crate) const MIN_SIMILARITY: f32 = 0.5;
 /// How many terms of a query are compared with the indexed terms one by one, because no tool has them. Further ones find
 /// nothing: each comparison goes through all terms that begin alike.
 pub(crate) const MAX_GUESSED_TERMS: usize = 16;
-
-/// The exponent of a clause's score. Above 1, one clause that fits well counts more than several that fit a little.
-pub(crate) const CLAUSE_EXPONENT: f32 = 1.5;
-
-/// The places that matter most: models are shown five tools.
-pub(crate) const FIRST_PLACES: usize = 5;
-/// How many of them are left to the tools that have most of the query's own words.
-pub(crate) const LITERAL_PLACES: usize = 2;

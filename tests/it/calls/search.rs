@@ -41,6 +41,31 @@ fn each_hit_has_a_line_and_the_best_hit_has_its_signature() {
 }
 
 #[test]
+fn hits_that_the_read_only_variant_calls_are_marked() {
+    for (rules, marked) in [
+        (json!({}), "read_only_echo"),
+        (json!({"trust_annotations": false, "tools": {"read_only": ["echo"]}}), "echo"),
+    ] {
+        let config = pure_config([("g", merged(scripted_upstream(&[]), rules))]);
+        let mut proxy = proxy_with_known(&config, &["g"]);
+        let text = search(&mut proxy, json!({"query": "echo"}));
+        let found = hits(&text);
+        assert!(found.contains(&"g / echo") != (marked == "echo"), "{text}");
+        for tool in ["echo", "read_only_echo"] {
+            let arguments = json!({"group": "g", "name": tool, "args": {"text": "x"}});
+            let called = proxy.call_meta_tool("call_dynamic_tool_readonly", arguments);
+            assert_eq!(text_of(&called) == "x", tool == marked, "{called}");
+            let hit = format!("g / {tool} (read-only)");
+            assert_eq!(found.contains(&hit.as_str()), tool == marked, "{text}");
+        }
+    }
+    let listed = Proxy::new(&scripted_config(&[])).request("tools/list", json!({}));
+    let mut listed = listed["result"]["tools"].as_array().unwrap().iter();
+    let variant = listed.find(|tool| tool["name"] == "call_dynamic_tool_readonly").unwrap();
+    assert!(variant["description"].as_str().unwrap().contains("marked read-only"), "{variant}");
+}
+
+#[test]
 fn results_are_short_and_the_limit_is_applied() {
     let mut proxy = proxy_with_known(&scripted_config(&["--tools", "300"]), &["g"]);
     let text = search(&mut proxy, json!({"query": "generated tool number"}));

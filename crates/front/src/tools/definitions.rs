@@ -160,7 +160,7 @@ fn call_dynamic_tool_readonly() -> Value {
     json!({
         "name": CALL_DYNAMIC_TOOL_READONLY,
         "title": "Call a read-only tool",
-        "description": "call_dynamic_tool for read-only tools (readOnlyHint); refuses others.",
+        "description": "call_dynamic_tool for tools marked read-only (readOnlyHint); refuses others.",
         "inputSchema": call_schema(),
         "annotations": { "readOnlyHint": true, "openWorldHint": true },
         "_meta": { ALWAYS_LOAD: true, MAX_RESULT: RESULT_CHARACTERS },

@@ -133,6 +133,8 @@ struct MatchingTool {
     name: String,
     /// The beginning of its description.
     summary: String,
+    /// Whether `call_dynamic_tool_readonly` calls it.
+    read_only: bool,
     /// Why its group cannot be used, if that is so.
     unavailable: Option<String>,
     /// Its definition, or its summary alone if the cache has lost it.
@@ -185,11 +187,13 @@ impl FoundTools {
 impl MatchingTool {
     fn line(&self) -> String {
         let (group, tool) = (&self.group, name(&self.name));
+        // The description of `call_dynamic_tool_readonly` refers to this mark.
+        let mark = if self.read_only { " (read-only)" } else { "" };
         let note = self.unavailable.as_ref();
         let note = note.map(|brief| format!(" (not available: {brief})")).unwrap_or_default();
         match self.summary.is_empty() {
-            true => format!("{group} / {tool}{note}"),
-            false => format!("{group} / {tool}{note}: {}", shorten(&self.summary, MAX_SUMMARY)),
+            true => format!("{group} / {tool}{mark}{note}"),
+            false => format!("{group} / {tool}{mark}{note}: {}", shorten(&self.summary, MAX_SUMMARY)),
         }
     }
 
@@ -253,6 +257,7 @@ impl ToolSearch {
                     group: group.name.clone(),
                     name: tool.name.clone(),
                     summary: tool.summary.clone(),
+                    read_only: group.rules.relies_on(&tool.name, tool.read_only),
                     unavailable: brief(&group.name),
                     definition,
                 })
