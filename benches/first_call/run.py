@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
+sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parents[2] / "tests/real"))
 from direct import SERVERS
 from direct_client import TARGET, Client, Server, install, path

@@ -1,7 +1,8 @@
 //! `search_dynamic_tools`: ranked search over the tools of every known group, connected or not.
 //!
 //! It waits for no server, except in the first seconds of an instance for those whose tools are being read for the first time:
-//! the tool that fits best may be among them. Nothing is started for it.
+//! the tool that fits best may be among them. If the first two results are of one server, that is started beside the answer,
+//! because a call of it is likely (`tests/it/search.rs` says how likely).
 //!
 //! The index is built on the first search, and again when a catalog, a rule, a description or an approval has changed. A
 //! group that cannot be used and whose tools are not known is in the index with its name and description, so that a search
@@ -149,6 +150,12 @@ struct MatchingTool {
 }
 
 impl FoundTools {
+    /// Returns the group that a call is likely to name: that of the first two tools.
+    fn likely_group(&self) -> Option<&GroupName> {
+        let [first, second, ..] = &self.tools[..] else { return None };
+        (first.group == second.group).then_some(&first.group)
+    }
+
     /// For a model: a line for each tool, and what to know about them.
     pub fn text(self) -> String {
         let mut lines = Vec::from_iter(self.warning);
@@ -222,7 +229,12 @@ impl ToolSearch {
             Err(text) => Err(text),
         };
         match found {
-            Ok(found) => json!({ "content": [{ "type": "text", "text": found.text() }] }).to_string().into(),
+            Ok(found) => {
+                if let Some(group) = found.likely_group().and_then(|group| groups.get(group)) {
+                    group.expect_call();
+                }
+                json!({ "content": [{ "type": "text", "text": found.text() }] }).to_string().into()
+            }
             Err(text) => tool_errors::result(&text),
         }
     }
