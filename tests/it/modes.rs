@@ -11,6 +11,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 mod other_offers;
+mod prefetch;
 
 /// A config with the scripted upstream as its only server, `g`, in the default mode.
 fn default_mode_config(flags: &[&str]) -> Value {

@@ -12,6 +12,9 @@ mod sets;
 
 /// The hits that are judged of queries for one tool, and those of queries for several.
 const DEPTHS: [usize; 2] = [5, 10];
+/// The least share of servers with the first two hits that have a needed tool, in percent. Such a server is started before it
+/// is called.
+const MIN_LIKELY: f64 = 75.0;
 /// The least share of the project's own sealed part (`fresh 2`) that is answered, in percent.
 const MIN_SEALED: f64 = 83.0;
 /// What the search is ahead of bare BM25F in the mean of all sets, in points: of queries with a tool among the first
@@ -64,6 +67,30 @@ fn the_search_is_not_below_bare_bm25f_on_any_set() {
     for (leads, least) in leads.iter().zip(MIN_LEADS) {
         let mean = leads.iter().sum::<f64>() / leads.len() as f64;
         assert!(mean >= least, "{mean:.1} points in the mean of the public sets: {leads:?}");
+    }
+}
+
+#[test]
+fn a_server_with_the_first_two_hits_is_likely_to_be_called() {
+    let (own, queries) = sets::own();
+    let public = sets::PUBLIC_SETS.map(|(name, text)| (name, sets::public(text)));
+    let public = public.into_iter().map(|(name, set)| (name, set.catalog, set.test));
+    // In the other sets all tools are of one server.
+    let several = public.filter(|(_, catalog, _)| catalog.servers.len() > 1);
+    for (name, catalog, queries) in several.chain([("own", own, queries)]) {
+        let index = SearchIndex::new(&catalog.groups());
+        let (mut started, mut right) = (0_u32, 0_u32);
+        for query in &queries {
+            let hits = index.search(&query.query, None, DEPTHS[0]);
+            let [first, second, ..] = hits[..] else { continue };
+            if first.group == second.group {
+                let server = format!("{}/", catalog.servers[first.group].server);
+                started += 1;
+                right += u32::from(query.needs.iter().flatten().any(|tool| tool.starts_with(&server)));
+            }
+        }
+        let percent = 100.0 * f64::from(right) / f64::from(started);
+        assert!(percent >= MIN_LIKELY, "{name}: {percent:.1} % of {started} for {} queries", queries.len());
     }
 }
 

@@ -3,8 +3,8 @@
 use super::error::ConfigError;
 use super::file::choices::Share;
 use super::file::keys::{CommonConfig, OAuthConfig, Timeouts};
-use super::file::values::InheritEnv;
-use super::secrets::{SecretPlace, ServerSecrets};
+use super::file::values::{InheritEnv, Mode};
+use super::secrets::{SecretPlace, SecretSource, ServerSecrets};
 use super::tool_rules::{OwnGlob, Rules};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,6 +62,19 @@ impl ServerConfig {
     /// Returns the rules for the server's tools.
     pub fn rules(&self) -> Rules {
         self.tools.clone()
+    }
+
+    /// Returns whether the server may be started because a model reads about its tools, before it calls one. Not one whose
+    /// start may ask the user something or leave something behind, or whose calls wait for the user anyway.
+    pub fn may_prefetch(&self) -> bool {
+        let Endpoint::Stdio(stdio) = &self.endpoint else { return false };
+        let runs_command = |source: &SecretSource| matches!(source, SecretSource::Command(_));
+        self.common.prefetch
+            && self.common.mode == Mode::Hybrid
+            && !self.common.stateful
+            && !self.tools.has_ask()
+            && !self.secrets.sources().any(|(_, source)| runs_command(source))
+            && !stdio.runs_container()
     }
 
     /// Returns which instances use the same process: a stateful server has one for each.
@@ -137,6 +150,19 @@ pub struct StdioConfig {
     pub cwd: Option<PathBuf>,
     /// Which of our own environment variables the process inherits.
     pub inherit_env: InheritEnv,
+}
+
+/// Programs that run containers.
+const CONTAINER_PROGRAMS: [&str; 3] = ["docker", "podman", "nerdctl"];
+
+impl StdioConfig {
+    /// Returns whether one of the words of the command is a program that runs containers, which may be behind `sudo`, `wsl`
+    /// or a shell.
+    fn runs_container(&self) -> bool {
+        let words = [&self.command].into_iter().chain(&self.args).flat_map(|text| text.split_whitespace());
+        let mut programs = words.filter_map(|word| Path::new(word).file_stem()?.to_str());
+        programs.any(|program| CONTAINER_PROGRAMS.contains(&program))
+    }
 }
 
 impl fmt::Debug for StdioConfig {

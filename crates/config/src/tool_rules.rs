@@ -126,6 +126,11 @@ impl Rules {
         matches(&self.ask, own).then_some(RuleSource::Server).or_else(by_profile)
     }
 
+    /// Returns whether the user must confirm calls of some tools.
+    pub(crate) fn has_ask(&self) -> bool {
+        !self.ask.is_empty() || !self.profile_ask.is_empty()
+    }
+
     /// Returns whether the config says that the tool is read-only.
     pub fn read_only(&self, tool: &str) -> bool {
         matches(&self.read_only, self.own_name(tool))

@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Refresh(Need, oneshot::Sender<()>),
     /// Connects if the group's mode connects at start.
     Start,
+    /// Connects for a call that is expected, if the config allows it.
+    Prefetch,
     /// Connects if the last attempt failed, because somebody has logged in.
     LoggedIn,
     /// Closes the connection, if there is one, and connects again.
@@ -179,9 +181,14 @@ impl Upstream {
         }
     }
 
-    /// Restarts the idle timer of the connection, if there is one.
-    pub fn touch(&self) {
-        drop(self.try_lease());
+    /// Tells the group that a call is expected: restarts the idle timer of the connection or, if there is none, starts the
+    /// server if the config allows it. Returns at once. A failure has no consequences.
+    pub fn expect_call(&self) {
+        match &self.snapshot.borrow().live {
+            Some(live) => live.touch(),
+            // A group with so many commands is busy enough.
+            None => drop(self.mailbox.try_send(Command::Prefetch)),
+        }
     }
 
     /// Returns how many losses of a stateful server callers know of. A call that begins now relies on what came after

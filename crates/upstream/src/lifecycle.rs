@@ -15,6 +15,9 @@
 //! hybrid groups without a catalog. If a process ends twice before it answers, with the same words, callers get those
 //! words without waiting, and only the retries in the background follow. A request begins a new round once the last failure
 //! is 5 s old.
+//!
+//! A call that is only expected makes an attempt, too (`Event::Prefetch`). Nothing but the connection comes of it: a failure
+//! leaves the group as it was, and a connection that no request uses is closed soon.
 
 use crate::backoff;
 use crate::error::UpstreamError;
@@ -29,6 +32,9 @@ pub use state::{AttemptFailure, State};
 
 /// The loss of a connection that lived this long is no sign of a crash loop.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
+
+/// How long a connection is kept for a call that is expected: a model that has read about a tool calls it in this time.
+const PREFETCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The settings that the lifecycle of a group depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +53,12 @@ impl Policy {
     pub fn of(server: &ServerConfig) -> Self {
         let never = server.common.stateful || server.common.mode == Mode::Eager;
         Self { mode: server.common.mode, idle_timeout: server.common.idle_timeout.filter(|_| !never) }
+    }
+
+    /// How long a connection that is used like this may be unused; `None`: without limit.
+    pub(crate) fn idle_limit(&self, usage: Usage) -> Option<Duration> {
+        let of_prefetch = (usage.is_prefetched && self.mode == Mode::Hybrid).then_some(PREFETCH_TIMEOUT);
+        self.idle_timeout.into_iter().chain(of_prefetch).min()
     }
 }
 
@@ -68,6 +80,8 @@ pub enum Event {
     Start,
     /// A caller waits for a connection.
     Requested,
+    /// A call is expected, because a model reads about the tools.
+    Prefetch,
     /// The attempt succeeded.
     Succeeded,
     /// The attempt failed. The number is the jitter of the interval that may follow, from -1 to 1.
@@ -91,6 +105,8 @@ pub struct Usage {
     pub leases: usize,
     /// When it was last used.
     pub(crate) last_activity: Instant,
+    /// Whether it was made for a call that is expected, and there was no request yet.
+    pub(crate) is_prefetched: bool,
 }
 
 /// What the group's task has to do.
@@ -100,6 +116,8 @@ pub enum Action {
     Connect,
     /// Give every waiting caller a lease.
     AnswerConnected,
+    /// Keep the connection for the call that is expected. No caller waits.
+    AwaitCall,
     /// Tell every waiting caller why there is no connection.
     AnswerFailed(Arc<UpstreamError>),
     /// Close the connection, which was idle for this long. `Closed` follows, unless it is used again by then.
@@ -119,6 +137,8 @@ pub(crate) struct Lifecycle {
     connecting: Connecting,
     /// Whether a caller waits for the connection.
     requested: bool,
+    /// Whether the attempt in progress is made for a call that is expected, and no caller waits for it.
+    is_prefetch: bool,
     /// Whether a catalog is known, from this run or from the cache.
     discovered: bool,
     /// Whether somebody logged in after the attempt began. If it fails, another one follows at once.
@@ -141,6 +161,7 @@ impl Lifecycle {
             state: if discovered { State::Discovered } else { State::Pending },
             connecting: Connecting::No,
             requested: false,
+            is_prefetch: false,
             discovered,
             logged_in: false,
             round_failures: 0,
@@ -169,12 +190,18 @@ impl Lifecycle {
         }
     }
 
+    /// Returns whether the attempt in progress is made for a call that is expected, and no caller waits for it.
+    pub(crate) fn is_prefetch(&self) -> bool {
+        self.is_prefetch
+    }
+
     /// Applies an event. This is the only place where a group's state changes. `usage`: that of the live connection, if
     /// there is one. Returns what the task has to do.
     pub(crate) fn on(&mut self, event: Event, usage: Option<Usage>, now: Instant) -> Option<Action> {
         match event {
             Event::Start => self.start(),
             Event::Requested => self.request(now),
+            Event::Prefetch => self.prefetch(),
             Event::Succeeded => Some(self.succeed(now)),
             Event::Failed(error, jitter) => self.fail(error, jitter, now),
             Event::Lost(is_awaited) => {
@@ -211,7 +238,7 @@ impl Lifecycle {
             return Some(at);
         }
         let usage = usage.filter(|usage| usage.leases == 0)?;
-        matches!(self.state, State::Connected).then_some(usage.last_activity + self.policy.idle_timeout?)
+        matches!(self.state, State::Connected).then_some(usage.last_activity + self.policy.idle_limit(usage)?)
     }
 
     /// Eager and hybrid groups connect, unless they are connected or an attempt is in progress or planned. A hybrid
@@ -222,7 +249,7 @@ impl Lifecycle {
     }
 
     fn request(&mut self, now: Instant) -> Option<Action> {
-        self.requested = true;
+        (self.requested, self.is_prefetch) = (true, false);
         match (&self.state, self.connecting) {
             (State::Connected, _) => Some(self.answer_connected()),
             (_, Connecting::Attempting | Connecting::Scheduled { in_round: true, .. }) => None,
@@ -236,6 +263,16 @@ impl Lifecycle {
                 Some(self.attempt())
             }
         }
+    }
+
+    /// A group that is known connects, unless an attempt is in progress or planned.
+    fn prefetch(&mut self) -> Option<Action> {
+        let is_idle = matches!(self.state, State::Discovered) && self.connecting == Connecting::No;
+        is_idle.then(|| {
+            let connect = self.attempt();
+            self.is_prefetch = true;
+            connect
+        })
     }
 
     /// Makes a new attempt if the last one failed, however recent that is. Callers wait for the attempt. An attempt in
@@ -254,7 +291,7 @@ impl Lifecycle {
 
     fn attempt(&mut self) -> Action {
         self.connecting = Connecting::Attempting;
-        self.logged_in = false;
+        (self.logged_in, self.is_prefetch) = (false, false);
         Action::Connect
     }
 
@@ -264,6 +301,9 @@ impl Lifecycle {
         self.discovered = true;
         (self.round_failures, self.background_attempts) = (0, 0);
         self.connected_at = Some(now);
+        if std::mem::take(&mut self.is_prefetch) {
+            return Action::AwaitCall;
+        }
         if self.policy.mode == Mode::Hybrid && !self.requested {
             return Action::CloseDiscovered;
         }
@@ -271,6 +311,11 @@ impl Lifecycle {
     }
 
     fn fail(&mut self, error: Arc<UpstreamError>, jitter: f64, now: Instant) -> Option<Action> {
+        if std::mem::take(&mut self.is_prefetch) {
+            // The call that was expected makes an attempt of its own, with all retries.
+            self.connecting = Connecting::No;
+            return Some(Action::AnswerFailed(error));
+        }
         let attempts = self.state.failure().map_or(0, |failure| failure.attempts) + 1;
         let is_retryable = error.retryable();
         let crashes_again = self.crashes_again(&error);
@@ -350,7 +395,9 @@ impl Lifecycle {
         }
         match self.connecting {
             Connecting::Scheduled { .. } => Some(self.attempt()),
-            Connecting::No | Connecting::Attempting => Some(Action::CloseIdle(self.policy.idle_timeout?)),
+            Connecting::No | Connecting::Attempting => {
+                Some(Action::CloseIdle(self.policy.idle_limit(usage?)?))
+            }
         }
     }
 

@@ -132,7 +132,7 @@ impl Snapshot {
     /// Returns how soon the connection is closed if it stays unused. `None` while it is in use, if there is none, and
     /// if the group keeps it open.
     pub fn closes_in(&self) -> Option<Duration> {
-        let limit = Policy::of(self.server.as_deref()?).idle_timeout?;
+        let limit = Policy::of(self.server.as_deref()?).idle_limit(self.live.as_ref()?.usage())?;
         Some(limit.saturating_sub(self.idle()?))
     }
 

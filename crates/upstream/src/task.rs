@@ -238,6 +238,11 @@ impl<C: Connect> Task<C> {
                 self.urgent.notify_one();
             }
             TaskEvent::Command(Some(Command::Start)) => self.apply(Event::Start),
+            TaskEvent::Command(Some(Command::Prefetch)) => {
+                if self.snapshot.server.as_ref().is_some_and(|server| server.may_prefetch()) {
+                    self.apply(Event::Prefetch);
+                }
+            }
             TaskEvent::Command(Some(Command::LoggedIn)) => self.apply(Event::LoggedIn),
             TaskEvent::Command(Some(Command::Reconfigure(server))) => {
                 let policy = Policy::of(&server);
@@ -280,6 +285,11 @@ impl<C: Connect> Task<C> {
             None => {}
             Some(Action::Connect) => self.start_attempt(),
             Some(Action::AnswerConnected) => self.answer_connected(),
+            Some(Action::AwaitCall) => {
+                if let Some(connection) = &self.connection {
+                    connection.live.set_prefetched();
+                }
+            }
             Some(Action::AnswerFailed(error)) => {
                 self.snapshot.starting = None;
                 for (_, caller) in self.waiting.drain(..) {
@@ -306,7 +316,11 @@ impl<C: Connect> Task<C> {
             false => tracing::debug!("connecting without a request"),
         });
         self.urgent = Arc::default();
-        let slot = (!requested).then(|| (self.shared.slots.clone(), self.urgent.clone()));
+        let slots = match self.lifecycle.is_prefetch() {
+            true => &self.shared.prefetch_slot,
+            false => &self.shared.slots,
+        };
+        let slot = (!requested).then(|| (slots.clone(), self.urgent.clone()));
         self.skip_milestones();
         let connecting = self.connect.connect(server, self.reporter.clone());
         let attempt = refresh::connect_and_observe(connecting, self.reporter.clone(), self.worked_until());

@@ -64,7 +64,9 @@ impl Sandbox {
         let env = json!({ "PATH": "/usr/bin:/bin" });
         let broken = json!({ "command": "notes-archive", "env": env, "description": "Notes of past years" });
         servers.insert(BROKEN_GROUP.to_owned(), broken);
-        Ok(json!({ "mcpServers": servers, "settings": { "idle_timeout": IDLE_SECONDS } }))
+        // Without `prefetch`, each step shows which servers its request needs.
+        let settings = json!({ "idle_timeout": IDLE_SECONDS, "prefetch": false });
+        Ok(json!({ "mcpServers": servers, "settings": settings }))
     }
 
     fn pid_file(&self, group: &str) -> PathBuf {

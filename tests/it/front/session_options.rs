@@ -3,7 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::support::stateless::REVISION;
-use crate::support::{Proxy, ProxyCommand, config_of, scripted_upstream};
+use crate::support::{Proxy, ProxyCommand, config_of, scripted_upstream, text_of};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A tool for which a search has words that no other tool has.
+const RARE: &str =
+    r#"{"name":"marmot","description":"Lets the marmot hibernate.","inputSchema":{"type":"object"}}"#;
 
 /// The names of the tools in a response to `tools/list`.
 fn names(response: &Value) -> Vec<&str> {
@@ -54,6 +60,36 @@ fn a_list_that_waited_has_what_was_found_until_then() {
     assert!(listed.contains(&"slow__echo") && listed.contains(&"call_dynamic_tool"), "{listed:?}");
     assert_eq!(proxy.request("tools/list", json!({}))["result"], list["result"], "at once");
     assert_eq!(proxy.status()["status"], "initializing");
+}
+
+#[test]
+fn the_first_search_waits_for_servers_whose_tools_are_being_read() {
+    let config = config_of([
+        ("other", scripted_upstream(&[])),
+        ("slow", scripted_upstream(&["--slow-start", "500", "--definitions", RARE])),
+    ]);
+    let mut proxy = ProxyCommand::new().config(&config).start_initialized();
+    let result = proxy.call_meta_tool("search_dynamic_tools", json!({"query": "hibernate the marmot"}));
+    assert!(text_of(&result).starts_with("slow / marmot"), "{result}");
+}
+
+#[test]
+fn the_first_search_waits_for_three_seconds_at_most() {
+    let config = config_of([
+        ("hangs", scripted_upstream(&["--hang", "initialize"])),
+        ("other", scripted_upstream(&["--definitions", RARE])),
+    ]);
+    let mut proxy = ProxyCommand::new().config(&config).start_initialized();
+    let mut times = [Duration::ZERO; 2];
+    for time in &mut times {
+        let begin = Instant::now();
+        let result = proxy.call_meta_tool("search_dynamic_tools", json!({"query": "hibernate the marmot"}));
+        *time = begin.elapsed();
+        let text = text_of(&result);
+        assert!(text.starts_with("other / marmot"), "{text}");
+        assert!(text.contains("their tools are not known yet: hangs"), "{text}");
+    }
+    assert!(times[0] > Duration::from_secs(1) && times[1] < Duration::from_secs(1), "{times:?}");
 }
 
 #[test]

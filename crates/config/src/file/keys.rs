@@ -26,6 +26,11 @@ config_keys! {
     #[schemars(extend("default" = 300, "examples" = ["10m", 0]))]
     // Long enough for a pause in a conversation, short enough that forty servers do not run all day.
     idle_timeout: DurationValue => Option<Duration> = Some(Duration::from_secs(300)),
+    /// Whether a hybrid server of this machine is started when a model reads about its tools, so that a call soon after
+    /// need not wait. Without a request it is closed after 30 s. Containers, stateful servers, and servers with `tools.ask`
+    /// or a `{command:…}` are never started like this.
+    #[schemars(extend("default" = true))]
+    prefetch: bool => bool = true,
     /// True if the server keeps state between calls, as a browser or a terminal does. Such a server is never closed for
     /// being idle. If its connection was lost, the next call reports this.
     #[schemars(extend("default" = false))]

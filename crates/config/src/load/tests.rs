@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::glob::Glob;
+use crate::secrets::{SecretPart, SecretPlace, SecretSource, ServerSecrets};
 use crate::{Endpoint, InheritEnv, Launcher, Mode, OwnAddress, Share, StdioConfig};
 use crate::{Settings, SurfaceKind};
 
@@ -456,4 +457,33 @@ fn many_users_share_only_servers_that_say_so() {
     let config = load_text(text);
     assert_eq!(names(&config), ["remote", "private", "shared", "wrong"]);
     assert!(config.not_for_all_users.is_empty() && server(&config, "shared").common.store_above.is_some());
+}
+
+#[test]
+fn a_server_is_started_early_only_if_nothing_and_nobody_is_disturbed() {
+    for (keys, expected) in [
+        (r#""command": "npx", "args": ["-y", "a"]"#, true),
+        (r#""command": "x", "env": {"KEY": "{keyring:key}"}"#, true),
+        (r#""command": "x", "prefetch": false"#, false),
+        (r#""command": "x", "lazy_startup": "pure""#, false),
+        (r#""command": "x", "lazy_startup": "eager""#, false),
+        (r#""command": "x", "stateful": true"#, false),
+        (r#""command": "x", "tools": {"ask": ["delete_*"]}"#, false),
+        (r#""command": "docker", "args": ["run", "-i", "--rm", "mcp/fetch"]"#, false),
+        (r#""command": "/usr/bin/podman", "args": ["run", "x"]"#, false),
+        (r#""command": "sudo", "args": ["docker", "run", "x"]"#, false),
+        (r#""command": "sh", "args": ["-c", "exec docker.exe run x"]"#, false),
+        (r#""command": "npx", "args": ["-y", "docker-mcp"]"#, true),
+        (r#""url": "https://example.com/mcp""#, false),
+    ] {
+        let config =
+            load_texts(&[&format!(r#"{{"mcpServers": {{"a": {{{keys}}}}}}}"#)], &Overrides::default());
+        assert_eq!(server(&config, "a").may_prefetch(), expected, "{keys}");
+    }
+    let mut fetches = server(&load_text(r#"{"mcpServers": {"a": {"command": "x"}}}"#), "a").clone();
+    let prints_key = SecretPart::Fetched(SecretSource::Command(vec!["op".into()]));
+    fetches.secrets = ServerSecrets(vec![(SecretPlace::Env("KEY".into()), vec![prints_key])]);
+    assert!(!fetches.may_prefetch(), "the command may ask the user");
+    let of_settings = r#"{"mcpServers": {"a": {"command": "x"}}, "settings": {"prefetch": false}}"#;
+    assert!(!server(&load_texts(&[of_settings], &Overrides::default()), "a").may_prefetch());
 }

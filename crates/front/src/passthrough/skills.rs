@@ -13,7 +13,6 @@ use crate::session::requester::Requester;
 use config::GroupName;
 use std::time::Duration;
 use tokio::time::timeout;
-use upstream::GroupManager;
 use wire::protocol::code;
 use wire::protocol::methods::Method;
 use wire::{Raw, Reply, raw};
@@ -29,7 +28,8 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// There is no such group, the cursor is unknown, or it took too long; or those of `forward_method`.
 pub async fn list(invocation: Invocation) -> Reply {
     if invocation.group()?.is_none() {
-        wait_for_discovery(invocation.groups()).await;
+        // Other lists do not wait, because clients are told when they change. There is no such notification for skills.
+        drop(timeout(DISCOVERY_TIMEOUT, invocation.groups().first_catalogs_read()).await);
     }
     let merge = |requester: &Requester, lists: &GroupEntries| {
         let claims = known_lists::resources_and_claims(requester.groups());
@@ -46,21 +46,6 @@ pub async fn list(invocation: Invocation) -> Reply {
         merged
     };
     aggregate::list(&invocation, &ListKind::SKILLS, merge).await
-}
-
-/// Waits for the groups whose catalogs are being read at start, for five seconds at most. Other lists do not, because
-/// clients are told when they change, and there is no such notification for skills.
-async fn wait_for_discovery(groups: &GroupManager) {
-    let mut version = groups.list_version();
-    let discovery = async {
-        while groups.all().iter().any(|group| groups.expects_catalog(group)) {
-            if version.changed().await.is_err() {
-                break;
-            }
-        }
-    };
-    // What is not known by then is missing in this list.
-    drop(timeout(DISCOVERY_TIMEOUT, discovery).await);
 }
 
 /// `skills/get`.

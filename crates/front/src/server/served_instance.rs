@@ -37,7 +37,7 @@ impl ServedInstance {
     ) -> Self {
         Self {
             subscriptions: Subscriptions::new(groups.clone(), order),
-            search: Arc::default(),
+            search: ToolSearch::at_start(),
             suspended: Arc::default(),
             options,
             tool_list: OnceLock::new(),

@@ -58,7 +58,7 @@ async fn describe(context: &RequestContext, arguments: &DescribeArguments) -> Re
         },
     };
     let (group, arguments) = (&group, &*arguments);
-    group.touch();
+    group.expect_call();
     let budget = groups.config().settings.tools_budget * CHARACTERS_PER_TOKEN;
     if let Some(catalog) = group.snapshot().catalog.clone() {
         // A cached catalog may be outdated, so it may answer a request but never reject it.

@@ -1,8 +1,12 @@
 //! `search_dynamic_tools`: ranked search over the tools of every known group, connected or not.
 //!
-//! Nothing is started for it. The index is built on the first search, and again when a catalog, a rule, a description or
-//! an approval has changed. A group that cannot be used and whose tools are not known is in the index with its name and
-//! description, so that a search for what it is meant to do says why it is missing.
+//! It waits for no server, except in the first seconds of an instance for those whose tools are being read for the first time:
+//! the tool that fits best may be among them. If the first two results are of one server, that is started beside the answer,
+//! because a call of it is likely (`tests/it/search.rs` says how likely).
+//!
+//! The index is built on the first search, and again when a catalog, a rule, a description or an approval has changed. A
+//! group that cannot be used and whose tools are not known is in the index with its name and description, so that a search
+//! for what it is meant to do says why it is missing.
 
 use super::group_status::BrokenGroups;
 use crate::arguments::SearchQuery;
@@ -17,10 +21,14 @@ use schema::signature::signature;
 use search::{Hit, SearchGroup, SearchIndex};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 use upstream::pins::changes::RefusedTools;
 use upstream::{Catalog, GroupManager, Tool};
 use wire::{Raw, raw};
 
+/// How long after the start of the instance a search waits for tools that are being read for the first time.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(3);
 /// The number of results, if the query names none.
 const DEFAULT_LIMIT: usize = 5;
 /// The largest number of results.
@@ -37,6 +45,8 @@ const MAX_INSTRUCTIONS: usize = 600;
 pub struct ToolSearch {
     /// Locked only to read or replace it.
     index: Arc<Mutex<Option<Arc<GroupIndex>>>>,
+    /// Until when searches wait for tools that are being read for the first time; `None`: they do not.
+    wait_until: Option<Instant>,
 }
 
 /// An index, and the groups that it was built from.
@@ -142,6 +152,12 @@ struct MatchingTool {
 }
 
 impl FoundTools {
+    /// Returns the group that a call is likely to name: that of the first two tools.
+    fn likely_group(&self) -> Option<&GroupName> {
+        let [first, second, ..] = &self.tools[..] else { return None };
+        (first.group == second.group).then_some(&first.group)
+    }
+
     /// For a model: a line for each tool, and what to know about them.
     pub fn text(self) -> String {
         let mut lines = Vec::from_iter(self.warning);
@@ -205,6 +221,11 @@ impl MatchingTool {
 }
 
 impl ToolSearch {
+    /// Creates the search of an instance that starts now.
+    pub(crate) fn at_start() -> Arc<Self> {
+        Arc::new(Self { wait_until: Some(Instant::now() + DISCOVERY_TIMEOUT), ..Self::default() })
+    }
+
     /// Answers `search_dynamic_tools`.
     pub async fn search_dynamic_tools(&self, groups: &GroupManager, arguments: Option<&Raw>) -> Raw {
         let found = match SearchQuery::parse(arguments) {
@@ -212,7 +233,12 @@ impl ToolSearch {
             Err(text) => Err(text),
         };
         match found {
-            Ok(found) => json!({ "content": [{ "type": "text", "text": found.text() }] }).to_string().into(),
+            Ok(found) => {
+                if let Some(group) = found.likely_group().and_then(|group| groups.get(group)) {
+                    group.expect_call();
+                }
+                json!({ "content": [{ "type": "text", "text": found.text() }] }).to_string().into()
+            }
             Err(text) => tool_errors::result(&text),
         }
     }
@@ -225,6 +251,10 @@ impl ToolSearch {
     pub async fn search(&self, groups: &GroupManager, query: &SearchQuery) -> Result<FoundTools, String> {
         let only = query.group.as_ref().map(|name| lookup::group(groups, name)).transpose()?;
         let only = only.map(|group| group.name.clone());
+        if let Some(until) = self.wait_until {
+            // What is not known by then is named in the result.
+            drop(timeout_at(until, groups.first_catalogs_read()).await);
+        }
         let broken = BrokenGroups::of(groups);
         let (known, mut unknown) = known_and_unknown(groups, &broken);
         unknown.retain(|name| only.as_ref().is_none_or(|only| only == name));

@@ -332,7 +332,7 @@ fn two_values(field: &ConfigField) -> [serde_json::Value; 2] {
         "oauth" => r#"[{"client_id": "y"}, {"client_id": "z"}]"#,
         "enabled" => "[true, null]",
         "disabled" => "[false, null]",
-        "stateful" | "trust_annotations" | "pin_tools" | "all_users" => "[true, false]",
+        "stateful" | "prefetch" | "trust_annotations" | "pin_tools" | "all_users" => "[true, false]",
         "lazy_startup" => r#"["eager", "pure"]"#,
         "share" => r#"["client", "user"]"#,
         "launcher" => r#"["keep", "direct"]"#,

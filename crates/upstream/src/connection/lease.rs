@@ -14,7 +14,7 @@ use base::use_count::UseCount;
 use process::launch::direct::LauncherUse;
 use process::server_log::{LogCursor, LogPage, READ_LOG};
 use serde_json::json;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -166,6 +166,8 @@ pub struct LiveConnection {
     opened: Instant,
     /// When the connection was last used, in nanoseconds after `opened`.
     last_activity: AtomicU64,
+    /// Whether the connection was made for a call that is expected, and there was no request yet.
+    is_prefetched: AtomicBool,
     /// Notified when the last lease is returned, if somebody waits for that.
     unused: Notify,
     /// Notified when no more leases are given out.
@@ -206,6 +208,7 @@ impl LiveConnection {
             leases: UseCount::default(),
             opened: Instant::now(),
             last_activity: AtomicU64::new(0),
+            is_prefetched: AtomicBool::new(false),
             unused: Notify::new(),
             closed: Notify::new(),
             lost: OnceLock::new(),
@@ -255,6 +258,10 @@ impl LiveConnection {
 
     fn release(&self) {
         self.touch();
+        // The load alone costs less.
+        if self.is_prefetched.load(Ordering::Relaxed) {
+            self.is_prefetched.store(false, Ordering::Release);
+        }
         if self.leases.remove() {
             self.unused.notify_one();
         }
@@ -271,7 +278,13 @@ impl LiveConnection {
         optional(connection.map(|connection| connection.unused.notified())).await;
     }
 
-    fn touch(&self) {
+    /// Notes that the connection was made for a call that is expected. No lease may have been given yet.
+    pub(crate) fn set_prefetched(&self) {
+        self.is_prefetched.store(true, Ordering::Release);
+    }
+
+    /// Restarts the idle timer.
+    pub(crate) fn touch(&self) {
         let elapsed = clock::now().saturating_duration_since(self.opened);
         let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         self.last_activity.store(elapsed, Ordering::Release);
@@ -282,6 +295,7 @@ impl LiveConnection {
         Usage {
             leases: self.leases.users(),
             last_activity: self.opened + Duration::from_nanos(self.last_activity.load(Ordering::Acquire)),
+            is_prefetched: self.is_prefetched.load(Ordering::Acquire),
         }
     }
 
@@ -353,12 +367,12 @@ mod tests {
     async fn a_connection_counts_as_used_until_its_lease_is_returned() {
         let connection = connection();
         let opened = connection.usage();
-        assert_eq!(opened, Usage { leases: 0, last_activity: Instant::now() });
+        assert_eq!(opened, Usage { leases: 0, last_activity: Instant::now(), is_prefetched: false });
         let lease = connection.lease();
         tokio::time::advance(Duration::from_secs(7)).await;
         assert_eq!(connection.usage(), Usage { leases: 1, ..opened });
         drop(lease);
-        assert_eq!(connection.usage(), Usage { leases: 0, last_activity: Instant::now() });
+        assert_eq!(connection.usage(), Usage { last_activity: Instant::now(), ..opened });
         assert!(format!("{connection:?}").contains("leases: 0"), "a failed assertion shows the usage");
     }
 

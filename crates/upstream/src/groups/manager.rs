@@ -174,6 +174,15 @@ impl GroupManager {
         while self.is_discovering() && version.changed().await.is_ok() {}
     }
 
+    /// Resolves when every group has been tried whose catalog is about to be read for the first time.
+    pub async fn first_catalogs_read(&self) {
+        for group in self.all() {
+            let mut snapshot = group.snapshot.clone();
+            let is_untried = || self.expects_catalog(&group) && !group.snapshot().attempted;
+            while is_untried() && snapshot.changed().await.is_ok() {}
+        }
+    }
+
     /// Shows in `tools/list` what start-up discovery found so far.
     pub fn show_discovered(&self) {
         let changed = self.registry.lock().show_found();

@@ -69,6 +69,10 @@ async fn the_table_of_transitions() {
             ("connected", Event::Requested, now, "connected", Some(Action::AnswerConnected)),
             ("failed", Event::Requested, now, "failed", failure()),
             ("failed", Event::Requested, later, "failed", connect()),
+            ("pending", Event::Prefetch, now, "pending", None),
+            ("discovered", Event::Prefetch, now, "discovered", connect()),
+            ("connected", Event::Prefetch, now, "connected", None),
+            ("failed", Event::Prefetch, later, "failed", None),
             ("pending", Event::LoggedIn, now, "pending", None),
             ("discovered", Event::LoggedIn, now, "discovered", None),
             ("connected", Event::LoggedIn, now, "connected", None),
@@ -97,7 +101,7 @@ async fn the_table_of_transitions() {
 #[tokio::test(start_paused = true)]
 async fn an_idle_connection_is_closed_at_its_deadline_unless_it_is_leased() {
     let now = Instant::now();
-    let usage = |leases| Some(Usage { leases, last_activity: now });
+    let usage = |leases| Some(Usage { leases, last_activity: now, is_prefetched: false });
     for mode in [Mode::Hybrid, Mode::Pure] {
         let mut group = in_state(mode, "connected", now);
         assert_eq!(group.deadline(usage(0)), Some(now + IDLE));
@@ -109,6 +113,35 @@ async fn an_idle_connection_is_closed_at_its_deadline_unless_it_is_leased() {
         assert_eq!(group.state().name(), "discovered");
     }
     assert_eq!(in_state(Mode::Eager, "connected", now).deadline(usage(0)), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_for_an_expected_call_leaves_nothing_but_a_connection_for_a_while() {
+    let now = Instant::now();
+    let prefetching = || {
+        let mut group = in_state(Mode::Hybrid, "discovered", now);
+        assert_eq!(group.on(Event::Prefetch, None, now), Some(Action::Connect));
+        assert_eq!(group.on(Event::Prefetch, None, now), None, "one attempt");
+        group
+    };
+    let mut fails = prefetching();
+    assert_eq!(fails.on(failed(), None, now), Some(Action::AnswerFailed(error())), "no retry");
+    assert_eq!((fails.state().name(), fails.next_attempt()), ("discovered", None));
+    assert_eq!(fails.on(Event::Requested, None, now), Some(Action::Connect), "no cool-down");
+    assert_eq!(fails.on(failed(), None, now), None, "a caller waits for the retries");
+    let mut unused = prefetching();
+    assert_eq!(unused.on(Event::Succeeded, None, now), Some(Action::AwaitCall));
+    let usage = Some(Usage { leases: 0, last_activity: now, is_prefetched: true });
+    let end = now + PREFETCH_TIMEOUT;
+    assert_eq!(unused.deadline(usage), Some(end));
+    assert_eq!(unused.on(Event::Tick, usage, end), Some(Action::CloseIdle(PREFETCH_TIMEOUT)));
+    unused.on(Event::PolicyChanged(policy(Mode::Eager)), None, now);
+    assert_eq!(unused.deadline(usage), None, "an eager group stays connected");
+    let mut called = prefetching();
+    assert_eq!(called.on(Event::Requested, None, now), None, "the caller waits for the same attempt");
+    assert_eq!(called.on(failed(), None, now), None, "with its retries");
+    called.on(Event::Tick, None, called.next_attempt().unwrap());
+    assert_eq!(called.on(Event::Succeeded, None, now), Some(Action::AnswerConnected));
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +282,7 @@ async fn a_new_policy_takes_effect_at_once() {
     let mut group = in_state(Mode::Pure, "connected", now);
     assert_eq!(group.on(Event::PolicyChanged(policy(Mode::Eager)), None, now), None);
     assert_eq!(
-        group.deadline(Some(Usage { leases: 0, last_activity: now })),
+        group.deadline(Some(Usage { leases: 0, last_activity: now, is_prefetched: false })),
         None,
         "it is not closed any more"
     );
@@ -375,7 +408,7 @@ proptest! {
     #[test]
     fn there_is_one_attempt_at_a_time_no_close_of_a_leased_connection_and_no_short_round(
         mode in 0u8..3,
-        steps in proptest::collection::vec((0u8..10, 0u64..90, 0usize..2, -1.0..1.0f64), 0..80),
+        steps in proptest::collection::vec((0u8..11, 0u64..90, 0usize..2, -1.0..1.0f64), 0..80),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut now = runtime.block_on(async { Instant::now() });
@@ -393,13 +426,14 @@ proptest! {
                 6 if connected => Event::Lost(false),
                 7 => Event::Start,
                 8 => Event::LoggedIn,
+                10 => Event::Prefetch,
                 9 => { leases = leased; last_activity = now; Event::Tick }
                 _ => Event::Tick,
             };
             let (ended_badly, ended_well) = (matches!(event, Event::Failed(..)), matches!(event, Event::Succeeded));
             if ended_badly || ended_well { attempting = false; }
             let is_request = matches!(event, Event::Requested);
-            let usage = connected.then_some(Usage { leases, last_activity });
+            let usage = connected.then_some(Usage { leases, last_activity, is_prefetched: false });
             let action = group.on(event, usage, now);
             if ended_well { round = None; }
             if ended_badly { round = round.map(|failures| failures + 1); }

@@ -16,6 +16,8 @@ const SLOT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct SharedState {
     /// Limits how many groups connect at the same time without a request.
     pub(crate) slots: Arc<Semaphore>,
+    /// Lets one group at a time connect for a call that is expected.
+    pub(crate) prefetch_slot: Arc<Semaphore>,
     /// Notified after each publication of a snapshot.
     pub changes: Arc<ChangedGroups>,
 }
@@ -23,7 +25,8 @@ pub struct SharedState {
 impl SharedState {
     /// Makes the shared state. `slots` is how many groups may connect at the same time without a request.
     pub fn new(slots: usize) -> Self {
-        Self { slots: Arc::new(Semaphore::new(slots)), changes: Arc::default() }
+        let [slots, prefetch_slot] = [slots, 1].map(|permits| Arc::new(Semaphore::new(permits)));
+        Self { slots, prefetch_slot, changes: Arc::default() }
     }
 }
 

@@ -219,7 +219,7 @@ async fn test_record_activity_updates_timestamp() {
     sleep(Duration::from_secs(30)).await;
     assert_eq!(upstream.snapshot().idle(), Some(Duration::from_secs(30)));
     assert_eq!(upstream.snapshot().closes_in(), Some(IDLE - Duration::from_secs(30)));
-    upstream.touch();
+    upstream.expect_call();
     assert_eq!(upstream.snapshot().idle(), Some(Duration::ZERO));
     sleep(Duration::from_secs(10)).await;
     let lease = upstream.try_lease().unwrap();
@@ -527,6 +527,8 @@ async fn a_caller_that_gave_up_holds_no_lease() {
     assert_eq!(state_name(&upstream), "discovered");
 }
 
+#[path = "tests/prefetch.rs"]
+mod prefetch;
 #[path = "tests/refresh.rs"]
 mod refresh;
 
