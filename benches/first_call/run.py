@@ -7,12 +7,17 @@ Ten published servers, which `npx` and `uvx` start; tests/real/direct_servers.js
 is made four ways: by a client that starts the server itself, does the handshake and calls; as the first call through
 dynamic-mcp, whose cache has the server's tools; and as the first call 3 s after `search_dynamic_tools` or
 `get_dynamic_tools`. The ways alternate, so that a busy machine slows all of them. A last run has a recorder between the
-server and its client, and shows what a first call consists of. The packages are installed into target/direct. Times are in
+server and its client, and shows what a first call consists of. Before that, two clients start: each with the ten servers, then
+each with dynamic-mcp. Memory is the PSS of all processes below them. The packages are installed into target/direct. Times are in
 milliseconds; with several runs, medians.
 """
 
 import argparse
+import concurrent.futures
+import ctypes
 import json
+import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -44,6 +49,10 @@ TEN = {
 # How long a model thinks between a search and the call.
 THINKS_S = 3
 WAYS = ["direct", "cold", "search", "get"]
+CLIENTS = 2
+# How long after the start processes and memory are looked at: later than the idle timeout of the instances.
+RESTS_S = 15
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def record(file, command):
@@ -147,6 +156,58 @@ class Bench:
         return times
 
 
+def processes():
+    """The processes below this one."""
+    children = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rsplit(") ", 1)[1].split()[:2]
+        except OSError:
+            continue
+        if state != "Z":
+            children.setdefault(parent, []).append(stat.parent.name)
+    found = [str(os.getpid())]
+    for pid in found:
+        found += children.get(pid, [])
+    return found[1:]
+
+
+def memory(pids):
+    """The PSS of processes, in MB."""
+    text = "".join(Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
+    return sum(int(kb) for kb in re.findall(r"^Pss: +([0-9]+)", text, re.M)) // 1000
+
+
+def start(bench, is_direct):
+    """Starts the clients at the same time. Returns the processes, the memory, and when all tools were known."""
+
+    def begin(server=None):
+        if server is None:
+            client = bench.instance()
+        else:
+            env = {**server.environment(), **server.own_environment()}
+            client = Client(bench.command(server, "direct"), env, server.files, server.roots()).initialize()
+        client.list_all("tools/list", "tools")
+        return client, time.monotonic()
+
+    started, starts = time.monotonic(), [*(bench.servers if is_direct else [None])] * CLIENTS
+    with concurrent.futures.ThreadPoolExecutor(len(starts)) as pool:
+        clients = list(pool.map(begin, starts))
+    time.sleep(RESTS_S)
+    found = processes()
+    row = [len(found), memory(found), max(at for _, at in clients) - started]
+    for client, _ in clients:
+        client.close()
+    return row
+
+
+def tokens(bench):
+    """What the tools take directly, and with dynamic-mcp, as `check` estimates it."""
+    command = [bench.program, "check", "--config", str(bench.base / "servers.json")]
+    text = subprocess.run(command, env=bench.environment(), cwd=bench.base, capture_output=True, text=True).stdout
+    return re.search(r"tools, ([0-9,]+) tokens; your client reads ([0-9,]+)", text).groups()
+
+
 def table(head, rows):
     print("| " + " | ".join(head) + " |\n|" + " --- |" + " ---: |" * (len(head) - 1))
     for row in rows:
@@ -161,6 +222,7 @@ def main():
     parser.add_argument("--only", default="", help="a part of the name of a package")
     args = parser.parse_args()
     entries = [entry for entry in json.loads(SERVERS.read_text()) if entry["name"] in TEN and args.only in entry["name"]]
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     install(entries)
     servers = [Server(entry, args.program) for entry in entries]
     for server in servers:
@@ -168,6 +230,10 @@ def main():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         bench = Bench(servers, args.program, args.launcher, Path(directory))
         bench.warm()
+        starts = [[*start(bench, is_direct), count] for is_direct, count in zip([True, False], tokens(bench))]
+        names = ["processes", "memory, MB", "tools of all servers known, ms", "tokens for each client"]
+        table([f"{CLIENTS} clients with {len(servers)} servers", "directly", "dynamic-mcp"], zip(names, *starts))
+        print()
         runs = [bench.run(WAYS) for _ in range(args.runs)]
         middle = lambda server, way: statistics.median(end - begin for begin, end in (run[server, way] for run in runs))
         rows = [[server.bin, *(middle(server, way) for way in WAYS)] for server in servers]

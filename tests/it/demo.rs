@@ -24,7 +24,7 @@ fn the_demo_shows_every_step_and_leaves_nothing_behind() {
     let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "5 servers have 20 tools",
-        "← work / search_notes: Find notes",
+        "← work / search_notes (read-only): Find notes",
         r#"← Group work: 1 of 4 tools {"name":"search_notes""#,
         r#"← {"notes":[{"id":"note-1","title":"Offsite: ideas"}]}"#,
         "All 101 bytes of the result",

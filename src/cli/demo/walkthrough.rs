@@ -130,7 +130,7 @@ impl Walkthrough<'_, '_> {
 
     async fn find_and_call(&mut self, direct_result: &Raw) -> anyhow::Result<()> {
         self.out.step("The model looks for a tool: no server is needed for that")?;
-        let query = json!({ "query": "find what was written about the offsite at work" });
+        let query = json!({ "query": "find the notes about the offsite at work" });
         let hits = self.call("search_dynamic_tools", &query, false).await?;
         let definition = json!({ "group": GROUP, "tools": [TOOL] });
         let definition = self.call("get_dynamic_tools", &definition, false).await?;

@@ -162,9 +162,9 @@ fn build(groups: &GroupManager, incomplete: bool, apps: ShownApps) -> Raw {
     with_group_lines(groups, |lines| {
         let ours = definitions::list(lines, config.settings.names_budget);
         let (ours, upstreams) = match config.settings.surface {
-            SurfaceKind::Meta => (ours, surface_definitions(groups, Listed::Exposed(apps)).definitions),
+            SurfaceKind::Meta => (ours, surface_definitions(groups, WantedTools::Exposed(apps)).definitions),
             SurfaceKind::Flat => {
-                let upstreams = surface_definitions(groups, Listed::All);
+                let upstreams = surface_definitions(groups, WantedTools::All);
                 let incomplete = incomplete || upstreams.lacks_tools;
                 let is_listed = |tool: &Value| {
                     let reads_results =
@@ -229,14 +229,14 @@ fn hash_lists(groups: &[Upstream], hash_of: fn(ListHashes) -> u64) -> u64 {
 
 /// Which of the upstreams' tools `tools/list` has.
 #[derive(Clone, Copy)]
-enum Listed {
+enum WantedTools {
     All,
     /// Those that the config exposes, and those with an app of which the host has to know.
     Exposed(ShownApps),
 }
 
 /// Returns the definitions of the upstreams' tools that `tools/list` has, under their exposed names.
-fn surface_definitions(groups: &GroupManager, wanted: Listed) -> ListedTools {
+fn surface_definitions(groups: &GroupManager, wanted: WantedTools) -> ListedTools {
     let surfaces = groups.surfaces();
     let is_listed = |group: &Upstream| {
         let surface = surfaces.get(&group.name);
@@ -244,8 +244,8 @@ fn surface_definitions(groups: &GroupManager, wanted: Listed) -> ListedTools {
             LazyCell::new(move || surface.iter().flat_map(|surface| &surface.tools).collect::<HashSet<_>>());
         move |tool: &Tool, rules: &Rules| {
             let is_wanted = match wanted {
-                Listed::All => true,
-                Listed::Exposed(apps) => {
+                WantedTools::All => true,
+                WantedTools::Exposed(apps) => {
                     rules.exposes(&tool.name) || apps.of_servers && (tool.has_app || tool.app_only)
                 }
             };
@@ -253,7 +253,7 @@ fn surface_definitions(groups: &GroupManager, wanted: Listed) -> ListedTools {
         }
     };
     let mut listed = listed_tools(groups, is_listed);
-    if matches!(wanted, Listed::Exposed(_)) {
+    if matches!(wanted, WantedTools::Exposed(_)) {
         let always_load =
             |definition: &Raw| raw::set_in(definition, "_meta", "anthropic/alwaysLoad", b"true");
         listed.definitions = listed.definitions.iter().map(always_load).collect();

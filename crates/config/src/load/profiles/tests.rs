@@ -235,7 +235,7 @@ fn what_several_profiles_say_of_a_missing_server_is_one_warning() {
     let expected = [
         format!("c.json:1:26: profiles p, q: \"!gone\" matches no server {remove}"),
         format!("c.json:1:82: profile q: `tools`: no server has exactly the name \"gone\" {remove}"),
-        format!("c.json:1:103: profile r: \"gone\" matches no server {remove}"),
+        format!("c.json:1:102: profile r: \"gone\" matches no server {remove}"),
     ];
     assert_eq!(messages(&load_profiles(profiles, None)), expected);
 }
