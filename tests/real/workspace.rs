@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::turn::Turn;
 
 /// The deadline for a whole run of a client, on a loaded machine.
-const RUN_TIMEOUT: Duration = Duration::from_secs(120);
+const RUN_TIMEOUT: Duration = Duration::from_secs(240);
 /// How long processes may take to exit after the client. Clients give the proxy two seconds before SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
