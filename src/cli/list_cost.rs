@@ -24,16 +24,18 @@ pub(super) struct ListCost {
     direct: usize,
     /// What a client reads with dynamic-mcp: its list of tools, and its instructions.
     listed: usize,
-    /// The tools of dynamic-mcp that are in the list because the servers' tools are not.
-    replaced: usize,
+    /// The tools of dynamic-mcp that are in the list because the servers' tools are not; `None` if the tools of some server are
+    /// not known, which may take more than these.
+    replaced: Option<usize>,
 }
 
 impl ListCost {
-    /// Lists the tools as a client does. `None` if the tools of some server are not known.
+    /// Lists the tools as a client does. Counts the servers whose tools are known. `None` if the list cannot be read.
     pub(super) async fn of(instance: &EmbeddedInstance) -> Option<Self> {
         let groups = instance.groups.all();
-        let tools = groups.iter().map(|group| group.snapshot().allowed_tools()).sum::<Option<usize>>()?;
-        let direct = groups.iter().map(tokens).sum::<Option<usize>>()?;
+        let tools = groups.iter().filter_map(|group| group.snapshot().allowed_tools()).sum();
+        let known: Vec<_> = groups.iter().filter_map(tokens).collect();
+        let direct = known.iter().sum();
         let list = instance.client.request(Method::ToolsList, &Raw::from_static(b"{}")).await.ok()?;
         let list = raw::elements(&list, "tools").unwrap_or_default();
         let listed: usize = list.iter().map(model_tokens).sum();
@@ -43,26 +45,31 @@ impl ListCost {
             raw::get_str(tool, "name").is_some_and(|name| !name.contains("__") && name != LISTED_ALWAYS)
         };
         let replaced = list.iter().filter(is_replacement).map(model_tokens).sum();
+        let replaced = (known.len() == groups.len()).then_some(replaced);
         Some(Self { tools, direct, listed: listed + instructions, replaced })
     }
 
     /// Says what the lists cost, and what to do if the servers' tools cost less.
     pub(super) fn lines(&self) -> Vec<String> {
-        let Self { tools, direct, listed, replaced } = self;
         let cost = format!(
             "{}, {} tokens; your client reads {}",
-            counted(*tools, "tool"),
-            grouped(*direct),
-            grouped(*listed)
+            counted(self.tools, "tool"),
+            grouped(self.direct),
+            grouped(self.listed)
         );
-        let hint = (direct < replaced).then(|| {
+        std::iter::once(cost).chain(self.hint()).collect()
+    }
+
+    /// Says what to do if the servers' tools cost less than those that stand for them.
+    fn hint(&self) -> Option<String> {
+        let replaced = self.replaced.filter(|replaced| self.direct < *replaced)?;
+        Some({
             format!(
                 "the tools of all servers cost less than the {replaced} tokens of dynamic-mcp's tools that stand for them; \
                  with `--surface flat` in the client's entry, or `\"surface\": \"flat\"` in `settings`, the model gets the \
                  tools themselves"
             )
-        });
-        std::iter::once(cost).chain(hint).collect()
+        })
     }
 }
 
@@ -74,7 +81,7 @@ pub(super) fn tokens(group: &Upstream) -> Option<usize> {
     Some(usable.map(|(_, definition)| model_tokens(definition)).sum())
 }
 
-/// After an import: prints what the lists cost if the cache knows the tools of all servers. Starts no server.
+/// After an import: prints the hint of [`ListCost`] if the cache knows the tools of all servers. Starts no server.
 ///
 /// # Errors
 ///
@@ -86,5 +93,5 @@ pub async fn print_after_import(options: &InstanceOptions, env: &Env) -> anyhow:
         return Ok(());
     }
     let cost = on_instance(config, options, env.clone(), ListCost::of).await?.flatten();
-    Ok(cost.iter().flat_map(ListCost::lines).try_for_each(terminal::line)?)
+    Ok(cost.and_then(|cost| cost.hint()).map_or(Ok(()), terminal::line)?)
 }

@@ -159,7 +159,7 @@ pub async fn search(args: &SearchArgs, options: &InstanceOptions, env: &Env) -> 
         let groups = instance.groups.all();
         Ok(match found {
             Ok(found) if args.json => Printout::lines(String::from_utf8_lossy(&found.json()).into_owned()),
-            Ok(found) => Printout::lines(found.text()).for_people(&config_args),
+            Ok(found) => Printout::lines(found.without_unavailable().text()).for_people(&config_args),
             Err(text) => Printout::failure(text).for_people(&config_args),
         }
         .without_failed(&groups, &config_args))

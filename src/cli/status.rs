@@ -118,7 +118,11 @@ fn table(report: &Value, layout: Layout) -> VisibleText {
             text.line(format_args!("  {profile}"));
         }
         let is_empty = |list: &str| instance[list].as_array().is_none_or(Vec::is_empty);
-        if is_empty("groups") && is_empty("disabled") && instance["error"].is_null() {
+        if is_empty("groups")
+            && is_empty("disabled")
+            && instance["error"].is_null()
+            && instance["profile"].is_null()
+        {
             text.line(format_args!("  {}", Config::NO_SERVER));
         }
         let disabled = joined(strings(&instance["disabled"]).map(name));

@@ -179,7 +179,7 @@ impl Config {
     /// Returns the error of a profile that no file has, if nothing else is wrong with the config as a whole.
     pub fn wrong_profile(&self) -> Option<&ConfigError> {
         let is_unknown = self.profile.as_ref().is_some_and(|profile| !profile.is_known);
-        self.errors.first().filter(|_| is_unknown && self.errors.len() == 1)
+        self.errors.first().filter(|_| is_unknown && !self.is_incomplete && self.errors.len() == 1)
     }
 
     /// Says in one line which profile is in use, how many servers it leaves out, and for how many it has rules for

@@ -129,7 +129,8 @@ fn use_profile(
     config.profiles = profiles.names();
     let Some(wanted) = &overrides.profile else { return };
     let profile = profiles.apply(wanted, servers);
-    if !profile.is_known {
+    // The profile may be in a file that cannot be read.
+    if !profile.is_known && !config.is_incomplete {
         let file = files.first().map(PathBuf::as_path).unwrap_or_else(|| Path::new("config"));
         config.errors.push(profiles.unknown(wanted, file));
     }

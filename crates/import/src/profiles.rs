@@ -164,7 +164,9 @@ impl ProfileMaker<'_> {
     /// Adapts the profile of a client, or makes one if it needs one. `apps`: the clients that use it.
     fn add(&self, profiles: &mut ClientProfiles, user: &ConfigUser, apps: &[ClientApp]) {
         let label = user.app.label;
-        let own = user.own.as_ref().and_then(Option::as_ref);
+        // An earlier import made a profile of this name, and an undo took it out of the client's entry alone.
+        let earlier = self.earlier(profiles, user);
+        let own = user.own.as_ref().and_then(Option::as_ref).or(earlier.as_ref());
         let wanted =
             self.servers.iter().filter_map(|server| Some((&server.name, self.wanted(server, apps, user)?)));
         let wanted: Vec<_> = wanted.collect();
@@ -217,6 +219,13 @@ impl ProfileMaker<'_> {
                     .push(format!("{label} uses dynamic-mcp already, and sees the new servers too: {new}"));
             }
         }
+    }
+
+    /// Returns the name of the profile that an earlier import made for a client, which has no entry any more.
+    fn earlier(&self, profiles: &ClientProfiles, user: &ConfigUser) -> Option<String> {
+        let is_new = user.own.is_none() && user.is_written && self.beside.is_none();
+        let profile = profiles.all.get(user.app.id).filter(|_| is_new)?;
+        (profile.0.first().is_some_and(|first| first == "*")).then(|| user.app.id.to_owned())
     }
 
     /// Returns whether a profile of these clients should choose a server. `None`: as it does now.

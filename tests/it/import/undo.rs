@@ -165,6 +165,7 @@ fn an_import_after_an_undo_uses_the_profiles_that_are_there() {
         home.imported(&["--yes", "--write-client"]);
         let profiles = &home.json(".config/dynamic-mcp/servers.json")["profiles"];
         assert_eq!(*profiles, json!({"cursor": ["*", "!wiki"]}));
+        assert!(home.text(CURSOR).contains("\"--profile\""), "{}", home.text(CURSOR));
         assert_eq!(home.undone().0, Some(0));
     }
 }

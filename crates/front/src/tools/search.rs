@@ -189,6 +189,12 @@ impl FoundTools {
         lines.join("\n")
     }
 
+    /// Leaves out the groups that are not available, for who names them otherwise.
+    pub fn without_unavailable(mut self) -> Self {
+        self.not_searched.retain(|(why, _)| why.is_none());
+        self
+    }
+
     /// For a program: the tools with their definitions, and the groups that were not searched.
     pub fn json(&self) -> Raw {
         let tools: Vec<Raw> = self.tools.iter().map(MatchingTool::json).collect();

@@ -137,7 +137,7 @@ fn report(groups: &[Upstream], manager: &GroupManager) -> Status {
         Duration::ZERO => String::new(),
         saved => format!("; start-up time saved so far: {}", rounded(saved)),
     };
-    let may_have_servers = !all.is_empty() || !config.disabled.is_empty() || !problems.config.is_empty();
+    let may_have_servers = !all.is_empty() || !config.has_no_server() || !problems.config.is_empty();
     lines.push(match may_have_servers {
         false => Config::NO_SERVER.to_owned(),
         true => format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()),

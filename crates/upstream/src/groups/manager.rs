@@ -174,9 +174,11 @@ impl GroupManager {
         while self.is_discovering() && version.changed().await.is_ok() {}
     }
 
-    /// Resolves when every group has been tried whose catalog is about to be read for the first time.
+    /// Resolves when every group has been tried whose catalog is about to be read for the first time. One that failed in the
+    /// last run is not waited for.
     pub async fn first_catalogs_read(&self) {
-        for group in self.all() {
+        let notes = self.notes();
+        for group in self.all().into_iter().filter(|group| !notes.contains_key(&group.name)) {
             let mut snapshot = group.snapshot.clone();
             let is_untried = || self.expects_catalog(&group) && !group.snapshot().attempted;
             while is_untried() && snapshot.changed().await.is_ok() {}

@@ -205,8 +205,11 @@ fn a_glob_that_matches_no_server_is_a_warning() {
     );
     // It may be in the file that cannot be read.
     let files = [("c.json", r#"{"profiles": {"p": ["x"]}}"#.to_owned()), ("d.json", "{".to_owned())];
-    let config = load_files(&files, Some("p"));
-    assert_eq!((config.errors.len(), config.warnings.len()), (1, 0));
+    for profile in ["p", "in the other file"] {
+        let config = load_files(&files, Some(profile));
+        assert_eq!((config.errors.len(), config.warnings.len()), (1, 0));
+        assert!(config.servers.is_empty() && config.wrong_profile().is_none());
+    }
 }
 
 #[test]
