@@ -37,25 +37,25 @@ def cell(text, row, column):
 
 def figures(page):
     """(what is compared, the condition, [(name, unit, labels, numbers)]) for each panel. A pair of bars has two numbers."""
-    modes = section(page, "## The modes, with ten real servers")
+    clients = section(page, "## Two clients with ten servers")
     shared = section(page, "## Shared servers")
     instances = shared[shared.index("| 1 instance | 6 |"):].split("\n\n")[0]
     lists = section(page, "### `tools/list`")
     tokens = section(page, "### Learning one tool of 527")
     pair, twenty = ("without", "dynamic-mcp"), ("20 instances, private", "20 instances, shared")
 
-    def of_modes(row):
-        return cell(modes, row, 1), cell(modes, row, 5)
+    def of_clients(row):
+        return cell(clients, row, 1), cell(clients, row, 2)
 
     def of_instances(column):
         return tuple(cell(instances, row, column) for row in twenty)
 
     return [
-        ("One client with ten servers, none in use",
-         "The default, from the second start on. Without dynamic-mcp, the client starts all ten.", [
-             ("processes", "", pair, of_modes("processes after the start")),
-             ("memory", " MB", pair, of_modes("memory after the start, MB")),
-             ("tools listed after", " ms", pair, of_modes("`tools/list` answered, ms")),
+        ("Two clients with ten servers of npx and uvx, none in use",
+         "The default, from the second start on. Without dynamic-mcp, each client starts all ten.", [
+             ("processes", "", pair, of_clients("processes")),
+             ("memory", " MB", pair, of_clients("memory, MB")),
+             ("tools listed after", " ms", pair, of_clients("tools of all servers known, ms")),
          ]),
         ("20 instances of dynamic-mcp that use the same six servers",
          'Only with "share": "user", on Linux. By default, each instance starts its own.', [
