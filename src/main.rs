@@ -168,7 +168,7 @@ async fn run_command(command: &CliCommand, options: &InstanceOptions, env: &Env)
 async fn import_servers(args: &ImportArgs, options: &InstanceOptions, env: &Env) -> anyhow::Result<ExitCode> {
     let code = import::import(args, options, env).await?;
     if code == ExitCode::SUCCESS && args.adds_servers() {
-        cli::list_cost::print_after_import(options, env).await?;
+        cli::list_cost::hint_after_import(options, env).await?;
     }
     Ok(code)
 }

@@ -63,13 +63,11 @@ impl ListCost {
     /// Says what to do if the servers' tools cost less than those that stand for them.
     fn hint(&self) -> Option<String> {
         let replaced = self.replaced.filter(|replaced| self.direct < *replaced)?;
-        Some({
-            format!(
-                "the tools of all servers cost less than the {replaced} tokens of dynamic-mcp's tools that stand for them; \
-                 with `--surface flat` in the client's entry, or `\"surface\": \"flat\"` in `settings`, the model gets the \
-                 tools themselves"
-            )
-        })
+        Some(format!(
+            "the tools of all servers cost less than the {replaced} tokens of dynamic-mcp's tools that stand for them; with \
+             `--surface flat` in the client's entry, or `\"surface\": \"flat\"` in `settings`, the model gets the tools \
+             themselves"
+        ))
     }
 }
 
@@ -86,7 +84,7 @@ pub(super) fn tokens(group: &Upstream) -> Option<usize> {
 /// # Errors
 ///
 /// Fails if the config cannot be read or stdout cannot be written.
-pub async fn print_after_import(options: &InstanceOptions, env: &Env) -> anyhow::Result<()> {
+pub async fn hint_after_import(options: &InstanceOptions, env: &Env) -> anyhow::Result<()> {
     let overrides = Overrides { mode: Some(Mode::Pure), ..Overrides::default() };
     let config = load_config(overrides, options, env)?;
     if config.settings.surface != SurfaceKind::Meta || config.servers.is_empty() {

@@ -204,7 +204,7 @@ pub(super) fn new_entry(args: &AddArgs) -> Result<Map<String, Value>, CommandErr
     Ok(entry)
 }
 
-/// Enables or disables a server, or removes it.
+/// Removes, enables or disables a server.
 fn change_server(
     change: ServerEdit,
     name: &str,
@@ -213,27 +213,27 @@ fn change_server(
 ) -> Result<String, CommandError> {
     let files = read_files(options, env)?;
     let found = files.iter().rev().find_map(|file| Some((file, file.entry(name)?)));
-    if change == ServerEdit::Remove {
-        let removed = remove_server(name, &files)?;
-        found.map(|(file, _)| remove_bundle(name, &file.path, options, env)).transpose()?;
-        return Ok(removed);
-    }
+    let enables = match change {
+        ServerEdit::Remove => {
+            let removed = remove_server(name, &files)?;
+            found.map(|(file, _)| remove_bundle(name, &file.path, options, env)).transpose()?;
+            return Ok(removed);
+        }
+        ServerEdit::Enable => true,
+        ServerEdit::Disable => false,
+    };
     let Some((file, entry)) = found else { return Err(not_in(&files)) };
-    let path = text::path(&file.path);
-    let (remove, set, done) = match (change, is_disabled(entry)) {
-        (ServerEdit::Enable, true) => (&["enabled", "disabled"][..], Vec::new(), "enabled in"),
-        (ServerEdit::Disable, false) => {
-            (&["disabled"][..], vec![("enabled".to_owned(), json!(false))], "disabled in")
-        }
-        (ServerEdit::Disable, true) => return Ok(format!("is disabled already in {path}")),
-        (ServerEdit::Enable, false) | (ServerEdit::Remove, _) => {
-            return Ok(format!("is enabled already in {path}"));
-        }
+    let (path, done) = (text::path(&file.path), if enables { "enabled" } else { "disabled" });
+    if is_disabled(entry) != enables {
+        return Ok(format!("is {done} already in {path}"));
+    }
+    let (remove, set) = match enables {
+        true => (vec!["enabled".to_owned(), "disabled".to_owned()], Vec::new()),
+        false => (vec!["disabled".to_owned()], vec![("enabled".to_owned(), json!(false))]),
     };
     let keys = file.keys.iter().cloned().chain([name.to_owned()]).collect();
-    let remove = remove.iter().map(|key| (*key).to_owned()).collect();
     file.write(&[ObjectEdit { keys, remove, set }])?;
-    Ok(format!("{done} {path}"))
+    Ok(format!("{done} in {path}"))
 }
 
 /// Removes the last entry of a server, and with its only entry what the profiles say of it.

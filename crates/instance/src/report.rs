@@ -123,8 +123,8 @@ fn instance_report(
     })
 }
 
-/// Returns a group of the instance `instance`, with the number of its processes, their memory, and the other instances that use its process. `users`: the
-/// instances that use each shared process.
+/// Returns a group of the instance `instance`, with the number of its processes, their memory, and the other instances
+/// that use its process. `users`: the instances that use each shared process.
 fn group_report(
     group: &Value,
     instance: u32,

@@ -14,6 +14,16 @@ fn config() -> Value {
     pure_config([("g", entry("g")), ("h", entry("h"))])
 }
 
+/// The same groups, of which `tools/list` has everything.
+fn eager_config() -> Value {
+    let mut config = config();
+    for group in ["g", "h"] {
+        config["mcpServers"][group] =
+            merged(config["mcpServers"][group].take(), json!({"lazy_startup": "eager"}));
+    }
+    config
+}
+
 fn started(config: &Value, capabilities: Value) -> Proxy {
     let mut proxy = Proxy::with_capabilities(config, capabilities);
     proxy.connect(["g", "h"]);
@@ -22,11 +32,7 @@ fn started(config: &Value, capabilities: Value) -> Proxy {
 
 #[test]
 fn the_app_of_a_listed_tool_is_read_from_its_own_group() {
-    let mut config = config();
-    for group in ["g", "h"] {
-        config["mcpServers"][group] =
-            merged(config["mcpServers"][group].take(), json!({"lazy_startup": "eager"}));
-    }
+    let config = eager_config();
     let mut proxy = started(&config, shows_pages());
     let list = proxy.raw_result("tools/list", r#"{"lazy":false}"#);
     for (group, uri) in [("g", "ui://linked/chart"), ("h", "ui://h/linked/chart")] {
@@ -40,11 +46,7 @@ fn the_app_of_a_listed_tool_is_read_from_its_own_group() {
 
 #[test]
 fn tools_of_apps_are_listed_for_a_client_that_shows_apps() {
-    let mut config = config();
-    for group in ["g", "h"] {
-        config["mcpServers"][group] =
-            merged(config["mcpServers"][group].take(), json!({"lazy_startup": "eager"}));
-    }
+    let config = eager_config();
     let of_apps = |capabilities| {
         let mut proxy = started(&config, capabilities);
         wait_until("ready", || proxy.status()["status"] == "ready");

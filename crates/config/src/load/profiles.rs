@@ -12,6 +12,7 @@
 //! A profile hides servers and tools on purpose, so a mistake in it never shows more of them: with a profile that is not
 //! known or cannot be read, no server is used.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -139,7 +140,7 @@ struct Unmatched<'p> {
     server: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum UnmatchedKind {
     Glob,
     Exclusion,
@@ -148,7 +149,7 @@ enum UnmatchedKind {
 
 impl Unmatched<'_> {
     /// Returns one warning for all profiles that say this. `meant`: the server that is probably meant.
-    fn warning(&self, all: &[&Self], meant: Option<&str>) -> ConfigError {
+    fn warning(&self, all: &[Self], meant: Option<&str>) -> ConfigError {
         let mark = if self.kind == UnmatchedKind::Exclusion { "!" } else { "" };
         let written = text::quoted(&format!("{mark}{}", self.written));
         let what = match self.kind {
@@ -192,18 +193,21 @@ impl Profiles {
     /// warnings. So with a profile in use only its own warnings are made, and they name no server that it may leave out.
     pub(super) fn warnings(&self, servers: &[NamedEntry], in_use: Option<&str>) -> Vec<ConfigError> {
         let profiles = self.0.iter().filter(|profile| in_use.is_none_or(|name| profile.name == name));
-        let all: Vec<_> = profiles.flat_map(|profile| profile.unmatched(servers)).collect();
-        let is_same = |one: &Unmatched<'_>, other: &Unmatched<'_>| {
-            (one.kind, one.written) == (other.kind, other.written)
+        let (mut all, mut places): (Vec<Vec<Unmatched<'_>>>, _) = (Vec::new(), HashMap::new());
+        for one in profiles.flat_map(|profile| profile.unmatched(servers)) {
+            let place = *places.entry((one.kind, one.written)).or_insert(all.len());
+            if place == all.len() {
+                all.push(Vec::new());
+            }
+            all[place].push(one);
+        }
+        let names = || servers.iter().map(|server| server.name.as_str());
+        let meant = |written: &str| nearest(written, names()).filter(|_| in_use.is_none());
+        let warning = |same: &Vec<Unmatched<'_>>| {
+            let first = same.first()?;
+            Some(first.warning(same, meant(first.written)))
         };
-        let names = servers.iter().map(|server| server.name.as_str());
-        let warning = |(at, one): (usize, &Unmatched<'_>)| {
-            let same: Vec<_> = all.iter().filter(|other| is_same(one, other)).collect();
-            let is_first = !all[..at].iter().any(|other| is_same(one, other));
-            let meant = nearest(one.written, names.clone()).filter(|_| in_use.is_none());
-            is_first.then(|| one.warning(&same, meant))
-        };
-        all.iter().enumerate().filter_map(warning).collect()
+        all.iter().filter_map(warning).collect()
     }
 
     /// Removes the servers that the profile `wanted` leaves out, and gives the others its rules for their tools.

@@ -39,14 +39,18 @@ pub(super) fn server_below(launcher: u32) -> Result<u32, String> {
     Err("it starts the server by too many shells".to_owned())
 }
 
-/// Reads what the launcher `pid`, started as `launch` says, gave to the server. Blocks.
+/// Reads what the launcher `pid`, started as `launch` says, gave to the process `server`. Blocks.
 ///
 /// # Errors
 ///
-/// Fails with the reason if the server is not found, runs in another directory than the launcher or is not of
+/// Fails with the reason if the server runs in another directory than the launcher or is not of
 /// `package`, or if its command line or its environment cannot be told.
-pub(super) fn observe(pid: u32, launch: &Launch, package: &PinnedPackage) -> Result<ObservedServer, String> {
-    let server = server_below(pid)?;
+pub(super) fn observe(
+    pid: u32,
+    server: u32,
+    launch: &Launch,
+    package: &PinnedPackage,
+) -> Result<ObservedServer, String> {
     let program = program(server, launch, package)?;
     let cwd = procfs::link(server, "cwd").map_err(|error| error.to_string())?;
     if fs::canonicalize(&launch.cwd).ok().as_ref() != Some(&cwd) {

@@ -95,7 +95,7 @@ impl StartRecord {
         let (package, file, written) = (self.package.clone(), self.file.clone(), self.written.clone());
         let before = self.before.clone();
         let learned = blocking::run(READ_TIMEOUT, move || {
-            let seen = observe::observe(pid, &written, &package)?;
+            let seen = observe::observe(pid, observe::server_below(pid)?, &written, &package)?;
             let learned = LearnedStart::new(package.launcher, &written, package.own_args, seen)?;
             // With the files as they are now it might have chosen another program.
             match before.is_some_and(|before| before.are_current()) {
@@ -149,6 +149,6 @@ pub fn server_without_launcher(pid: u32, stdio: &StdioConfig) -> Option<u32> {
         env: Vec::new(),
         cwd: procfs::link(pid, "cwd").ok()?,
     };
-    observe::observe(pid, &written, &package).ok()?;
-    observe::server_below(pid).ok()
+    let server = observe::server_below(pid).ok()?;
+    observe::observe(pid, server, &written, &package).ok().map(|_| server)
 }
