@@ -85,7 +85,7 @@ pub async fn add(args: &AddArgs, options: &InstanceOptions, env: &Env) -> anyhow
         for (secret, value) in found.secrets {
             found.store.set(&secret, value).await?;
         }
-        file.write(&[change(&file, &name, entry, new_entry(args)?)])?;
+        file.write(vec![change(&file, &name, entry, new_entry(args)?)])?;
         Ok(bundle.is_signed)
     };
     if made.await.inspect_err(|_: &anyhow::Error| drop(fs::remove_dir_all(&dir)))? {

@@ -141,7 +141,7 @@ fn add_server(args: &AddArgs, options: &InstanceOptions, env: &Env) -> Result<Se
         return Err(CommandError::new(EXIT_CONFIG, "there is no config file because HOME is not set"));
     };
     let set = vec![(name.to_owned(), Value::Object(entry))];
-    file.write(&[ObjectEdit::set(file.keys.clone(), set)])?;
+    file.write(vec![ObjectEdit::set(file.keys.clone(), set)])?;
     Ok(file)
 }
 
@@ -232,7 +232,7 @@ fn change_server(
         false => (vec!["disabled".to_owned()], vec![("enabled".to_owned(), json!(false))]),
     };
     let keys = file.keys.iter().cloned().chain([name.to_owned()]).collect();
-    file.write(&[ObjectEdit { keys, remove, set }])?;
+    file.write(vec![ObjectEdit { keys, remove, set }])?;
     Ok(format!("{done} in {path}"))
 }
 
@@ -257,7 +257,7 @@ fn remove_server(name: &str, files: &[ServersFile]) -> Result<String, CommandErr
             removed.extend(removal.removed);
         }
         if !edits.is_empty() {
-            file.write(&edits)?;
+            file.write(edits)?;
         }
     }
     let names = |profiles: &[String]| text::joined(profiles.iter().map(|profile| text::name(profile)));

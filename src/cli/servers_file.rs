@@ -4,10 +4,11 @@ use base::text;
 use config::ConfigError;
 use config::env::Env;
 use config::load::may_have_profiles;
-use import::edit::{ObjectEdit, edit};
+use import::config_schema::{edit_config, replace_config};
+use import::edit::ObjectEdit;
 use import::profiles::{ServerRemoval, without_server};
 use import::source::{literal, read_text, servers_keys, value_at};
-use import::write::{absolute, replace};
+use import::write::absolute;
 use instance::InstanceOptions;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -63,13 +64,13 @@ impl ServersFile {
     /// # Errors
     ///
     /// The file cannot be edited or written, or was changed since it was read.
-    pub(super) fn write(&self, changes: &[ObjectEdit]) -> Result<(), CommandError> {
+    pub(super) fn write(&self, changes: Vec<ObjectEdit>) -> Result<(), CommandError> {
         let failed = |why: String| {
             CommandError::new(EXIT_FAILURE, format!("{} cannot be edited: {why}", text::path(&self.path)))
         };
-        let text = self.text.as_deref().unwrap_or_default();
-        let edited = edit(&self.path, text, changes).map_err(failed)?;
-        replace(&self.path, self.text.as_deref(), &edited).map_err(|error| failed(error.to_string()))
+        let text = self.text.as_deref();
+        let edited = edit_config(&self.path, text, changes).map_err(failed)?;
+        replace_config(&self.path, text, &edited).map_err(|error| failed(error.to_string()))
     }
 }
 

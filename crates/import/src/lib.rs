@@ -80,7 +80,7 @@ pub(crate) mod tool_rules;
 mod undo;
 
 pub use clients::{apps, client, host_search};
-pub use files::{edit, write};
+pub use files::{config_schema, edit, write};
 pub use merge::{own_entry, running_twice};
 pub use mode::ImportArgs;
 

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::keyring::{SecretMove, take_secrets};
 use crate::clients::apps::{ClientApp, short_path};
-use crate::files::edit::{ObjectEdit, edit};
+use crate::files::config_schema::{edit_config, replace_config};
+use crate::files::edit::ObjectEdit;
 use crate::files::write;
 use crate::json::into_members;
 use crate::merge::accounts::KeyringValues;
@@ -19,8 +20,10 @@ use crate::profiles::{ClientProfiles, ConfigUser, ProfileMaker};
 use crate::source::{read_text, servers_keys, understood, value_at};
 use base::text::counted;
 use base::{redact, text};
+use config::ConfigError;
 use config::env::Env;
 use instance::stores::secret_store;
+use terminal::outcome::{CommandError, EXIT_CONFIG};
 
 /// What becomes of a config file.
 pub(crate) struct ConfigChange {
@@ -54,9 +57,10 @@ impl ConfigChange {
         mode: &ImportMode<'_>,
     ) -> anyhow::Result<Self> {
         let env = mode.env;
-        let before = read_text(&path)?;
+        let invalid = |error: ConfigError| CommandError::new(EXIT_CONFIG, error.to_string());
+        let before = read_text(&path).map_err(invalid)?;
         let text = before.as_deref().unwrap_or_default();
-        let root = understood(&path, text)?;
+        let root = understood(&path, text).map_err(invalid)?;
         let keys = servers_keys(&path, &root);
         let known = into_members(value_at(&root, &keys).cloned());
         let mut merger = Merger::new(&known, KeyringValues::read(&known, env).await);
@@ -94,7 +98,7 @@ impl ConfigChange {
             edits.push(ObjectEdit::set(vec!["profiles".to_owned()], profiles.changed.clone()));
         }
         edits.extend(moves.iter().filter_map(|secret| secret.edit(&keys)));
-        let after = edit(&path, text, &edits)
+        let after = edit_config(&path, before.as_deref(), edits)
             .map_err(|reason| anyhow::anyhow!("{} cannot be edited: {reason}", text::path(&path)))?;
         let changes = servers.iter().any(|server| !server.is_known)
             || !profiles.changed.is_empty()
@@ -127,7 +131,7 @@ impl ConfigChange {
             }
         }
         let path = short_path(&self.path, env);
-        let written = write::replace(&self.path, self.before.as_deref(), &self.after);
+        let written = replace_config(&self.path, self.before.as_deref(), &self.after);
         written.with_context(|| format!("{path} cannot be written"))?;
         let has_secret = || redact::has_secret(&self.after);
         if let Some(mode) = write::mode(&self.path).filter(|mode| mode & 0o077 != 0 && has_secret()) {
