@@ -17,8 +17,10 @@ use anyhow::Context;
 use tokio::time::{Instant, sleep};
 
 use super::clients::apps::ClientApp;
+use super::files::edit::{ObjectEdit, edit};
 use super::files::write;
 use super::merge::PlannedServer;
+use super::source::{read_text, servers_keys, understood};
 use base::private_files;
 use base::text::{self, counted, name, shorten, visible};
 use config::env::Env;
@@ -105,6 +107,7 @@ pub(crate) async fn measure(
     loaded.servers.retain(|(name, _)| is_of_client(name.as_str()));
     let mut progress = MeasureProgress::new(loaded.servers.iter().map(|(name, _)| name.to_string()));
     let before = measure_servers(loaded, options, env, &mut progress).await;
+    files.disable(before.iter().filter(|(_, figures)| figures.is_err()).map(|(server, _)| server))?;
     let after = measure_own(&files, &mut progress).await?;
     drop(progress);
     Ok(table(servers, &before, &after))
@@ -281,6 +284,19 @@ impl TemporaryFiles {
         let files = Self { config, dir };
         write::replace(&files.config, None, text)?;
         Ok(files)
+    }
+
+    /// Disables servers that did not start: they are not counted, and what tries to start them must not be, either.
+    fn disable<'n>(&self, servers: impl Iterator<Item = &'n String>) -> anyhow::Result<()> {
+        let text = read_text(&self.config)?.unwrap_or_default();
+        let keys = servers_keys(&self.config, &understood(&self.config, &text)?);
+        let disable = |server: &String| {
+            let entry = keys.iter().chain([server]).cloned().collect();
+            ObjectEdit::set(entry, vec![("enabled".to_owned(), false.into())])
+        };
+        let edits: Vec<_> = servers.map(disable).collect();
+        let edited = edit(&self.config, &text, &edits).map_err(anyhow::Error::msg)?;
+        Ok(write::replace(&self.config, Some(&text), &edited)?)
     }
 }
 
