@@ -9,7 +9,7 @@
 //! A server that cannot be used makes the exit code 1. A finding does not: the server works.
 
 use super::config_files::{load_config, refuse_unknown};
-use super::list_cost::{self, ListCost};
+use super::list_cost;
 use super::started::{START_TIMEOUT, on_instance, wait_for_all};
 use super::usage;
 use clap::Args;
@@ -202,8 +202,7 @@ async fn start_all(
         let processes: LazyCell<ProcessTree> = LazyCell::new(ProcessTree::read);
         let groups = instance.groups.all().into_iter().zip(programs);
         let servers = groups.map(|(group, runs)| checked(&group, runs, &processes)).collect();
-        let cost = if with_cost { ListCost::of(instance).await } else { None };
-        (servers, cost.as_ref().map(ListCost::lines).unwrap_or_default())
+        (servers, if with_cost { list_cost::lines(&instance.groups) } else { Vec::new() })
     })
     .await
 }
@@ -229,7 +228,7 @@ fn checked(group: &Upstream, runs: Option<String>, processes: &LazyCell<ProcessT
     server.works = true;
     server.connect_ms = catalog.connect_time.and_then(|took| u64::try_from(took.as_millis()).ok());
     server.tools = Some(usable.len());
-    server.tokens = list_cost::tokens(group);
+    server.tokens = Some(snapshot.tool_tokens());
     server.findings = findings::of(group, &usable);
     server.findings.extend(overrides::of(group));
     server.findings.extend(launcher::of(group, processes));

@@ -98,9 +98,9 @@ impl Snapshot {
     }
 
     /// An estimate of the tokens of the known tools that the config allows, as a client of the server alone shows them.
-    pub fn tool_tokens(&self) -> u64 {
+    pub fn tool_tokens(&self) -> usize {
         let tools = self.catalog.iter().flat_map(|catalog| &catalog.tools);
-        tools.filter(|tool| self.rules.allows(&tool.name)).map(|tool| u64::from(tool.tokens)).sum()
+        tools.filter(|tool| self.rules.allows(&tool.name)).map(|tool| tool.tokens as usize).sum()
     }
 
     /// What every request needs of a connection. A server that asks for roots has read them once it has answered the

@@ -16,7 +16,7 @@ use config::tool_rules::Rules;
 use config::{Config, Mode, SurfaceKind};
 use futures_util::FutureExt;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -184,13 +184,31 @@ fn build(groups: &GroupManager, incomplete: bool, apps: ShownApps) -> Raw {
     })
 }
 
-/// Estimates the tokens of the definitions that a model gets at the start: `direct` if each server were a server of the
-/// client, as far as the tools are known, and `listed` with dynamic-mcp.
-pub(crate) fn tokens_read(groups: &GroupManager) -> Value {
-    let direct: u64 = groups.all().iter().map(|group| group.snapshot().tool_tokens()).sum();
-    let tools = raw::elements(&build(groups, false, ShownApps::default()), "tools").unwrap_or_default();
-    let listed = tools.iter().map(model_tokens).sum::<usize>() + tokens::estimate(&instructions(groups));
-    json!({ "direct": direct, "listed": listed })
+/// An estimate of the tokens that a model reads at the start.
+pub struct ListCost {
+    /// The definitions of the servers' tools that are known and that the config allows, as clients of the servers list them.
+    pub direct: usize,
+    /// What a client reads with dynamic-mcp: its list of tools, and its instructions.
+    pub listed: usize,
+    /// Those of our tools that are in the list because the servers' tools are not.
+    pub replaced: usize,
+}
+
+impl ListCost {
+    /// Estimates it for a client that shows no apps.
+    pub fn of(groups: &GroupManager) -> Self {
+        let tools = raw::elements(&build(groups, false, ShownApps::default()), "tools").unwrap_or_default();
+        let is_replacement = |tool: &&Raw| {
+            let name = raw::get_str(tool, "name");
+            name.is_some_and(|name| own_tools::NAMES.contains(&&*name) && name != own_tools::GET_STATUS)
+        };
+        let sum = |tools: &mut dyn Iterator<Item = &Raw>| tools.map(model_tokens).sum::<usize>();
+        Self {
+            direct: groups.all().iter().map(|group| group.snapshot().tool_tokens()).sum(),
+            listed: sum(&mut tools.iter()) + tokens::estimate(&instructions(groups)),
+            replaced: sum(&mut tools.iter().filter(is_replacement)),
+        }
+    }
 }
 
 /// Returns how long a client may cache a list now, in milliseconds: not at all during start-up discovery.
@@ -344,7 +362,7 @@ pub(crate) fn result_of(tools: &[Raw]) -> Raw {
 }
 
 /// Returns the `instructions` of `initialize` and `server/discover`.
-pub fn instructions(groups: &GroupManager) -> String {
+pub(crate) fn instructions(groups: &GroupManager) -> String {
     let has_problems = !groups.config().errors.is_empty() || !groups.usage_errors().is_empty();
     with_group_lines(groups, |lines| definitions::instructions(lines, has_problems))
 }

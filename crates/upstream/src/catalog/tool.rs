@@ -111,9 +111,12 @@ pub fn model_tokens(definition: &Raw) -> usize {
 
 /// The URI of the app that a definition names.
 pub fn app_of(definition: &Raw) -> Option<String> {
-    let meta = raw::get(definition, "_meta")?;
-    let nested = raw::get(&meta, "ui").and_then(|ui| raw::get_str(&ui, "resourceUri"));
-    nested.or_else(|| raw::get_str(&meta, OLD_APP_KEY))
+    app_in(&raw::get(definition, "_meta")?)
+}
+
+fn app_in(meta: &Raw) -> Option<String> {
+    let nested = raw::get(meta, "ui").and_then(|ui| raw::get_str(&ui, "resourceUri"));
+    nested.or_else(|| raw::get_str(meta, OLD_APP_KEY))
 }
 
 /// Reads a definition. `None` if it has no name.
@@ -126,7 +129,7 @@ pub(super) fn read_tool(definition: &Raw) -> Option<Tool> {
         |key| annotations.as_ref().and_then(|a| raw::get(a, key)).is_some_and(|hint| &hint[..] == b"true");
     let meta = members.get("_meta");
     let ui = meta.as_ref().and_then(|meta| raw::get(meta, "ui"));
-    let requires_user = meta.and_then(|meta| raw::get(&meta, meta::REQUIRES_USER_INTERACTION));
+    let requires_user = meta.as_ref().and_then(|meta| raw::get(meta, meta::REQUIRES_USER_INTERACTION));
     let visibility = ui.as_ref().and_then(|ui| raw::get(ui, "visibility"));
     let visibility: Option<Vec<String>> = visibility.and_then(|list| serde_json::from_slice(&list).ok());
     let is_visible_to = |whom: &str| {
@@ -144,7 +147,7 @@ pub(super) fn read_tool(definition: &Raw) -> Option<Tool> {
         requires_user: requires_user.is_some_and(|value| &value[..] == b"true"),
         app_only: !is_visible_to("model"),
         for_apps: ui.is_some() && is_visible_to("app"),
-        has_app: app_of(definition).is_some(),
+        has_app: meta.as_ref().and_then(app_in).is_some(),
         listing: Listing::of(definition),
     })
 }
